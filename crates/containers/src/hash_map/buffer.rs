@@ -1,4 +1,4 @@
-//! Inserts that are collected for the ranks that hold their places, and done there.
+//! Buffered inserts: entries are collected by home rank, sent together, and inserted there.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -50,20 +50,19 @@ use crate::{Distributor, Error, Result, distributor};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
-    /// Sends entries to the ranks that hold their places, unless all places are local; the same on
-    /// all ranks.
+    /// Sends entries to their home ranks. `None` on all ranks if all slots are local.
     distributor: Option<Box<Distributor<(K, V)>>>,
     target: Target<K, V, F, S>,
 }
 
-/// How many entries are inserted together where they are not sent.
+/// Entries that are inserted together if they are not sent.
 const INSERTED_TOGETHER: usize = 1024;
 
 /// The map, and the entries that this rank inserts.
 struct Target<K: Object, V: Object, F, S> {
     map: HashMap<K, V, Local, S>,
     combine: F,
-    /// Entries that wait, in the order in which they came.
+    /// Encoded entries that wait, in order of arrival.
     slots: Vec<SlotOf<(K, V)>>,
     unplaced: Unplaced<K, V>,
 }
@@ -75,7 +74,7 @@ where
     F: FnMut(V, V) -> V,
     S: KeyHasher,
 {
-    /// Has an entry wait that goes into local memory, and after some others inserts them.
+    /// Buffers an entry for local memory, and inserts all when there are enough.
     #[inline]
     fn keep(&mut self, key: K, value: V) -> Result<()> {
         let slot = object::to_slot(&(key, value), self.map.table.heap())?;
@@ -86,7 +85,7 @@ where
         Ok(())
     }
 
-    /// Inserts the entries that wait into local memory, where other ranks insert too.
+    /// Inserts the buffered entries into local memory, concurrently with other ranks.
     #[inline(never)]
     fn insert_concurrently(&mut self) {
         let table = &self.map.table;
@@ -98,7 +97,7 @@ where
         self.slots.clear();
     }
 
-    /// Inserts entries that have come for this rank; how many came.
+    /// Inserts the entries that have arrived for this rank. Returns their number.
     fn insert_received(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         let received = from.receive_into(&mut self.slots);
         let (table, slots) = (&self.map.table, &self.slots);
@@ -109,8 +108,8 @@ where
         received
     }
 
-    /// Ships the entries that were collected for `home` before this one, and inserts those that
-    /// have come meanwhile.
+    /// Sends the entries collected for `home`, collects this one, and inserts those that have
+    /// arrived meanwhile.
     #[cold]
     #[track_caller]
     fn ship_before(
@@ -124,16 +123,16 @@ where
             return Err(error);
         }
         assert!(distributor.collect(home, slot), "there is room now");
-        // This entry will be inserted, whatever becomes of those that have come.
+        // This entry is accepted. Failures of arrived entries are reported by the next flush.
         if let Err(error) = self.insert_received(distributor) {
             self.unplaced.note(error);
         }
         Ok(())
     }
 
-    /// Inserts the entries that are left on all ranks, in a map with room for their keys, as far as
-    /// there is memory; whether there were any, and on how many ranks something has failed. If the
-    /// ranks' keys `are_shared`, some of them may be the same ones. Collective.
+    /// Inserts the unplaced entries of all ranks, and grows the map for their keys as far as there
+    /// is memory. Returns whether there were any, and the number of ranks that have failed. If the
+    /// ranks' keys `are_shared`, different ranks may hold the same keys. Collective.
     #[track_caller]
     fn insert_unplaced(&mut self, are_shared: bool) -> Result<(bool, u64)> {
         let mut former = None;
@@ -149,13 +148,13 @@ where
                 return Ok((former.is_some(), n_failed));
             }
             if former.is_none() {
-                // The end of what each rank has written to its own places.
+                // Wait until each rank has completed writes to its own shard.
                 self.map.world().barrier()?;
             }
             former = Some(n);
             let [n_keys, n_removed] = self.map.table.counts()?;
             let wanted = n_keys.saturating_add(if are_shared { most } else { all });
-            // Keys that were removed hold slots too, until there are others.
+            // Removed keys hold slots, too, until the slots are replaced.
             if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
                 self.map.make_room(wanted)?;
             }
@@ -169,8 +168,8 @@ where
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Inserts the entries in `slots`, in their order, and returns how many of their keys were new.
-    /// Those without a place here stay in `left`.
+    /// Inserts the entries in `slots`, in their order, and returns the number of new keys. Entries
+    /// that find no slot here go to `unplaced`.
     fn insert_each(
         &self,
         slots: &[SlotOf<(K, V)>],
@@ -193,7 +192,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         n_new
     }
 
-    /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether that is new.
+    /// Inserts the entry in `slot`. `sought` is its decoded key and hash. Returns whether the key
+    /// was new.
     #[inline(always)]
     fn insert_or_keep(
         &self,
@@ -213,7 +213,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if unplaced.keep_behind(hash, slot) {
             return false;
         }
-        // Where operations are counted no slot is local.
+        // If operations are counted, no slot is local.
         if !R::IS_LOCAL {
             self.shape.world.count_local();
         }
@@ -270,7 +270,7 @@ where
         let distributor = if all_are_local {
             None
         } else {
-            // Memory behind the slots that are sent is freed by the rank that inserts them.
+            // Entries share the map's heap: the inserting rank releases their heap memory.
             let heap = Arc::clone(&map.table.shape.heap);
             Some(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
         };
@@ -361,7 +361,8 @@ where
             target,
         } = self;
         if let Some(distributor) = distributor {
-            // Whatever fails on this rank, the others wait for its part of the round.
+            // Take part even after a failure: the other ranks wait for this rank's part of the
+            // round.
             if let Err(error) = distributor.finish_round(&mut |from| target.insert_received(from)) {
                 target.unplaced.note(error);
             }

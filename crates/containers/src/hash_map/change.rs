@@ -1,4 +1,5 @@
-//! Operations that change the value of a key that is there, or remove the key, of the phases in which every rank may.
+//! Operations that change the value of a present key or remove it, in the phases in which every
+//! rank may.
 
 use super::HashMap;
 use super::op::{GetOrInsert, Remove, Take};
@@ -8,7 +9,7 @@ use super::slot::layout::ValueKind;
 use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 
-/// While any rank does anything.
+/// Changes, in the phase in which any rank does anything.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None`
     /// if the key is absent.

@@ -81,7 +81,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
 
 /// An iterator that removes the entries of this rank; made by [`HashMap::local_drain`].
 pub struct Drain<'m, K: Object, V: Object, S> {
-    /// Lent from a map that nobody else uses.
+    /// Exclusively borrowed from the map.
     table: &'m Table<K, V, S>,
     next: usize,
 }
@@ -114,7 +114,7 @@ impl<K: Object, V: Object, S> fmt::Debug for Drain<'_, K, V, S> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Takes the entry out of one of this rank's slots, if there is one that is not to be kept.
+    /// Removes the entry in slot `local` of this rank unless `keep` returns true, and returns it.
     fn take_own(
         &self,
         local: usize,
@@ -127,7 +127,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Likewise, in the part of a rank.
+    /// As [`take_own`](Table::take_own), in the view of a shard.
     fn take_at(
         &self,
         local: usize,

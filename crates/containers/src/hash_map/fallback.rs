@@ -1,5 +1,4 @@
-//! The fallback of operations on one key: the way to the slot that holds it or is free for it, slot
-//! by slot.
+//! The fallback of operations on one key: a general probe, slot by slot.
 
 use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::StateWord;
@@ -13,14 +12,15 @@ use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result};
 
-/// Bytes of values that an operation has beside others.
+/// Values of more bytes than this are not kept on the stack beside others.
 const LARGE: usize = 4096;
 
-/// The found of a key.
+/// The result of a probe of single slots.
 type ProbeResultOf<K, V, R> = ProbeResult<GlobalSlot<K, V, R>>;
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// What becomes of a key that was absent, in the first free slot on the way to it.
+    /// Completes `O` for an absent key: publishes the entry in the reserved free `slot` if `O`
+    /// inserts.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn absent<O: OnKey<K, V>>(
         &self,
@@ -36,7 +36,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok(O::Outcome::default())
     }
 
-    /// The fallback.
+    /// Performs `O` by probing single slots.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn perform_fallback<O: OnKey<K, V>>(
         &self,
@@ -55,7 +55,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             if let Some(done) = O::held(FoundSlot::new(self, slot, held), &mut given)? {
                 return Ok(done);
             }
-            // The key was removed. It is inserted again, if another rank is not faster.
+            // The key was removed meanwhile. Insert it again, unless another rank does so first.
             if O::EFFECT != Effect::Claim {
                 return Ok(O::Outcome::default());
             }
@@ -66,7 +66,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Where `O` is carried out, and what a slot is to hold of a key that is new.
+    /// Finds the slot for `O`. Also returns the encoded key if `O` inserts.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn slot_for<O: OnKey<K, V>>(
         &self,
@@ -83,8 +83,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         ))
     }
 
-    /// The found of `key` by the fallback. In the part of a rank a search that ends behind its last
-    /// slot has told nothing, and it is full.
+    /// Finds `key` by probing single slots. In a shard, a search that passes the last slot is
+    /// inconclusive, so the error is that the shard is full.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_slot(
         &self,
@@ -98,8 +98,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Likewise, of a key that is to be there, with what a slot is to hold of it. If there is none,
-    /// `value` is given up.
+    /// Finds `key`, or reserves a slot for it. Also returns the encoded key. On failure the encoded
+    /// `value` is released.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn claim_slot(
         &self,
@@ -115,8 +115,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         claimed
     }
 
-    /// A slot for the key, and the part of the key that goes there. As a closure it made inserts of
-    /// wide values a third longer.
+    /// Finds or reserves a slot for the key, and encodes the key. It is a function since a closure
+    /// made inserts of wide values a third longer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_or_reserve(
         &self,
@@ -124,7 +124,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         key: &KeyOf<K>,
         read_value: ReadValue,
     ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
-        // Memory for the key is got before a slot is reserved for it, since there may be none.
+        // Allocate memory for the key before a slot is reserved, since the heap may be exhausted.
         let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
         let find = || probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find);
         if is_outside && let found @ ProbeResult::Found(..) = find()? {
@@ -141,7 +141,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Replaces the value of a key by what a slot is to hold of `f` of it; what was there.
+    /// Replaces the value of a key by the encoded value that `f` makes of it. Returns the former
+    /// value.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn update(
         &self,
@@ -152,7 +153,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         self.perform::<Update<_>>(hash, key, f)
     }
 
-    /// Likewise, or inserts what a slot is to hold of `f` of nothing; whether the key was there.
+    /// As [`update`](Self::update), or inserts `f(None)`. Returns whether the key was present.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn fold(
         &self,
@@ -163,12 +164,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if !object::has_heap::<V>() && size_of::<SlotOf<V>>() <= LARGE {
             return self.join(hash, key, f);
         }
-        // A value takes memory of its own, or much of the stack, only where the key is absent.
+        // Make the value for an absent key only if the key is absent: it takes heap memory or much
+        // stack.
         loop {
             match self.update(hash, key, |there| f(Some(there))) {
                 Ok(Some(_)) => return Ok(true),
-                // At the end of a part a look tells nothing, and a claim finds a key that was
-                // removed.
+                // At the end of a shard a search is inconclusive. A claim finds a removed key
+                // there, too.
                 Err(Error::Full { .. }) if R::IS_SHARD => {}
                 former => drop(former?),
             }
@@ -178,7 +180,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Inserts what a slot is to hold, unless the key is there; whether it was absent.
+    /// Inserts the encoded value unless the key is present. Returns whether the key was absent.
     fn insert_new(
         &self,
         hash: Hash,
@@ -188,7 +190,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok(self.perform::<GetOrInsert>(hash, key, value()?)?.is_none())
     }
 
-    /// Likewise, in one search.
+    /// As [`fold`](Self::fold), in one search.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn join(
         &self,

@@ -1,4 +1,4 @@
-//! From a key to its home slot: hashing, and the ring of slots over all ranks.
+//! Hashes keys, and finds a hash's home slot in the ring of slots over all ranks.
 
 use std::marker::PhantomData;
 
@@ -43,13 +43,13 @@ impl KeyHasher for SeededHasher {
 
 /// A key's hash.
 ///
-/// Its upper bits choose the home slot, its lowest ones are the fingerprint, so keys that live
-/// close together differ in their fingerprints.
+/// The upper bits choose the home slot, the lowest ones are the fingerprint. So keys in
+/// neighbouring slots differ in their fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hash(u64);
 
 impl Hash {
-    // The key's length is a constant, which leaves two multiplications for short keys.
+    // Inlined: with a constant key length, a short key takes two multiplications.
     #[inline(always)]
     pub(super) fn of<K: Object>(key: &KeyOf<K>, hasher: &impl KeyHasher) -> Self {
         Self(<K::Repr as Repr<K>>::hash_key(key, hasher))
@@ -65,22 +65,22 @@ impl Hash {
         Fingerprint::of(self.0)
     }
 
-    /// What chooses the home slot among those of the home rank, which is one of `n_ranks`.
+    /// The hash that chooses the home slot within the home rank's shard. There are `n_ranks` ranks.
     #[inline]
     pub(super) fn of_rank(self, n_ranks: usize) -> Self {
         Self(widening_mul(self.0, n_ranks).1)
     }
 }
 
-/// One slot of the ring.
+/// The position of a slot in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Position {
     rank: u32,
-    /// Which one of the block's slots.
+    /// The slot's index in its block.
     index: u8,
-    /// The one at which the search begins in each block.
+    /// The index at which the probe begins in each block.
     first: u8,
-    /// Which one of the rank's blocks.
+    /// The block's index on its rank.
     pub(super) block: usize,
 }
 
@@ -120,29 +120,29 @@ impl Position {
         Self { index, ..self }
     }
 
-    /// Whether the two are in one block.
+    /// Whether both are in the same block.
     #[inline]
     pub(super) const fn is_same_block(self, other: Self) -> bool {
         self.rank == other.rank && self.block == other.block
     }
 
-    /// Whether the two are one slot, wherever the searches begin that came there.
+    /// Whether both are the same slot. The probes may begin at different indices.
     #[inline]
     pub(super) const fn is_same(self, other: Self) -> bool {
         self.is_same_block(other) && self.index == other.index
     }
 }
 
-/// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the
-/// last one of the last rank, in blocks as `B` says, of which the last one of a rank may have
-/// fewer.
+/// The ring of slots. Each rank holds `local_capacity` of them, from the first slot of rank 0 to
+/// the last slot of the last rank. They lie in blocks as `B` says; the last block of a rank may
+/// have fewer slots.
 ///
-/// A search goes once around in each block, from where it begins there, and then on to the next
-/// one.
+/// A probe goes once around in each block, from where it begins there, and then on to the next
+/// block.
 ///
-/// A *part* of the ring are the slots of one rank alone, which has number 0 there: a search for a
-/// key whose home slot is one of them goes the same way, by [`of_rank`](Hash::of_rank), up to the
-/// last one.
+/// A *shard* is the slots of one rank as a ring with one rank, number 0. A probe for a key whose
+/// home slot is in the shard takes the same way there, by [`of_rank`](Hash::of_rank), up to the
+/// last slot.
 pub(super) struct Ring<B> {
     n_ranks: usize,
     local_capacity: usize,
@@ -162,7 +162,7 @@ impl<B: Blocks> Ring<B> {
         }
     }
 
-    /// The part of one rank.
+    /// The ring of one shard.
     pub(super) fn shard(&self) -> Self {
         Self::new(1, self.local_capacity)
     }
@@ -175,18 +175,18 @@ impl<B: Blocks> Ring<B> {
         self.local_capacity
     }
 
-    /// The blocks of each rank.
+    /// The number of blocks of each rank.
     pub(super) fn n_blocks(&self) -> usize {
         self.n_blocks
     }
 
-    /// Those of them that have as many slots as a block may have: all but maybe the last one.
+    /// The number of full blocks of each rank: all but maybe the last one.
     #[inline]
     pub(super) fn n_whole_blocks(&self) -> usize {
         self.n_whole_blocks
     }
 
-    /// The slots of a block.
+    /// The number of slots of a block.
     #[inline]
     pub(super) fn slots_of(&self, block: usize) -> usize {
         if B::IS_PACKED {
@@ -196,12 +196,11 @@ impl<B: Blocks> Ring<B> {
         }
     }
 
-    /// The slot where the search for a key begins: number `hash * capacity / 2^64` of the ring, if
-    /// all blocks have as many slots.
+    /// The home slot: number `hash * capacity / 2^64` of the ring, if all blocks are full.
     ///
-    /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that
-    /// rank's blocks, the place there, and likewise in the block: multiplications and no division,
-    /// for every capacity.
+    /// The upper half of `hash * n_ranks` is the rank. The lower half is a fraction of that rank's
+    /// blocks, and chooses block and index in the same way. This takes multiplications and no
+    /// division, for every capacity.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -219,7 +218,7 @@ impl<B: Blocks> Ring<B> {
         })
     }
 
-    /// Slot number `local` of a rank, as one where a search may begin.
+    /// Slot number `local` of a rank, as a position where a probe may begin.
     #[inline]
     pub(super) fn at(&self, rank: Rank, local: usize) -> Position {
         let position = Position {
@@ -231,7 +230,7 @@ impl<B: Blocks> Ring<B> {
         position.with_index(local % B::SLOTS)
     }
 
-    /// The slot behind `place`.
+    /// The next slot of the probe.
     #[inline]
     pub(super) fn next(&self, position: Position) -> Position {
         if B::IS_PACKED {
@@ -245,8 +244,7 @@ impl<B: Blocks> Ring<B> {
         self.next_block(position)
     }
 
-    /// Whether the search that begins at `home` comes to `slot` before it comes to `taken`, which
-    /// is in the same block.
+    /// Whether the probe from `home` reaches `slot` before `taken`, which is in the same block.
     pub(super) fn is_before(&self, home: Position, slot: Position, taken: Position) -> bool {
         let count = self.slots_of(taken.block);
         let first = home.first;
@@ -255,14 +253,14 @@ impl<B: Blocks> Ring<B> {
         order(slot) < order(taken)
     }
 
-    /// How many blocks further on `to` is.
+    /// The number of blocks from `from` on to `to`.
     pub(super) fn n_blocks_to(&self, from: Position, to: Position) -> usize {
         let number = |position: Position| position.rank_index() * self.n_blocks + position.block;
         let all = self.n_ranks * self.n_blocks;
         (number(to) + all - number(from)) % all
     }
 
-    /// Where the search goes on in the block behind that of `place`.
+    /// Where the probe enters the next block.
     #[inline]
     pub(super) fn next_block(&self, position: Position) -> Position {
         let block = position.block + 1;
@@ -281,7 +279,7 @@ impl<B: Blocks> Ring<B> {
         })
     }
 
-    /// Where the search begins in the block of `place`.
+    /// Where the probe begins in the block of `position`.
     #[inline]
     fn first(&self, position: Position) -> Position {
         let first = usize::from(position.first);
@@ -290,15 +288,15 @@ impl<B: Blocks> Ring<B> {
     }
 }
 
-/// Where a search begins in its home block, which is whole, by the fraction of a block that is left
-/// of the hash.
+/// The index at which a probe begins in its home block, which is full. `fraction` is what the
+/// choice of the block leaves of the hash.
 fn first_in_block<B: Blocks>(fraction: u64) -> usize {
     widening_mul(fraction, B::SLOTS).0
 }
 
-/// The first of the slots that are set in `mask`, of which there are some, once around in a block
-/// like `B` from where the search for a key begins there, by the `fraction` of a block that is left
-/// of its hash. From a table: a branch would be guessed wrong where neither is rare.
+/// The first slot, in probe order, of those set in `mask`, which is not empty. `fraction` is what
+/// the choice of the block leaves of the hash. A table answers: a branch would be mispredicted,
+/// since no case is rare.
 #[inline]
 pub(super) fn first_in_probe_order<B: Blocks>(mask: u32, fraction: u64) -> usize {
     let first = first_in_block::<B>(fraction);
@@ -306,11 +304,11 @@ pub(super) fn first_in_probe_order<B: Blocks>(mask: u32, fraction: u64) -> usize
     usize::from(orders.0[first % MOST][mask as usize % (1 << MOST)]) % MOST
 }
 
-/// By the slot that comes first, and then by the slots that are set, the first one of these.
+/// For each first index and each mask, the first set slot in probe order.
 struct Orders([[u8; 1 << MOST]; MOST]);
 
 impl Orders {
-    /// Of blocks of `n` slots.
+    /// The table for blocks of `n` slots.
     const fn of(n: usize) -> Self {
         let mut orders = [[0; 1 << MOST]; MOST];
         let mut first = 0;
@@ -332,7 +330,7 @@ impl Orders {
     }
 }
 
-/// The upper half of the product, which is below `b`, and the lower half.
+/// Returns the upper half of the product, which is below `b`, and the lower half.
 #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
 fn widening_mul(a: u64, b: usize) -> (usize, u64) {
     let product = u128::from(a) * b as u128;

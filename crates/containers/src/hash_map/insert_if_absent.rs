@@ -1,4 +1,4 @@
-//! Operations that insert a key where it is absent, and leave what is there.
+//! Operations that insert an absent key and leave a present one as it is.
 
 use super::HashMap;
 use super::op::GetOrInsert;

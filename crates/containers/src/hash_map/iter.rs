@@ -19,10 +19,10 @@ use super::view::{View, out_of_line};
 use crate::Result;
 use crate::object::{self, KeyHasher, Object};
 
-/// Slots of another rank that are fetched at once, and a few more if they lie in blocks.
+/// Slots of another rank whose states are fetched at once, rounded up to whole blocks.
 pub(super) const CHUNK: usize = 256;
 
-/// As many slots as that are blocks.
+/// [`CHUNK`], rounded up to whole blocks.
 const fn chunk<K: Object, V: Object>() -> usize {
     CHUNK.next_multiple_of(LayoutOf::<K, V>::SLOTS)
 }
@@ -157,7 +157,7 @@ pub struct Entries<'a, K: Object, V: Object, S> {
     table: &'a Table<K, V, S>,
     rank: Rank,
     next: usize,
-    /// The states of slots from a multiple of [`chunk`] on, which may be torn.
+    /// The states of the current chunk of slots. Versions may be torn.
     chunk: Vec<StateWord>,
 }
 
@@ -173,7 +173,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         }
     }
 
-    /// The next entry, where not all slots are local.
+    /// The next entry, if not all slots are local.
     fn next_out_of_line(&mut self) -> Option<Result<(K, V)>> {
         let (table, rank) = (self.table, self.rank);
         while self.next < table.shape.ring.local_capacity() {
@@ -192,8 +192,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         None
     }
 
-    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not,
-    /// since its upper byte tells.
+    /// Whether slot `local` may hold an entry. A torn state of a slot in use never reads as free,
+    /// since its upper byte alone tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
         if self.table.reused.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);
@@ -207,7 +207,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// The states of the slots of a chunk, the first one of which begins a block (R).
+    /// Reads the states of a chunk of slots, whose first slot begins a block (R).
     fn states(&self, rank: Rank, first: usize) -> Result<Vec<StateWord>> {
         let (slots, stride) = (LayoutOf::<K, V>::SLOTS, LayoutOf::<K, V>::BYTES);
         let first = first / slots;
@@ -227,7 +227,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
-/// The state that these bytes begin with.
+/// Decodes the state at the beginning of `bytes`.
 fn parse_state(bytes: &[u8], at: StateAt) -> StateWord {
     if at.is_narrow {
         let bits = u32::read_from_prefix(bytes).expect("four bytes").0;
@@ -268,7 +268,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         self.slot(self.shape.ring.at(rank, local))
     }
 
-    /// The slots of a part.
+    /// All slots of a shard.
     pub(super) fn all(&self) -> impl Iterator<Item = GlobalSlot<K, V, R>> {
         let n = self.shape.ring.local_capacity();
         (0..n).map(|local| self.slot_on(Rank::ZERO, local))
@@ -284,7 +284,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok(n)
     }
 
-    /// The entry in a slot, if it has one.
+    /// The entry in slot `local` of `rank`, if there is one.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
         let slot = self.slot_on(rank, local);

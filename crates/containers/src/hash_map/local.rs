@@ -1,4 +1,4 @@
-//! The phase in which each rank works on what it holds itself, without atomics.
+//! The local phase: each rank works on its own entries, without atomics.
 
 use super::HashMap;
 use super::hash::Hash;
@@ -121,7 +121,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         Ok(self.table.shape.ring.home(hash).rank())
     }
 
-    /// Carries `O` out, if the key's place is on this rank.
+    /// Performs `O` if the key's slot is on this rank; `None` if it is not.
     #[inline(always)]
     fn own<'m, O: OnKey<K, V>, Q: ?Sized>(
         &'m self,
@@ -143,7 +143,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             Ok(done) => {
                 let n_changed = O::is_change(&done).into();
                 match O::EFFECT {
-                    // Slots are emptied in other phases: here each rank's are its own.
+                    // Slots are reclaimed in other phases: here each rank works on its own.
                     Effect::Remove => table.count_removed(n_changed),
                     _ => table.count_new(n_changed),
                 }

@@ -1,20 +1,19 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes first; `docs/ARCHITECTURE.md` follows an addition
-//! from here to its instruction. An insert takes a slot (A), writes key and value (W) and publishes
+//! This file is first on the path of an operation; `docs/ARCHITECTURE.md` follows an addition from
+//! here to its instruction. An insert reserves a slot (A), writes key and value (W) and publishes
 //! them (A).
 //!
 //! ```text
 //! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
 //! ```
 //!
-//! The ring is one symmetric allocation, cut into equal blocks: a slot each, or a cache line with
-//! several small ones, as `slot/layout.rs` says. A search walks from the key's home slot over the
-//! ring, in a block once around, until it meets the key or a free slot, so an absent key costs no
-//! more than a present one, and every slot can be reached from every home. On the direct path it
-//! looks at all slots of a cache line together.
-//! [`pgas_lockfree::slots`] has the protocol
-//! between ranks that meet at a slot, and says why it is linearizable.
+//! The ring is one symmetric allocation, cut into equal blocks. A block is one slot, or a cache
+//! line with several small slots (`slot/layout.rs`). A probe begins at the key's home slot. It goes
+//! once around in each block, and on to the next block, until it meets the key or a free slot. So
+//! an absent key costs no more than a present one, and every slot can be reached from every home.
+//! On the direct path it examines all slots of a cache line together. [`pgas_lockfree::slots`] has
+//! the protocol between ranks that meet at a slot, and says why it is linearizable.
 //!
 //! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile.
 //! Phases are changed by the collective `into_...` methods, which consume the handle. With
@@ -241,7 +240,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     }
 }
 
-/// What every phase has.
+/// Methods of every phase.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// The world whose segments hold the map.
     #[must_use]
@@ -405,11 +404,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-// Operations are parts of their callers where that makes them fast. Without optimization each
-// would take its own stack in the caller's frame: a dozen with values of some thousand bytes more
-// than a thread has.
+// Operations are inlined where that makes them fast. Without optimization each would take its own
+// stack in the caller's frame: a dozen with values of some thousand bytes more than a thread has.
 
-/// While any rank inserts.
+/// Inserts, in phases in which any rank may insert.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Puts `value` under `key`, over the value that stood there.
     ///
@@ -488,7 +486,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-/// While any rank looks.
+/// Lookups, in phases in which any rank may look.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// The value of `key`, if it is there.
     ///

@@ -1,4 +1,4 @@
-//! Maps of several values a key.
+//! Maps with several values for each key.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::phase::{Atomic, FindOnly, Finds, Looks, Phase};
 use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result, TakeError};
 
-/// The maps that a [`MultiMap`] is made of.
+/// The two maps of a [`MultiMap`].
 type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
 
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
@@ -43,23 +43,23 @@ pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
     values: HashMap<(K, u64), V, P, S>,
 }
 
-/// The numbers of a key's values, as the word that stands under the key: those before `first` are
-/// removed, `next` is not given yet. Adding one to the word gives a number.
+/// The range of a key's value numbers, stored as one word under the key. Values before `first` are
+/// removed; `next` is the next number to give. Adding one to the word takes a number.
 #[derive(Clone, Copy)]
 struct Numbers {
     first: u32,
     next: u32,
-    /// Whether some of those in between may have no value, since its insert was refused after
-    /// another one had the next number.
+    /// Whether a number in the range may have no value, since its insert was refused after a later
+    /// number was given.
     has_gaps: bool,
 }
 
 impl Numbers {
-    /// From here on no number is given. As many threads as this may ask at once before one would be
-    /// carried into `first`.
+    /// Numbers end here. The margin to 2^31 is for threads that ask at once before a carry would
+    /// reach `first`.
     const END: u32 = (1 << 31) - (1 << 24);
 
-    /// The word's bit that says that there may be gaps.
+    /// The bit of the word that says that there may be gaps.
     const GAPS: u64 = 1 << 63;
 
     #[expect(clippy::cast_possible_truncation, reason = "one half and the other")]
@@ -75,8 +75,8 @@ impl Numbers {
         (u64::from(self.next) << 32) | u64::from(self.next)
     }
 
-    /// The word after the insert of the value with number `refused`: as if the number had not been
-    /// given, if it was the last one.
+    /// The word after the insert with number `refused` failed. If it was the last number, it is
+    /// taken back.
     fn without(word: u64, refused: u32) -> u64 {
         let numbers = Self::of(word);
         if refused < numbers.first {
@@ -88,7 +88,7 @@ impl Numbers {
         }
     }
 
-    /// How many values there are, if there are no gaps.
+    /// The number of values, if there are no gaps.
     fn span(self) -> u64 {
         u64::from(self.next - self.first)
     }
@@ -101,7 +101,7 @@ impl Numbers {
 /// Why `word` cannot be the numbers of a key, in a map of `n_values` values.
 pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
     let Numbers { first, next, .. } = Numbers::of(word);
-    // Inserts that meet at a full map leave a few numbers without a value for each one with a
+    // Concurrent inserts into a full map leave a few numbers without a value for each one with a
     // value.
     let most = n_values.saturating_mul(64).saturating_add(64);
     if first <= next && next <= Numbers::END && u64::from(next - first) <= most {
@@ -159,8 +159,8 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
                 return Err(error);
             }
             // A removal that began after the number was given has looked for the value, perhaps
-            // before it came: one of the two takes it out. Where that is this rank, the insert
-            // begins again.
+            // before it was inserted. Either the removal or this rank takes the value out. If this
+            // rank does, the insert begins again.
             let is_passed = self.numbers(key)?.first > numbers.next;
             if !is_passed || !self.values.remove(&place)? {
                 return self.count_of(key, numbers);
@@ -168,7 +168,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         }
     }
 
-    /// A number for a value of `key` alone, which is `next`.
+    /// Takes a new number for a value of `key`: `next` of the result.
     fn next_number(&self, key: &K) -> Result<Numbers> {
         let numbers = Numbers::of(self.numbers.fetch_add(key, 1)?);
         if numbers.next < Numbers::END {
@@ -179,7 +179,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         Err(Error::Argument(full.into()))
     }
 
-    /// As if `n` more values of `key` had been inserted and lost.
+    /// Takes `n` numbers of `key` without inserting values.
     #[cfg(test)]
     pub(super) fn give_numbers(&self, key: &K, n: u64) {
         self.numbers.fetch_add(key, n).expect("it is there");

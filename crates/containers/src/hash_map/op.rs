@@ -1,5 +1,7 @@
-//! Operations on one key: the way of all of them to the slot that holds it or is free for it, by
-//! the fast path or by the fallback, and what each does there.
+//! Operations on one key.
+//!
+//! Every operation finds the slot that holds the key, or the free slot for it, by the fast path or
+//! by the fallback. Each operation says what it does with that slot.
 
 use std::marker::PhantomData;
 
@@ -21,56 +23,56 @@ use super::view::{LineOf, View, out_of_line};
 use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 
-/// What an operation does to the map.
+/// How an operation affects the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
+    /// Reads only.
     Read,
-    /// It changes the value of a key that is there.
+    /// Changes the value of a present key.
     Change,
-    /// The key is there afterwards.
+    /// Leaves the key present.
     Claim,
-    /// It is not.
+    /// Leaves the key absent.
     Remove,
 }
 
 /// An operation on a key, as a type.
 pub(super) trait OnKey<K: Object, V: Object>: Sized {
-    /// What it is given beside the key.
+    /// The arguments beside the key.
     type Given;
 
-    /// Whether the key was there, and maybe its value.
+    /// The result: whether the key was present, and maybe its value.
     type Outcome: Outcome<V>;
 
     const EFFECT: Effect;
 
-    /// What it asks of a slot that holds the key.
+    /// Whether the value has to be read together with the key.
     const READ_VALUE: ReadValue = ReadValue::Yes;
 
-    /// Whether nobody changes anything meanwhile.
+    /// Whether no rank writes to the map in this phase.
     const IS_READ_ONLY: bool = false;
 
-    /// Whether it matters which one of two on a key comes first.
+    /// Whether the order of two such operations on one key matters.
     const IS_ORDERED: bool = false;
 
-    /// What it does to a value that is a word and there: one atomic, with [`value`](Self::value) as
-    /// the operand.
+    /// The atomic that performs the operation on a present value that is one word. Its operand is
+    /// [`value`](Self::value).
     const WORD: Option<AtomicOp> = None;
 
-    /// What it does in a slot that holds the key; nothing if the key was removed meanwhile, or on
-    /// the fast path if it leaves it to the fallback.
+    /// Performs the operation in the slot that holds the key. Returns `None` if the key was removed
+    /// meanwhile. On the fast path it also returns `None` to leave the work to the fallback.
     fn held<'a, S: KeyHasher, R: Access<'a>>(
         at: FoundSlot<'_, 'a, K, V, S, R>,
         given: &mut Self::Given,
     ) -> Result<Option<Self::Outcome>>;
 
-    /// The value of a key that is new.
+    /// The value to insert for an absent key.
     #[inline]
     fn value(_: &Self::Given) -> SlotOf<V> {
         SlotOf::<V>::new_zeroed()
     }
 
-    /// Carries the operation out.
+    /// Performs the operation in `view`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn perform<'a, S: KeyHasher, R: Access<'a>>(
         view: &View<'a, K, V, S, R>,
@@ -81,7 +83,7 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
         view.perform::<Self>(hash, key, given)
     }
 
-    /// Whether there is a key more or one less.
+    /// Whether the operation has inserted or removed a key.
     #[inline]
     fn is_change(done: &Self::Outcome) -> bool {
         match Self::EFFECT {
@@ -92,8 +94,8 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     }
 }
 
-/// An operation whose functions are parts of their callers: `$held` is what it does in a slot that
-/// holds the key, and `$new` the value of a key that is new.
+/// Defines an operation whose functions are inlined into their callers. `$held` is what it does in
+/// a slot that holds the key, `$new` the value to insert for an absent key.
 macro_rules! operation {
     (
         $(#[$doc:meta])*
@@ -141,8 +143,8 @@ operation! {
 }
 
 operation! {
-    /// As [`HashMap::insert`](super::HashMap::insert). What was there is given back, so it is read
-    /// if it may point to memory of its own.
+    /// As [`HashMap::insert`](super::HashMap::insert). The former value is read only if it may own
+    /// memory on the heap, which has to be released.
     Insert of [Object], Claim, IS_ORDERED: bool = true,
     READ_VALUE: ReadValue = if object::has_heap::<V>() { ReadValue::Yes } else { ReadValue::No },
     WORD: Option<AtomicOp> = Some(AtomicOp::Swap);
@@ -152,7 +154,7 @@ operation! {
 }
 
 operation! {
-    /// The value that is there, if it was there before; else the one that is given is.
+    /// Returns the present value, or inserts the given one.
     GetOrInsert of [Object], Claim;
     |at, value: SlotOf<V>| -> Option<V> {
         let there = at.value()?;
@@ -198,7 +200,7 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
 }
 
 operation! {
-    /// As [`Add`], told only whether the key was there.
+    /// As [`Add`], but returns only whether the key was present.
     Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = ReadValue::No,
     WORD: Option<AtomicOp> = Some(AtomicOp::Add);
     |at, n: V| -> bool {
@@ -208,8 +210,8 @@ operation! {
 }
 
 operation! {
-    /// Puts the second value in the place of the first one, if that is there, and tells what was
-    /// there.
+    /// Compare-and-swap: replaces the first value by the second one. Returns the value that was
+    /// present.
     Replace of [Object], Change;
     |at, values: Pair<SlotOf<V>, SlotOf<V>>| -> Option<V> {
         let (expected, new) = values.parts();
@@ -222,13 +224,13 @@ operation! {
 }
 
 operation! {
-    /// As [`HashMap::update`](super::HashMap::update), by what a slot is to hold.
+    /// As [`HashMap::update`](super::HashMap::update); the function returns the encoded value.
     Update<F: FnMut(V) -> Result<SlotOf<V>>> of [Object], Change;
     |at, f: F| -> Option<V> { Ok(at.update(f)?.map(Some)) }
 }
 
 operation! {
-    /// As [`Update`], or inserts the value, which has no memory of its own.
+    /// As [`Update`], or inserts the value, which owns no memory on the heap.
     Join<F: FnMut(Option<V>) -> Result<SlotOf<V>>> of [Object], Claim;
     |at, given: (SlotOf<V>, F)| -> bool {
         Ok(at.update(|there| given.1(Some(there)))?.map(|_| true))
@@ -256,8 +258,7 @@ operation! {
     }, new *value
 }
 
-/// As [`Join`], of what a slot is to hold by a function of the value that is there, if there is
-/// one.
+/// As [`Join`]. One function makes the encoded value from the present one, if there is one.
 pub(super) struct Fold<F>(PhantomData<F>);
 
 impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V> for Fold<F> {
@@ -284,17 +285,17 @@ impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V>
     }
 }
 
-/// A slot that holds a key, as a search has found it.
+/// A slot that holds the key, as found by a search.
 pub(super) struct FoundSlot<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
     view: &'v View<'a, K, V, S, R>,
     slot: GlobalSlot<K, V, R>,
     held: Held<SlotOf<V>>,
-    /// Whether the fallback has come there.
+    /// Whether the fallback found it.
     is_fallback: bool,
 }
 
 impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a, K, V, S, R> {
-    /// As the fallback comes there.
+    /// A slot that the fallback found.
     #[inline]
     pub(super) fn new(
         view: &'v View<'a, K, V, S, R>,
@@ -310,15 +311,15 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a
         }
     }
 
-    /// The value, unless the key was removed.
+    /// Reads the value. `None` if the key was removed.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn value(&self) -> Result<Option<V>> {
         let loaded = value::load(&self.slot, self.view.heap(), self.held)?;
         loaded.map(<V::Repr as Repr<V>>::decode).transpose()
     }
 
-    /// Replaces the value by what a slot is to hold of `f` of it; what was there, unless the key
-    /// was removed, or on the fast path another rank was faster.
+    /// Replaces the value by `f` of it and returns the former value. Returns `None` if the key was
+    /// removed or, on the fast path, if another rank changed the value meanwhile.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn update(&self, mut f: impl FnMut(V) -> Result<SlotOf<V>>) -> Result<Option<V>> {
         let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
@@ -332,15 +333,16 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a
     }
 }
 
-// As the public operations, these are no parts of their callers without optimization, where each
-// value that is passed on has a place of its own in the frame: with values of 64 KiB one operation
-// took more than 5 MiB of the stack, or not, as the compiler happened to cut the crate into units.
+// Like the public operations, these are inlined only in optimized builds. Without optimization each
+// value that is passed on has its own place in the caller's frame. With values of 64 KiB one
+// operation took more than 5 MiB of stack, depending on how the compiler cut the crate into codegen
+// units.
 
-/// Operations leave it to their caller to count new keys and those that were removed.
+/// The caller counts inserted and removed keys.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Carries `O` out by the fast path, or else by the fallback. Where there is a fast path, the
-    /// fallback is a call with code of its own, and with copies of the view and the key, so that
-    /// the fast path has all that it needs in registers.
+    /// Performs `O` by the fast path, or else by the fallback. If there is a fast path, the
+    /// fallback is out of line and gets copies of the view and the key, so that the fast path keeps
+    /// its operands in registers.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn perform<O: OnKey<K, V>>(
         &self,
@@ -374,8 +376,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Where the fast path to `key` begins, if there is one, and what a slot is to hold of a key
-    /// that is to be there.
+    /// The line where the fast path to `key` begins, if there is one, and the encoded key if the
+    /// operation claims a slot.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn fast_path(
         &self,
@@ -384,7 +386,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         intent: Intent,
     ) -> Result<(Option<LineOf<'a, R>>, SlotOf<K>)> {
         let claims = intent == Intent::Claim;
-        // Memory of its own for a key is a matter of the fallback.
+        // The fallback allocates heap memory for keys.
         if !Self::HAS_LINES || claims && object::has_heap::<K>() {
             return Ok((None, SlotOf::<K>::new_zeroed()));
         }
@@ -398,8 +400,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given`
-    /// is called again if it has found no room, and there may be some now.
+    /// Performs `O` on one key, in any phase, and counts inserted and removed keys. `given` makes
+    /// the arguments. It is called again if the operation found no room and is repeated.
     #[inline(always)]
     pub(super) fn perform<O, Q: ?Sized>(
         &self,

@@ -1,4 +1,4 @@
-//! What operations on a key tell, and what travels of it.
+//! Results of operations on a key, and their form in messages.
 
 use pgas_am::codec::Wire;
 use pgas_core::Pod;
@@ -23,14 +23,14 @@ impl Inserted {
     }
 }
 
-/// What an operation tells of a key; by default that it was not there.
+/// The result of an operation on a key. The default is that the key was absent.
 pub(super) trait Outcome<V: Object>: Default {
-    /// What travels of it.
+    /// The form in messages.
     type Answer: Pod + Wire;
 
     fn was_there(&self) -> bool;
 
-    /// It was there, with this value.
+    /// The key was present, with this value.
     fn of_value(value: SlotOf<V>, heap: &Heap) -> Result<Self>;
 
     fn to_answer(self, heap: &Heap) -> Result<Self::Answer>;
@@ -61,7 +61,7 @@ impl<V: Object> Outcome<V> for bool {
 }
 
 impl<V: Object> Outcome<V> for Option<V> {
-    /// Whether it was there, and the value.
+    /// Whether the key was present, and the value.
     type Answer = Pair<u8, SlotOf<V>>;
 
     #[inline]

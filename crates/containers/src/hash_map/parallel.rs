@@ -1,4 +1,4 @@
-//! Iteration over the local entries by the threads of rayon's pool.
+//! Parallel iteration over the local entries, by the threads of rayon's pool.
 
 use rayon::prelude::*;
 

@@ -1,8 +1,8 @@
-//! What all ranks promise to do with a map, as types.
+//! Phases of a map, as types: what all ranks promise to do with it.
 
 /// A phase of a map; the types of this module are all there are.
 pub trait Phase: Sealed {
-    /// For `Debug`.
+    /// The name that `Debug` shows.
     const NAME: &'static str;
 }
 
@@ -10,9 +10,9 @@ mod sealed {
     /// Keeps the set of phases closed, and numbers it.
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed: 'static {
-        /// The place in [`NAMES`](super::NAMES).
+        /// The index in [`NAMES`](super::NAMES).
         const NUMBER: usize;
-        /// Whether nobody changes anything.
+        /// Whether no rank writes to the map.
         const IS_READ_ONLY: bool;
     }
 }
@@ -36,7 +36,7 @@ macro_rules! phases {
             }
         )*
 
-        /// The phases, for the message when ranks disagree.
+        /// The names of the phases, for the error when ranks disagree.
         pub(super) const NAMES: &[&str] = &[$($name),*];
     };
 }

@@ -1,4 +1,4 @@
-//! Other slots for the entries of a map: more of them, or without those of keys that were removed.
+//! Moves the entries of a map to new slots: more of them, or without those of removed keys.
 
 use std::marker::PhantomData;
 use std::mem;
@@ -48,7 +48,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
-        // Also the end of what other ranks still do.
+        // The allreduce also waits for operations of other ranks.
         let [n_keys, _] = self.table.counts()?;
         if n_keys > capacity as u64 {
             let text = format!("a hash map with {n_keys} keys was to get a capacity of {capacity}");
@@ -118,8 +118,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         })
     }
 
-    /// Slots for twice as many keys as there are, or as many as now without those of removed keys.
-    /// Where there is no memory the map stays as it is.
+    /// Gives the map slots for twice its keys, but at least its present capacity; slots of removed
+    /// keys become free. Without memory the map stays as it is.
     pub(super) fn make_room(&mut self, n_keys: u64) -> Result<()> {
         self.try_rehash(self.capacity().max(n_keys.saturating_mul(2)))
     }
@@ -134,28 +134,29 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-/// Smaller maps keep their capacity: whoever makes one means it.
+/// Maps below this capacity never grow by themselves; their size was chosen deliberately.
 const MANY: u64 = 64;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Collective.
+    /// Moves all entries to `capacity` new slots. Collective.
     #[track_caller]
     fn rehash(&mut self, capacity: usize) -> Result<()> {
         let world = self.world().clone();
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
-        // Its memory is zero on all ranks on return, which no rank does before all have come.
+        // The new memory is zero on all ranks on return, and no rank returns before all have
+        // called.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
         let moved = dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
             &from, &to
         )));
-        // If one rank fails all keep the slots that they have.
+        // If one rank fails, all keep the old slots.
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
         world.barrier()?;
         let former = self.replace(new);
         if object::has_heap::<K>() {
-            // The map is as it should be; what cannot be given back is lost until the map is.
+            // The map is complete. Memory that cannot be released is lost until the map is dropped.
             let is_removed = |state| state == SlotState::Removed;
             drop(dispatch_own_slots!(former, |from| release_entries(
                 &from, is_removed
@@ -164,13 +165,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         Ok(())
     }
 
-    /// Takes empty slots instead of those that it has. Collective.
+    /// Replaces all slots by empty ones. Collective.
     #[track_caller]
     fn clear(&mut self) -> Result<()> {
         let world = self.world().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
-        // What other ranks have begun before is over when it returns.
+        // When it returns, operations that other ranks began before are complete.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         world.barrier()?;
         let former = self.replace(new);
@@ -182,7 +183,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         world.team().all_succeeded(what, forgotten)
     }
 
-    /// Goes on with other slots, and returns those that it had.
+    /// Replaces the slots and returns the former ones.
     fn replace(&mut self, new: Self) -> Self {
         let former = mem::replace(self, new);
         if let Some(reused) = &former.reused {
@@ -192,8 +193,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
-/// Gives back what is behind the keys, and values, of slots that are given up: those in some
-/// states. The first failure, after which the others are given back all the same.
+/// Releases the heap memory of abandoned slots whose state `is_given_up`: that of keys, and of
+/// values that are present. Goes on after a failure and returns the first one.
 fn release_entries<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
     is_given_up: impl Fn(SlotState) -> bool,
@@ -217,7 +218,7 @@ fn release_entries<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     outcome
 }
 
-/// Moves what this rank holds, and returns how many entries that are.
+/// Moves the entries of this rank and returns their number.
 fn move_all<'a, 'b, K, V, S, A, B>(
     from: &View<'a, K, V, S, A>,
     to: &View<'b, K, V, S, B>,

@@ -1,5 +1,7 @@
-//! Operations on a key of a map whose slots are not all local, or are used again: where the key is,
-//! if its home rank is near or serves requests, or else one-sidedly.
+//! Operations on a key of a map whose slots are not all local, or are reused.
+//!
+//! The operation runs on the key's home shard: here, if this process reaches that shard, or at the
+//! home rank, if ranks serve requests. Otherwise it is one-sided.
 
 use pgas_core::{Pod, Rank, in_handler};
 use zerocopy::IntoBytes as _;
@@ -16,30 +18,31 @@ use super::table::{LocalView, Table};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result, requests};
 
-/// Bytes of a key and its value that travel in messages, at most.
+/// The longest entry, in bytes, that is sent in messages.
 const LONGEST: usize = 4096;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Whether keys and values are all that travels of them, and are worth it: of a long entry the
-    /// transfer is what takes time, and each step on its way would have a copy on the stack.
+    /// Whether messages carry entries of this type. They must own no heap memory. They must be
+    /// short: the transfer dominates for a long entry, and each step on its way would copy it on
+    /// the stack.
     pub(super) const FITS_MESSAGE: bool = !object::has_heap::<K>()
         && !object::has_heap::<V>()
         && size_of::<SlotOf<K>>() > 0
         && size_of::<SlotOf<K>>() + size_of::<SlotOf<V>>() <= LONGEST;
 
-    /// What other ranks are asked to work on, where they serve requests.
+    /// The object that requests to other ranks name, if ranks serve requests.
     pub(super) fn served(&self) -> Option<&Served<K, V, S>> {
         self.served.as_ref().filter(|_| !in_handler())
     }
 
-    /// Whether `O` is a message, where ranks serve requests: also a search in slots that nobody
-    /// writes, if a read is no less.
+    /// Whether `O` is sent as a message if ranks serve requests. A read-only lookup is sent only if
+    /// a get needs the target's CPU, too.
     pub(super) fn is_message<O: OnKey<K, V>>(&self) -> bool {
         !O::IS_READ_ONLY || self.world().capabilities().needs_target.get
     }
 
-    /// Carries out `O` on a key where it is: here, if this process reaches the slots of its home
-    /// rank, or there, by a message (M). Nothing if it is to be done one-sidedly.
+    /// Performs `O` on the key's home shard: here, if this process reaches it, or at the home rank
+    /// by a message (M). `None` if `O` has to be one-sided.
     #[inline(never)]
     fn perform_at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Outcome>>
     where
@@ -68,7 +71,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         done.transpose()
     }
 
-    /// As [`perform`](Self::perform), where slots are not local, or used again.
+    /// As [`perform`](Self::perform), if slots are not local, or are reused.
     pub(super) fn perform_out_of_line<O>(
         &self,
         key: &KeyOf<K>,
@@ -100,7 +103,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         O::perform(&self.view_remote(), hash, key, given)
     }
 
-    /// Replaces the value of a key by what a slot is to hold of `f` of it; what was there.
+    /// Replaces the value of a key by the encoded value that `f` makes of it. Returns the former
+    /// value.
     pub(super) fn update_out_of_line(
         &self,
         key: &KeyOf<K>,
@@ -116,8 +120,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.update(view.hash(key), key, f)
     }
 
-    /// What is computed here replaces what it was computed from, if that is still there. Nothing if
-    /// it is to be done one-sidedly.
+    /// Updates the value at its home rank: reads it, computes the new value here, and replaces the
+    /// old one by compare-and-swap. `None` if the update has to be one-sided.
     fn update_at_home(
         &self,
         key: &KeyOf<K>,

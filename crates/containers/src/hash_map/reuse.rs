@@ -1,5 +1,5 @@
-//! The slots of removed keys are used again ([why](pgas_lockfree::slots::reclaim)), in maps that
-//! were made so and whose slots are all local.
+//! Reuse of the slots of removed keys ([why](pgas_lockfree::slots::reclaim)), in maps that enable
+//! it and whose slots are all local.
 
 use std::mem::{self, ManuallyDrop};
 use std::ops::Range;
@@ -22,14 +22,14 @@ use super::view::View;
 use crate::Result;
 use crate::object::{self, KeyHasher, Object, Repr, SlotOf};
 
-/// The threads of a process that have a word of their own.
+/// The threads of a process that have their own section word. Further ones share a word.
 const N_OWN: usize = 64;
 
-/// Each word has a cache line.
+/// Bytes of a cache line. Each word has one of its own.
 const LINE: usize = 64;
 
-/// The words of one rank's threads, one that the other threads share, and a line for all ranks that
-/// is the first one's.
+/// The section words of one rank: one for each of the first threads, and one that all further
+/// threads share. Behind them a cache line for all ranks, of which only the first rank's is used.
 struct Words;
 
 impl Block for Words {
@@ -37,53 +37,54 @@ impl Block for Words {
     const ALIGN: usize = LINE;
 }
 
-/// All words of one rank.
+/// Section words of one rank.
 const N_WORDS: usize = N_OWN + 1;
 
 const COMMON: usize = N_WORDS * LINE;
 
-/// Whether a thread empties slots.
+/// The lock of the thread that reclaims slots.
 const LOCK: usize = COMMON;
 
-/// How often that was begun and ended.
+/// Counts the begins and ends of reclaims.
 const N_EMPTIED: usize = COMMON + 8;
 
-/// The number of the slot that is looked at next.
+/// The number of the slot that the next reclaim begins with.
 const NEXT: usize = COMMON + 16;
 
-/// After how many removals a thread looks for slots to empty.
+/// A thread reclaims slots after this number of removals.
 pub(super) const REMOVALS_PER_RECLAIM: u64 = 128;
 
-/// At how many slots it looks then for each removal: at half load an eighth of the slots may be
-/// those of keys that were removed since they were looked at.
+/// Slots examined for each removal. At half load an eighth of the slots may be those of keys
+/// removed since the last examination.
 const SLOTS_PER_REMOVAL: u64 = 8;
 
-/// At how many slots a thread looks at once that finds no room.
+/// Slots examined at once by a thread that found no room.
 const RECLAIM_CHUNK: u64 = 4096;
 
-/// How long it waits then for other threads' sections, of which one may wait for this thread.
+/// A thread that found no room waits this long for other threads' sections, one of which may wait
+/// for this thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a thread that has removed keys looks whether the sections have ended that were open.
-/// One that is open still is most likely that of a thread that does not run.
+/// A thread that has removed keys checks this often whether the open sections have ended. A section
+/// that stays open longer most likely belongs to a thread that is not running.
 const MAX_CHECKS: u32 = 100;
 
-/// The sections of the threads of all ranks.
+/// The section words of the threads of all ranks.
 pub(super) struct Sections {
     all: NearArray<Words>,
-    /// Those of this rank.
+    /// The words of this rank.
     own: NearArray<Words>,
-    /// The numbers of this rank's threads that have words of their own. A thread that has ended
-    /// leaves its one to another thread.
+    /// The word numbers of this rank's threads. A thread that ends leaves its number to another
+    /// thread.
     numbers: ThreadLocal<usize>,
-    /// How many threads have come.
+    /// Threads that have asked for a number.
     n_threads: AtomicUsize,
-    /// How many keys have lost their slots, by this rank.
+    /// Keys whose slots this rank has reclaimed.
     n_emptied: AtomicU64,
     _memory: Symmetric<u8>,
 }
 
-/// A section of this thread.
+/// An open section of this thread.
 pub(super) struct Section<'a> {
     words: Near<'a, Words>,
     number: usize,
@@ -110,7 +111,7 @@ impl Section<'_> {
         }
     }
 
-    /// How many are open within each other, if that is known.
+    /// The nesting depth of open sections; 0 if unknown, since the word is shared.
     fn n_open(&self) -> u64 {
         let word = self.words.word64(self.number * LINE);
         if self.number < N_OWN {
@@ -129,7 +130,8 @@ impl Drop for Section<'_> {
 }
 
 impl Sections {
-    /// Nothing if not all words are near. Collective.
+    /// Allocates the section words. `None` if this process does not reach all of them directly.
+    /// Collective.
     #[track_caller]
     pub(super) fn new(world: &World) -> Result<Option<Self>> {
         let memory = world.alloc_symmetric::<u8>(Words::BYTES + LINE - 1)?;
@@ -153,7 +155,7 @@ impl Sections {
         section
     }
 
-    /// That of this thread, as if it were open.
+    /// The section of this thread, without opening it.
     #[inline(always)]
     fn own(&self) -> Section<'_> {
         let words = self.own.block(0, 0);
@@ -163,37 +165,38 @@ impl Sections {
         Section { words, number }
     }
 
-    /// What `look` finds, which changes nothing, unless slots were emptied meanwhile.
+    /// Runs the lookup `read`. `None` if slots were reclaimed meanwhile.
     #[inline]
     pub(super) fn read_optimistically<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
         let common = self.all.block(0, 0);
         sections::read_optimistically(common.word64(N_EMPTIED), read)
     }
 
-    /// For slots that nobody has used.
+    /// Resets the count, for unused slots.
     pub(super) fn begin(&self) {
         self.n_emptied.store(0, Relaxed);
     }
 
-    /// How many keys have lost their slots, by this rank.
+    /// The number of keys whose slots this rank has reclaimed.
     pub(super) fn n_emptied(&self) -> u64 {
         self.n_emptied.load(Relaxed)
     }
 
-    /// How often slots were emptied, by all ranks.
+    /// Begins and ends of reclaims, by all ranks.
     fn n_emptyings(&self) -> u64 {
         word::load(self.all.block(0, 0).word64(N_EMPTIED))
     }
 
-    /// The right to empty slots, unless another thread has it.
+    /// Takes the reclaim lock, unless another thread holds it.
     fn lock(&self) -> Option<ReclaimLock<'_>> {
         let common = self.all.block(0, 0);
         let taken = word::compare_exchange(common.word64(LOCK), 0, 1);
-        // Made only by who has it: its end gives it back.
+        // Only the holder makes the guard: its drop releases the lock.
         taken.is_ok().then(|| ReclaimLock { common })
     }
 
-    /// Whether all sections have ended that are open now; asks as long as `go_on` says so.
+    /// Waits until all sections that are open now have ended. Returns false if `go_on` gives up
+    /// first.
     fn have_ended(&self, go_on: &mut dyn FnMut() -> bool) -> bool {
         let load = |i: usize| {
             let words = self.all.block(i / N_WORDS, 0);
@@ -210,18 +213,18 @@ impl Sections {
     }
 }
 
-/// How an operation asks for room.
+/// The state of an operation that waits for room.
 pub(super) struct Room<'w> {
-    /// How long it does.
+    /// The deadline.
     end: Instant,
-    /// How often slots had been emptied when it asked last.
+    /// The count of reclaims at its last attempt.
     n_emptied: u64,
-    /// How it waits for others' sections: it serves their messages, for which one may wait, and
-    /// notices the end of a rank that had one open.
+    /// The wait for others' sections. It serves their messages, for which one of them may wait, and
+    /// notices the death of a rank with an open section.
     wait: OwnWait<'w>,
-    /// Why it waits in vain.
+    /// Why the wait failed.
     failure: Option<CoreError>,
-    /// What is left of the looks of an operation that must not wait so, inside of a handler.
+    /// Checks that are left inside of a handler, where an operation must not wait.
     checks: Range<u32>,
 }
 
@@ -237,7 +240,7 @@ impl<'w> Room<'w> {
         }
     }
 
-    /// Waits a little; whether there is a reason to go on.
+    /// Waits a little. Returns whether to go on.
     fn may_continue(&mut self) -> bool {
         if in_handler() && self.checks.next().is_some() {
             thread::yield_now();
@@ -248,7 +251,7 @@ impl<'w> Room<'w> {
     }
 }
 
-/// The right to empty slots.
+/// A guard of the reclaim lock.
 struct ReclaimLock<'a> {
     common: Near<'a, Words>,
 }
@@ -297,21 +300,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 
     fn release_key(&self, key: SlotOf<K>) {
         if object::has_heap::<K>() {
-            // What cannot be given back is lost until the map is.
+            // Memory that cannot be released is lost until the map is dropped.
             drop(object::release::<K>(&key, self.heap()));
         }
     }
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Where the search for the key in a slot begins, if the key can be read.
+    /// The home slot of the key in `slot`, if the key can be read.
     fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Position>> {
         let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap());
         Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
     }
 
-    /// Empties slots of keys that were removed, of the next ones in the ring; whether it could. The
-    /// more often it could not before, the longer it waits.
+    /// Reclaims the slots of removed keys among the next slots of the ring. Returns whether it
+    /// could. The more often it failed before, the longer it waits.
     #[cold]
     #[inline(never)]
     pub(super) fn reclaim_some(&self, sections: &Sections, n_failed: u64) -> bool {
@@ -320,15 +323,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             thread::yield_now();
             checks.next().is_some()
         };
-        // Who removes a key within another operation leaves it to others.
+        // Inside of another operation, leave the reclaim to other threads.
         ManuallyDrop::new(sections.own()).n_open() == 0
             && self.reclaim_next(sections, REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL, go_on)
     }
 
-    /// Empties the slots of all keys that were removed, for an operation that has found no room;
-    /// whether it may find some when it begins again.
+    /// Reclaims the slots of all removed keys, for an operation that found no room. Returns whether
+    /// it may find room when it begins again.
     pub(super) fn make_room(&self, sections: &Sections, room: &mut Room<'_>) -> Result<bool> {
-        // Who is within another operation is in the way of it himself.
+        // Inside of another operation this thread's own section would block the reclaim.
         let is_within = ManuallyDrop::new(sections.own()).n_open() > 0;
         let mut n_left = if is_within {
             0
@@ -343,12 +346,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 return Err(failure);
             }
         }
-        // By others too, since the operation asked last.
+        // Count reclaims by other threads, too, since the last attempt.
         let before = mem::replace(&mut room.n_emptied, sections.n_emptyings());
         Ok(before != room.n_emptied && Instant::now() < room.end)
     }
 
-    /// Empties those of the next `n` slots whose keys were removed; whether it could.
+    /// Reclaims the slots of removed keys among the next `n` slots. Returns whether it could.
     fn reclaim_next(&self, sections: &Sections, n: u64, go_on: &mut dyn FnMut() -> bool) -> bool {
         let lock = loop {
             match sections.lock() {
@@ -364,7 +367,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             .map(|i| self.slot_number(i % capacity))
             .collect();
         let count = lock.common.word64(N_EMPTIED);
-        // Memory of this process does not fail.
+        // Access to memory of this process does not fail.
         let emptied = reclaim::empty(self, &slots, count, || sections.have_ended(go_on));
         let Ok(Some(n_emptied)) = emptied else {
             return false;
@@ -374,7 +377,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         true
     }
 
-    /// The slot with this number in the ring.
+    /// The slot with this number in the ring, counted over all ranks.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "of a rank, and in its memory"

@@ -1,9 +1,9 @@
-//! What a rank does for others to the slots that it has, where they reach these by messages only,
-//! and to those of the other ranks of its host, which it reaches by its own instructions.
+//! Operations that a rank performs for others: on its own shard, and on those of the ranks of its
+//! host, which it reaches by loads and stores.
 //!
-//! A search stays in the part of the ring that one rank has, and never waits in a handler. What
-//! comes to the end of the part, or meets a slot that another rank writes, is left to the rank that
-//! asked: it goes the one-sided way, from the beginning.
+//! A search stays within one shard and never waits in a handler. If it reaches the end of the
+//! shard, or a slot that another rank is writing, the asking rank repeats the operation
+//! one-sidedly.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::Result;
 use crate::object::{KeyHasher, Object, Repr, SlotOf};
 use crate::requests::Operation;
 
-/// `O` as an operation on the parts of a map.
+/// `O` as a request to a shard.
 pub(super) struct OnShards<O, K, V, S>(PhantomData<(O, K, V, S)>);
 
 /// A request for `O`.
 type Request<O, K, V> = Pair<SlotOf<K>, <O as OnKey<K, V>>::Given>;
 
-/// What a rank answers.
+/// The answer to a request for `O`.
 pub(super) type Answer<O, K, V> = <<O as OnKey<K, V>>::Outcome as Outcome<V>>::Answer;
 
 impl<K, V, S, O> Operation for OnShards<O, K, V, S>
@@ -84,7 +84,7 @@ where
         answers.push(done.to_answer(view.heap())?);
         Ok(())
     };
-    // Whatever keeps an operation from being carried out here, the rank that asked finds it, too.
+    // The asking rank repeats what failed here, and meets the error itself.
     let _ended_early = if requests.len() == 1 {
         end(0, None)
     } else {
@@ -112,12 +112,12 @@ mod tests {
     type Map = HashMap<u64, u64>;
     type Shard = OnShards<Insert, u64, u64, RapidHasher>;
 
-    /// The parts of a map whose slots are all local, as if they were not.
+    /// The shards of a map whose slots are all local, as if they were not.
     fn shards(map: &Map) -> Arc<Shards<u64, u64, RapidHasher>> {
         Arc::new(Shards::new(&map.table.shape))
     }
 
-    /// The keys whose home rank is `rank`, in requests to insert them.
+    /// Requests to insert the keys whose home rank is `rank`.
     fn requests_for(map: &Map, rank: Rank, n: u64) -> Vec<Pair<u64, u64>> {
         let home = |key: &u64| {
             map.table
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn what_is_done_to_the_part_of_a_near_rank_is_done_to_the_map() {
         let ends = pgas_smp::threads(3, |world| {
-            // So much room that no search comes to the end of a part.
+            // With so much room no search reaches the end of a shard.
             let map = Map::with_capacity(&world, 30_000).unwrap();
             let shards = shards(&map);
-            // Each rank to the part of its neighbour.
+            // Each rank works on its neighbour's shard.
             let to = Rank::new((world.rank().number() + 1) % 3);
             assert!(Shard::is_near(&shards, to));
             let requests = requests_for(&map, to, 1200);
@@ -175,7 +175,7 @@ mod tests {
             let shards = shards(&map);
             let requests = requests_for(&map, world.rank(), 200);
             let n = Shard::serve(&shards, world.rank(), &requests).len();
-            // From its home slot on up to the last one, each key in an own one.
+            // At least one key fits, and no more than the shard has slots.
             assert!((1..=12).contains(&n), "{n} of {}", requests.len());
             world.barrier().unwrap();
             let done = requests[..n].iter().map(|request| request.parts());

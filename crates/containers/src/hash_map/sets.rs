@@ -1,4 +1,4 @@
-//! Operations on two sets: each rank works on its part of one of them.
+//! Operations on two sets: each rank works on the keys that it holds of one set.
 
 use super::batch::EXTENT;
 use super::phase::{Changes, Finds, Inserts, Looks, Phase};
@@ -107,7 +107,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.remove_where(other, true)
     }
 
-    /// Removes the keys of this rank of which `other` says so.
+    /// Removes the keys of this rank that `other` contains, if `has`, or does not contain.
     fn remove_where<O, T>(&self, other: &HashSet<K, O, T>, has: bool) -> Result<usize>
     where
         P: Changes + Looks,

@@ -1,6 +1,7 @@
-//! The part of a map's slots that one rank has, as a ring of its own.
+//! A shard: the slots of a map that one rank holds, as a ring of their own.
 //!
-//! Ranks of this host, this one among them, are reached by instructions, whatever the others are.
+//! Shards of this host's ranks, this one included, are accessed by loads and stores, wherever the
+//! other shards are.
 
 use std::sync::Arc;
 
@@ -15,22 +16,22 @@ use super::slot::remote::Remote;
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
 
-/// The parts of a map's slots that a rank works on.
+/// The shards of a map, as this process reaches them.
 pub(super) struct Shards<K: Object, V: Object, S> {
-    /// Of any one rank.
+    /// The shape of any one shard.
     shape: Shape<K, V, S>,
-    /// The first rank of this host, and what this process reaches of it and those behind it.
+    /// The first rank of this host.
     first: u32,
     local: Box<[NearArray<LayoutOf<K, V>>]>,
 }
 
-/// A part that this process reaches by its own instructions.
+/// A view of a shard by loads and stores.
 pub(super) type LocalShardView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Shard>>;
 
-/// That of this rank, in the local phase.
+/// A view of this rank's shard in the local phase.
 pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Own>>;
 
-/// A map's parts on all ranks.
+/// A map's shards on all ranks, for requests.
 pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
@@ -49,7 +50,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         }
     }
 
-    /// What `rank` has, if this process reaches it by its own instructions.
+    /// A view of `rank`'s shard by loads and stores, if this process reaches it so.
     #[inline]
     pub(super) fn local(&self, rank: Rank) -> Option<LocalShardView<'_, K, V, S>> {
         Some(self.shape.view(self.run(rank)?))
@@ -61,13 +62,13 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         self.local.get(index as usize)
     }
 
-    /// What this rank has, in the local phase, likewise.
+    /// A view of this rank's shard in the local phase, by loads and stores.
     #[inline]
     pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
         Some(self.shape.view(self.run(self.shape.world.rank())?))
     }
 
-    /// Likewise, by operations on global pointers.
+    /// A view of this rank's shard in the local phase, by operations on global pointers.
     pub(super) fn own_copied<'a>(
         &'a self,
         copy: &'a BlockCopy,
@@ -75,12 +76,12 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         self.shape.view_copied(self.shape.world.rank(), copy)
     }
 
-    /// What `rank` has, by operations on global pointers.
+    /// A view of `rank`'s shard by operations on global pointers.
     pub(super) fn remote(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_, true>> {
         self.shape.view_remote(rank)
     }
 
-    /// Whether this process works on what `rank` has without asking it.
+    /// Whether this process works on `rank`'s shard without a message.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
         self.local(rank).is_some() || rank == self.shape.world.rank()
     }

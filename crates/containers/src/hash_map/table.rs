@@ -1,4 +1,4 @@
-//! The slots of a map over all ranks, whatever the phase is.
+//! The slots of a map over all ranks, without its phase.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,9 @@ use crate::error::agree;
 use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
-/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
-/// which makes every step an instruction or two, and by the general one elsewhere, out of line; in
-/// a section, where slots of removed keys are used again.
+/// Evaluates `$body` with the map's slots in `$view`. If all slots are local, the view has its own
+/// type, which makes every step an instruction or two. Otherwise the body runs out of line: in a
+/// section if slots are reused, or by operations on global pointers.
 macro_rules! dispatch_locality {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some(all) = &$table.local {
@@ -44,8 +44,8 @@ macro_rules! dispatch_locality {
 }
 pub(super) use dispatch_locality;
 
-/// As [`dispatch_locality`], for what this rank does to its own slots while no other one accesses them:
-/// those are local, whatever the others are, unless operations are counted.
+/// As [`dispatch_locality`], for work of this rank on its own slots while no other rank accesses
+/// them. These are local whatever the others are, unless operations are counted.
 macro_rules! dispatch_own_slots {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some($view) = $table.shards.own() {
@@ -61,40 +61,39 @@ macro_rules! dispatch_own_slots {
 }
 pub(super) use dispatch_own_slots;
 
-/// A map's slots, local all of them.
+/// A view of all slots of a map, all local.
 pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
-    /// The memory.
+    /// The memory of the slots.
     _slots: Symmetric<u8>,
     pub(super) shape: Shape<K, V, S>,
-    /// All slots, if this process reaches them by its own instructions, and those of removed keys
-    /// stay theirs.
+    /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
-    /// What each rank has of them, as this one and its neighbours reach it.
+    /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
-    /// That, for others to name it, where ranks serve requests.
+    /// The shards as an object that requests of other ranks name, if ranks serve requests.
     pub(super) served: Option<Served<K, V, S>>,
-    /// All slots, likewise, if those of removed keys are used again.
+    /// All slots, if this process reaches them by loads and stores and slots are reused.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
     n_new: ThreadLocal<Counter>,
 }
 
-/// What one thread of this rank has counted. Only that thread writes it, so that counting takes no
-/// atomic instruction: one for every insert would be a tenth of its time.
+/// Counts of one thread of this rank. Only that thread writes them, so counting takes no atomic
+/// instruction, which for every insert would be a tenth of its time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counter {
-    /// The keys that it has inserted minus those that it has removed, modulo 2^64.
+    /// Keys inserted minus keys removed, modulo 2^64.
     keys: AtomicU64,
-    /// Those that it has removed, of which some may have been inserted again.
+    /// Keys removed. Some may have been inserted again.
     removed: AtomicU64,
-    /// Those that it has removed since it has emptied slots.
+    /// Keys removed since this thread last reclaimed slots.
     noted: AtomicU64,
 }
 
-/// The slots of a map where those of removed keys are used again.
+/// The slots of a map that reuses the slots of removed keys.
 pub(super) struct Reused<L> {
     pub(super) all: NearArray<L>,
     pub(super) sections: Arc<Sections>,
@@ -103,7 +102,7 @@ pub(super) struct Reused<L> {
 /// Adds to a word that no other thread writes.
 #[inline]
 fn add(word: &AtomicU64, n: u64) {
-    // Counts only; nothing is ordered by them.
+    // Relaxed: a count orders nothing.
     word.store(
         word.load(Ordering::Relaxed).wrapping_add(n),
         Ordering::Relaxed,
@@ -111,7 +110,7 @@ fn add(word: &AtomicU64, n: u64) {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Collective.
+    /// Allocates the slots and their heap. Collective.
     #[track_caller]
     pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
         agree(world, "the capacity of a hash map", capacity as u64)?;
@@ -123,7 +122,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         Self::with_heap(world, capacity, Arc::new(hasher), Arc::new(heap))
     }
 
-    /// Collective.
+    /// Allocates the slots. Collective.
     #[track_caller]
     pub(super) fn with_heap(
         world: &World,
@@ -146,13 +145,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         let local = world.near_array(start, shape.ring.n_blocks());
         let shards = Arc::new(Shards::new(&shape));
-        // The same on all ranks, also where one alone reaches all slots.
+        // All ranks agree on this, even if one of them reaches all slots itself.
         let is_served = Self::FITS_MESSAGE && world.capabilities().ranks_serve_atomics();
         let served = is_served.then(|| DistObject::new(&world.team(), Arc::clone(&shards)));
         Ok(Self {
             local,
             shards,
-            // Without messages there is the one-sided way.
+            // Without messages, operations are one-sided.
             served: served.and_then(|served| served.ok()),
             reused: None,
             _slots: slots,
@@ -161,7 +160,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         })
     }
 
-    /// The slots, local all of them.
+    /// A view of all slots by loads and stores.
     pub(super) fn view_local<'a>(
         &'a self,
         all: &'a NearArray<LayoutOf<K, V>>,
@@ -169,15 +168,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.shape.view(all)
     }
 
-    /// The slots, wherever they are.
+    /// A view of all slots by operations on global pointers.
     pub(super) fn view_remote(&self) -> View<'_, K, V, S, Remote<'_>> {
         self.shape.view_remote(Rank::ZERO)
     }
 }
 
-/// If slots of removed keys are used again.
+/// Reuse of the slots of removed keys.
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Has them be so from now on, if all slots are local on all ranks. Collective.
+    /// Enables slot reuse if every rank reaches all slots directly. Collective.
     #[track_caller]
     pub(super) fn reuse_slots(&mut self) -> Result<()> {
         let world = self.world().clone();
@@ -186,7 +185,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let sections = Sections::new(&world)?;
         let can = u64::from(sections.is_some() && self.local.is_some());
-        // The end of what all ranks have begun before, too.
+        // The allreduce also waits for earlier operations of all ranks.
         if world.allreduce(can, Min)? == 1
             && let Some(sections) = sections
         {
@@ -195,7 +194,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         Ok(())
     }
 
-    /// Likewise, by sections that another table had.
+    /// Enables slot reuse with sections taken over from another table.
     pub(super) fn reuse_with(&mut self, sections: Arc<Sections>) {
         sections.begin();
         if let Some(all) = self.local.take() {
@@ -203,14 +202,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
     }
 
-    /// What `look` finds, which changes nothing; again, in a section, if slots were emptied
-    /// meanwhile.
+    /// Runs the lookup `read` without a section. If slots were reclaimed meanwhile, runs it again
+    /// in a section.
     pub(super) fn read_optimistically<T>(
         &self,
         reused: &Reused<LayoutOf<K, V>>,
         read: impl Fn(LocalView<'_, K, V, S>) -> T,
     ) -> T {
-        // Where a long key is tells its slot, which may change while that is read.
+        // The slot of a long key points to it, and may change while the key is read.
         if const { !object::has_heap::<K>() }
             && let Some(found) = reused
                 .sections
@@ -221,7 +220,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         out_of_line(|| self.in_section(reused, read))
     }
 
-    /// What `change` does, which needs no room.
+    /// Runs `change` in a section. It must need no free slot.
     pub(super) fn in_section<T>(
         &self,
         reused: &Reused<LayoutOf<K, V>>,
@@ -231,7 +230,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         change(self.view_local(&reused.all))
     }
 
-    /// What `claim` does, which is called again if it finds no room, and there may be some now.
+    /// Runs `claim` in a section. If it finds no free slot, makes room and runs it again.
     #[inline]
     pub(super) fn claim_or_make_room<T>(
         &self,
@@ -247,7 +246,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
     }
 
-    /// Whether there may be room where an operation has found none.
+    /// Reclaims slots for an operation that found no room. Returns whether there may be room now.
     #[cold]
     #[inline(never)]
     pub(super) fn try_make_room<'a>(
@@ -260,7 +259,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             .make_room(&reused.sections, room)
     }
 
-    /// Empties some slots, if they are used again; whether it could. It failed so often before.
+    /// Reclaims some slots if slots are reused. Returns whether it could. `n_failed` is the number
+    /// of failures in a row before.
     pub(super) fn reclaim_some(&self, n_failed: u64) -> bool {
         let Some(reused) = &self.reused else {
             return true;
@@ -269,8 +269,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.reclaim_some(&reused.sections, n_failed)
     }
 
-    /// Counts keys that this thread has removed, and now and then empties some slots, where these
-    /// are used again. Outside of sections.
+    /// Counts keys that this thread has removed. If slots are reused, now and then reclaims some.
+    /// Called outside of sections.
     #[inline]
     pub(super) fn count_removals(&self, n: u64) {
         self.count_removed(n);
@@ -297,7 +297,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         &self.shape.world
     }
 
-    /// Where keys and values point to.
+    /// The heap for encodings that are longer than their slots.
     #[inline]
     pub(super) fn heap(&self) -> &Heap {
         &self.shape.heap
@@ -318,11 +318,12 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         }
     }
 
-    /// How many keys there are, and how many were removed since the slots were made, exact if
-    /// nobody inserts or removes meanwhile. Collective.
+    /// The number of keys, and of keys removed since the slots were allocated. Exact if no rank
+    /// inserts or removes meanwhile. Collective.
     #[track_caller]
     pub(super) fn counts(&self) -> Result<[u64; 2]> {
-        // Only sums: what was inserted before is ordered before by whatever told this rank of it.
+        // Relaxed loads are enough: an earlier insert is ordered before by whatever told this rank
+        // of it.
         let mut sums = [0_u64; 2];
         for counter in &self.n_new {
             for (sum, count) in sums.iter_mut().zip([&counter.keys, &counter.removed]) {

@@ -1,9 +1,9 @@
-//! Buffered inserts without a place yet.
+//! Entries of a buffer that found no slot yet.
 //!
-//! They stay in slots, as they came, and what comes later for the same key stays behind them. So a
-//! key counts once where room is made for them; nothing is lost while a combined value cannot be
-//! written; and the function that combines is only called for a value of the map and an entry that
-//! comes after it, in their order, as if there had been a place at once.
+//! They stay encoded, in order of arrival, and later entries of the same key queue behind them. So
+//! a key counts once when room is made. Nothing is lost while a combined value cannot be written.
+//! The combining function is called only for a value of the map and a later entry, in their order,
+//! as if there had been a slot at once.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -14,20 +14,20 @@ use super::hash::Hash;
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::{Error, Result};
 
-/// What a function panicked with.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// Entries without a place, and why others were given up.
+/// Entries without a slot, and why others were given up.
 pub(super) struct Unplaced<K: Object, V: Object> {
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(super) entries: Vec<SlotOf<(K, V)>>,
     /// The hashes of their keys.
     keys: BTreeSet<u64>,
-    /// Why an entry has no place.
+    /// Why an entry found no slot.
     reason: Option<Error>,
-    /// The first error that cost an entry.
+    /// The first error that lost an entry.
     failure: Option<Error>,
-    /// The first panic that did.
+    /// The first panic that lost an entry.
     panic: Mutex<Option<Panic>>,
 }
 
@@ -46,8 +46,8 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         self.keys.len() as u64
     }
 
-    /// Keeps the entry in `slot` if one with its key is here, behind which it belongs; says whether
-    /// there was one, or one of another key with the same hash.
+    /// Keeps the entry in `slot` behind waiting ones of its key. Returns whether one waits, which
+    /// may also be one of another key with the same hash.
     #[inline]
     pub(super) fn keep_behind(&mut self, hash: Hash, slot: &SlotOf<(K, V)>) -> bool {
         let is_behind = !self.keys.is_empty() && self.keys.contains(&hash.bits());
@@ -57,7 +57,7 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         is_behind
     }
 
-    /// Keeps the entry in `slot`, the first one with its key, which has no place.
+    /// Keeps the entry in `slot`, which found no slot in the map and is the first one of its key.
     #[cold]
     pub(super) fn keep(&mut self, hash: Hash, slot: &SlotOf<(K, V)>, why: Error) {
         self.reason.get_or_insert(why);
@@ -65,28 +65,28 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         self.entries.push(*slot);
     }
 
-    /// All of them, to be inserted.
+    /// Takes all entries, to insert them.
     pub(super) fn take(&mut self) -> Vec<SlotOf<(K, V)>> {
         self.reason = None;
         self.keys.clear();
         mem::take(&mut self.entries)
     }
 
-    /// Frees the memory behind the slot of an entry that was inserted.
+    /// Releases the heap memory of an inserted entry.
     pub(super) fn release(&mut self, slot: &SlotOf<(K, V)>, heap: &Heap) {
         if let Err(error) = object::release::<(K, V)>(slot, heap) {
             self.note(error);
         }
     }
 
-    /// Gives up the entry in `slot`, for a reason that stays.
+    /// Gives up the entry in `slot`: another attempt would fail, too.
     #[cold]
     pub(super) fn give_up(&mut self, slot: &SlotOf<(K, V)>, why: Error, heap: &Heap) {
         self.note(why);
         self.release(slot, heap);
     }
 
-    /// Likewise, since the function that combines panicked.
+    /// Gives up the entry in `slot` since the combining function panicked.
     #[cold]
     pub(super) fn give_up_panicked(&mut self, slot: &SlotOf<(K, V)>, panic: Panic, heap: &Heap) {
         let first = self.panic.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +100,7 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         self.failure.get_or_insert(why);
     }
 
-    /// Whether there is an error that [`outcome`](Self::outcome) gives; there is one with each
-    /// panic.
+    /// Whether [`outcome`](Self::outcome) has an error to return. Each panic comes with one.
     pub(super) const fn has_failed(&self) -> bool {
         self.failure.is_some() || self.reason.is_some()
     }

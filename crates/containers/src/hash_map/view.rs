@@ -1,4 +1,4 @@
-//! A map's slots, or a part of them, that are all reached in the same way.
+//! A view of a map's slots, or of one shard, with one way of access.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use super::slot::{Access, GlobalSlot, LayoutOf};
 use crate::Error;
 use crate::object::{Heap, KeyHasher, KeyOf, Object};
 
-/// Calls `body`, whose code is not part of the caller's.
+/// Calls `body` out of line, so that its code does not bloat the caller.
 #[inline(never)]
 pub(super) fn out_of_line<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// What all ways to a map's slots, or to a part of them, have in common.
+/// The shape of a map or of one shard, common to all ways of access.
 pub(super) struct Shape<K: Object, V: Object, S> {
     pub(super) world: World,
     pub(super) ring: Ring<LayoutOf<K, V>>,
-    /// The offset of the first block of every rank.
+    /// The offset of the first block in every rank's segment.
     pub(super) start: u64,
     pub(super) heap: Arc<Heap>,
     pub(super) hasher: Arc<S>,
 }
 
 impl<K: Object, V: Object, S> Shape<K, V, S> {
-    /// That of the part of any one rank.
+    /// The shape of one rank's shard. It is the same for all ranks.
     pub(super) fn shard(&self) -> Self {
         Self {
             world: self.world.clone(),
@@ -44,7 +44,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         }
     }
 
-    /// The slots, as `R` reaches them.
+    /// A view with access `R`.
     pub(super) fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
         let slot = PhantomData;
         View {
@@ -54,7 +54,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         }
     }
 
-    /// The slots from those of rank `first` on, by operations on global pointers.
+    /// A view by operations on global pointers, from the slots of rank `first` on.
     pub(super) fn view_remote<const IS_SHARD: bool>(
         &self,
         first: Rank,
@@ -62,7 +62,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         self.view(self.remote(first))
     }
 
-    /// Likewise, while nobody writes them, or this rank alone.
+    /// A view by copies of blocks, while nobody or only this rank writes the slots.
     pub(super) fn view_copied<'a, const IS_SHARD: bool>(
         &'a self,
         first: Rank,
@@ -82,7 +82,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
     }
 }
 
-/// A map's slots, reached as `R` says.
+/// The slots of a map or shard, with access `R`.
 pub(super) struct View<'a, K: Object, V: Object, S, R: Access<'a>> {
     pub(super) all: R::All,
     pub(super) shape: &'a Shape<K, V, S>,
@@ -97,10 +97,10 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Clone for View<'a, K, V, S, R> 
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Copy for View<'a, K, V, S, R> {}
 
-/// A line of slots.
+/// A cache line of slots.
 pub(super) type LineOf<'a, R> = Share<'a, <R as Access<'a>>::Block>;
 
-/// Where the search for a key begins.
+/// The start of a probe for a key.
 pub(super) type Home<K, V, R> = probe::Home<GlobalSlot<K, V, R>>;
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> {
@@ -114,7 +114,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
     #[inline]
     fn is_wrapped(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
         let is_wrapped = || slot.position().block < home.position().block;
-        // Behind the last block of a part comes its first one.
+        // The first block of a shard follows its last one.
         slot.is_same(home) || R::IS_SHARD && is_wrapped()
     }
 
@@ -165,7 +165,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
 }
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Where keys and values point to.
+    /// The heap for encodings that are longer than their slots.
     #[inline]
     pub(super) fn heap(&self) -> &'a Heap {
         &self.shape.heap
@@ -178,8 +178,8 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Whether the states of a line are looked at together: a load of all of them costs as much as
-    /// one of a single state.
+    /// Whether the states of a line are loaded together. This costs as much as the load of one
+    /// state.
     pub(super) const HAS_LINES: bool = R::IS_LOCAL && LayoutOf::<K, V>::IS_PACKED;
 
     #[inline]
@@ -187,7 +187,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Hash::of::<K>(key, &*self.shape.hasher)
     }
 
-    /// What of the hash chooses a slot of those that the view has.
+    /// The hash that chooses the home slot within this view.
     #[inline]
     fn of_view(&self, hash: Hash) -> Hash {
         if R::IS_SHARD {
@@ -205,14 +205,14 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// The line that the search for a key with this hash begins at, if it has all its slots.
+    /// The home line of a key with this hash, if it has all its slots.
     #[inline]
     pub(super) fn home_line(&self, hash: Hash) -> Option<LineOf<'a, R>> {
         let line = R::local_array(self.all)?.share(self.of_view(hash).bits());
         (line.index < self.shape.ring.n_whole_blocks()).then_some(line)
     }
 
-    /// Asks for the cache lines where the search begins.
+    /// Prefetches the cache lines where the probe begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: Hash) {
         let Some(all) = R::local_array(self.all) else {
@@ -220,9 +220,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         };
         let block = all.share(self.of_view(hash).bits()).block;
         block.prefetch(0);
-        // Slots that do not divide a cache line may lie in two, and the next line also has the
-        // slots to which the search goes on: a tenth to a quarter off the time of a batch at half
-        // load.
+        // Slots whose size does not divide a cache line may lie in two. The next line also has the
+        // slots at which the probe continues. This saves a tenth to a quarter of the time of a
+        // batch at half load.
         let len = LayoutOf::<K, V>::BYTES;
         if !LINE.is_multiple_of(len) {
             block.prefetch(LINE.max(len - 1));

@@ -1,12 +1,12 @@
-//! Batches where all slots are local: the home slots of the operations ahead are on their way into
-//! the cache while one operation is carried out.
+//! Batches on local slots: the home slots of later operations are prefetched while one operation is
+//! performed.
 //!
-//! Where slots lie in lines, nearly every search for a key ends in its home line. Where nearly all
-//! keys are there, a branch on that is guessed right, and spares all that a search for an absent
-//! key asks for. Where some are absent it would be guessed wrong now and then, and then nothing is
-//! asked of the memory until the processor has started again: no branch depends on what a line
-//! holds there. Which of the two it is the last few hundred searches tell. Those that go on are
-//! kept aside, and brought to their end together.
+//! If slots are packed in cache lines, nearly every search for a key ends in its home line. There
+//! are two ways to search it. If nearly all keys are present, a branch on the result is predicted
+//! well, and skips the work for absent keys. If some keys are absent, such a branch would be
+//! mispredicted now and then, and no memory would be requested until the pipeline has restarted; so
+//! no branch depends on the contents of the line. The results of the last few hundred searches
+//! choose the way. Searches that do not end in the home line are deferred and completed together.
 
 use std::hint::select_unpredictable;
 use std::mem;
@@ -27,32 +27,32 @@ use super::super::table::LocalView;
 use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
-/// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, and
-/// as many as processors have in flight.
+/// The prefetch distance in operations. It covers the latency of memory, and is as many accesses as
+/// processors have in flight.
 pub(in super::super) const AHEAD: usize = 32;
 
-/// Operations that were begun, in the order of their indices.
+/// A ring buffer of begun operations, in the order of their indices.
 pub(in super::super) struct Ring<T>([T; AHEAD]);
 
 impl<T> Ring<T> {
-    /// As `begin` makes them of their indices.
+    /// Fills the ring with operations that `begin` makes of their indices.
     pub(in super::super) fn new(begin: impl FnMut(usize) -> T) -> Self {
         Self(std::array::from_fn(begin))
     }
 
-    /// The operation with index `i`, in whose place the one [`AHEAD`] behind it comes.
+    /// Takes out operation `i` and puts in `next`, the one [`AHEAD`] further on.
     #[inline]
     pub(in super::super) fn swap_in(&mut self, i: usize, next: T) -> T {
         mem::replace(&mut self.0[i % AHEAD], next)
     }
 }
 
-/// The largest operations, in bytes, that are begun ahead. A ring of them takes 16 KiB of the
-/// stack.
+/// Operations of more bytes than this are not begun ahead. A ring of the largest takes 16 KiB of
+/// the stack.
 const LARGEST_AHEAD: usize = 512;
 
-/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order; one by one if
-/// they are large, as those with large keys.
+/// Runs `n` operations in order, and begins each [`AHEAD`] operations before it ends it. Large
+/// operations, such as those with large keys, run one by one.
 #[inline]
 pub(in super::super) fn pipelined<T: Default, E>(
     n: usize,
@@ -65,7 +65,7 @@ pub(in super::super) fn pipelined<T: Default, E>(
     pipelined_in_ring(n, begin, end)
 }
 
-/// A function of its own, whose ring is on the stack only where it is used.
+/// A separate function, so that the ring is on the stack only if it is used.
 #[inline]
 fn pipelined_in_ring<T: Default, E>(
     n: usize,
@@ -81,9 +81,8 @@ fn pipelined_in_ring<T: Default, E>(
 }
 
 impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
-    /// Carries out `O` on the keys of a part of a batch, whose home slots are prefetched some
-    /// operations before; `take` gets what each tells, and `n_changed` how many keys there are
-    /// more, or less.
+    /// Performs `O` on the keys of `elements`, with prefetched home slots. `take` receives each
+    /// result. `n_changed` is raised by the number of inserted or removed keys.
     pub(super) fn perform_prefetched<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
@@ -93,7 +92,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         let mut n = 0;
-        // A key that cannot be written is refused in its turn, when those before it are done.
+        // A key that cannot be encoded is refused in its turn, after the operations before it.
         let begin = |i| -> Option<Hash> {
             let hash = self.hash(&key(&elements[i]).ok()?);
             self.prefetch(hash);
@@ -114,20 +113,21 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     }
 }
 
-/// How many searches that go on are brought to their end together.
+/// Deferred searches that are completed together.
 const MAX_DEFERRED: usize = 32;
 
-/// How many searches tell how the next ones are done.
+/// Searches after which the way of the next ones is chosen.
 const WINDOW: usize = 256;
 
-/// How many of them may have found nothing in their home lines where the next ones are expected to
-/// find something: at half load every fifteenth key that is there lies elsewhere.
+/// Up to this many misses in a window, most keys of the next one are expected in their home lines.
+/// At half load every fifteenth present key lies elsewhere.
 const FEW_MISSES: usize = WINDOW / 8;
 
 /// A search whose home line was prefetched.
 struct Search<'a, K: Object, V: Object> {
     line: Near<'a, LayoutOf<K, V>>,
-    /// The key's hash without its highest bit, and behind it whether the line has all its slots.
+    /// The key's hash without its highest bit; the lowest bit says whether the line has all its
+    /// slots.
     tag: u64,
 }
 
@@ -149,15 +149,15 @@ impl<K: Object, V: Object> Copy for Search<'_, K, V> {}
 struct Batch<'b, Q, V> {
     keys: &'b [Q],
     values: &'b mut [Option<V>],
-    /// The indices of searches that go on.
+    /// Indices of searches that do not end in the home line.
     deferred: [usize; MAX_DEFERRED],
     n_deferred: usize,
 }
 
-/// What the home line tells of a key.
+/// The result of a search of the home line.
 struct HomeLineFind<V> {
     value: Option<V>,
-    /// Whether that is all there is to know.
+    /// Whether the result is final: the key is there, or certainly absent.
     is_conclusive: bool,
 }
 
@@ -191,7 +191,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
             deferred: [0; MAX_DEFERRED],
             n_deferred: 0,
         };
-        // A key without memory of its own is looked for as it is, which does not fail.
+        // Keys without heap memory need no encoding, so their search does not fail.
         let first = self.begin(&keys[0])?;
         let mut ring = Ring::new(|i| self.begin(&keys[i]).unwrap_or(first));
         let mut n_missed = 0;
@@ -206,8 +206,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         self.find_deferred(&mut batch)
     }
 
-    /// Finds some of the keys, of which nearly all are there, if that is `EXPECTED`; how many were
-    /// not found in their home lines. A function of its own, which leaves the loop all registers.
+    /// Finds the keys of one window. `MOST_PRESENT` expects that nearly all are in their home
+    /// lines. Returns the number that was not. It is a separate function, which leaves all
+    /// registers to the loop.
     #[inline(never)]
     fn find_window<const MOST_PRESENT: bool, Q>(
         &self,
@@ -231,13 +232,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
                 n_missed += 1;
                 batch.deferred[batch.n_deferred] = i;
                 batch.n_deferred += 1;
-                // By the time that these are brought to their end, the line behind has come.
+                // The next line arrives before the deferred searches are completed.
                 search.line.prefetch(LINE);
             } else {
                 let found = self.find_branchless(&search, &key)?;
                 n_missed += usize::from(found.value.is_none());
                 batch.values[i] = found.value;
-                // Kept aside without a branch.
+                // Defer without a branch.
                 batch.deferred[batch.n_deferred] = i;
                 batch.n_deferred += usize::from(!found.is_conclusive);
                 search
@@ -251,7 +252,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         Ok(n_missed)
     }
 
-    /// Begins the search for a key.
+    /// Hashes a key and prefetches its home line.
     #[inline(always)]
     fn begin<Q>(&self, key: &Q) -> Result<Search<'a, K, V>>
     where
@@ -267,13 +268,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         })
     }
 
-    /// A slot of a search's home line, wherever that is.
+    /// A slot of the home line. Its position in the ring is not needed, and wrong.
     fn slot_of(&self, search: &Search<'a, K, V>, index: u32) -> LocalSlot<'a, K, V> {
         let position = Position::begin(0, 0).with_index(index as usize);
         GlobalSlot::new(Local::in_block(self.all, position, search.line))
     }
 
-    /// The value of the key, if a slot of the home line is ready with it.
+    /// The value of the key, if a slot of the home line is ready and holds the key.
     #[inline(always)]
     fn find_ready(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
@@ -288,7 +289,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         object::from_slot::<V>(slot.load_word()?, self.heap()).map(Some)
     }
 
-    /// Looks at all slots of the home line without a branch.
+    /// Searches all slots of the home line without a branch.
     #[inline(always)]
     fn find_branchless(
         &self,
@@ -298,17 +299,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         let fingerprint = search.fingerprint();
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let written = states.written_or_free(fingerprint);
-        // Any slot if none may hold the key: it is compared all the same, and does not count.
+        // If no slot may hold the key, any slot is compared, and the result is ignored.
         let slot = self.slot_of(
             search,
             (written | 1 << (LayoutOf::<K, V>::SLOTS - 1)).trailing_zeros(),
         );
         let is_ready = slot.load_state()?.is_ready_with(fingerprint);
         let is_held = is_ready & slot.has_key(key, self.heap())?;
-        // The state, which has no version, was read first.
+        // The state was read before the word. It has no version to check again.
         let word = <V::Repr as Repr<V>>::from_slot(slot.load_word()?, self.heap())?;
-        // A slot of the key's fingerprint that does not hold it, or not now, says nothing of other
-        // ones, and a line without all its slots has places that only look free.
+        // A slot with the key's fingerprint that does not hold the key, or not now, says nothing
+        // about other slots. A line without all its slots has positions that only look free.
         let is_absent = (written == 0) & (states.free() != 0) & (search.tag & 1 != 0);
         Ok(HomeLineFind {
             value: select_unpredictable(is_held, Some(word), None),
@@ -316,7 +317,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         })
     }
 
-    /// Finds the keys that are kept aside one by one, from the beginning.
+    /// Completes the deferred searches, one by one, each from its beginning.
     #[inline(never)]
     fn find_deferred<Q>(&self, batch: &mut Batch<'_, Q, V>) -> Result<()>
     where

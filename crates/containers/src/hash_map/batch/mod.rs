@@ -1,9 +1,9 @@
-//! Many operations at once, which hide each other's latency.
+//! Batches of operations, which hide the latency of memory or network.
 //!
-//! Where all slots are local, those of the operations ahead are [prefetched](local) into the cache.
-//! Where ranks serve each other, operations travel to the home ranks of their keys, many in a
-//! message and to all ranks at once; what a rank does not do on its own is done one-sidedly.
-//! Elsewhere the reads of many operations [travel together](remote).
+//! If all slots are local, the home slots of later operations are [prefetched](local) into the
+//! cache. If ranks serve requests, operations are sent to the home ranks of their keys, many in a
+//! message and to all ranks at once; what the home rank cannot finish is one-sided. Otherwise the
+//! reads of many operations are [in flight together](remote).
 
 pub(super) mod local;
 mod remote;
@@ -23,15 +23,15 @@ use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Plain, Repr};
 use crate::requests::Batch;
 use crate::{BatchError, Error, Result};
 
-/// How many operations of a batch are one section, where slots of removed keys are used again.
+/// Operations of a batch in one section, if slots are reused.
 const SECTION: usize = 256;
 
-/// How many entries of an iterator are one batch.
+/// Entries of an iterator in one batch.
 pub(super) const EXTENT: usize = 512;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each.
-    /// Returns how many keys there are more, or less.
+    /// Performs `O` on the keys of `elements`, in their order. `given` makes the arguments for an
+    /// element. Returns the number of inserted or removed keys.
     pub(super) fn perform_many<'k, O, E>(
         &self,
         elements: &'k [E],
@@ -44,7 +44,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()))
     }
 
-    /// Likewise; `take` gets what each tells.
+    /// As [`perform_many`](Self::perform_many). `take` receives the index and the result of each
+    /// operation.
     fn perform_many_into<'k, O, E>(
         &self,
         elements: &'k [E],
@@ -162,7 +163,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         batch.finish(take)
     }
 
-    /// Counts keys that are new or were removed, outside of sections.
+    /// Counts inserted or removed keys. Called outside of sections.
     #[inline]
     pub(super) fn count<O: OnKey<K, V>>(&self, n_changed: usize) {
         match O::EFFECT {
@@ -172,7 +173,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
     }
 
-    /// The values of `keys`, in a phase.
+    /// Finds the values of `keys`, in phase `P`.
     pub(super) fn find_many<P: Phase, Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
     where
         K: FoundBy<Q>,

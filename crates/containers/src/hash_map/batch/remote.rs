@@ -1,9 +1,9 @@
-//! Batches where slots lie behind a network: the reads of up to [`GROUP`] operations are in
-//! flight at once, so that a round trip is paid for all of them.
+//! Batches on slots behind a network: the reads of up to [`GROUP`] operations are in flight
+//! together, so that they share one round trip.
 //!
-//! First all keys are located, which changes nothing; then the operations are begun in their order.
-//! What was located stays right: a slot that holds a key holds it for ever. A key that was absent
-//! then is inserted by the blocking operation, which looks again.
+//! First all keys are located, which changes nothing. Then the operations begin in their order. A
+//! location stays valid: a slot that holds a key holds it for ever. A key that was absent is
+//! inserted by the blocking operation, which searches again.
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
@@ -22,39 +22,39 @@ use super::super::view::{Home, View};
 use crate::object::{KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
-/// How many operations have their reads in flight at once.
+/// Operations whose reads are in flight together.
 const GROUP: usize = 64;
 
-/// A slot of a map.
+/// A slot that is accessed by operations on global pointers.
 type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
 
 /// The search for one key.
 struct Search<'a, K: Object, V: Object> {
     key: KeyOf<K>,
     home: Home<K, V, Remote<'a>>,
-    /// The slot that it has come to.
+    /// The slot that the search has reached.
     slot: RemoteSlot<'a, K, V>,
-    /// Where nobody writes: that slot's block.
+    /// A copy of that slot's block, used while no rank writes.
     copy: BlockCopy,
     found: Option<SearchResult<SlotOf<V>>>,
 }
 
-/// What becomes of an error at element `i`.
+/// Makes the batch's error of an error at element `i`.
 fn failed(i: usize) -> impl Fn(Error) -> BatchError {
     move |error| BatchError { done: i, error }
 }
 
-/// What a search has come to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug)]
 enum SearchResult<V> {
     Absent,
-    /// The slot where the search stands holds the key.
+    /// The slot that the search has reached holds the key.
     Held(Held<V>),
 }
 
 impl<K: Object, V: Object> Search<'_, K, V> {
-    /// Whether the value is a word of a slot that was ready, so that one atomic is all that is left
-    /// to do.
+    /// Whether the value is a word and its slot was ready, so that one atomic completes the
+    /// operation.
     fn has_word(&self) -> bool {
         let is_word = matches!(LayoutOf::<K, V>::KIND, ValueKind::Word4 | ValueKind::Word8);
         let is_ready = |held: Held<_>| held.state.state() == SlotState::Ready;
@@ -63,7 +63,7 @@ impl<K: Object, V: Object> Search<'_, K, V> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
-    /// A search for a key.
+    /// Begins the search for a key.
     fn begin(&self, key: KeyOf<K>) -> Search<'a, K, V> {
         let home = self.home(self.hash(&key));
         Search {
@@ -75,7 +75,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
     }
 
-    /// Ends all `searches` at once: in each round all that are not over look at one slot.
+    /// Completes all `searches` together. In each round every unfinished search examines one slot.
     fn locate(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         while searches.iter().any(|search| search.found.is_none()) {
             if LayoutOf::<K, V>::IS_PACKED {
@@ -87,8 +87,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys
-    /// behind those whose fingerprint agrees.
+    /// One round of [`locate`](Self::locate). Reads all states, each a `W` in memory, then the
+    /// entries whose fingerprint agrees.
     fn locate_round<W: Atomic>(
         &self,
         searches: &mut [Search<'a, K, V>],
@@ -110,7 +110,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                     candidates.push((search, state, entry));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
-                    // Another rank is about to publish what may be the key.
+                    // Another rank is writing what may be the key: wait for it.
                     search.found = inspect_slot(self, search)?;
                     self.advance(search);
                 }
@@ -133,7 +133,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// Goes on with a search, unless it has come to an end.
+    /// Moves an unfinished search on to the next slot.
     fn advance(&self, search: &mut Search<'a, K, V>) {
         if search.found.is_some() {
             return;
@@ -144,7 +144,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
     }
 
-    /// As [`locate`](Self::locate), while nobody changes anything: each block is read at once.
+    /// As [`locate`](Self::locate), while no rank writes: one read fetches a whole block.
     fn locate_read_only(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         let is_open = |search: &&mut Search<'a, K, V>| search.found.is_none();
         loop {
@@ -165,12 +165,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
     }
 
-    /// The slots, of which a block was read.
+    /// A view of the slots through a copy of a block.
     fn copied<'c>(&'c self, copy: &'c BlockCopy) -> View<'c, K, V, S, Copied<'c, false>> {
         self.shape.view_copied(Rank::ZERO, copy)
     }
 
-    /// Carries out `O` on the keys of `elements`, group by group; `take` gets what each tells.
+    /// Performs `O` on the keys of `elements`, group by group. `take` receives each result.
     pub(super) fn perform_grouped<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
@@ -180,7 +180,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         for (group, start) in elements.chunks(GROUP).zip((0..).step_by(GROUP)) {
-            // Those before a key that cannot be written are carried out.
+            // The operations before a key that cannot be encoded are performed.
             let mut refused = Ok(());
             let searches = (start..).zip(group).map_while(|(i, element)| {
                 let search = key(element).map(|key| self.begin(key)).map_err(failed(i));
@@ -205,8 +205,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// Carries out `O` on a group, whose first key is number `start` of the batch, in their order:
-    /// where that is an atomic on a word it is in flight together with others.
+    /// Performs `O` on a group of located keys, in their order. The group's first key has index
+    /// `start` in the batch. Atomics on words are in flight together.
     fn perform_located<O: OnKey<K, V>, W: Atomic>(
         &self,
         searches: &[Search<'a, K, V>],
@@ -230,8 +230,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let mut in_flight = Vec::with_capacity(searches.len());
         let mut outcome = Ok(());
         for (k, search) in searches.iter().enumerate() {
-            // Operations on one word have no order while they are in flight, and the last entry of
-            // a key is to win.
+            // Operations in flight on one word are not ordered, but the last entry of a key has to
+            // win.
             let is_same = |(other, _): &(usize, _)| searches[*other].slot.is_same(&search.slot);
             if O::IS_ORDERED && in_flight.iter().any(is_same) {
                 outcome = complete(&mut in_flight, &mut end);
@@ -260,11 +260,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 break;
             }
         }
-        // What was begun is completed whatever happened to the element behind it.
+        // Complete what is in flight even if a later element failed.
         complete(&mut in_flight, &mut end).and(outcome)
     }
 
-    /// Carries out `O` on a key that was located.
+    /// Performs `O` on a located key.
     fn finish<O: OnKey<K, V>>(
         &self,
         search: &Search<'a, K, V>,
@@ -293,7 +293,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 }
 
-/// What the slot that a search has come to tells of its end, as `view` reaches that slot.
+/// Examines the slot that a search has reached, through `view`. `None` if the search has to go on.
 fn inspect_slot<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     view: &View<'a, K, V, S, R>,
     search: &Search<'_, K, V>,
@@ -315,7 +315,7 @@ fn inspect_slot<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     })
 }
 
-/// Waits for all operations, also after one of them failed, and reports the first that did.
+/// Waits for all operations in flight, even after a failure, and returns the first failure.
 fn complete<W: Atomic>(
     in_flight: &mut Vec<(usize, Event<W>)>,
     end: &mut impl FnMut(usize, Result<Option<W>>) -> Result<(), BatchError>,

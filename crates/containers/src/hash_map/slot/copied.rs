@@ -1,5 +1,5 @@
-//! Slots over a network that nobody writes, or this rank alone: a block is read at once (R), and
-//! what is written goes there at once (W).
+//! Slots behind a network that no rank writes, or only this rank. One read fetches a whole block
+//! (R). A write goes to the copy and to the block (W).
 
 use std::cell::{RefCell, RefMut};
 
@@ -14,25 +14,25 @@ use super::super::hash::Position;
 use super::remote::{NoBlock, Remote, RemoteArray};
 use super::{Access, PartAt, Swapped, give_up};
 
-/// The block that a search has come to, once it is read.
+/// A copy of the block that a search has reached, once it is read.
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockCopy(RefCell<Option<(GlobalPtr<u8>, Vec<u8>)>>);
 
 impl BlockCopy {
-    /// Of the block of a slot.
+    /// The copy `bytes` of the block of `slot`.
     pub(in super::super) fn new(slot: &Remote<'_>, bytes: Vec<u8>) -> Self {
         Self(RefCell::new(Some((slot.at, bytes))))
     }
 }
 
-/// All slots of a map, or those of one rank, and a block of them.
+/// All slots of a map or shard, and a copy of one block.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct CopiedArray<'a> {
     pub(in super::super) remote: RemoteArray<'a>,
     pub(in super::super) copy: &'a BlockCopy,
 }
 
-/// A slot, of one rank alone if it `IS_SHARD`.
+/// A slot of a map, or of a shard if `IS_SHARD`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Copied<'a, const IS_SHARD: bool> {
     slot: Remote<'a, IS_SHARD>,
@@ -42,7 +42,7 @@ pub(in super::super) struct Copied<'a, const IS_SHARD: bool> {
 }
 
 impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
-    /// The copy of the slot's block.
+    /// The copy of the slot's block, which is read if necessary.
     fn block(&self) -> Result<RefMut<'a, Vec<u8>>> {
         let mut copy = self.copy.0.borrow_mut();
         if copy.as_ref().is_none_or(|(at, _)| *at != self.slot.at) {
@@ -54,8 +54,8 @@ impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
         }))
     }
 
-    /// Writes these parts, from the first one of which to the last nobody else does, to the copy,
-    /// and to the block, unless nobody looks at them.
+    /// Writes the parts to the copy. If `is_seen`, also writes all bytes from the first part to the
+    /// last one to the block: nobody else writes between them.
     fn write(&self, parts: &[(usize, &[u8])], is_seen: bool) -> Result<()> {
         let mut block = self.block()?;
         for &(offset, bytes) in parts {
@@ -72,7 +72,8 @@ impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
             self.copy.0.take();
             return put;
         }
-        // Whether it is done nobody knows then, and who tries again may do it twice.
+        // After a failed flush nobody knows whether the write is complete, and a retry might apply
+        // it twice.
         let flushed = world.flush(self.slot.at.rank());
         flushed.map_err(|error| give_up(world, error))
     }
@@ -82,7 +83,7 @@ impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
     }
 }
 
-/// What stands at the place of a state.
+/// Calls `f` with the bytes of a state word.
 fn with_state<T>(at: StateAt, state: StateWord, f: impl FnOnce(&[u8]) -> T) -> T {
     if at.is_narrow {
         f(state.narrow().as_bytes())
@@ -169,7 +170,7 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
         if seen != current {
             return Ok(Err(seen));
         }
-        // What comes next publishes the slot.
+        // A reserved or locked state stays in the copy: the next step publishes the slot.
         let is_seen = !matches!(new.state(), SlotState::Reserved | SlotState::Locked);
         with_state(at, new, |state| self.write(&[(at.offset, state)], is_seen))?;
         Ok(Ok(()))

@@ -1,4 +1,4 @@
-//! What slots look like in global memory: state words, keys and values at fixed offsets.
+//! The layout of slots in global memory: state words, keys and values at fixed offsets.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// How a value is read and written while others do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum ValueKind {
-    /// It has no bytes.
+    /// The value has no bytes.
     Nothing,
     /// As one word of four bytes, by atomics.
     Word4,
@@ -57,20 +57,19 @@ impl<K: Copy, V: Copy> Pair<K, V> {
 /// Bytes of a cache line.
 pub(in super::super) const LINE: usize = 64;
 
-/// The places of slots and of their parts. Slots lie in blocks, which are as large and come one
-/// after the other.
+/// The offsets of slots and of their parts. Slots lie in blocks of equal size, one after the other.
 ///
-/// A block is one slot with a state word of 64 bits, of which most count the versions of the value:
+/// A block is one slot with a state word of 64 bits, most of which count the versions of the value:
 ///
 /// | offset | |
 /// |---|---|
 /// | 0 | state word |
 /// | [`KEY`](Self::KEY) | key, and value behind it |
 ///
-/// or, if the value is a word or nothing, which needs no version, and there is room for at least
-/// two slots: a cache line, with [narrow](pgas_lockfree::slots::state::StateWord::narrow) state
-/// words. A search then looks at the states of several slots at once, and all that it needs lies in
-/// one line:
+/// Or it is a cache line of several slots with
+/// [narrow](pgas_lockfree::slots::state::StateWord::narrow) state words. This is so if the value is
+/// a word or nothing, which needs no version, and at least two slots fit. A probe then examines the
+/// states of several slots together, and all that it needs lies in one line:
 ///
 /// | offset | |
 /// |---|---|
@@ -78,12 +77,12 @@ pub(in super::super) const LINE: usize = 64;
 /// | [`KEY`](Self::KEY) + i [`STRIDE`](Self::STRIDE) | its key, and its value behind it |
 pub(in super::super) struct Layout<K, V>(PhantomData<fn() -> (K, V)>);
 
-/// How slots lie in blocks.
+/// The arrangement of slots in blocks.
 pub(in super::super) trait Blocks {
-    /// The slots of a block.
+    /// The number of slots of a block.
     const SLOTS: usize;
 
-    /// Whether there are several, with narrow state words.
+    /// Whether a block has several slots, with narrow state words.
     const IS_PACKED: bool = Self::SLOTS > 1;
 }
 
@@ -95,7 +94,7 @@ impl<K: Pod, V: Pod> Layout<K, V> {
         _ => ValueKind::Wide,
     };
 
-    /// A value that is accessed as a word is placed as one, whatever its own alignment.
+    /// A value that is accessed as a word is aligned as one, whatever its own alignment.
     const VALUE_ALIGN: usize = match Self::KIND {
         ValueKind::Word4 => larger(4, align_of::<V>()),
         ValueKind::Word8 => larger(8, align_of::<V>()),
@@ -106,8 +105,8 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     const PAIR_BYTES: usize = size_of::<K>() + size_of::<V>();
     const STRIDE: usize = Self::PAIR_BYTES.next_multiple_of(Self::PAIR_ALIGN);
 
-    /// The first of the pairs behind states of so many bytes: the more aligned part of it lies as
-    /// that asks for, and then the other one does.
+    /// The offset of the first pair behind `states` bytes of states. The part with the larger
+    /// alignment is aligned; then the other part is, too.
     const fn pairs_behind(states: usize) -> usize {
         if align_of::<K>() >= Self::VALUE_ALIGN {
             return states.next_multiple_of(Self::PAIR_ALIGN);
@@ -115,7 +114,7 @@ impl<K: Pod, V: Pod> Layout<K, V> {
         (states + size_of::<K>()).next_multiple_of(Self::PAIR_ALIGN) - size_of::<K>()
     }
 
-    /// As many slots as a line has room for, or one that may be larger.
+    /// As many slots as fit in a line, or one slot of any size.
     const N_SLOTS: usize = {
         let mut n = match Self::KIND {
             ValueKind::Wide => 1,
@@ -141,12 +140,11 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     /// The bytes of a block that are used.
     pub(super) const USED: usize = Self::KEY + (Self::SLOTS - 1) * Self::STRIDE + Self::PAIR_BYTES;
 
-    /// The place in a block of what is at `offset` in its first slot's key and value, for the slot
-    /// with this index.
+    /// The offset of a part of slot `index`, if the part of the first slot is at `offset`.
     #[inline]
     pub(super) const fn of_slot(offset: usize, index: usize) -> usize {
         if Self::IS_PACKED {
-            // Tells the compiler that the part lies within the block.
+            // The assertion tells the compiler that the part lies within the block.
             assert!(index < Self::SLOTS, "no such slot in a block");
             offset + index * Self::STRIDE
         } else {
@@ -154,7 +152,7 @@ impl<K: Pod, V: Pod> Layout<K, V> {
         }
     }
 
-    /// Where the state of the slot with this index is.
+    /// The offset of the state of slot `index`.
     #[inline]
     pub(in super::super) const fn state(index: usize) -> StateAt {
         if Self::IS_PACKED {

@@ -1,4 +1,4 @@
-//! Slots that this process loads from and stores to: every step is an instruction or two.
+//! Local slots, accessed by loads and stores: every step is an instruction or two.
 
 use std::marker::PhantomData;
 
@@ -13,14 +13,14 @@ use pgas_lockfree::slots::state::{StateAt, StateWord};
 use super::super::hash::Position;
 use super::{Access, PartAt, Swapped};
 
-/// Whose slots are reached.
+/// Which slots are accessed, and by whom.
 pub(in super::super) trait Whose: Copy + 'static {
     const IS_SHARD: bool;
-    /// Whether nobody else accesses them: then no step is an atomic instruction.
+    /// Whether only this rank accesses them. Then no step is an atomic instruction.
     const IS_ALONE: bool = false;
 }
 
-/// Those of all ranks.
+/// The slots of all ranks.
 #[derive(Clone, Copy)]
 pub(in super::super) enum All {}
 
@@ -28,7 +28,7 @@ impl Whose for All {
     const IS_SHARD: bool = false;
 }
 
-/// Those of one rank.
+/// One rank's shard.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Shard {}
 
@@ -36,7 +36,7 @@ impl Whose for Shard {
     const IS_SHARD: bool = true;
 }
 
-/// Those of this rank, in the local phase.
+/// This rank's shard in the local phase.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Own {}
 
@@ -45,7 +45,7 @@ impl Whose for Own {
     const IS_ALONE: bool = true;
 }
 
-/// A slot in blocks like `L`.
+/// A slot in a block of type `L`.
 pub(in super::super) struct Local<'a, L, W = All> {
     all: &'a NearArray<L>,
     position: Position,

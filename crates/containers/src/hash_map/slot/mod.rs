@@ -23,19 +23,19 @@ use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 /// The layout of the slots of a map.
 pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
-/// How this process reaches a block of slots, and which one of them it is: by its own instructions,
-/// or by operations on global pointers. Offsets are in bytes from the block's start.
+/// Access to one slot and its block: by loads and stores of this process, or by operations on
+/// global pointers. Offsets are in bytes from the block's start.
 pub(super) trait Access<'a>: Copy + 'a {
-    /// All slots of the map.
+    /// All slots of the map or shard.
     type All: Copy;
 
-    /// The blocks of those that this process loads and stores.
+    /// A block, as this process loads and stores it.
     type Block: Block + 'a;
 
-    /// Whether a load of the state costs as good as nothing.
+    /// Whether this process can load the state word directly.
     const IS_LOCAL: bool;
 
-    /// Whether all slots are those of one rank.
+    /// Whether the slots are one rank's shard.
     const IS_SHARD: bool;
 
     fn new(all: Self::All, position: Position) -> Self;
@@ -44,13 +44,13 @@ pub(super) trait Access<'a>: Copy + 'a {
 
     fn position(&self) -> Position;
 
-    /// All slots, if this process loads and stores them.
+    /// All slots, if this process loads and stores them directly.
     fn local_array(all: Self::All) -> Option<&'a NearArray<Self::Block>>;
 
-    /// The slot at `place`, whose block is known.
+    /// The slot at `position` in a known block.
     fn in_block(all: Self::All, position: Position, block: Near<'a, Self::Block>) -> Self;
 
-    /// The part at `offset` (R).
+    /// Reads the part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
 
     /// Performs `op` on the word at `offset` (A).
@@ -59,15 +59,16 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Replaces the word at `offset` if it is `current` (A).
     fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W>;
 
-    /// Writes the part, then the state: who sees the state sees the part, and who sees some
-    /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
+    /// Writes the part, then the state. A rank that sees the state sees the part. A rank that sees
+    /// some of the part sees what this thread wrote to the state before. All is complete on return
+    /// (W + A).
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
 
-    /// As `publish` to a slot that this thread has claimed: who has returned from it may look
-    /// elsewhere before others see the state (W + A).
+    /// As `publish`, to a slot that this thread has reserved. After the return, this thread may
+    /// read elsewhere before other ranks see the state (W + A).
     fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
 
-    /// The state (A).
+    /// Reads the state (A).
     fn load_state(&self, at: StateAt) -> Result<StateWord> {
         let load = AtomicOp::Load;
         Ok(if at.is_narrow {
@@ -100,23 +101,23 @@ pub(super) trait Access<'a>: Copy + 'a {
     }
 }
 
-/// What became of the replacement of a word, unless that failed: done, or what the word is.
+/// The result of a compare-and-swap: success, or the current word.
 pub(super) type Swapped<T, W> = Result<Result<T, W>>;
 
-/// A part of a slot, by its offset, and the slot's state.
+/// The offsets of a part of a slot and of the slot's state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartAt {
     offset: usize,
     state: StateAt,
 }
 
-/// Others wait for who has reserved or locked a slot.
+/// Reports an error that leaves a slot reserved or locked, for which other ranks wait.
 #[cold]
 fn give_up(world: &World, error: Error) -> Error {
     world.give_up("work on an entry of a hash map", error)
 }
 
-/// One slot of a map of `K` to `V`, reached as `R` says.
+/// One slot of a map of `K` to `V`, with access `R`.
 pub(super) struct GlobalSlot<K, V, R> {
     pub(super) access: R,
     entry: PhantomData<fn() -> (K, V)>,
@@ -142,13 +143,13 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
         self.access.position()
     }
 
-    /// Where the slot's state is.
+    /// The offset of the slot's state.
     #[inline]
     fn state_at(&self) -> StateAt {
         LayoutOf::<K, V>::state(self.position().index())
     }
 
-    /// Where the key is, and the value behind it.
+    /// The offset of the key, with the value behind it.
     #[inline]
     fn entry_at(&self) -> PartAt {
         PartAt {
@@ -165,13 +166,13 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
         }
     }
 
-    /// What the slot holds of the key (R).
+    /// Reads the encoded key (R).
     #[inline]
     pub(super) fn key(&self) -> Result<SlotOf<K>> {
         self.access.get(self.entry_at().offset)
     }
 
-    /// What it holds of key and value, the latter maybe torn (R).
+    /// Reads the encoded key and value. The value may be torn (R).
     #[inline]
     pub(super) fn entry(&self) -> Result<(SlotOf<K>, SlotOf<V>)> {
         let pair: Pair<SlotOf<K>, SlotOf<V>> = self.access.get(self.entry_at().offset)?;

@@ -1,5 +1,5 @@
-//! Slots anywhere: every step is an operation on a global pointer, and is counted. They are calls,
-//! so that the code for local slots, beside which they stand in every method, has the registers.
+//! Slots on any rank: every step is an operation on a global pointer, and is counted. These
+//! functions are not inlined, so that the code for local slots beside them keeps the registers.
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
@@ -12,18 +12,18 @@ use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
 
-/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the
-/// next one `stride` bytes behind it.
+/// All slots of a map, or those of one shard. The first block of each rank is at `start`, the next
+/// one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) world: &'a World,
-    /// The rank that has number 0 in places.
+    /// The rank of positions with rank 0.
     pub(in super::super) first: Rank,
     pub(in super::super) start: u64,
     pub(in super::super) stride: usize,
 }
 
-/// That of blocks which are not near.
+/// The block type of accesses that never have a directly accessible block.
 pub(in super::super) enum NoBlock {}
 
 impl Block for NoBlock {
@@ -31,12 +31,12 @@ impl Block for NoBlock {
     const ALIGN: usize = 1;
 }
 
-/// A slot, of one rank alone if it `IS_SHARD`.
+/// A slot of a map, or of a shard if `IS_SHARD`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Remote<'a, const IS_SHARD: bool = false> {
     pub(super) world: &'a World,
     position: Position,
-    /// The block.
+    /// The block that holds the slot.
     pub(super) at: GlobalPtr<u8>,
 }
 
@@ -45,7 +45,7 @@ impl<const IS_SHARD: bool> Remote<'_, IS_SHARD> {
     fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let (part, at) = (self.part(at.offset), at.state);
         if at.is_narrow {
-            // A signal is a word of eight bytes.
+            // `put_signal` needs a signal word of eight bytes.
             part.put(self.world, value)?;
             self.world.flush(self.at.rank())?;
             let word = self.part::<u32>(at.offset);
@@ -63,17 +63,17 @@ impl<const IS_SHARD: bool> Remote<'_, IS_SHARD> {
 }
 
 impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
-    /// Its state word, of four bytes or of eight as `W` says.
+    /// A pointer to the state word, a `W` of four or eight bytes.
     pub(in super::super) fn state_word<W>(&self) -> GlobalPtr<W> {
         self.access.part(self.state_at().offset)
     }
 
-    /// The value as a word.
+    /// A pointer to the value as a word.
     pub(in super::super) fn value_pointer<W>(&self) -> GlobalPtr<W> {
         self.access.part(self.value_at().offset)
     }
 
-    /// Begins to read what the slot holds of key and value, the latter maybe torn (R).
+    /// Begins to read the encoded key and value. The value may be torn (R).
     pub(in super::super) fn entry_nb(&self) -> Result<Event<Pair<SlotOf<K>, SlotOf<V>>>> {
         let entry = self
             .access
