@@ -1,11 +1,11 @@
-//! The steps of the [protocol](super) on a slot in memory of this process: an instruction or two each.
+//! The steps of the [protocol](super) on a slot in local memory: an instruction or two each.
 
 use super::state::{StateAt, StateWord};
 use crate::memory::{self, Memory, Part};
 use crate::sync::Ordering::Relaxed;
 use crate::word;
 
-/// The state.
+/// Loads the state.
 #[inline]
 pub fn load_state<M: Memory>(memory: &M, at: StateAt) -> StateWord {
     if at.is_narrow {
@@ -36,7 +36,8 @@ pub fn swap_state<M: Memory>(
     swapped.map(|_| ()).map_err(StateWord::from_bits)
 }
 
-/// Replaces the state of a free slot by `new`. A slot that is taken is only looked at, which leaves it in the caches of its other readers.
+/// Replaces the state of a free slot by `new`. A taken slot is only read, so it stays in the caches
+/// of its other readers.
 ///
 /// # Errors
 /// The state, if the slot is taken.
@@ -48,15 +49,18 @@ pub fn reserve<M: Memory>(memory: &M, at: StateAt, new: StateWord) -> Result<(),
     }
 }
 
-/// Writes the part at `offset` of a slot that this thread has locked, then the state: who sees the state sees the part, and who sees some of
-/// the part sees what this thread wrote to the state before.
+/// Writes the part at `offset` of a slot that this thread has locked, then the state. A rank that
+/// sees the state sees the part. A rank that sees some of the part sees what this thread wrote to
+/// the state before.
 #[inline]
 pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, state: StateWord) {
-    // Who sees some of the part sees that the slot was locked before (pairs with the fence behind every read) ...
+    // A rank that sees some of the part sees that the slot was locked before. Pairs with the fence
+    // behind every read.
     memory::release();
     memory.write(offset, value);
-    // ... and who sees the new state sees all of the part. The swap releases it, and is an atomic instruction since it is this one with
-    // which the write takes effect: what this thread reads later comes after it.
+    // A rank that sees the new state sees all of the part: the swap releases it. The swap is an
+    // atomic instruction since the write takes effect with it: later reads of this thread come
+    // after it.
     if at.is_narrow {
         word::swap(memory.word32(at.offset), state.narrow());
     } else {
@@ -64,8 +68,8 @@ pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, 
     }
 }
 
-/// As [`publish`], of a slot that this thread has reserved: who has returned from it may look
-/// elsewhere before others see the state.
+/// As [`publish`], of a slot that this thread has reserved. After the return, this thread may read
+/// elsewhere before other ranks see the state.
 #[inline]
 pub fn publish_claimed<T, M: Part<T>>(
     memory: &M,
@@ -74,18 +78,21 @@ pub fn publish_claimed<T, M: Part<T>>(
     at: StateAt,
     state: StateWord,
 ) {
-    // Who sees some of the part, of a slot that had another key before, sees that it was emptied.
+    // A rank that sees some of the part, in a slot that held another key before, sees that the slot
+    // was vacated.
     memory::release();
     memory.write(offset, value);
-    // Who sees the state sees all of the part (pairs with the acquire of every load of the state).
+    // A rank that sees the state sees all of the part. Pairs with the acquire of every load of the
+    // state.
     memory::release();
     write_state(memory, at, state);
 }
 
-/// Writes the state of a slot that nobody looks at.
+/// Writes the state, for a slot that no other rank reads, or behind a fence.
 #[inline]
 pub fn write_state<M: Memory>(memory: &M, at: StateAt, state: StateWord) {
-    // Relaxed: `publish_claimed` has fenced, and where nobody looks the end of the phase does.
+    // Relaxed: `publish_claimed` has fenced. For a slot that no other rank reads, the end of the
+    // phase orders the write.
     if at.is_narrow {
         memory.word32(at.offset).store(state.narrow(), Relaxed);
     } else {

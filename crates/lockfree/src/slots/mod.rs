@@ -1,4 +1,4 @@
-//! The protocol of one slot, over whatever holds it: global memory, or a model that tries every
+//! The protocol of one slot, generic over its memory: global memory, or a model that tries every
 //! interleaving.
 //!
 //! ```text
@@ -10,55 +10,66 @@
 //!                                          Removed v+1 ----------------+
 //! ```
 //!
-//! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever
-//! inserts a key takes the first free slot in the order of a search for it, which depends on the
-//! key alone: from its home slot once around in that slot's block, and so on in each block behind
-//! it. Two ranks that insert the same key inspect at the same slot: one of them claims it, and the
-//! other one sees the key's fingerprint in a reserved slot and waits until it can compare the keys.
-//! So a key is in one slot only, and every slot between its home slot and that one is taken for
-//! ever. A key that was removed keeps its slot too, and is inserted there again; only a change of
-//! phase or of capacity, which no operation meets, makes room of such slots. So it is where nothing
-//! else is asked for; where slots of removed keys are [used again](reclaim), what is said here
-//! holds of all that one operation sees.
+//! **A key is in one slot only.** A slot never becomes free again, and a key never leaves its slot.
+//! An insert takes the first free slot in probe order. This order depends on the key alone: from
+//! its home slot once around in that slot's block, and so on in each block behind it. So two ranks
+//! that insert the same key meet at the same slot. One of them claims it; the other sees the key's
+//! fingerprint in a reserved slot and waits until it can compare the keys. Every slot between the
+//! home slot and the key's slot stays taken for ever. A removed key keeps its slot, too, and is
+//! inserted there again. Only a change of phase or of capacity, which no operation overlaps, frees
+//! such slots. If slots are [reused](reclaim), all this holds for what one operation sees.
 //!
-//! **Linearizability.** An insert of a new key takes effect when it publishes the slot. A search
-//! that starts later finds it: no slot on its way is free, and it waits for a reserved slot with the key's fingerprint. A search that
-//! does not find the key therefore has seen the slot before it was reserved, and takes effect at its beginning.
-//! A value that is a word is only accessed by atomics on the word, and each operation takes effect with
-//! its own. Any other value is written between `lock` and `publish_value`, and takes effect with the
-//! latter; a reader has seen it whole if the state word is the same before and after, and ready.
+//! **Linearizability.** The insert of a new key takes effect when it publishes the slot. A later
+//! search finds the key: no slot on its way is free, and it waits for a reserved slot with the
+//! key's fingerprint. So a search that does not find the key has seen the slot before it was
+//! reserved, and takes effect at its beginning. A value that is a word is only accessed by atomics
+//! on the word, and each operation takes effect with its own atomic. Any other value is written
+//! between `lock` and `publish_value`, and the write takes effect with the latter. A reader has
+//! read it whole if the state word is ready, and the same before and after.
 //!
-//! A removal takes effect when it changes the state, and the insert of a key that was removed when it locks the slot:
-//! from then on nobody says that the key is absent, and who wants the value waits for it. An operation on a word that
-//! found the slot ready, and comes to the word after a removal, takes effect just before that removal, since nobody
-//! has seen more of the value than such operations; so a removal says whether the key was there, and not what was
-//! its value. If it comes there after the key was inserted again, it takes effect on that value.
+//! A removal takes effect when it changes the state. The insert of a removed key takes effect when
+//! it locks the slot: from then on no operation reports the key as absent, and one that needs the
+//! value waits for it. An operation on a word may find the slot ready and reach the word after a
+//! removal. Then it takes effect just before that removal, since only such operations have seen
+//! more of the value. For this reason a removal reports whether the key was present, and not its
+//! value. If the operation reaches the word after the key was inserted again, it takes effect on
+//! the new value.
 //!
-//! **Why a word needs no version.** A version tells a reader that what he has read in several steps was there all at once. A word is read in
-//! one, and nothing that is done to it depends on its state having been the same in between: an operation that found
-//! the slot ready may come to the word later, as said above, and a removal or the insert of a key that was removed asks only that the slot
-//! is ready or removed when its state changes. So where the state word has no room for versions, words lose nothing.
+//! **Why a word needs no version.** A version tells a reader that what it has read in several steps
+//! was in memory at one time. A word is read atomically, and no operation on it depends on the
+//! state having been the same in between. An operation that found the slot ready may reach the word
+//! later, as said above. A removal, or the insert of a removed key, only requires that the slot is
+//! ready or removed when its state changes. So words lose nothing if the state word has no room for
+//! versions.
 //!
-//! **Why the slots of a block may be looked at together.** A search that reads all states of a block, in any order, learns which slots have the
-//! key's fingerprint and a key, and looks at these one by one. If the key was published before the search began, its slot is one of them, or the
-//! block has no free slot: no slot is free again, so a free one was free when the key was inserted, and the insert would
-//! have taken that one rather than a slot in a block behind.
+//! **Why the states of a block may be read together.** A search that reads all states of a block,
+//! in any order, learns which slots have the key's fingerprint and a key, and examines these one by
+//! one. If the key was published before the search began, its slot is one of them, or the block has
+//! no free slot: a slot never becomes free again, so a free slot was free when the key was
+//! inserted, and the insert would have taken it rather than a slot in a later block.
 //!
-//! **Why an atomic find of a word needs no atomic instruction on the direct path.** There the state, the key and the word are
-//! three loads in this order, each whole, and each seen after the one before it (acquire), and those of state and word are in the
-//! one order of all atomics on such words ([`word`](crate::word)). Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
+//! **Why an atomic find of a word needs no atomic instruction on the direct path.** There the
+//! state, the key and the word are three loads in this order. Each is whole and is ordered after
+//! the one before it (acquire). The loads of state and word are in the single order of all atomics
+//! on such words ([`word`](crate::word)). Over a network a get may be torn and orders nothing, so
+//! the state and the word are read by atomics.
 //!
-//! **Why an insert takes one atomic instruction on the direct path.** An insert that has returned must be seen by each search that begins
-//! later, or two threads could each insert a key, look for the other's key, and both find nothing. A claim is an atomic instruction, and it and
-//! the search's loads of states are sequentially consistent (to acquire and release would not be enough: `models/agreement.rs`). So other ranks see
-//! the claim before its thread reads anything later, and who looks for the key and sees the claim waits until the slot is published. So that can be a plain store with release, which may stay in the processor's store buffer
+//! **Why an insert takes one atomic instruction on the direct path.** Each search that begins after
+//! an insert has returned must see the insert. Otherwise two threads could each insert a key, look
+//! for the other's key, and both find nothing. A claim is an atomic instruction. The claim and the
+//! search's loads of states are sequentially consistent; acquire and release would not be enough
+//! (`models/agreement.rs`). So other ranks see the claim before its thread reads anything later,
+//! and a search for the key that sees the claim waits until the slot is published. Therefore the
+//! publishing store can be a plain store with release. It may stay in the processor's store buffer
 //! for a while after the insert has returned.
 //!
-//! **What a value points to.** A long encoding lies in memory of its own, which is given back when the state has changed
-//! from what it was with that value. Who reads it looks at the state again before he uses what he read.
+//! **Heap memory of a value.** A long encoding lies in heap memory. It is released after the state
+//! has changed from what it was with that value. A reader checks the state again before it uses
+//! what it has read from there.
 //!
-//! **What cannot hang.** No code of the user runs while a slot is reserved or locked, so none can panic
-//! or wait there. A rank that dies there ends the job, and whoever waits for it gets that as an error.
+//! **No operation hangs.** No code of the user runs while a slot is reserved or locked, so none can
+//! panic or wait there. The death of a rank that holds a slot ends the job, and ranks that wait for
+//! it get an error.
 #![expect(
     clippy::missing_errors_doc,
     reason = "all that fails is what the memory reports"
@@ -79,38 +90,38 @@ pub mod value;
 
 use self::state::{Fingerprint, SlotState, StateWord};
 
-/// A slot's memory. Prices are those of one call.
+/// The memory of a slot. Costs are for one call.
 pub trait SlotMemory: Copy {
-    /// What fails of the memory.
+    /// An error of the memory.
     type Error;
-    /// What fails of the heap, or of the memory.
+    /// An error of the heap or of the memory.
     type Failure: From<Self::Error>;
-    /// What a key is looked for by.
+    /// The form of a key that a search compares.
     type Key;
-    /// What a slot holds of a key.
+    /// The encoded key in a slot.
     type KeySlot: Copy;
-    /// What a slot holds of a value.
+    /// The encoded value in a slot.
     type Value: Copy;
-    /// A value together with what it points to.
+    /// A value with its heap memory.
     type Loaded: Clone;
-    /// Where keys and values point to.
+    /// The heap that keys and values point to.
     type Heap;
 
-    /// Whether values may point to memory of their own.
+    /// Whether values may point to heap memory.
     const HAS_HEAP: bool;
 
-    /// Whether a value is one word, or nothing, and is accessed by the `_word` methods only; the others
-    /// are for wide values.
+    /// Whether a value is one word or nothing. Then it is accessed by the `_word` methods only; the
+    /// other methods are for wide values.
     const IS_WORD: bool;
 
-    /// Whether a step costs as good as nothing, so that a value is read when it is asked for, and not
-    /// together with the key.
+    /// Whether the memory is local. Then a value is read when it is needed, and not together with
+    /// the key.
     const IS_LOCAL: bool;
 
-    /// Whether the two are one slot.
+    /// Whether both are the same slot.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// The state (A).
+    /// Reads the state (A).
     fn load_state(&self) -> Result<StateWord, Self::Error>;
 
     /// Replaces the state by `new` if the slot is free, else returns what it is (A).
@@ -123,8 +134,8 @@ pub trait SlotMemory: Copy {
         new: StateWord,
     ) -> Result<Result<(), StateWord>, Self::Error>;
 
-    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the
-    /// state sees them (W + A). An error is [given up](Self::give_up).
+    /// Writes key and value to a slot that this thread has reserved, then the state. A rank that
+    /// sees the state sees both (W + A). An error is [given up](Self::give_up).
     fn publish_entry(
         &self,
         key: Self::KeySlot,
@@ -132,24 +143,25 @@ pub trait SlotMemory: Copy {
         state: StateWord,
     ) -> Result<(), Self::Error>;
 
-    /// Writes the value, then the state, likewise. Who sees a part of the value also sees
-    /// what this thread wrote to the state before (W + A). An error is [given up](Self::give_up).
+    /// Writes the value to a slot that this thread has locked, then the state. A rank that sees the
+    /// state sees the value. A rank that sees a part of the value also sees what this thread wrote
+    /// to the state before (W + A). An error is [given up](Self::give_up).
     fn publish_value(&self, value: Self::Value, state: StateWord) -> Result<(), Self::Error>;
 
-    /// Whether the key is `key` (R).
+    /// Whether the slot's key is `key` (R).
     fn has_key(&self, key: &Self::Key, heap: &Self::Heap) -> Result<bool, Self::Error>;
 
-    /// If the key is `key`, the value as it is read together with it, maybe torn (R).
+    /// If the slot's key is `key`, the value, which is read together with it and may be torn (R).
     fn entry_of(
         &self,
         key: &Self::Key,
         heap: &Self::Heap,
     ) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// The value, maybe torn (R).
+    /// Reads the value, which may be torn (R).
     fn value(&self) -> Result<Self::Value, Self::Error>;
 
-    /// The value as a word (A).
+    /// Reads the value as a word (A).
     fn load_word(&self) -> Result<Self::Value, Self::Error>;
 
     /// Replaces the value as a word (A).
@@ -162,13 +174,13 @@ pub trait SlotMemory: Copy {
         new: Self::Value,
     ) -> Result<Result<(), Self::Value>, Self::Error>;
 
-    /// Whether the value points to memory of its own.
+    /// Whether the value points to heap memory.
     fn is_outside(value: &Self::Value) -> bool;
 
-    /// Fetches what the value points to (R), which may have been given back by now.
+    /// Fetches the heap memory of the value (R), which may have been released by now.
     fn fetch(value: Self::Value, heap: &Self::Heap) -> Result<Self::Loaded, Self::Error>;
 
-    /// Gives back what the value points to, when it is no slot's any more.
+    /// Releases the heap memory of a value that no slot holds any more.
     fn release(value: &Self::Value, heap: &Self::Heap) -> Result<(), Self::Failure>;
 
     /// Makes progress until `ready`.
@@ -177,11 +189,12 @@ pub trait SlotMemory: Copy {
         ready: &mut dyn FnMut() -> Result<bool, Self::Error>,
     ) -> Result<(), Self::Error>;
 
-    /// What is returned for an error that leaves the slot reserved or locked, for which others wait.
+    /// The error to return if an error leaves the slot reserved or locked, for which other ranks
+    /// wait.
     fn give_up(&self, error: Self::Error) -> Self::Error;
 }
 
-/// What the operation that comes here wants to know.
+/// Whether a search reads the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadValue {
     /// No: whether the key is there is enough.
@@ -193,16 +206,16 @@ pub enum ReadValue {
 /// A slot that holds the key that was looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<V> {
-    /// Ready, locked or removed.
+    /// The state: ready, locked or removed.
     pub state: StateWord,
-    /// Whether that is ready.
+    /// Whether the state is ready.
     is_ready: bool,
-    /// A wide value, read after the state.
+    /// A wide value that was read after the state.
     value: Option<V>,
 }
 
 impl<V> Held<V> {
-    /// In a slot that was seen ready with a key that has this fingerprint, without the value.
+    /// A slot that was seen ready with a key of this fingerprint. The value is not read.
     #[inline]
     #[must_use]
     pub const fn ready(fingerprint: Fingerprint) -> Self {
@@ -213,7 +226,7 @@ impl<V> Held<V> {
         }
     }
 
-    /// With a value that was read after the state, and maybe torn.
+    /// A slot whose value was read after the state, and may be torn.
     pub fn new(state: StateWord, value: V) -> Self {
         Self {
             value: Some(value),
@@ -221,7 +234,7 @@ impl<V> Held<V> {
         }
     }
 
-    /// Without the value.
+    /// A slot whose value is not read.
     pub fn unread(state: StateWord) -> Self {
         Self {
             state,
@@ -231,32 +244,33 @@ impl<V> Held<V> {
     }
 }
 
-/// What a search is for.
+/// The intent of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Find the key, if it is there.
     Find,
     /// Find the slot of the key, even if the key was removed.
     FindEvenRemoved,
-    /// A slot for the key, if need be a free one, which is reserved.
+    /// Find the slot of the key, or reserve a free one.
     Claim,
 }
 
-/// What a search meets in a slot.
+/// What a search finds in a slot.
 #[derive(Clone, Copy, Debug)]
 pub enum Inspected<V> {
-    /// Nothing, and nothing behind it. A slot that was to be claimed is now reserved for the key,
-    /// and must be published.
+    /// The slot is free, so the search ends. If it was to be claimed, it is now reserved for the
+    /// key, and the caller must publish it.
     Free,
-    /// Nothing, but maybe something behind it.
+    /// The slot is empty, but the key may lie behind it.
     Vacant,
-    /// Another key, or one that is not there.
+    /// The slot holds another key, or a removed one.
     Other,
-    /// The key.
+    /// The slot holds the key.
     Held(Held<V>),
 }
 
-/// Looks for `key` in the slot (A, and R where the fingerprint agrees). Waits for a rank that may be about to publish the same key here.
+/// Examines the slot for `key` (A, and R if the fingerprint agrees). Waits for a rank that may be
+/// about to publish the same key here.
 #[inline(always)]
 pub fn inspect<M: SlotMemory>(
     slot: &M,
@@ -282,7 +296,7 @@ pub fn inspect<M: SlotMemory>(
             Published::Other => return Ok(Inspected::Other),
         };
     }
-    // Who looks for a key that was removed goes on: it is in no other slot.
+    // A find passes the slot of a removed key. Its key is in no other slot.
     let is_passed = if is_find {
         state.state() == SlotState::Removed
     } else {
@@ -295,7 +309,7 @@ pub fn inspect<M: SlotMemory>(
     Ok(held.map_or(Inspected::Other, Inspected::Held))
 }
 
-/// Compares the slot's key, which cannot change any more (R).
+/// Compares the slot's key, which cannot change any more, with `key` (R).
 #[inline]
 fn compare<M: SlotMemory>(
     slot: &M,
@@ -311,7 +325,7 @@ fn compare<M: SlotMemory>(
     Ok(value.map(|value| Held::new(state, value)))
 }
 
-/// The state of a slot. A free one is taken, if it is to be claimed, and said to be free.
+/// Reads the state of a slot. A claim reserves a free slot, and is told that it was free.
 #[inline(always)]
 fn load_or_reserve<M: SlotMemory>(
     slot: &M,
@@ -325,18 +339,18 @@ fn load_or_reserve<M: SlotMemory>(
     slot.load_state()
 }
 
-/// What becomes of a slot without a published key.
+/// The result of waiting for a slot without a published key.
 enum Published {
-    /// It has one, in this state.
+    /// The key is published, in this state.
     State(StateWord),
-    /// As [`Inspected`].
+    /// As [`Inspected::Free`].
     Free,
     Vacant,
     Other,
 }
 
-/// Waits until a slot that is not published in `state`, and may be reserved for the key, is no
-/// longer, and tells one that leaves to stay, unless the search only looks.
+/// Waits until a slot that may be reserved for the key is published. Tells a leaving slot to stay,
+/// unless the search is a find.
 #[cold]
 fn wait_published<M: SlotMemory>(
     slot: M,

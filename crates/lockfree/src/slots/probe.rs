@@ -1,10 +1,11 @@
-//! The search for a key: a probe of one line of slots after the other while all is as it nearly
-//! always is, and else slot by slot.
+//! The search for a key. The fast path probes one cache line of slots after the other; the fallback
+//! probes slot by slot.
 //!
-//! Both go the same way and take the same steps of the [protocol](super), the probe fewer of them:
-//! a slot that it ends at is ready with the key, or free. Whatever else it meets, a slot that
-//! another rank writes, a key that was removed, one with the fingerprint of another, a line without
-//! all its slots, it leaves to the [probe_slots], which begins again.
+//! Both visit the slots in the same order and take the same steps of the [protocol](super). The
+//! line probe takes fewer of them: it ends only at a slot that is ready with the key, or free. It
+//! falls back on anything unusual: a slot that another rank is writing, a removed key, another key
+//! with the same fingerprint, a line without all its slots. The fallback, [`probe_slots`], begins
+//! again.
 
 use super::state::{Fingerprint, StateWord};
 use super::{Held, Inspected, Intent, ReadValue, SlotMemory};
@@ -13,33 +14,33 @@ use crate::slots;
 
 /// The ring of slots.
 pub trait Slots: Copy {
-    /// One of them.
+    /// A slot of the ring.
     type Slot: SlotMemory;
 
-    /// The slot behind `slot`. As many steps as there are slots lead back to the first one.
+    /// The slot behind `slot`. After as many steps as there are slots it is the first one again.
     fn next(&self, slot: &Self::Slot) -> Self::Slot;
 
-    /// Whether a search that began at `home` has been at all slots when it comes to `slot`.
+    /// Whether a probe from `home` that reaches `slot` has visited all slots.
     fn is_wrapped(&self, slot: &Self::Slot, home: &Self::Slot) -> bool {
         slot.is_same(home)
     }
 
-    /// Whether there are slots behind the last one that these do not lead to, so that who has been at
-    /// all of them does not know whether a key is there.
+    /// Whether these slots are a shard of a larger ring. Then a probe that has visited all of them
+    /// does not know whether a key is present.
     fn is_shard(&self) -> bool {
         false
     }
 
-    /// Where keys and values point to.
+    /// The heap that keys and values point to.
     fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
 }
 
-/// A ring whose slots lie in lines, the states of which are read together.
+/// A ring whose slots are packed in cache lines, so that the states of a line are read together.
 pub trait Lines: Slots {
     /// A line that has all its slots.
     type Line;
 
-    /// Four states as they were read.
+    /// Four states, as read from memory.
     type Four: FourWords;
 
     /// The states of all slots of the line (A each, in any order).
@@ -48,11 +49,10 @@ pub trait Lines: Slots {
     /// Slot `index` of the line.
     fn line_slot(&self, line: &Self::Line, index: usize) -> Self::Slot;
 
-    /// The first one on the way of the search of those slots of the line that are set in `free`, of
-    /// which there are some.
+    /// The first slot, in probe order, of those set in `free`, which is not empty.
     fn first_in_probe_order(&self, line: &Self::Line, free: u32) -> usize;
 
-    /// The line behind it, if that has all its slots.
+    /// The next line, if it has all its slots.
     fn next_line(&self, line: Self::Line) -> Option<Self::Line>;
 }
 
@@ -60,38 +60,38 @@ type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
 type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
 type HeldOf<S> = Held<<<S as Slots>::Slot as SlotMemory>::Value>;
 
-/// Where the search for a key begins.
+/// The start of a probe for a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Home<S> {
-    /// The slot that it begins at.
+    /// The home slot.
     pub slot: S,
-    /// That of the key.
+    /// The fingerprint of the key.
     pub fingerprint: Fingerprint,
 }
 
-/// What the search for a key comes to.
+/// The result of a probe for a key.
 #[derive(Debug)]
 pub enum ProbeResult<S: SlotMemory> {
     /// The slot that holds the key.
     Found(S, Held<S::Value>),
-    /// The key is absent, and this is the first free slot on the way to it. A search that claims
-    /// has reserved it for the key, and it must be published.
+    /// The key is absent, and this is the first free slot of the probe. A probe that claims has
+    /// reserved it for the key, and the caller must publish it.
     Free(S),
     /// The key is absent, and all slots hold other keys.
     Absent,
 }
 
-/// What the probe for a key comes to.
+/// The result of a line probe for a key.
 #[derive(Debug)]
 pub enum LineProbeResult<T, S> {
-    /// What is made of the slot that holds the key.
+    /// The result of `found` on the slot that holds the key.
     Found(T),
     /// As [`ProbeResult::Free`].
     Free(S),
 }
 
-/// The place of a key, and what `found` makes of a slot that holds it, from the line on where the
-/// search for it begins; or nothing if only the [probe_slots] can tell, as `found` may find, too.
+/// Probes lines for a key, from `line` on, and calls `found` on the slot that holds it. Returns
+/// `None` if only [`probe_slots`] can decide; `found` may return that, too.
 #[inline(always)]
 pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
     slots: &S,
@@ -102,8 +102,8 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
     let mut next = line;
     while let Some(line) = next {
         let states = slots.states(&line);
-        // Who is_find nearly always finds the key, and who claims often nothing: each asks first what
-        // tells most.
+        // A find nearly always finds the key, and a claim often does not: each first asks for the
+        // more likely case.
         let is_find = intent == Intent::Find;
         let candidates = if is_find {
             states.ready(fingerprint)
@@ -122,8 +122,8 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
         if is_find && states.written_or_free(fingerprint) != 0 {
             return Ok(None);
         }
-        // Who claims takes the first slot without a published key, or has the probe_slots do so if it is
-        // reserved, vacant or leaving: none of these must be passed.
+        // A claim takes the first slot without a published key. If that is reserved, vacant or
+        // leaving, the fallback decides: no claim may pass such a slot.
         let open = if is_find {
             states.free()
         } else {
@@ -142,7 +142,7 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
     Ok(None)
 }
 
-/// The place of a key, slot by slot.
+/// Probes for a key slot by slot.
 #[inline(always)]
 pub fn probe_slots<S: Slots>(
     slots: &S,
@@ -178,9 +178,9 @@ pub fn probe_slots<S: Slots>(
     }
 }
 
-/// The place of a key that is to be there, if the first empty slot on the way to it is `first`,
-/// which is vacant: that one, if the key is not behind it. Another insert of the key that has
-/// passed it has ended since ([why](super::reclaim)). Nothing if another rank has taken it.
+/// Claims a slot for a key if the first empty slot of the probe is `first`, which is vacant. Takes
+/// it unless the key lies behind it. Another insert of the key that has passed `first` has ended
+/// since ([why](super::reclaim)). Returns `None` if another rank has taken `first`.
 #[cold]
 #[inline(never)]
 fn claim_vacant<S: Slots>(
@@ -218,32 +218,32 @@ fn claim_vacant<S: Slots>(
     Ok(is_claimed.then_some(ProbeResult::Free(first)))
 }
 
-/// The states that are read together.
+/// States that are read together.
 const LANES: usize = 4;
 
-/// The most slots in one line: as many as [`States`] holds states of.
+/// The maximum number of slots in a line: the number of states that [`States`] holds.
 pub const MOST: usize = 2 * LANES;
 
-/// The narrow state words of a line's slots, as they were read together. Sets of slots have a bit
-/// for each slot, the lowest one for the first.
+/// The narrow state words of a line's slots, read together. In a set of slots, bit `i` stands for
+/// slot `i`.
 #[derive(Clone, Copy, Debug)]
 pub struct States<F> {
     first: F,
-    /// If there are more than four.
+    /// The states of the slots from the fifth on.
     others: Option<F>,
-    /// A bit for each that there is.
+    /// The set of all slots.
     mask: u32,
 }
 
 impl<F: FourWords> States<F> {
-    /// Those of the `n` slots of a line that begins with them, read in any order.
+    /// Loads the states of the `n` slots of a line that begins with them, in any order.
     #[inline]
     pub fn load<M: Memory<Four = F>>(line: &M, n: usize) -> Self {
         let others = (n > LANES).then(|| line.load_four(4 * LANES));
         Self::new(n, line.load_four(0), others)
     }
 
-    /// Those of `n` slots, eight at most.
+    /// The states of `n` slots, eight at most.
     #[must_use]
     #[inline]
     pub const fn new(n: usize, first: F, others: Option<F>) -> Self {
@@ -255,7 +255,7 @@ impl<F: FourWords> States<F> {
         }
     }
 
-    /// Which of them are `wanted` once the bits of `ignored` are set in them.
+    /// The slots whose state is `wanted` once the bits of `ignored` are set in it.
     #[inline]
     fn matching(self, ignored: u32, wanted: u32) -> u32 {
         let first = self.first.matching(ignored, wanted);
@@ -263,22 +263,22 @@ impl<F: FourWords> States<F> {
         (first | others.unwrap_or(0) << LANES) & self.mask
     }
 
-    /// The slots that are ready, and have the fingerprint.
+    /// The ready slots with this fingerprint.
     #[must_use]
     #[inline]
     pub fn ready(self, fingerprint: Fingerprint) -> u32 {
         self.matching(0, StateWord::ready(fingerprint).narrow())
     }
 
-    /// The slots that have a key, and it; and free and vacant ones, if no bit of the fingerprint is
-    /// set.
+    /// The slots that have a key with this fingerprint, and also free and vacant slots if no bit of
+    /// the fingerprint is set.
     #[must_use]
     #[inline]
     pub fn written_or_free(self, fingerprint: Fingerprint) -> u32 {
         self.matching(StateWord::UNWRITTEN, StateWord::written(fingerprint))
     }
 
-    /// The slots without a key that is published, whether it is there now or was removed.
+    /// The slots without a published key. The key of a published slot may be present or removed.
     #[must_use]
     #[inline]
     pub fn unpublished(self) -> u32 {

@@ -1,4 +1,4 @@
-//! Removed keys lose their slots, while all ranks go on.
+//! Reclaims the slots of removed keys, while all ranks continue.
 //!
 //! ```text
 //!              leave          vacate, when the sections that were open have ended
@@ -8,36 +8,39 @@
 //!        keep: an insert passes                                 Reserved  Free
 //! ```
 //!
-//! Each operation that changes something is a [section](super::sections). One thread at a time
-//! takes the steps above.
+//! Each operation that changes a slot is a [section](super::sections). One thread at a time takes
+//! the steps above.
 //!
-//! **A slot that a section has seen taken is not empty before it ends**, unless it was leaving
-//! already when it was seen: it would have to leave after that, and who empties it waits for
-//! the section. So nothing that is said of one operation at one slot ([protocol](super)) changes:
-//! the key that it has compared stays, and a word that it comes to late belongs to that key.
+//! **A slot that a section has seen taken is not emptied before the section ends**, unless it was
+//! already leaving when it was seen. It would have to start leaving after that, and the reclaiming
+//! thread waits for the section. So all that the [protocol](super) says of one operation at one
+//! slot holds: the key that it has compared stays, and a word that it reaches late belongs to that
+//! key.
 //!
-//! **A key is in one slot.** An insert takes the first empty slot on its way, free, or vacant after
-//! it has seen that the key is not behind it. Say two inserts of a key take A and, behind it, B.
-//! The one that took B has passed A, and found it taken: not leaving, or it would have told it to
-//! stay. So it had ended when A was emptied, and the one that took A has found the key at B if A
-//! was vacant; and if A was free, no key had passed it.
+//! **A key is in one slot.** An insert takes the first empty slot of its probe: a free slot, or a
+//! vacant one after it has seen that the key does not lie behind it. Suppose that two inserts of a
+//! key take A and, behind it, B. The insert that took B has passed A and found it taken. A was not
+//! leaving, or the insert would have told it to stay. So this insert had ended when A was emptied.
+//! If A was vacant, the insert that took A has found the key at B. If A was free, no key had passed
+//! it.
 //!
-//! **No free slot is on the way to a key.** No insert passes a vacant slot or a leaving one, and
-//! those that passed it before have ended. So if no key has passed a vacant slot, none will have
-//! while it is vacant, and it becomes free. To learn whether one has, the blocks behind are looked
-//! at, up to one with a free slot, which no key has passed either.
+//! **No free slot is on the way to a key.** No insert passes a vacant or leaving slot, and the
+//! inserts that passed it before have ended. So if no key has passed a vacant slot, none will while
+//! it is vacant, and it may become free. To learn whether a key has passed it, the blocks behind
+//! are examined, up to one with a free slot, which no key has passed either.
 //!
-//! **Searches without a section.** Who only looks is [read_optimistically](super::sections::read_optimistically) if
-//! no slot was emptied between the first look and the last: then all slots that it saw taken were
-//! so until the end. Else it begins again, in a section.
+//! **Searches without a section.** A lookup is valid if no slot was reclaimed between its first
+//! read and its last ([`read_optimistically`](super::sections::read_optimistically)): then all
+//! slots that it saw taken stayed so until the end. Otherwise it begins again, in a section.
 //!
 //! **Searches for absent keys stay short.** A slot that no key has passed is free again, as if it
-//! had never been used. Another one stays vacant until the first insert comes by, or until the keys
-//! that passed it are gone and it is looked at again.
+//! had never been used. Another one stays vacant until the first insert reaches it, or until the
+//! keys that passed it are gone and it is examined again.
 //!
-//! The rules are those of Purcell and Harris (Non-blocking hashtables with open addressing, 2005),
-//! who count how far keys lie from their homes where this looks whether one does, and compare two
-//! inserts of a key in a second step of each insert, where this waits for sections.
+//! The rules are those of Purcell and Harris (Non-blocking hashtables with open addressing, 2005).
+//! They count how far keys lie from their homes; here a reclaim examines whether a key has passed.
+//! They compare two inserts of a key in a second step of each insert; here a reclaim waits for
+//! sections.
 
 use super::SlotMemory;
 use super::probe::Slots;
@@ -45,43 +48,43 @@ use super::state::{SlotState, StateWord};
 use crate::sync::AtomicU64;
 use crate::word;
 
-/// The ring of slots, for who empties some.
+/// The ring of slots, as a reclaim needs it.
 pub trait Blocks: Slots {
-    /// How many slots there are in the block that `slot` is in.
+    /// The number of slots in the block of `slot`.
     fn n_slots(&self, slot: &Self::Slot) -> usize;
 
-    /// Slot `index` of the block that `slot` is in.
+    /// Slot `index` of the block of `slot`.
     fn block_slot(&self, slot: &Self::Slot, index: usize) -> Self::Slot;
 
-    /// A slot of the block behind that of `slot`. As many steps as there are blocks lead back to
-    /// the first one.
+    /// A slot of the next block. After as many steps as there are blocks it is in the first one
+    /// again.
     fn next_block(&self, slot: &Self::Slot) -> Self::Slot;
 
-    /// Whether the two are in one block.
+    /// Whether both are in the same block.
     fn is_same_block(&self, a: &Self::Slot, b: &Self::Slot) -> bool;
 
-    /// How many blocks the search for the key in `taken` passes before that of `taken`.
+    /// The number of blocks that the probe for the key in `taken` passes before its block.
     fn n_blocks_passed(&self, taken: &Self::Slot) -> Result<usize, ErrorOf<Self>>;
 
-    /// Whether the search for the key in `taken` comes to `slot` first, which is in the same block.
+    /// Whether the probe for the key in `taken` reaches `slot` first, which is in the same block.
     fn passes(&self, taken: &Self::Slot, slot: &Self::Slot) -> Result<bool, ErrorOf<Self>>;
 
-    /// What the slot holds of its key.
+    /// The encoded key of the slot.
     fn key_slot(&self, slot: &Self::Slot) -> Result<KeySlotOf<Self>, ErrorOf<Self>>;
 
-    /// Gives back what a key points to that is no slot's any more.
+    /// Releases the heap memory of a key that no slot holds any more.
     fn release_key(&self, key: KeySlotOf<Self>);
 }
 
 type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
 type KeySlotOf<S> = <<S as Slots>::Slot as SlotMemory>::KeySlot;
 
-/// Empties those of the slots, which follow each other in the ring, whose keys were removed, and
-/// ends searches at those of them that no key passes; how many keys have lost their slots, or
-/// nothing if others are in the way: their sections go on, or their inserts have told all slots to
-/// stay. The caller alone does so now. `have_ended` waits, but not forever, until all sections that
-/// are open when it is called have ended; `count` is [that of
-/// emptyings](super::sections::read_optimistically).
+/// Reclaims the slots of removed keys among `some`, which are consecutive in the ring, and frees
+/// those that no key has passed. Returns the number of keys that have lost their slots. Returns
+/// `None` if other threads are in the way: their sections stay open, or their inserts have told all
+/// slots to stay. The caller holds the reclaim lock. `have_ended` waits, for a limited time, until
+/// all sections open at its call have ended. `count` is the [count of
+/// reclaims](super::sections::read_optimistically).
 pub fn empty<S: Blocks>(
     slots: &S,
     some: &[S::Slot],
@@ -105,7 +108,7 @@ pub fn empty<S: Blocks>(
         word::add(count, 1);
         for (slot, state) in leaving {
             let key = slots.key_slot(&slot)?;
-            // Unless it was told to stay.
+            // This fails if the slot was told to stay.
             if slot.swap_state(state, StateWord::VACANT)?.is_ok() {
                 slots.release_key(key);
                 n += 1;
@@ -120,7 +123,8 @@ pub fn empty<S: Blocks>(
     Ok(Some(n))
 }
 
-/// Has the slot of a removed key leave; its state then, or nothing if the key is not removed.
+/// Marks the slot of a removed key as leaving and returns the new state; `None` if the key is not
+/// removed.
 fn mark_leaving<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> {
     let state = slot.load_state()?;
     if state.state() != SlotState::Removed {
@@ -130,11 +134,11 @@ fn mark_leaving<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> 
     Ok(slot.swap_state(state, leaving)?.is_ok().then_some(leaving))
 }
 
-/// Ends searches at those of the slots that are vacant, and no key has passed.
+/// Frees the vacant slots among `some` that no key has passed.
 fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
     let mut vacant = Vec::new();
     for slot in some {
-        // Who comes later takes it rather than pass it.
+        // Later inserts take a vacant slot rather than pass it.
         if slot.load_state()? == StateWord::VACANT {
             vacant.push(*slot);
         }
@@ -142,8 +146,8 @@ fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S
     let Some(&first) = vacant.first() else {
         return Ok(());
     };
-    // Its block and those behind, up to one with a free slot, which no key behind that has passed;
-    // however far that is: with a limit no slot would ever be free where none is.
+    // Collect its block and those behind, up to one with a free slot, which no key behind that has
+    // passed. The distance has no limit: with a limit no slot would ever be free where none is.
     let mut blocks = Vec::new();
     let (mut block, mut n_placed) = (first, 0);
     let is_wrapped = loop {
@@ -160,7 +164,7 @@ fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S
             break true;
         }
     };
-    // How many blocks from the one on that comes next, backwards, are passed by keys behind it.
+    // The number of blocks, backwards from the next one, that keys behind it have passed.
     let mut reach = 0_usize;
     for (block, _) in blocks.iter().rev().filter(|_| is_wrapped) {
         reach = max_blocks_passed(slots, block)?.max(reach.saturating_sub(1));
@@ -168,7 +172,7 @@ fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S
     for (block, here) in blocks.into_iter().rev() {
         for slot in &vacant[here] {
             if reach == 0 && !is_passed_within(slots, slot)? {
-                // Unless it was claimed.
+                // This fails if the slot was claimed.
                 slot.swap_state(StateWord::VACANT, StateWord::FREE)?.ok();
             }
         }
@@ -177,7 +181,7 @@ fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S
     Ok(())
 }
 
-/// The slots of a block.
+/// All slots of a block.
 fn slots_of<S: Blocks>(slots: &S, block: &S::Slot) -> impl Iterator<Item = S::Slot> {
     (0..slots.n_slots(block)).map(|index| slots.block_slot(block, index))
 }
@@ -191,8 +195,8 @@ fn has_free<S: Blocks>(slots: &S, block: &S::Slot) -> Result<bool, ErrorOf<S>> {
     Ok(false)
 }
 
-/// The most blocks that a key in this one has passed. One that is not known yet may have passed
-/// all.
+/// The maximum number of blocks that a key in this block has passed. A key that is not published
+/// yet may have passed all.
 fn max_blocks_passed<S: Blocks>(slots: &S, block: &S::Slot) -> Result<usize, ErrorOf<S>> {
     let mut most = 0;
     for slot in slots_of(slots, block) {

@@ -1,30 +1,31 @@
-//! Stretches of a thread's program in which no slot that it has seen taken loses its key, and how
-//! who empties slots waits for the end of those that others have open.
+//! Sections: spans of a thread's execution in which no slot that it has seen taken loses its key. A
+//! thread that reclaims slots waits until the sections that others have open have ended.
 //!
-//! Each thread has a word of its own, or shares one with others: how many sections are open, one
-//! within the other, and how often there was none again. One of the two is seen by the other: a
-//! section that begins, or what was done before by who then looks whether one is open, since both
-//! write their words and look at the other's by sequentially consistent accesses.
+//! Each thread has a word of its own, or shares one with others. It holds the number of nested open
+//! sections, and counts how often that number has become zero. When a section begins while another
+//! thread prepares a reclaim, at least one of them sees the other: both write their own words and
+//! read the other's by sequentially consistent accesses. So the reclaiming thread sees the open
+//! section, or the section sees what that thread did before.
 //!
-//! Who only looks needs none: he asks how often slots have been emptied before and after.
+//! A lookup needs no section: it reads the count of reclaims before and after.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::word;
 
-/// Sections that are open, one within the other.
+/// The bits that count nested open sections.
 const OPEN: u64 = (1 << 16) - 1;
 
-/// One end of all of them.
+/// One end of the outermost section.
 const END: u64 = OPEN + 1;
 
-/// How many sections are open by this word.
+/// The number of open sections in `word`.
 #[must_use]
 pub const fn n_open(word: u64) -> u64 {
     word & OPEN
 }
 
-/// The word when one more has ended.
+/// The word after the end of one section.
 const fn closed(word: u64) -> u64 {
     if n_open(word) == 1 {
         word - 1 + END
@@ -33,10 +34,10 @@ const fn closed(word: u64) -> u64 {
     }
 }
 
-/// Opens a section of the thread whose word it is, which nobody else writes.
+/// Opens a section of the only thread that writes the word `own`.
 #[inline]
 pub fn open(own: &AtomicU64) {
-    // Relaxed: the thread's own.
+    // Relaxed: only this thread writes the word.
     let n = own.load(Relaxed);
     if n_open(n) == 0 {
         word::swap(own, n + 1);
@@ -45,10 +46,11 @@ pub fn open(own: &AtomicU64) {
     }
 }
 
-/// Ends it.
+/// Closes a section of the only thread that writes the word `own`.
 #[inline]
 pub fn close(own: &AtomicU64) {
-    // Release: who sees that it has ended sees all that was done in it.
+    // Release: a thread that sees the end sees all that was done in the section. Pairs with the
+    // load in [`Wait::is_over`].
     own.store(closed(own.load(Relaxed)), Release);
 }
 
@@ -58,33 +60,33 @@ pub fn open_shared(shared: &AtomicU64) {
     word::add(shared, 1);
 }
 
-/// Ends it.
+/// Closes a section of a thread that shares the word with others.
 #[cold]
 pub fn close_shared(shared: &AtomicU64) {
     word::update(shared, closed);
 }
 
-/// The words of threads with sections that were open when it began, and may be still.
+/// The words of threads whose sections were open when the wait began, and may still be.
 #[derive(Debug)]
 pub struct Wait(Vec<(usize, u64)>);
 
 impl Wait {
-    /// As the `words` say, each of which was [loaded](word::load) since the caller did what later
-    /// sections are to see.
+    /// Begins a wait for the sections open in `words`. Each word must have been
+    /// [loaded](word::load) after the caller wrote what later sections have to see.
     pub fn new(words: impl Iterator<Item = u64>) -> Self {
         let open = |&(_, word): &(usize, u64)| n_open(word) > 0;
         Self(words.enumerate().filter(open).collect())
     }
 
-    /// Whether all of them have ended. `load` [loads](word::load) the word with a number.
+    /// Whether all these sections have ended. `load` [loads](word::load) the word with a number.
     pub fn is_over(&mut self, load: impl Fn(usize) -> u64) -> bool {
         self.0.retain(|&(i, then)| load(i) / END == then / END);
         self.0.is_empty()
     }
 }
 
-/// What `look` finds, if no slot was emptied meanwhile, by the word that counts how often that was
-/// begun and ended.
+/// Runs the lookup `read` and returns its result, or `None` if slots were reclaimed meanwhile.
+/// `count` counts the begins and ends of reclaims.
 #[inline]
 pub fn read_optimistically<T>(count: &AtomicU64, read: impl FnOnce() -> T) -> Option<T> {
     let before = word::load(count);
@@ -92,6 +94,6 @@ pub fn read_optimistically<T>(count: &AtomicU64, read: impl FnOnce() -> T) -> Op
         return None;
     }
     let found = read();
-    // All that was read has been acquired: who saw a slot's next key sees that it was emptied.
+    // All reads have acquired: a thread that saw a slot's next key sees the reclaim.
     (word::load(count) == before).then_some(found)
 }

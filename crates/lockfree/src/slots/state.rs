@@ -1,31 +1,31 @@
-//! The state word of a slot: what is in it, a part of the key's hash, and how often its value changed.
+//! The state word of a slot: its state, a part of the key's hash, and the version of its value.
 
 const FINGERPRINT_SHIFT: u32 = 48;
 const GONE_SHIFT: u32 = 47;
-/// Whether the slot's key has no value; of a slot that nobody reads the key of, that it had one.
+/// Set if the slot's key has no value. Also tells vacant from free, and leaving from reserved.
 const GONE: u64 = 1 << GONE_SHIFT;
 const VERSION_MASK: u64 = GONE - 1;
 const STATE_SHIFT: u32 = 62;
-/// Where the half of the word begins that a narrow one has.
+/// The first bit of the upper half, which a narrow word keeps.
 const NARROW_SHIFT: u32 = 32;
 
-/// 14 bits of a key's hash that stand in the slot's state word, so that nearly every slot of another
-/// key is passed without reading its key.
+/// 14 bits of a key's hash in the state word. They let a search pass nearly every slot of another
+/// key without reading that key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The bits that are taken of a hash.
+    /// The bits of a hash that are the fingerprint.
     pub const MASK: u64 = (1 << 14) - 1;
 
-    /// That of a key with this hash.
+    /// The fingerprint of a key with this hash.
     #[must_use]
     #[inline]
     pub const fn of(hash: u64) -> Self {
         Self(hash & Self::MASK)
     }
 
-    /// It.
+    /// The bits of the fingerprint.
     #[must_use]
     #[inline]
     pub const fn bits(self) -> u64 {
@@ -33,45 +33,46 @@ impl Fingerprint {
     }
 }
 
-/// Where a state word is in its block, and how wide it is.
+/// The offset and width of a state word in its block.
 #[derive(Clone, Copy, Debug)]
 pub struct StateAt {
-    /// In bytes from the block's start.
+    /// The offset in bytes from the block's start.
     pub offset: usize,
-    /// Four bytes instead of eight.
+    /// Whether the word has four bytes instead of eight.
     pub is_narrow: bool,
 }
 
-/// What is in a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nothing, and no key lies behind it whose search comes here: a probe ends here.
+    /// Empty, and no key whose probe passes here lies behind it: a probe ends here.
     Free,
-    /// Nothing, but a key may lie behind it. The next new key that comes here takes it.
+    /// Empty, but a key may lie behind it. The next new key whose probe comes here takes it.
     Vacant,
-    /// A rank has taken it for a key with this fingerprint, and writes key and value now.
+    /// Claimed by a rank for a key with this fingerprint. The rank is writing key and value.
     Reserved,
-    /// Key and value, both readable.
+    /// Key and value are readable.
     Ready,
-    /// The key, and a value that a rank writes now: over one that was there, or for a key that was removed.
+    /// A rank is writing the value of the key: over a present one, or for a removed key.
     Locked,
-    /// The key, which was removed, so that there is no value; who inserts it again does so here.
+    /// The key was removed and has no value. An insert of the key reuses the slot.
     Removed,
-    /// A key that was removed, and a rank that waits until nobody works here any more. Who inserts
-    /// a key tells it to stay before he passes.
+    /// The key was removed, and a rank waits until no operation works here any more, to reclaim the
+    /// slot. An insert tells the slot to stay before it passes.
     Leaving,
 }
 
-/// A slot's state (2 bits), the fingerprint of its key (14 bits), whether the value is gone (1 bit) and the version of
-/// its value (47 bits, wrapping around), in one word. The word of a free slot is zero, so zeroed memory is an empty table.
+/// A slot's state (2 bits), the fingerprint of its key (14 bits), whether the value is gone (1 bit)
+/// and the version of its value (47 bits, wrapping around), in one word. The word of a free slot is
+/// zero, so zeroed memory is an empty table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateWord(u64);
 
 impl StateWord {
-    /// That of a free slot.
+    /// The word of a free slot.
     pub const FREE: Self = Self(0);
 
-    /// That of a vacant slot.
+    /// The word of a vacant slot.
     pub const VACANT: Self = Self(GONE);
 
     /// The word with these bits.
@@ -81,7 +82,7 @@ impl StateWord {
         Self(bits)
     }
 
-    /// Its bits.
+    /// The bits of the word.
     #[must_use]
     #[inline]
     pub const fn to_bits(self) -> u64 {
@@ -95,41 +96,42 @@ impl StateWord {
         Self((bits as u64) << NARROW_SHIFT)
     }
 
-    /// What a slot keeps whose value has no version, since it is only accessed by atomics: the upper half, which tells the state
-    /// and has the fingerprint. Two states of such a slot that differ in the version alone are one.
+    /// The upper half of the word: state and fingerprint without the version. Slots whose values
+    /// are only accessed by atomics need no version and keep this half. Two states of such a slot
+    /// that differ in the version alone are one.
     #[must_use]
     #[inline]
     pub const fn narrow(self) -> u32 {
         (self.0 >> NARROW_SHIFT) as u32
     }
 
-    /// The narrow word of every slot with this fingerprint that has a key, and of the free and the
-    /// vacant one if no bit of the fingerprint is set, once the bits [`UNWRITTEN`](Self::UNWRITTEN)
-    /// are set in it.
+    /// The narrow word of every slot that has a key with this fingerprint, once the bits
+    /// [`UNWRITTEN`](Self::UNWRITTEN) are set in it. Free and vacant slots have it, too, if no bit
+    /// of the fingerprint is set.
     #[must_use]
     #[inline]
     pub const fn written(fingerprint: Fingerprint) -> u32 {
         Self::ready(fingerprint).narrow() | Self::UNWRITTEN
     }
 
-    /// The bits of a narrow word that say nothing of the fingerprint.
+    /// The bits of a narrow word that are not the fingerprint.
     pub const UNWRITTEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
 
-    /// A slot that is taken for a key.
+    /// The word of a slot that is reserved for a key.
     #[must_use]
     #[inline]
     pub const fn reserved(fingerprint: Fingerprint) -> Self {
         Self((1 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
-    /// A slot whose value was written once.
+    /// The word of a ready slot whose value was written once.
     #[must_use]
     #[inline]
     pub const fn ready(fingerprint: Fingerprint) -> Self {
         Self((2 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
-    /// What is in the slot.
+    /// The state of the slot.
     #[must_use]
     #[inline]
     pub const fn state(self) -> SlotState {
@@ -144,7 +146,7 @@ impl StateWord {
         }
     }
 
-    /// Whether the slot has a key that all may read, whether that is there or was removed.
+    /// Whether the slot has a readable key, present or removed.
     #[must_use]
     #[inline]
     pub const fn is_published(self) -> bool {
@@ -165,7 +167,7 @@ impl StateWord {
         self.0 >> GONE_SHIFT == Self::ready(fingerprint).0 >> GONE_SHIFT
     }
 
-    /// Whether a rank writes the slot's value now, of a key with this fingerprint.
+    /// Whether a rank is writing the slot's value, of a key with this fingerprint.
     #[must_use]
     #[inline]
     pub const fn is_locked_with(self, fingerprint: Fingerprint) -> bool {
@@ -179,7 +181,7 @@ impl StateWord {
         self.0 & GONE != 0
     }
 
-    /// A ready or removed slot's word while its value is written.
+    /// The word of a ready or removed slot while its value is written.
     #[must_use]
     #[inline]
     pub const fn locked(self) -> Self {
@@ -202,14 +204,14 @@ impl StateWord {
         Self(self.overwritten().0 | GONE)
     }
 
-    /// The word of a removed slot while a rank waits until nobody works on it.
+    /// The word of a removed slot while a rank waits to reclaim it.
     #[must_use]
     #[inline]
     pub const fn leaving(self) -> Self {
         Self(self.0 ^ (3 << STATE_SHIFT))
     }
 
-    /// The word of a leaving slot that keeps its key after all: removed.
+    /// The word of a leaving slot that was told to stay: removed.
     #[must_use]
     #[inline]
     pub const fn kept(self) -> Self {

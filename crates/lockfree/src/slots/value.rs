@@ -1,11 +1,10 @@
-//! The value of a slot that holds the key: how it is read, overwritten, given to a key that was
-//! removed, computed from what it was, and taken away, by the steps of the [protocol](super).
+//! Operations on the value of a slot that holds the key: load, store, reinsert after a removal,
+//! update, remove, take. They follow the [protocol](super).
 
 use super::state::{SlotState, StateWord};
 use super::{Held, SlotMemory};
 
-/// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed.
-/// Waits for a rank that writes it (A each time).
+/// Waits while another rank writes the value (A each time). Returns the state, ready or removed.
 #[inline]
 fn wait_unlocked<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() == SlotState::Ready {
@@ -26,15 +25,16 @@ fn wait_unlocked_slow<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     Ok(state)
 }
 
-/// Whether there is a word to work on; waits for a rank that is about to write it.
+/// Whether the slot has a word to work on. Waits for a rank that is about to write it.
 #[inline]
 pub fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool, M::Error> {
     debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
     Ok(held.is_ready || wait_unlocked_slow(*slot)?.state() == SlotState::Ready)
 }
 
-/// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
-/// and A + R more each time that a writer comes in between), `None` if it was removed.
+/// Reads the value of a slot that holds the key; `None` if it was removed. Costs A for a word.
+/// Costs A for a wide value that was read with the key, and A + R more each time that a writer
+/// intervenes.
 #[inline]
 pub fn load<M: SlotMemory>(
     slot: &M,
@@ -61,14 +61,14 @@ fn load_snapshot<M: SlotMemory>(
 
 /// A value that was read whole.
 struct Snapshot<M: SlotMemory> {
-    /// In which the slot was ready with it, if it is wide.
+    /// The ready state of the slot with this value, if the value is wide.
     state: StateWord,
     value: M::Value,
     loaded: M::Loaded,
 }
 
 impl<M: SlotMemory> Snapshot<M> {
-    /// A word, which is always whole.
+    /// A snapshot of a word, which is always whole.
     #[inline]
     fn of_word(state: StateWord, value: M::Value, heap: &M::Heap) -> Result<Self, M::Error> {
         let loaded = M::fetch(value, heap)?;
@@ -80,7 +80,7 @@ impl<M: SlotMemory> Snapshot<M> {
     }
 }
 
-/// A wide value, `None` if it was removed.
+/// Reads a wide value; `None` if it was removed.
 #[inline]
 fn load_wide<M: SlotMemory>(
     slot: &M,
@@ -96,7 +96,8 @@ fn load_wide<M: SlotMemory>(
     retry_load_wide(*slot, heap)
 }
 
-/// The value that was read after the state, if that has not changed, with what it points to.
+/// Returns the value with its heap memory if the state is unchanged. The value was read after the
+/// state.
 #[inline]
 fn validate<M: SlotMemory>(
     slot: &M,
@@ -104,7 +105,7 @@ fn validate<M: SlotMemory>(
     state: StateWord,
     value: M::Value,
 ) -> Result<Option<Snapshot<M>>, M::Error> {
-    // Before a pointer is followed it must have been read whole.
+    // The value must be whole before its pointer is followed.
     if slot.load_state()? != state {
         return Ok(None);
     }
@@ -126,7 +127,7 @@ fn retry_load_wide<M: SlotMemory>(
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
         match state.state() {
-            // Who has no section open may come to a slot that has lost its key.
+            // Outside of a section the slot may have lost its key.
             SlotState::Removed | SlotState::Leaving | SlotState::Vacant | SlotState::Free => {
                 return Ok(true);
             }
@@ -138,8 +139,8 @@ fn retry_load_wide<M: SlotMemory>(
     Ok(snapshot)
 }
 
-/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and
-/// says whether it had one. A key that was removed gets it anew (3A for a word).
+/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value).
+/// Returns whether it had a value. A removed key gets a new one (3A for a word).
 #[inline]
 pub fn store<M: SlotMemory>(
     slot: &M,
@@ -158,7 +159,7 @@ pub fn store<M: SlotMemory>(
     let was_there = !locked.is_gone();
     let mut former = None;
     if M::HAS_HEAP && was_there {
-        // What was read in the state that was locked was whole.
+        // A value is whole if it was read in the state that was then locked.
         former = held.value.filter(|_| locked == held.state.locked());
         if former.is_none() || !held.is_ready {
             former = Some(slot.value().map_err(|error| slot.give_up(error))?);
@@ -185,8 +186,8 @@ fn store_word_slow<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::E
     }
 }
 
-/// Gives a value to a key that was removed, unless another rank was faster (A; 3A for a word, 2A + W for
-/// a wide value).
+/// Gives a value to a removed key, unless another rank does so first (A; 3A for a word, 2A + W for
+/// a wide value). Returns whether it did.
 fn reinsert<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
     let locked = state.locked();
     if !matches!(state.state(), SlotState::Removed | SlotState::Leaving)
@@ -205,7 +206,7 @@ fn reinsert<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Resul
     Ok(true)
 }
 
-/// As `revive`, if the key is removed now; else how it is held.
+/// As `reinsert`, if the key is removed now. Otherwise returns how it is held.
 #[cold]
 pub fn reinsert_if_removed<M: SlotMemory>(
     slot: M,
@@ -219,7 +220,7 @@ pub fn reinsert_if_removed<M: SlotMemory>(
     })
 }
 
-/// Locks a slot that was ready, locked or removed in `state`, and returns its locked state.
+/// Locks a slot whose `state` was ready, locked or removed. Returns its locked state.
 #[inline]
 fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() != SlotState::Locked && slot.swap_state(state, state.locked())?.is_ok() {
@@ -239,9 +240,9 @@ fn retry_lock<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     Ok(locked)
 }
 
-/// Replaces the value by `f` of it, and returns the former one (2A for a word; 3A + W for a wide
-/// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is
-/// locked, and again when another rank was faster.
+/// Replaces the value by `f` of it and returns the former one; `None` if the key was removed (2A
+/// for a word; 3A + W for a wide value that was read with the key). `f` runs while nothing is
+/// locked, and runs again if another rank changed the value meanwhile.
 #[inline]
 pub fn update<M: SlotMemory>(
     slot: &M,
@@ -260,7 +261,8 @@ pub fn update<M: SlotMemory>(
     replace_in_wait(*slot, heap, now, f)
 }
 
-/// As [`update`] of a word that is there, once: nothing if another rank was faster.
+/// As [`update`], for a word that is present, in one attempt. `None` if another rank changed it
+/// meanwhile.
 #[inline]
 pub fn update_once<M: SlotMemory>(
     slot: &M,
@@ -272,14 +274,14 @@ pub fn update_once<M: SlotMemory>(
     Ok(replace(slot, heap, there, &mut f)?.ok())
 }
 
-/// How often something is tried that fails only if another thread has changed the slot meanwhile, before each
-/// further attempt is a look of a wait.
+/// Attempts that fail only if another thread has changed the slot, before each further attempt is a
+/// step of a wait, which watches the job's health.
 const ATTEMPTS: u32 = 1 << 16;
 
-/// A value in whose place another one was put, or what was there instead of it.
+/// The former value, or the current one if the replacement failed.
 type Replaced<M> = Result<<M as SlotMemory>::Loaded, Option<Snapshot<M>>>;
 
-/// Puts `f` of a value in its place.
+/// Replaces the value `there` by `f` of it.
 #[inline]
 fn replace<M: SlotMemory>(
     slot: &M,
@@ -304,8 +306,8 @@ fn replace<M: SlotMemory>(
     Ok(Err(retry_load_wide(*slot, heap)?))
 }
 
-/// As [`update`], when that was tried in vain for long. A function of the user that changes the
-/// slot itself makes each attempt fail, and then that is reported, and ended, as every wait is.
+/// As [`update`], after many failed attempts. A function of the user that changes the slot itself
+/// makes each attempt fail. Such a loop is reported, and ended, as every wait is.
 #[cold]
 fn replace_in_wait<M: SlotMemory>(
     slot: M,
@@ -333,9 +335,9 @@ fn replace_in_wait<M: SlotMemory>(
     }
 }
 
-/// Takes the value away from the key, and says whether it had one (A; R more for a value that may
-/// point to memory of its own, unless it was read with the key; 2A + R for each time that another
-/// rank was faster).
+/// Removes the key and returns whether it was present. Costs A, and R more for a value that may
+/// point to heap memory, unless it was read with the key. Costs 2A + R more each time that another
+/// rank changed the slot.
 #[inline]
 pub fn remove<M: SlotMemory>(
     slot: &M,
@@ -353,7 +355,7 @@ pub fn remove<M: SlotMemory>(
             former = Some(slot.value()?);
         }
         if slot.swap_state(state, state.removed())?.is_ok() {
-            // The state was the same all the time, so the value was read whole.
+            // The state was the same before and after, so the value was read whole.
             if let (true, Some(former)) = (M::HAS_HEAP, former) {
                 M::release(&former, heap)?;
             }
@@ -363,10 +365,10 @@ pub fn remove<M: SlotMemory>(
     }
 }
 
-/// Takes the value away from the key, and returns what `read` makes of it (2A for a wide value that
-/// was read with the key; 2A + R more for each time that another rank was faster), or `None` if the
-/// key was removed. If `read` fails, the value stays. A word has to be one that nobody changes:
-/// who does takes no notice of the state.
+/// Removes the key and returns `read` of its value; `None` if the key was removed before. Costs 2A
+/// for a wide value that was read with the key, and 2A + R more each time that another rank changed
+/// it. If `read` fails, the value stays. No rank may change a word meanwhile: atomics on a word
+/// ignore the state.
 #[inline]
 pub fn take<M: SlotMemory, T>(
     slot: &M,

@@ -1,4 +1,5 @@
-//! What one rank does to one key, and another rank to another one, in an order that both agree on: neither misses the other's.
+//! Two ranks that work on two keys, in an order that both agree on: neither misses the other's
+//! insert.
 
 use super::lines::{find_in_line, insert_in_line};
 use super::*;

@@ -1,4 +1,4 @@
-//! Operations that probe a whole line of slots, and walk where the probe does not tell.
+//! Operations that probe a whole line of slots, and fall back on single slots.
 
 use super::super::probe::{LineProbeResult, Lines, States};
 use super::*;

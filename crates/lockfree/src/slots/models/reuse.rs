@@ -1,4 +1,4 @@
-//! Slots of removed keys that other keys take, while all threads go on.
+//! Reuse of the slots of removed keys by other keys, while all threads continue.
 
 use super::super::reclaim::{self, Blocks};
 use super::super::sections::{self, Wait};

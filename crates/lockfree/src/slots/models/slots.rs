@@ -1,4 +1,4 @@
-//! Operations that look at one slot after the other.
+//! Operations that probe one slot after the other.
 
 use super::*;
 
