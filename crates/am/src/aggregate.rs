@@ -172,7 +172,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(None)
     }
 
-    /// Empties a buffer and gives it to `to`.
+    /// Sends the items of a buffer and assigns it to rank `to`.
     #[cold]
     #[track_caller]
     fn turn(&mut self, index: usize, to: Rank) -> Result<()> {
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::DistObject;
 
-    /// What came, batch by batch.
+    /// The received batches.
     type Batches = DistObject<Mutex<Vec<Vec<u64>>>>;
 
     #[expect(clippy::needless_pass_by_value, reason = "what an aggregator calls")]
@@ -282,7 +282,7 @@ mod tests {
                 let capacity = sender.capacity;
                 let n = 3 * capacity as u64 + 1;
                 for i in 0..n {
-                    // Long runs for one rank, and the other one in between.
+                    // Long runs for one rank, interrupted by single items for the other one.
                     let to = u32::from(i % 1000 == 7);
                     push(&mut sender, Rank::new(to % n_ranks), i << 1 | me);
                 }

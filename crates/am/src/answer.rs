@@ -1,4 +1,4 @@
-//! What the answer of a call says: the function's result, or why there is none.
+//! The answer of a call: the function's result, or an error.
 
 use pgas_core::Rank;
 use pgas_lockfree::pending::Outcome;
@@ -23,7 +23,7 @@ pub(crate) fn failure(cookie: u64, text: &str, panicked_at: Option<&str>) -> Res
     Ok(out)
 }
 
-/// What the answer of `rank` says.
+/// Decodes the answer of `rank`.
 #[inline]
 pub(crate) fn read_answer<T: Wire>(rank: Rank, outcome: Outcome, bytes: &[u8]) -> Result<T> {
     let mut input = Decoder::new(bytes);

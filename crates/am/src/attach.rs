@@ -64,7 +64,7 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     outcome
 }
 
-/// What a rank tells the others of its program.
+/// What the ranks exchange about their programs.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Introduction {

@@ -173,7 +173,7 @@ impl<T: Send + Sync + 'static> Codec<DistObject<T>> for TakesPlace {
     }
 }
 
-/// The instance that `input` goes on with the name of, unless it was dropped.
+/// Decodes the name of an object from `input` and finds its instance; `None` if it was dropped.
 fn find<T: Send + Sync + 'static>(
     input: &mut Decoder<'_>,
 ) -> Result<(ObjectId, Option<DistObject<T>>)> {

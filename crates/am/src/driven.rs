@@ -1,9 +1,9 @@
-//! What a rank knows of its driver: whether there is one, and who is to be woken by it.
+//! The state of a rank's driver: whether there is one, and the tasks that it has to wake.
 //!
-//! Three kinds of tasks sleep. Who awaits the answer of a call is woken by the answer, and who
-//! awaits what a promise or a chain leaves in a cell by who leaves it; the driver need not know
-//! them before it ends. Who awaits a transfer or a collective is woken after the next round of
-//! progress, to look again.
+//! Three kinds of tasks sleep. A task that awaits the answer of a call is woken by the answer. A
+//! task that awaits a cell is woken by the promise or chain that sets the cell. The driver needs to
+//! know these two kinds only when it ends. A task that awaits a transfer or a collective is woken
+//! after the next round of progress, to poll again.
 
 use std::fmt;
 use std::mem;
@@ -14,7 +14,7 @@ use std::task::Waker;
 use pgas_core::World;
 use pgas_lockfree::pending::Pending;
 
-/// Who awaits a value and has to be woken when the driver ends.
+/// A task that awaits a value, and has to be woken when the driver ends.
 pub(crate) trait Sleeper: Send + Sync {
     /// Wakes the task, if one waits.
     fn wake(&self);
@@ -23,8 +23,8 @@ pub(crate) trait Sleeper: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Driven {
     is_driven: AtomicBool,
-    /// Who looks again after the next round of progress.
-    lookers: Mutex<Vec<Waker>>,
+    /// Tasks that poll again after the next round of progress.
+    pollers: Mutex<Vec<Waker>>,
     n_lookers: AtomicUsize,
     /// Cells that somebody awaits, and some that nobody does any more.
     cells: Mutex<Cells>,
@@ -33,7 +33,7 @@ pub(crate) struct Driven {
 #[derive(Default)]
 struct Cells {
     list: Vec<Weak<dyn Sleeper>>,
-    /// The length at which those that are gone are taken out.
+    /// The length at which dropped sleepers are removed.
     next_sweep: usize,
 }
 
@@ -48,9 +48,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Driven {
-    /// Whether a driver wakes who waits.
+    /// Whether a driver wakes waiting tasks.
     pub(crate) fn is_driven(&self) -> bool {
-        // Relaxed: who relies on it asks `is_driven_still` afterwards.
+        // Relaxed: a caller that relies on it asks `is_driven_still` afterwards.
         self.is_driven.load(Ordering::Relaxed)
     }
 
@@ -67,12 +67,12 @@ impl Driven {
         !self.is_driven.swap(true, Ordering::Relaxed)
     }
 
-    /// There is no driver any more; wakes everybody, who then make progress themselves.
+    /// Ends the driver and wakes all tasks, which then make progress themselves.
     pub(crate) fn end(&self, pending: &Pending) {
         self.is_driven.store(false, Ordering::Relaxed);
         // Pairs with the fence in `is_driven_still`.
         fence(Ordering::SeqCst);
-        self.wake_lookers();
+        self.wake_pollers();
         pending.wake_all();
         let cells = mem::take(&mut lock(&self.cells).list);
         for cell in cells.iter().filter_map(Weak::upgrade) {
@@ -80,43 +80,43 @@ impl Driven {
         }
     }
 
-    /// Takes the waker of a task that looks again after the next round of progress, if there is a
+    /// Stores the waker of a task that polls again after the next round of progress, if there is a
     /// driver.
     pub(crate) fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         if !self.is_driven() {
             return false;
         }
-        let mut lookers = lock(&self.lookers);
-        if !lookers
+        let mut pollers = lock(&self.pollers);
+        if !pollers
             .iter()
             .rev()
             .take(4)
             .any(|other| other.will_wake(waker))
         {
-            lookers.push(waker.clone());
+            pollers.push(waker.clone());
         }
-        let is_first = lookers.len() == 1;
-        self.n_lookers.store(lookers.len(), Ordering::Relaxed);
-        drop(lookers);
+        let is_first = pollers.len() == 1;
+        self.n_lookers.store(pollers.len(), Ordering::Relaxed);
+        drop(pollers);
         if is_first {
-            // It may sleep for long, since nobody waited.
+            // The driver may be in a long sleep, since no task waited.
             world.unpark();
         }
         self.is_driven_still()
     }
 
-    /// Wakes who looks again, and says whether anybody did.
-    pub(crate) fn wake_lookers(&self) -> bool {
+    /// Wakes the tasks that poll again. Returns whether there were any.
+    pub(crate) fn wake_pollers(&self) -> bool {
         // Only a hint that saves the lock; the driver comes by again soon.
         if self.n_lookers.load(Ordering::Relaxed) == 0 && self.is_driven() {
             return false;
         }
-        let mut list = lock(&self.lookers);
-        let lookers = mem::take(&mut *list);
+        let mut list = lock(&self.pollers);
+        let pollers = mem::take(&mut *list);
         self.n_lookers.store(0, Ordering::Relaxed);
         drop(list);
-        let has_some = !lookers.is_empty();
-        lookers.into_iter().for_each(Waker::wake);
+        let has_some = !pollers.is_empty();
+        pollers.into_iter().for_each(Waker::wake);
         has_some
     }
 

@@ -1,11 +1,11 @@
-//! What a rank knows of a driver, where the crate is built without one: nothing.
+//! The state of a rank's driver in builds without drivers: nothing.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use pgas_core::World;
 
-/// Who awaits a value and would have to be woken when a driver ends.
+/// A task that awaits a value, and would have to be woken when a driver ends.
 pub(crate) trait Sleeper: Send + Sync {
     /// Wakes the task, if one waits.
     #[expect(dead_code, reason = "there is no driver that could end")]

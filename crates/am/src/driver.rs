@@ -17,12 +17,12 @@ use pgas_core::Result;
 /// of a millisecond.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 300;
-/// The first and the longest sleep while somebody waits for what no message announces.
+/// The first and the longest sleep while a task waits for something that no message announces.
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(2);
-/// The sleep when nobody does. Messages end it.
+/// The sleep while no task waits so. Messages end it.
 const IDLE_NAP: Duration = Duration::from_millis(10);
-/// At how many calls in flight it looks before it, in case that their rank has left.
+/// Calls in flight that are searched before each sleep for ranks that have left.
 const CALLS_PER_NAP: u32 = 1024;
 
 /// Makes progress for a rank whose program consists of tasks of tokio, so that they can await
@@ -143,7 +143,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Takes note of the end of a driver, however it ends.
+/// A guard that records the end of a driver, even by a panic.
 struct End(Arc<Am>);
 
 impl Drop for End {
@@ -159,7 +159,7 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     // Acquire: pairs with the release in `Driver::end`.
     while !is_over.load(Ordering::Acquire) {
         if world.progress()? {
-            am.driven.wake_lookers();
+            am.driven.wake_pollers();
             (n_idle, nap) = (0, FIRST_NAP);
             continue;
         }
@@ -168,12 +168,13 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
             hint::spin_loop();
         } else if n_idle <= SPINS + YIELDS {
             thread::yield_now();
-        } else if am.driven.wake_lookers() {
-            // Another thread may have brought what they wait for, or a network that says nothing.
+        } else if am.driven.wake_pollers() {
+            // Poll again after the sleep: another thread, or a network that announces nothing, may
+            // have completed what the tasks wait for.
             world.park(nap);
             nap = (nap * 2).min(LONGEST_NAP);
         } else {
-            am.look_for_left(world, CALLS_PER_NAP);
+            am.search_departed(world, CALLS_PER_NAP);
             world.park(IDLE_NAP);
         }
     }

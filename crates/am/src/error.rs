@@ -1,4 +1,4 @@
-//! Errors that several files make or look into.
+//! Errors that several files construct or examine.
 
 use pgas_core::{Error, Rank, Unknown, World};
 

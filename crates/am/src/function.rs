@@ -39,8 +39,8 @@ use pgas_core::{Error, Result};
 // which take any bytes.
 pub(crate) const LAYER_KEY: LayerKey = unsafe { LayerKey::new() };
 
-/// What a remote call without an answer begins with is the [`FunctionId`] alone; one with an answer
-/// begins with this.
+/// The header of a remote call with an answer. A call without an answer begins with the
+/// [`FunctionId`] alone.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Call {
@@ -48,7 +48,7 @@ pub(crate) struct Call {
     pub(crate) cookie: u64,
 }
 
-/// What a function is called with.
+/// The arguments of a call, as received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) world: &'a World,
@@ -57,7 +57,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// What became of a call.
+/// The result of a call.
 pub(crate) enum Ran {
     /// The function has returned, and its result is written if one is wanted.
     Returned,
@@ -69,7 +69,7 @@ pub(crate) enum Ran {
     Later(Later),
 }
 
-/// Has the answer sent when the future that a function returned is ready.
+/// Sends the answer when the future that a function returned is ready.
 pub(crate) type Later = OnValue<Encoder>;
 
 /// What the body of a remote call may return: a value that travels, or a
@@ -109,7 +109,7 @@ pub trait Returns: sealed::Sealed + Sized {
     fn now(self) -> Now<Self::Value>;
 }
 
-/// What is known of a result when the function has returned.
+/// The result of a function on its return: a value, or one that comes later.
 #[doc(hidden)]
 #[expect(
     unnameable_types,
@@ -119,14 +119,14 @@ pub trait Returns: sealed::Sealed + Sized {
 pub enum Now<T> {
     Is(T),
     Failed(Error),
-    /// Calls what it is given when the value is there.
+    /// Runs the given action when the value is available.
     Later(OnValue<T>),
 }
 
-/// Has an action run on a value when that is there.
+/// Runs an action on a value when the value is available.
 pub(crate) type OnValue<T> = Box<dyn FnOnce(Action<T>) + Send>;
 
-/// What is done with a value, or with what happened instead.
+/// An action on a value or its error.
 pub(crate) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 pub(crate) mod sealed {
@@ -153,7 +153,7 @@ impl<T: Wire + Send> Returns for T {
 /// made for.
 type Trampoline = unsafe fn(Body, Incoming<'_>, Option<&mut Encoder>) -> Ran;
 
-/// A function whose type has been forgotten.
+/// A function with its type erased.
 #[derive(Clone, Copy, Debug)]
 struct Body(*const ());
 
@@ -229,7 +229,7 @@ fn run<R: Returns>(
     }
 }
 
-/// The answer that begins with `head`, when its value is there.
+/// Encodes the answer, which begins with `head`, when its value is available.
 #[cold]
 fn later<T: Wire>(head: &[u8], on_value: OnValue<T>) -> Ran {
     let head = head.to_vec();
@@ -245,7 +245,7 @@ fn later<T: Wire>(head: &[u8], on_value: OnValue<T>) -> Ran {
     }))
 }
 
-/// What travels of a slice that is viewed: its elements, or their number if they have no bytes.
+/// The bytes sent for a viewed slice: its elements, or their number if they have no bytes.
 #[inline]
 pub(crate) fn bytes_of_view<'a, T: Pod>(view: &'a [T], n: &'a mut u64) -> &'a [u8] {
     if size_of::<T>() > 0 {
@@ -350,7 +350,7 @@ impl FunctionId {
         {
             return Err(self.unknown(incoming));
         }
-        // All code lies in one mapping, that of the function whose pointer is moved here.
+        // All code lies in one mapping: that of the function whose pointer is moved here.
         let anchor = Program::own as fn() -> Result<&'static Program> as *const ();
         let at = |offset: u32| {
             let address = program.code.start + offset as usize;
@@ -416,7 +416,7 @@ mod tests {
             let refused = damaged.call(&names, incoming, None);
             assert!(matches!(refused, Err(Error::Unknown(_))), "bit {bit}");
         }
-        // Whoever does not know the secret makes names that are refused.
+        // A name made without the secret is refused.
         let forged = Names::new(names.program, 8);
         let id = FunctionId::of(&forged, add_doubled).unwrap();
         let refused = id.call(&names, incoming, None);

@@ -22,7 +22,7 @@ pub(crate) struct Program {
     pub(crate) build: u64,
 }
 
-/// What is read to know the program, as errors name it.
+/// The name of the file that identifies the program, for errors.
 pub(crate) const READ: &str = "read of /proc/self";
 
 /// Words that are read and hashed at once.
@@ -81,7 +81,7 @@ impl Program {
     }
 }
 
-/// Reads as many bytes as there are; gives how many.
+/// Reads up to `bytes.len()` bytes and returns their number.
 fn fill(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     let mut n = 0;
     while n < bytes.len() {
@@ -95,11 +95,11 @@ fn fill(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     Ok(n)
 }
 
-/// What functions are named by, equal on all ranks of a job.
+/// The basis of function names, equal on all ranks of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
     pub(crate) program: &'static Program,
-    /// Made of the build and of a secret.
+    /// A hash of the build and of a secret.
     salt: u64,
 }
 
@@ -110,7 +110,7 @@ impl Names {
         Self { program, salt }
     }
 
-    /// What proves that a rank of the job has put these places together.
+    /// The tag which proves that a rank of the job has made this pair of offsets.
     #[inline]
     pub(crate) fn tag(&self, trampoline: u32, body: u32) -> u64 {
         let places = u64::from(trampoline) << u32::BITS | u64::from(body);
@@ -122,7 +122,7 @@ impl Names {
 struct Mapping {
     addresses: Range<usize>,
     is_code: bool,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     offset: u64,
 }
 

@@ -18,7 +18,7 @@ pub(crate) const CALL: HandlerId = HandlerId(7);
 pub(crate) const CALL_FF: HandlerId = HandlerId(8);
 /// The result of a remote call.
 pub(crate) const RESULT: HandlerId = HandlerId(9);
-/// What went wrong in a remote call.
+/// The error of a remote call.
 pub(crate) const FAILURE: HandlerId = HandlerId(10);
 /// A part of a call or a result that is longer than a message.
 pub(crate) const PIECE: HandlerId = HandlerId(11);

@@ -1,4 +1,4 @@
-//! The layer above core: where messages that arrive go, and what each round of progress does.
+//! The layer above core: dispatches received messages, and takes part in each round of progress.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -13,18 +13,17 @@ use crate::ids::{
     REQUEST_SHORT, RESULT, is_one_way,
 };
 use crate::message::deliver::deliver;
-use crate::outbox::Left;
+use crate::outbox::Undelivered;
 use crate::pieces::Pieces;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, Result};
 
-/// In how many rounds of progress it is looked once whether calls went to ranks that have left, and
-/// at how many of them.
-const ROUNDS_PER_LOOK: u32 = 16;
-const SLOTS_PER_LOOK: u32 = 32;
+/// Every 16th round of progress searches some calls in flight for ranks that have left.
+const ROUNDS_PER_CHECK: u32 = 16;
+const SLOTS_PER_SEARCH: u32 = 32;
 
 impl Am {
-    /// Takes note of a message that comes too late, unless somebody waits for it who is told.
+    /// Records a message that comes too late, unless its sender waits for it and is told so.
     #[cold]
     fn refuse(&self, message: &Message<'_>) {
         let handler = match message.handler {
@@ -38,7 +37,7 @@ impl Am {
         }
     }
 
-    /// Tells what this rank leaves undone, in good order.
+    /// Reports calls that this rank leaves undone when it leaves in good order.
     #[cold]
     fn end(&self) {
         let n = self.objects.n_set_aside(is_one_way);
@@ -54,16 +53,16 @@ impl Am {
         self.lost.tell_at_the_end(self.rank);
     }
 
-    /// Takes note of requests to a rank that has left.
+    /// Records requests to a rank that has left.
     #[cold]
-    fn lose_left(&self, left: &Left) {
-        if let Some(rank) = left.rank {
+    fn lose_undelivered(&self, undelivered: &Undelivered) {
+        if let Some(rank) = undelivered.rank {
             let reason = format!("a handler has sent to rank {rank}, which has left the job");
-            self.lost.add(left.n, &reason);
+            self.lost.add(undelivered.n, &reason);
         }
     }
 
-    /// Takes a piece; with the last one `serve` gets the whole.
+    /// Adds a piece. After the last one `serve` gets the whole message.
     #[cold]
     fn take_piece(
         &self,
@@ -76,9 +75,9 @@ impl Am {
             return Err(unknown(world, message.from, what, "which fits no whole"));
         };
         let Some((whole, handler)) = complete else {
-            // Replies are not counted one by one: with the whole its request is served.
+            // Pieces of replies are not counted: the whole reply completes its request.
             if message.class == MessageClass::Request {
-                self.tally.count_served();
+                self.message_counts.count_served();
             }
             return Ok(());
         };
@@ -90,8 +89,8 @@ impl Am {
         })
     }
 
-    /// Serves what came in pieces. Apart from the others, which are inlined where short messages
-    /// are served.
+    /// Serves a message that came in pieces. Out of line, since the other cases are inlined where
+    /// short messages are served.
     #[cold]
     fn serve_whole(&self, world: &World, whole: &Message<'_>) -> Result<()> {
         match whole.handler {
@@ -101,23 +100,22 @@ impl Am {
         }
     }
 
-    /// Looks at some of the calls in flight for those to ranks that have left, and tells who waits
-    /// for them.
+    /// Searches `n` of the calls in flight for ranks that have left, and tells their callers.
     #[cold]
-    pub(crate) fn look_for_left(&self, world: &World, n: u32) {
+    pub(crate) fn search_departed(&self, world: &World, n: u32) {
         let has_left = |rank| world.has_left(Rank::new(rank));
-        self.pending.look_for_left(n, has_left, |action| {
+        self.pending.search_departed(n, has_left, |action| {
             pgas_core::as_handler(|| action(Outcome::Left, &[]));
         });
     }
 }
 
 impl Attached {
-    /// What becomes of what is wrong with a message.
+    /// Handles an error of a received message.
     #[cold]
     fn tell(&self, from: Rank, error: Error) -> Result<()> {
         let Self(am) = self;
-        // The failure of the job is everybody's already.
+        // The failure of the job is known to all ranks already.
         if !am.lost.has_teller() || error.is_of_communication() {
             return Err(error);
         }
@@ -158,17 +156,18 @@ impl Layer for Attached {
     #[inline]
     fn advance(&self, world: &World) -> Result<bool> {
         let Self(am) = self;
-        let mut worked = am.outbox.flush(world, |left| am.lose_left(&left))?;
+        let mut worked = am
+            .outbox
+            .flush(world, |undelivered| am.lose_undelivered(&undelivered))?;
         worked |= am
             .objects
             .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;
         worked |= am.tasks.advance();
         let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);
-        // Not counted exactly where threads make progress at once, for which no instruction is
-        // locked.
+        // Not exact if threads make progress at once; an exact count would lock an instruction.
         am.n_rounds.store(round, Ordering::Relaxed);
-        if round.is_multiple_of(ROUNDS_PER_LOOK) {
-            am.look_for_left(world, SLOTS_PER_LOOK);
+        if round.is_multiple_of(ROUNDS_PER_CHECK) {
+            am.search_departed(world, SLOTS_PER_SEARCH);
         }
         Ok(worked)
     }

@@ -1,7 +1,7 @@
-//! One-way calls that could not be run, or not be sent: nobody waits for them who could be told.
+//! Lost calls: one-way calls that could not be sent or run, whose callers do not wait for them.
 //!
-//! They are told by the next [`quiet`](crate::quiet), on all ranks; what was not told by then, on
-//! the standard error output when the rank leaves the job.
+//! The next [`quiet`](crate::quiet) reports them on all ranks. The rest is written to standard
+//! error when the rank leaves the job.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use pgas_core::Undelivered;
 /// A reason is cut to this.
 pub(crate) const MAX_TEXT: usize = 240;
 
-/// What a rank has lost and not told yet.
+/// Lost calls of a rank that were not reported yet.
 #[derive(Default)]
 pub(crate) struct Lost {
     n: AtomicU64,
-    /// Of the first one.
+    /// The reason of the first loss.
     reason: Mutex<String>,
-    /// How many calls of `quiet` tell what is wrong with messages, instead of the call that
-    /// receives them.
+    /// The number of running `quiet` calls. While there are any, they report errors of messages,
+    /// instead of the call that receives the messages.
     n_tellers: AtomicU64,
 }
 
-/// While it lives, what is wrong with messages that are received is told as what is lost.
+/// A guard: while it lives, errors of received messages are recorded as losses.
 #[derive(Debug)]
 pub(crate) struct TellsErrors<'a>(&'a Lost);
 
@@ -52,7 +52,7 @@ struct Text {
 }
 
 impl Lost {
-    /// Takes note of `n` calls.
+    /// Records `n` lost calls.
     #[cold]
     pub(crate) fn add(&self, n: u64, reason: &dyn fmt::Display) {
         let mut first = self.reason();
@@ -62,18 +62,18 @@ impl Lost {
             let len = lens.find(|len| first.is_char_boundary(*len));
             first.truncate(len.unwrap_or(0));
         }
-        // Release: the reason is there for who sees the number.
+        // Release: a thread that sees the number sees the reason.
         self.n.fetch_add(n, Ordering::Release);
     }
 
-    /// Has all ranks be told of errors that would else come between the steps of a collective, on
-    /// one rank alone.
+    /// Reports errors on all ranks that would otherwise surface between the steps of a collective,
+    /// on one rank alone.
     pub(crate) fn tells_errors(&self) -> TellsErrors<'_> {
         self.n_tellers.fetch_add(1, Ordering::Relaxed);
         TellsErrors(self)
     }
 
-    /// Whether errors are told by `quiet`.
+    /// Whether a `quiet` reports errors.
     pub(crate) fn has_teller(&self) -> bool {
         self.n_tellers.load(Ordering::Relaxed) > 0
     }
@@ -82,23 +82,23 @@ impl Lost {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many were not told.
+    /// The number of losses that were not reported.
     pub(crate) fn n(&self) -> u64 {
         // Acquire: pairs with the release in `add`.
         self.n.load(Ordering::Acquire)
     }
 
-    /// Those of this rank, which are told now.
+    /// Takes `n` losses of this rank, which are reported now, and returns the reason.
     fn take(&self, n: u64) -> String {
         let mut reason = self.reason();
         if self.n.fetch_sub(n, Ordering::AcqRel) == n {
             return std::mem::take(&mut reason);
         }
-        // More came meanwhile, and the first is told again with them.
+        // More losses came meanwhile. The first reason is reported again with them.
         reason.clone()
     }
 
-    /// Tells all ranks of `n_all` lost calls, of which `n_here` are this rank's. Collective.
+    /// Reports `n_all` lost calls to all ranks, `n_here` of them this rank's. Collective.
     #[cold]
     #[track_caller]
     pub(crate) fn tell(&self, world: &World, n_here: u64, n_all: u64) -> Result<Undelivered> {
@@ -129,7 +129,7 @@ impl Lost {
         })
     }
 
-    /// Tells those that no `quiet` has told, where a rank's last words go.
+    /// Reports losses that no `quiet` has reported, when the rank leaves.
     pub(crate) fn tell_at_the_end(&self, rank: Rank) {
         let n = self.n();
         if n == 0 {

@@ -14,10 +14,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::codec::unreadable;
 use pgas_core::{Error, Result};
 
-/// Calls that wait for objects, at most.
+/// The maximum number of calls that wait for objects.
 const MAX_SET_ASIDE: usize = 1 << 16;
 
-/// What an object is called on every rank.
+/// The name of an object on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct ObjectId {
@@ -41,14 +41,14 @@ pub(crate) struct Objects {
     tables: Mutex<Tables>,
     /// A hint that saves `advance` the lock.
     n_ready: AtomicUsize,
-    /// The object that the call which is served names, last if several: its team, and its number
+    /// The object that the served call names, the last one of several: its team, and its number
     /// plus one.
     named: [AtomicU64; 2],
 }
 
 #[derive(Default)]
 struct Tables {
-    /// How many each team has built.
+    /// The number of objects that each team has built.
     n_built: HashMap<u64, u64>,
     built: HashMap<ObjectId, Built>,
     /// Calls that name an object that is not built yet.
@@ -91,7 +91,7 @@ impl Objects {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the next object of `team` its name, and takes the instance that `build` makes for it.
+    /// Names the next object of `team`, and stores the instance that `build` makes for it.
     pub(crate) fn add<T>(
         &self,
         team: u64,
@@ -118,7 +118,7 @@ impl Objects {
         built
     }
 
-    /// The object is dropped.
+    /// Removes a dropped object.
     pub(crate) fn remove(&self, id: ObjectId) {
         self.lock().built.remove(&id);
     }
@@ -145,7 +145,7 @@ impl Objects {
         self.named[1].store(0, Ordering::Relaxed);
     }
 
-    /// The object that the call which is served names, for a report.
+    /// The object that the served call names, for a report.
     pub(crate) fn named_last(&self) -> Option<String> {
         let [team, number] = [0, 1].map(|i| self.named[i].load(Ordering::Relaxed));
         let number = number.checked_sub(1)?;
@@ -163,7 +163,7 @@ impl Objects {
         let id = ObjectId { team, number };
         let mut tables = self.lock();
         let call = SetAside::of(message);
-        // It may have been built by another thread since.
+        // Another thread may have built the object since.
         if tables.built.contains_key(&id) {
             tables.ready.push_back(call);
             self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
@@ -192,8 +192,8 @@ impl Objects {
         self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
     }
 
-    /// How many calls wait for an object that is not built, or to be made, of the handlers that are
-    /// `counted`.
+    /// The number of calls, of the `counted` handlers, that wait for an unbuilt object or are ready
+    /// to run.
     pub(crate) fn n_set_aside(&self, counted: impl Fn(HandlerId) -> bool) -> usize {
         let tables = self.lock();
         let calls = tables.waiting.values().flatten().chain(&tables.ready);
@@ -205,7 +205,7 @@ impl Objects {
         self.n_ready.load(Ordering::Relaxed) > 0
     }
 
-    /// Makes the calls whose object has been built, by `call`.
+    /// Runs the calls whose object has been built, by `call`.
     #[inline]
     pub(crate) fn advance(&self, call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
         if self.n_ready.load(Ordering::Relaxed) == 0 {
@@ -216,7 +216,7 @@ impl Objects {
 
     #[cold]
     fn call_ready(&self, mut call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
-        // Those that are there now; one that has to wait again comes behind them.
+        // Run those that are ready now; a call that has to wait again is queued behind them.
         let n = self.lock().ready.len();
         let mut failure = None;
         for _ in 0..n {
@@ -253,7 +253,7 @@ mod tests {
 
     const TEAM: u64 = 7;
 
-    /// Makes the calls that can be made, and says what they were.
+    /// Runs the ready calls and returns them.
     fn called(objects: &Objects) -> Vec<Vec<u8>> {
         let mut called = Vec::new();
         let advanced = objects.advance(|message| {
@@ -294,7 +294,7 @@ mod tests {
         assert!(objects.has_ready() && objects.find(id).unwrap().is_some());
         assert_eq!(called(&objects), [b"early".to_vec(), b"as early".to_vec()]);
         assert_eq!(objects.n_set_aside(|_| true), 0);
-        // It was being built when the call came.
+        // The object was being built when the call came.
         set_aside(b"late");
         assert_eq!(called(&objects), [b"late"]);
         assert!(!objects.has_ready());

@@ -1,9 +1,8 @@
-//! Messages that met back-pressure where nothing may wait, in handlers and actions.
+//! The outbox: messages that met back-pressure in handlers and actions, which must not wait.
 //!
-//! Replies are always kept. That is bounded: a rank serves no requests while it keeps replies, so
-//! that it never has more of them than one batch of requests gives; and replies leave, because
-//! every rank serves those that it gets whatever else it waits for. Requests are kept while fewer
-//! than [`ROOM`] bytes are kept.
+//! Replies are always kept. Their number is bounded: a rank serves no requests while it keeps
+//! replies, so one batch of requests is the most that it owes replies to. Replies leave, because
+//! every rank receives replies whatever else it waits for. Requests are kept up to [`ROOM`] bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -16,8 +15,8 @@ use pgas_core::{Rank, Result, World};
 use crate::error::says_left;
 use crate::function::LAYER_KEY;
 
-/// How many bytes of requests are kept before further ones are refused; the last one may be of any
-/// length. Unit tests come to the limit soon.
+/// The bytes of requests that are kept before further ones are refused; the last one may have any
+/// length. Unit tests use a low limit.
 pub(crate) const ROOM: usize = if cfg!(test) { 1 << 16 } else { 1 << 28 };
 
 #[derive(Debug)]
@@ -27,9 +26,9 @@ struct Letter {
 }
 
 impl Letter {
-    /// The memory that it takes.
+    /// The memory that the message takes.
     fn n_bytes(&self) -> usize {
-        // What an allocation takes besides its bytes.
+        // The overhead of an allocation.
         const ALLOCATION: usize = 16;
         size_of::<Self>() + ALLOCATION + self.payload.capacity()
     }
@@ -74,24 +73,29 @@ impl Kept {
         self.n.store(letters.n, Ordering::Relaxed);
     }
 
-    /// Sends what there is room for, says whether anything was sent, and adds the number of
-    /// messages to ranks that have left.
-    fn flush(&self, world: &World, class: MessageClass, left: &mut Left) -> Result<bool> {
+    /// Sends kept messages as far as there is room. Returns whether any was sent, and adds messages
+    /// to ranks that have left to `undelivered`.
+    fn flush(
+        &self,
+        world: &World,
+        class: MessageClass,
+        undelivered: &mut Undelivered,
+    ) -> Result<bool> {
         let mut letters = self.lock();
         let before = letters.n;
         let Letters { of, n, n_bytes } = &mut *letters;
         let mut flushed = Ok(());
         of.retain(|to, queue| {
-            // What a target refuses once it refuses again.
+            // Stop at the first refusal of a target: it would refuse the next one, too.
             while let Some(letter) = queue.front() {
                 let parts = [letter.payload.as_slice()];
                 match world.try_send_to_layer(LAYER_KEY, *to, class, letter.id, &parts) {
                     Ok(Sent::Accepted) => {}
                     Ok(Sent::BackPressure) => return true,
-                    // It has left without waiting for the message.
+                    // The target has left without waiting for the message.
                     Err(error) if says_left(&error, *to) => {
-                        left.n += 1;
-                        left.rank = Some(*to);
+                        undelivered.n += 1;
+                        undelivered.rank = Some(*to);
                     }
                     Err(error) => {
                         flushed = Err(error);
@@ -109,9 +113,9 @@ impl Kept {
     }
 }
 
-/// Messages that nobody receives any more.
+/// Messages that no rank receives any more.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Undelivered {
     pub(crate) n: u64,
     pub(crate) rank: Option<Rank>,
 }
@@ -166,7 +170,7 @@ impl Outbox {
     /// Sends what there is room for, and says whether anything was sent; `lost` hears of requests
     /// to ranks that have left.
     #[inline]
-    pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
+    pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Undelivered)) -> Result<bool> {
         if !self.has_some() {
             return Ok(false);
         }
@@ -174,22 +178,24 @@ impl Outbox {
     }
 
     #[cold]
-    fn flush_all(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
-        // Who called a rank that has left hears of that elsewhere, and nobody waits for a reply to
-        // it.
-        let mut worked = self
-            .replies
-            .flush(world, MessageClass::Reply, &mut Left::default())?;
-        let mut left = Left::default();
-        let flushed = self.requests.flush(world, MessageClass::Request, &mut left);
-        if left.n > 0 {
-            lost(mem::take(&mut left));
+    fn flush_all(&self, world: &World, lost: impl FnOnce(Undelivered)) -> Result<bool> {
+        // Replies to a rank that has left need no report: no rank waits for them. Its callers are
+        // told by another way.
+        let mut worked =
+            self.replies
+                .flush(world, MessageClass::Reply, &mut Undelivered::default())?;
+        let mut undelivered = Undelivered::default();
+        let flushed = self
+            .requests
+            .flush(world, MessageClass::Request, &mut undelivered);
+        if undelivered.n > 0 {
+            lost(mem::take(&mut undelivered));
         }
         worked |= flushed?;
         Ok(worked)
     }
 
-    /// How many requests are kept.
+    /// The number of kept requests.
     pub(crate) fn n_requests(&self) -> usize {
         self.requests.lock().n
     }
@@ -217,7 +223,7 @@ mod tests {
             let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
             world.rpc_ff(Rank::ZERO, run, ())
         };
-        // It comes in pieces.
+        // A call in pieces.
         let long = || world.rpc_ff(Rank::ZERO, drop::<Vec<u8>>, vec![7; 100_000]);
         let mut n_all = 0;
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Where the last panic of a handler was.
+//! The location of the last panic in a handler.
 
 use std::cell::RefCell;
 use std::panic;
@@ -8,7 +8,7 @@ thread_local! {
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Lets panics of handlers leave where they were, which only the panic hook is told.
+/// Installs a panic hook that records the location of panics in handlers. Only the hook knows it.
 pub(crate) fn note_where_they_are() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

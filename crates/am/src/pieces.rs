@@ -1,9 +1,8 @@
 //! Calls and results that are longer than a message: in pieces, put together where they arrive.
 //!
-//! Nothing is promised about the order of messages, so each piece says where it belongs. A sender
-//! sends the pieces of one call after another, waiting for room as for any request, so that a rank
-//! puts together at most one call of each thread of the others at a time, and none is longer than
-//! [`LONGEST`].
+//! The order of messages is not fixed, so each piece carries its position. A sender sends the
+//! pieces of one call after another, and waits for room as for any request. So a rank assembles at
+//! most one call for each thread of the other ranks at a time, and none is longer than [`LONGEST`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,11 +16,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::LONGEST;
 
-/// What a piece begins with.
+/// The header of a piece.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Piece {
-    /// The number of the whole, among those of its sender.
+    /// The number of the whole message, counted by its sender.
     pub(crate) whole: u64,
     /// The whole's length, and where in it this piece begins.
     pub(crate) len: u64,
@@ -30,8 +29,8 @@ pub(crate) struct Piece {
     pub(crate) handler: u64,
 }
 
-/// A whole of which some is still missing. Its bytes begin at a multiple of eight, as those of
-/// messages do.
+/// A message that is still incomplete. Its bytes begin at a multiple of eight, as those of messages
+/// do.
 pub(crate) struct Whole {
     words: Vec<u64>,
     len: usize,
@@ -44,7 +43,7 @@ impl Whole {
     }
 }
 
-/// What a rank puts together, and how much it has sent so.
+/// The messages that a rank assembles, and the number that it has sent in pieces.
 #[derive(Default)]
 pub(crate) struct Pieces {
     n_sent: AtomicU64,

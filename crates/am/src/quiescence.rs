@@ -6,7 +6,7 @@
 
 use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};
-use pgas_lockfree::tally::Rounds;
+use pgas_lockfree::message_counts::Rounds;
 
 use crate::state::am;
 use pgas_core::{Error, Result};
@@ -61,14 +61,14 @@ pub fn quiet(world: &World) -> Result<()> {
         let served = all_progress(world);
         // Before the messages, which they may send when they are over.
         let n_transfers = am.transfers.n_running();
-        let (n_sent, n_served) = am.tally.sums();
+        let (n_sent, n_served) = am.message_counts.sums();
         let n_lost = am.lost.n();
         let n_failed = u64::from(served.is_err());
         let mut sums = [n_sent + n_transfers, n_served, n_lost, n_failed];
         let summed = world.allreduce_slice(&mut sums, Sum);
         let [sums @ .., n_all_lost, n_failed] = sums;
         if n_failed > 0 && summed.is_ok() {
-            // One that failed alone would leave the others behind.
+            // All ranks fail together: one that failed alone would leave the others waiting.
             return world.team().all_succeeded(what, served);
         }
         served.and(summed)?;

@@ -1,5 +1,5 @@
-//! Which handler a type names on this rank. How messages are handed to it is for who registers it
-//! to know.
+//! The registry: which handler a type names on this rank. The registering code knows how to pass
+//! messages to it.
 
 use std::any::{TypeId, type_name};
 use std::fmt;

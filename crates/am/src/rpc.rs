@@ -281,9 +281,9 @@ pub trait RemoteCalls {
     /// somebody waits for that or not.
     ///
     /// This is how a handler or the body of a call does what it may not wait for itself: it returns
-    /// the task's future. In the task nothing may wait either, but everything can be awaited. A panic
-    /// of it is its value, [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for it. Of a world
-    /// that is not attached it is [`Error::NotAttached`].
+    /// the task's future. In the task nothing may wait either, but everything can be awaited. A
+    /// panic of it is its value, [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for it. Of a
+    /// world that is not attached it is [`Error::NotAttached`].
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///
@@ -610,7 +610,7 @@ impl<'a> Way<'a> {
         let mut out = Encoder::new();
         open(&mut out, header, args, view)?;
         let both = [out.bytes(), view.unwrap_or_default()];
-        // One part where there is one, for which sending has less to put together.
+        // A single part if there is no view: sending it costs less.
         let parts = &both[..1 + usize::from(view.is_some())];
         let Self { world, am, to } = self;
         if n_bytes(parts) > world.capabilities().max_medium {

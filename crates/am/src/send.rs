@@ -46,7 +46,7 @@ impl Am {
                 self.outbox.keep_reply(to, id, parts.concat());
                 Ok(())
             }
-            // It has left without waiting for the reply.
+            // The target has left without waiting for the reply.
             Err(error) if says_left(&error, to) => Ok(()),
             Err(error) => Err(error),
         }
@@ -79,18 +79,17 @@ impl Am {
         id: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        // Before it is counted, since what panics was not sent.
+        // Before the count, since a panic means that nothing was sent.
         world.assert_rank(to);
-        self.tally.count_sent();
+        self.message_counts.count_sent();
         let sent = world.try_send_to_layer(LAYER_KEY, to, MessageClass::Request, id, parts);
         if !matches!(sent, Ok(Sent::Accepted)) {
-            self.tally.count_unsent();
+            self.message_counts.count_unsent();
         }
         sent
     }
 
-    /// Sends a request in a handler, as one of several that belong together; what meets
-    /// back-pressure is kept.
+    /// Sends one of several related requests in a handler, or keeps it on back-pressure.
     #[cold]
     #[track_caller]
     pub(crate) fn request_or_keep(
@@ -100,14 +99,14 @@ impl Am {
         id: HandlerId,
         parts: &[&[u8]],
     ) -> Result<()> {
-        // Behind others, so that the target puts few together at a time.
+        // Queue behind kept pieces, so that the target assembles few messages at a time.
         if !self.outbox.has_requests_to(to)
             && self.try_request(world, to, id, parts)? == Sent::Accepted
         {
             return Ok(());
         }
-        // Before it is sent by another thread, and served.
-        self.tally.count_sent();
+        // Before another thread may send it and it is served.
+        self.message_counts.count_sent();
         self.outbox.keep_piece(to, id, parts.concat());
         Ok(())
     }
@@ -116,10 +115,10 @@ impl Am {
     #[track_caller]
     fn request_later(&self, world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
         if pgas_core::in_handler() {
-            // Before it is sent by another thread, and served.
-            self.tally.count_sent();
+            // Before another thread may send it and it is served.
+            self.message_counts.count_sent();
             if !self.outbox.keep_request(to, id, parts) {
-                self.tally.count_unsent();
+                self.message_counts.count_unsent();
                 return Err(Error::BackPressure { to });
             }
             return Ok(());
@@ -134,7 +133,7 @@ impl Am {
         Ok(())
     }
 
-    /// Sends what is too long for one message.
+    /// Sends a call that is too long for one message.
     ///
     /// Requests wait for room. In a handler they are refused if too much is kept already; else what
     /// meets back-pressure is kept, whatever it takes, since the rest of one that was begun has to

@@ -1,5 +1,5 @@
-//! Serving calls and answers: a function that another rank called is run and answered, and a panic
-//! becomes an answer too.
+//! Serves calls and answers: runs a called function and sends its answer. A panic becomes an
+//! answer, too.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,8 +8,8 @@ use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::panic_text;
 use pgas_core::{Rank, World};
+use pgas_lockfree::message_counts::Served;
 use pgas_lockfree::pending::{Cookie, Outcome};
-use pgas_lockfree::tally::Served;
 use zerocopy::{FromBytes, Immutable};
 
 use crate::answer;
@@ -22,7 +22,7 @@ use crate::state::Am;
 use pgas_core::{Error, Result};
 
 impl Am {
-    /// What a message of this handler begins with, and the rest.
+    /// Splits a message of handler `H` into its header and the rest.
     #[inline]
     pub(crate) fn header<'a, H: FromBytes + Immutable + Copy>(
         &self,
@@ -36,11 +36,11 @@ impl Am {
         })
     }
 
-    /// What functions are named by; nothing if that is not known yet, and the call is put off.
+    /// The basis of function names. `None` if it is not known yet; then the call is put off.
     #[inline]
     fn names_for(&self, message: &Message<'_>) -> Result<Option<&Names>> {
         let Some(names) = self.names.get() else {
-            // Other ranks know already that all run one program.
+            // Other ranks have already learned that all run one program.
             self.objects.put_off(message);
             return Ok(None);
         };
@@ -49,7 +49,7 @@ impl Am {
         Ok(Some(names))
     }
 
-    /// Runs a function whose result is awaited.
+    /// Runs a function and sends its answer.
     #[inline]
     pub(crate) fn serve_call(&self, world: &World, message: &Message<'_>) -> Result<()> {
         let (call, bytes) = self.header::<Call>(world, message)?;
@@ -61,7 +61,7 @@ impl Am {
         let mut out = Encoder::new();
         out.write(&cookie.to_ne_bytes());
         let run = || call.function.call(names, incoming, Some(&mut out));
-        // It is served when the answer is back, which counts there.
+        // The call counts as served when the caller has received the answer.
         match panic::catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(Ran::Returned)) => self.answer(world, from, cookie, out.bytes()),
             Ok(Ok(Ran::NotCalled(Error::NotBuilt(number, team)))) => {
@@ -82,12 +82,12 @@ impl Am {
         }
     }
 
-    /// Answers a call whose function has returned a future, when its value is there.
+    /// Answers a call, whose function has returned a future, when the value is available.
     #[cold]
     fn answer_later(&self, to: Rank, cookie: u64, later: Later) {
         let handle = self.handle;
         later(Box::new(move |result| {
-            // A rank that leaves before tells its callers by having left.
+            // If this rank has left, its callers learn that by other means.
             let Some(am) = handle.get() else { return };
             let Some(world) = am.world.upgrade() else {
                 return;
@@ -99,7 +99,7 @@ impl Am {
                     if rank == am.rank {
                         am.fail_by(&world, to, cookie, text, at)
                     } else {
-                        // The caller takes it for a panic of this rank, unless it is told.
+                        // Say where it happened: the caller would take it for a panic of this rank.
                         let text = format!("on rank {rank}, which it asked: {text}");
                         am.fail_by(&world, to, cookie, &text, at)
                     }
@@ -112,7 +112,7 @@ impl Am {
         }));
     }
 
-    /// Runs a function that nobody waits for.
+    /// Runs a function without an answer.
     #[inline]
     pub(crate) fn serve_one_way(&self, world: &World, message: &Message<'_>) -> Result<()> {
         let (function, bytes) = self.header::<FunctionId>(world, message)?;
@@ -124,7 +124,7 @@ impl Am {
         let run = || function.call(names, incoming, None);
         let mut served = Ok(());
         match panic::catch_unwind(AssertUnwindSafe(run)) {
-            // Nobody waits for what is still on its way.
+            // No caller waits for the value of the future.
             Ok(Ok(Ran::Returned | Ran::Later(_))) => {}
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
                 match self.put_aside(message, error) {
@@ -134,17 +134,17 @@ impl Am {
                 }
             }
             Ok(Err(error)) => served = Err(error),
-            // Nobody waits who could be told: it is this rank's panic.
+            // No caller waits for an answer: it is this rank's panic.
             Err(payload) => {
-                self.tally.count_served();
+                self.message_counts.count_served();
                 panic::resume_unwind(payload)
             }
         }
-        self.tally.count_served();
+        self.message_counts.count_served();
         served
     }
 
-    /// Sets a call aside if its object is not built yet; else gives the error back.
+    /// Sets a call aside if its object is not built yet; otherwise returns the error.
     #[cold]
     fn put_aside(&self, message: &Message<'_>, error: Error) -> Option<Error> {
         match error {
@@ -203,14 +203,14 @@ impl Am {
         self.reply(world, to, FAILURE, &[failure.bytes()])
     }
 
-    /// Takes note of a one-way call that cannot be run.
+    /// Records a one-way call that cannot be run as lost.
     #[cold]
     pub(crate) fn lose(&self, from: Rank, error: &Error) {
         let reason = format!("a call of rank {from}: {error}");
         self.lost.add(1, &reason);
     }
 
-    /// Gives the answer of a call to who waits for it.
+    /// Passes the answer of a call to its waiting caller.
     #[inline]
     pub(crate) fn take_answer(
         &self,
@@ -219,8 +219,8 @@ impl Am {
         outcome: Outcome,
     ) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
-        // After what an action may send, also if it panics.
-        let served = Served::new(&self.tally);
+        // Counted after the action may have sent, also if it panics.
+        let served = Served::new(&self.message_counts);
         if self.pending.complete(Cookie(cookie), outcome, bytes) {
             return Ok(());
         }

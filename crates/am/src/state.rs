@@ -1,5 +1,5 @@
-//! The state of a rank: who handles what, which answers are awaited, and what is still to be sent.
-//! Futures name it by a number, so that one that is forgotten keeps nothing.
+//! The state of a rank's active messages: handlers, pending answers, unsent messages. Futures refer
+//! to it by a number, so a forgotten future keeps nothing alive.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use pgas_core::backend::Message;
 use pgas_core::{Rank, Tasks, WeakWorld, World};
+use pgas_lockfree::message_counts::MessageCounts;
 use pgas_lockfree::pending::Pending;
-use pgas_lockfree::tally::Tally;
 
 use crate::buffers::Buffers;
 use crate::driven::Driven;
@@ -24,19 +24,19 @@ use pgas_core::{Error, Result};
 /// The state of one rank.
 #[derive(Debug)]
 pub(crate) struct Am {
-    /// How futures name this.
+    /// The number by which futures refer to this state.
     pub(crate) handle: Handle,
-    /// What functions are named by, or why no function is called: set when the ranks have compared
-    /// their programs.
+    /// The basis of function names, or why no function can be called. It is set when the ranks have
+    /// compared their programs.
     pub(crate) names: OnceLock<Result<Names>>,
     pub(crate) rank: Rank,
     pub(crate) world: WeakWorld,
     pub(crate) registry: Registry<Handler>,
     pub(crate) pending: Pending,
     pub(crate) outbox: Outbox,
-    /// What was chained to transfers and collectives.
+    /// Actions chained to transfers and collectives.
     pub(crate) tasks: Tasks,
-    /// Those of them that follow transfers.
+    /// The number of actions chained to transfers.
     pub(crate) transfers: Transfers,
     pub(crate) buffers: Buffers,
     pub(crate) pieces: Pieces,
@@ -47,7 +47,7 @@ pub(crate) struct Am {
     pub(crate) n_rounds: AtomicU32,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered
     /// is served when the answer is back.
-    pub(crate) tally: Tally,
+    pub(crate) message_counts: MessageCounts,
 }
 
 /// Decodes a message and runs the handler that it names.
@@ -94,11 +94,11 @@ impl Am {
             driven: Driven::default(),
             lost: Lost::default(),
             n_rounds: AtomicU32::new(0),
-            tally: Tally::default(),
+            message_counts: MessageCounts::default(),
         }
     }
 
-    /// What functions are named by.
+    /// The basis of function names.
     #[inline]
     pub(crate) fn names(&self) -> Result<&Names> {
         match self.names.get() {
@@ -120,11 +120,11 @@ fn nameless(names: Option<&Result<Names>>) -> Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(u64);
 
-/// What exists.
+/// All living states.
 static LIVING: Mutex<Vec<(Handle, Weak<Am>)>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What this thread asked for last: most threads belong to one rank.
+    /// The state that this thread used last: most threads belong to one rank.
     static LAST: RefCell<Option<(Handle, Weak<Am>)>> = const { RefCell::new(None) };
 }
 
@@ -133,20 +133,20 @@ fn living() -> MutexGuard<'static, Vec<(Handle, Weak<Am>)>> {
 }
 
 impl Handle {
-    /// A name that nothing has yet.
+    /// An unused number.
     pub(crate) fn unused() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes this the name of `am`.
+    /// Assigns this number to `am`.
     pub(crate) fn give_to(self, am: &Arc<Am>) {
         let mut living = living();
         living.retain(|(_, am)| am.strong_count() > 0);
         living.push((self, Arc::downgrade(am)));
     }
 
-    /// What it names.
+    /// The state with this number, if it exists.
     #[inline]
     pub(crate) fn get(self) -> Option<Arc<Am>> {
         let known = LAST.try_with(|last| match &*last.borrow() {
@@ -166,7 +166,7 @@ impl Handle {
             .find(|(handle, _)| *handle == self)
             .cloned()?;
         let am = found.1.upgrade();
-        // A thread that is ending has nothing to remember.
+        // A thread that is ending has no cache any more.
         drop(LAST.try_with(|last| last.replace(Some(found))));
         am
     }

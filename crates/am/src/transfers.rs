@@ -1,13 +1,14 @@
-//! What was chained to transfers: it may send when they are over, so that work is not done before.
+//! Actions chained to transfers. They may send when the transfers complete, so they count as
+//! unfinished work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many actions follow transfers that are not complete; they may send when they are.
+/// The number of actions that wait for transfers; they may send later.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers(Arc<AtomicU64>);
 
-/// One of them, until it is over.
+/// A guard that counts one action until it is over.
 #[derive(Debug)]
 pub(crate) struct Transfer(Arc<AtomicU64>);
 
@@ -18,7 +19,8 @@ impl Transfers {
     }
 
     pub(crate) fn n_running(&self) -> u64 {
-        // Acquire: pairs with the release when one is over; what it has sent is counted.
+        // Acquire: pairs with the release at an action's end; the messages that it has sent are
+        // counted.
         self.0.load(Ordering::Acquire)
     }
 }

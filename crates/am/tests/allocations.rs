@@ -223,8 +223,8 @@ fn bytes_from_anywhere_are_a_value_or_an_error_and_take_no_more_memory_than_they
             Err(Error::Codec(_)) => {}
             Err(other) => panic!("change {i}: {other:?}"),
         }
-        // An element of one byte has up to 56 of them in memory, a list that grows twice as many, and one in
-        // which nothing was read yet up to a mebibyte.
+        // An element of one byte has up to 56 of them in memory, a list that grows twice as many,
+        // and one in which nothing was read yet up to a mebibyte.
         let most = 200 * bytes.len() + (4 << 20);
         assert!(
             asked_for <= most,

@@ -172,7 +172,8 @@ fn a_promise_that_has_failed_stays_so_whoever_fulfils_it() {
     });
 }
 
-/// The action holds the last handle on another promise, or on the very promise that it is an action of.
+/// The action holds the last handle on another promise, or on the very promise that it is an action
+/// of.
 #[test]
 fn actions_that_are_dropped_unrun_may_end_promises() {
     ranks(1, |world| {

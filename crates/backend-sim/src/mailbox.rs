@@ -107,7 +107,7 @@ impl Mailboxes {
         parts: &[&[u8]],
     ) -> Option<u64> {
         let (outbox, credits) = (self.outbox(to, class), self.credits(to, class));
-        let end = mailbox::try_send_far(&outbox, credits, self.rank, handler.0, parts).ok()?;
+        let end = mailbox::try_send_remote(&outbox, credits, self.rank, handler.0, parts).ok()?;
         // The sender may look whether the receiver has left.
         fence();
         Some(end)

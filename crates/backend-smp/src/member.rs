@@ -242,7 +242,7 @@ impl Member {
         };
         let mailbox = control.mailbox(to, class as usize);
         let credits = self.credits(to, class);
-        let sent = mailbox.try_send_whereabouts::<Native>(credits, self.rank, handler.0, at);
+        let sent = mailbox.try_send_location::<Native>(credits, self.rank, handler.0, at);
         let Ok(end) = sent else {
             return Ok(Some(Sent::BackPressure));
         };

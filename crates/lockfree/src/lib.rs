@@ -1,4 +1,5 @@
-//! The lock-free structures of `pgas`: what ranks, and threads of a rank, do to memory that they share.
+//! The lock-free structures of `pgas`: algorithms on words that ranks, and threads of a rank,
+//! share.
 //!
 //! | structure | for |
 //! |---|---|
@@ -9,17 +10,18 @@
 //! | [`tickets`] | queues with many producers and consumers |
 //! | [`slots`] | hash tables |
 //! | [`pending`] | answers that threads of a rank wait for |
-//! | [`tally`] | counts of messages, a word a thread, and whether all were served |
+//! | [`message_counts`] | counts of messages, a word a thread, and whether all were served |
 //! | [`word`], [`memory`] | single words, and what is larger, that all ranks access |
 //!
-//! They are written against atomic words that are borrowed: no pointers, valid when zero, the same at every address. Who maps memory,
-//! sleeps in the system or knows the processor passes that in ([`doorbell::Bell`], [`machine::Machine`]).
+//! They work on borrowed atomic words: no pointers, valid when zero, the same at every address. The
+//! caller passes in what depends on the system or the processor: mapped memory, sleeping
+//! ([`doorbell::Bell`]), hints ([`machine::Machine`]).
 //!
 //! # Models
 //!
-//! Under `--cfg loom` the words are loom's, which runs a model through every interleaving and every value that a weak load may
-//! return. What the models run is the code that ships; `cargo xtask loom` runs them all, `cargo xtask mutants` shows that they
-//! would notice.
+//! Under `--cfg loom` the words are loom's, which runs a model through every interleaving and every
+//! value that a weak load may return. The models run the code that ships. `cargo xtask loom` runs
+//! them all; `cargo xtask mutants` shows that they notice weaker orderings.
 //!
 //! # Floors
 //!
@@ -29,7 +31,7 @@
 //! |---|---|
 //! | messages | `mailbox` |
 //! | structures of words, and what a mailbox asks of a machine | `machine`, `slots`, `tickets` |
-//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `roster`, `tally` |
+//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `roster`, `message_counts` |
 //! | words | `memory`, `word` |
 //! | the standard library's atomics, or loom's | `sync` |
 
@@ -45,11 +47,11 @@ pub mod doorbell;
 pub mod machine;
 pub mod mailbox;
 pub mod memory;
+pub mod message_counts;
 pub mod payload;
 pub mod pending;
 pub mod roster;
 pub mod slots;
 pub mod sync;
-pub mod tally;
 pub mod tickets;
 pub mod word;

@@ -1,23 +1,24 @@
-//! What the mailbox asks of a machine and safe code cannot say.
+//! Machine operations that the mailbox needs and that safe code cannot express.
 
 use crate::payload::Arrived;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
-/// Hints to the memory system, and bytes where they lie. What is not said costs speed alone.
+/// Prefetch hints, and access to bytes in place. An implementation that omits a hint costs speed
+/// alone.
 pub trait Machine {
-    /// Begins to fetch the cache line of `word`.
+    /// Prefetches the cache line of `word`.
     #[inline]
     fn prefetch(word: &AtomicU64) {
         let _ = word;
     }
 
-    /// The same of a line that is going to be written.
+    /// Prefetches the cache line of `word` for a write.
     #[inline]
     fn prefetch_for_write(word: &AtomicU64) {
         let _ = word;
     }
 
-    /// Hands the bytes of a message that lies in its sender's buffer to `read`.
+    /// Calls `read` with the bytes of a message in its sender's buffer.
     #[inline]
     fn read<R>(arrived: &Arrived<'_>, read: impl FnOnce(&[u8]) -> R) -> R {
         let (words, len) = arrived.words();
@@ -26,7 +27,7 @@ pub trait Machine {
     }
 }
 
-/// The machine that has nothing of the kind: no line is fetched ahead, and payloads are copied.
+/// The portable machine: it prefetches nothing, and copies payloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable;
 

@@ -1,4 +1,5 @@
-//! Memory of this process that others read and write at the same time, larger than a word.
+//! Blocks of memory, larger than a word, that other threads and processes read and write at the
+//! same time.
 
 use crate::sync::{
     AtomicU32, AtomicU64,
@@ -6,7 +7,7 @@ use crate::sync::{
     fence,
 };
 
-/// A block of such memory. Offsets are in bytes from its start.
+/// A block of shared memory. Offsets are in bytes from its start.
 pub trait Memory: Copy {
     /// Four words that are read together.
     type Four: FourWords;
@@ -17,11 +18,13 @@ pub trait Memory: Copy {
     /// The word of eight bytes at `offset`.
     fn word64(&self, offset: usize) -> &AtomicU64;
 
-    /// Reads four words of four bytes from `offset` on, in any order, each as [`word::load`](crate::word::load) does.
+    /// Reads four words of four bytes from `offset` on, in any order, each as
+    /// [`word::load`](crate::word::load) does.
     fn load_four(&self, offset: usize) -> Self::Four;
 }
 
-/// Parts of a block as values of a type, by relaxed accesses: a value that is a word is whole, and others may be torn.
+/// Access to parts of a block as values of a type, by relaxed accesses. A value that is one word is
+/// whole; others may be torn.
 pub trait Part<T>: Memory {
     /// Reads the value at `offset`.
     fn read(&self, offset: usize) -> T;
@@ -32,11 +35,11 @@ pub trait Part<T>: Memory {
 
 /// Four words of four bytes as they were read.
 pub trait FourWords: Copy {
-    /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each word, the lowest one for the first in
-    /// memory.
+    /// The set of words that are `wanted` once the bits of `ignored` are set in them. Bit 0 stands
+    /// for the first word in memory.
     fn matching(self, ignored: u32, wanted: u32) -> u32;
 
-    /// In which of the words the highest bit is set, likewise.
+    /// The set of words whose highest bit is set.
     fn highest(self) -> u32;
 }
 
@@ -53,22 +56,24 @@ impl FourWords for [u32; 4] {
     }
 }
 
-/// What `read` reads; later accesses of this thread come after.
+/// Calls `read`, and orders later accesses of this thread after it.
 #[inline(always)]
-pub fn settled<T>(read: impl FnOnce() -> T) -> T {
+pub fn acquire_after<T>(read: impl FnOnce() -> T) -> T {
     let value = read();
-    // Pairs with the release of who wrote: whose value was read is seen with what it wrote before.
+    // Pairs with the writer's release: a thread that reads the value also sees what the writer
+    // wrote before.
     fence(Acquire);
     value
 }
 
-/// Reads the value at `offset`; later accesses of this thread come after.
+/// Reads the value at `offset`, and orders later accesses of this thread after it.
 #[inline(always)]
 pub fn load<T, M: Part<T>>(memory: &M, offset: usize) -> T {
-    settled(|| memory.read(offset))
+    acquire_after(|| memory.read(offset))
 }
 
-/// Has what this thread accessed before come before what it writes next, for everybody who sees the latter and acquires.
+/// Orders earlier accesses of this thread before its next writes, for every thread that sees these
+/// writes and acquires.
 #[inline(always)]
 pub fn release() {
     fence(Release);

@@ -1,4 +1,4 @@
-//! What [`word`] and [`memory`] promise, one operation at a time, by loom.
+//! Loom models of the promises of [`word`] and [`memory`], one operation at a time.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -7,7 +7,8 @@ use crate::sync::model::each;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::{memory, word};
 
-/// Two threads that change a word each and then read the other one's do not both find what was there before.
+/// Two threads each change a word and then read the other one. At least one of them sees the
+/// other's change.
 fn no_two_miss_each_other(before: u64, change: fn(&AtomicU64)) {
     each(|| {
         loom::model(move || {
@@ -81,14 +82,14 @@ fn loom_what_comes_before_a_release_is_seen_with_what_comes_after_it() {
                 words[1].store(1, Relaxed);
             })
         };
-        if memory::settled(|| words[1].load(Relaxed)) == 1 {
+        if memory::acquire_after(|| words[1].load(Relaxed)) == 1 {
             assert_eq!(words[0].load(Relaxed), 1);
         }
         other.join().unwrap();
     });
 }
 
-/// Two threads that look at two words which two others change agree on which was changed first.
+/// Two threads that read two words, which two others change, agree on the order of the changes.
 #[test]
 fn loom_two_readers_agree_on_which_word_changed_first() {
     each(|| {

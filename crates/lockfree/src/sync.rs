@@ -1,5 +1,5 @@
-//! The words that everything here is written against: the standard library's atomics, or loom's under `--cfg loom`, which runs a
-//! model through every interleaving and every value that a weak load may return.
+//! The atomic words of this crate: the standard library's, or loom's under `--cfg loom`, which runs
+//! a model through every interleaving and every value that a weak load may return.
 
 #[cfg(loom)]
 pub use self::model::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence};
@@ -11,12 +11,14 @@ pub use std::sync::{
 
 #[cfg(loom)]
 pub(crate) mod model {
-    //! Loom's words, with what it lacks: it takes a sequentially consistent access for one that acquires and releases.
+    //! Loom's words, with sequential consistency added: loom treats a sequentially consistent
+    //! access as one that acquires and releases.
     //!
-    //! Such accesses are in an order that all threads agree on. A full fence in front of each of them gives that, and one behind each of
-    //! them does; either also orders weaker accesses, which the language does not promise. So a model that needs this order is
-    //! run with the fences in front and again with the fences behind ([`each`]): an access that should be sequentially consistent and is not
-    //! fails in one of the two.
+    //! All threads agree on one order of sequentially consistent accesses. A full fence in front of
+    //! each of them gives that order, and so does a fence behind each of them. Either also orders
+    //! weaker accesses, which the language does not promise. So a model that needs this order runs
+    //! with the fences in front and again with the fences behind ([`each`]): an access that should
+    //! be sequentially consistent and is not fails in one of the two runs.
 
     use std::cell::Cell;
 
@@ -27,11 +29,13 @@ pub(crate) mod model {
     use self::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
     thread_local! {
-        /// Whether fences are in front of sequentially consistent accesses. Loom runs the threads of a model in one of the system's.
+        /// Whether fences are in front of sequentially consistent accesses. Loom runs all threads
+        /// of a model in one system thread.
         static IS_IN_FRONT: Cell<bool> = const { Cell::new(true) };
     }
 
-    /// Runs a model with fences in front of sequentially consistent accesses, and with fences behind them.
+    /// Runs a model with fences in front of sequentially consistent accesses, and with fences
+    /// behind them.
     pub(crate) fn each(model: impl Fn()) {
         for is_in_front in [true, false] {
             IS_IN_FRONT.set(is_in_front);
@@ -40,7 +44,8 @@ pub(crate) mod model {
         IS_IN_FRONT.set(true);
     }
 
-    /// An access in this order; one that is `weaker` between fences stands for a sequentially consistent one.
+    /// Performs an access in this order. A sequentially consistent access is a `weaker` one between
+    /// fences.
     #[track_caller]
     fn ordered<T>(order: Ordering, weaker: Ordering, access: impl FnOnce(Ordering) -> T) -> T {
         if order != SeqCst {

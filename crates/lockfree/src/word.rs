@@ -1,10 +1,10 @@
-//! Single words that all ranks may access: what each access orders.
+//! Accesses to single words that all ranks share, and their memory ordering.
 //!
-//! All of them are sequentially consistent. Two ranks that each write one word and then read the
-//! other one's must not both find what was there before, or two inserts could miss each other, and
-//! accesses that acquire and release alone do not promise that. It costs nothing on x86-64, where
-//! each atomic instruction orders as much and loads are plain ones, and on AArch64 loads that wait
-//! for the releasing stores of their own thread.
+//! All accesses are sequentially consistent. If two ranks each write one word and then read the
+//! other one, at least one must see the other's write, or two inserts could miss each other.
+//! Acquire and release alone do not promise that. On x86-64 it costs nothing: each atomic
+//! instruction orders as much, and loads are plain ones. On AArch64 loads wait for the releasing
+//! stores of their own thread.
 
 use crate::sync::{
     AtomicU32, AtomicU64,
@@ -13,19 +13,19 @@ use crate::sync::{
 
 /// An atomic word of four or eight bytes.
 pub trait Word {
-    /// What it holds.
+    /// The value of the word.
     type Bits: Copy + PartialEq;
 
-    /// Reads it.
+    /// Reads the word.
     fn load(&self, order: Ordering) -> Self::Bits;
 
-    /// Writes it.
+    /// Writes the word.
     fn store(&self, bits: Self::Bits, order: Ordering);
 
-    /// Replaces it if it is `current`.
+    /// Replaces the word if it is `current`.
     ///
     /// # Errors
-    /// What it is, if it is not.
+    /// The current value, if it is not `current`.
     fn compare_exchange(
         &self,
         current: Self::Bits,
@@ -34,25 +34,25 @@ pub trait Word {
         of_failure: Ordering,
     ) -> Result<Self::Bits, Self::Bits>;
 
-    /// Replaces it, and returns what it was.
+    /// Replaces the word, and returns the former value.
     fn swap(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Adds to it, wrapping around, and returns what it was.
+    /// Adds to the word, wrapping around, and returns the former value.
     fn fetch_add(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Leaves the bits that are set in both, and returns what it was.
+    /// Keeps the bits that are set in both, and returns the former value.
     fn fetch_and(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Sets bits, and returns what it was.
+    /// Sets bits, and returns the former value.
     fn fetch_or(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Turns bits over, and returns what it was.
+    /// Flips bits, and returns the former value.
     fn fetch_xor(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Leaves the smaller one, and returns what it was.
+    /// Keeps the smaller value, and returns the former one.
     fn fetch_min(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 
-    /// Leaves the larger one, and returns what it was.
+    /// Keeps the larger value, and returns the former one.
     fn fetch_max(&self, bits: Self::Bits, order: Ordering) -> Self::Bits;
 }
 
@@ -147,10 +147,10 @@ pub fn load<W: Word>(word: &W) -> W::Bits {
     word.load(SeqCst)
 }
 
-/// Replaces a word if it is `current`, and returns what it was.
+/// Replaces a word if it is `current`, and returns the former value.
 ///
 /// # Errors
-/// What it is, if it is not `current`.
+/// The current value, if it is not `current`.
 #[inline(always)]
 pub fn compare_exchange<W: Word>(
     word: &W,
@@ -160,53 +160,53 @@ pub fn compare_exchange<W: Word>(
     word.compare_exchange(current, new, SeqCst, SeqCst)
 }
 
-/// Replaces a word, and returns what it was.
+/// Replaces a word, and returns the former value.
 #[inline(always)]
 pub fn swap<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.swap(bits, SeqCst)
 }
 
-/// Adds to a word, wrapping around, and returns what it was.
+/// Adds to a word, wrapping around, and returns the former value.
 #[inline(always)]
 pub fn add<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_add(bits, SeqCst)
 }
 
-/// Leaves the bits of a word that are set in both, and returns what it was.
+/// Keeps the bits of a word that are set in `bits`, and returns the former value.
 #[inline(always)]
 pub fn and<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_and(bits, SeqCst)
 }
 
-/// Sets bits of a word, and returns what it was.
+/// Sets bits of a word, and returns the former value.
 #[inline(always)]
 pub fn or<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_or(bits, SeqCst)
 }
 
-/// Turns bits of a word over, and returns what it was.
+/// Flips bits of a word, and returns the former value.
 #[inline(always)]
 pub fn xor<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_xor(bits, SeqCst)
 }
 
-/// Leaves the smaller one of a word and `bits`, and returns what it was.
+/// Replaces a word by `bits` if that is smaller, and returns the former value.
 #[inline(always)]
 pub fn min<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_min(bits, SeqCst)
 }
 
-/// Leaves the larger one of a word and `bits`, and returns what it was.
+/// Replaces a word by `bits` if that is larger, and returns the former value.
 #[inline(always)]
 pub fn max<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_max(bits, SeqCst)
 }
 
-/// Replaces a word by `f` of it, and returns what it was. `f` runs again when another one was
-/// faster.
+/// Replaces a word by `f` of it, and returns the former value. `f` runs again if another thread
+/// changed the word meanwhile.
 #[inline]
 pub fn update<W: Word>(word: &W, f: impl Fn(W::Bits) -> W::Bits) -> W::Bits {
-    // Relaxed: only a guess.
+    // Relaxed: only a first guess.
     let mut seen = word.load(Relaxed);
     loop {
         match compare_exchange(word, seen, f(seen)) {

@@ -1,4 +1,4 @@
-//! Bytes that are being taken apart.
+//! Decodes values from bytes.
 
 use pgas_core::{Error, Result, World};
 
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::format::{self, Limits, Refused};
 use super::refusal::unreadable;
 
-/// Bytes that are being taken apart.
+/// Bytes from which values are decoded.
 #[derive(Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
@@ -17,7 +17,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Of bytes that arrived at `world`.
+    /// A decoder of bytes that arrived at `world`.
     #[inline]
     pub(crate) fn at(world: &'a World, bytes: &'a [u8]) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Of bytes that belong to no world.
+    /// A decoder of bytes that belong to no world.
     #[must_use]
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -86,7 +86,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     ///
-    /// That of `get`; [`Error::Codec`] if more than [`format::DEPTH`] values lie within each other.
+    /// The error of `get`; [`Error::Codec`] if values are nested deeper than [`format::DEPTH`].
     pub fn within<T, R>(&mut self, get: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let depth = self.limits.depth;
         self.limits.depth = depth.within().map_err(|e| unreadable::<T>(e.to_string()))?;
@@ -95,7 +95,8 @@ impl<'a> Decoder<'a> {
         result
     }
 
-    /// Runs `get` for an element of a sequence: so many of them may take no byte.
+    /// Runs `get` for an element of a sequence, and counts the element against the limit if it
+    /// takes no byte.
     #[inline]
     pub(super) fn element<T>(&mut self, get: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let n_before = self.remaining().len();
@@ -136,7 +137,7 @@ impl<'a> Decoder<'a> {
         self.format::<T, _>(format::decode_within)
     }
 
-    /// Has `read` take from the front, for a `T`.
+    /// Runs `read` on the remaining bytes, for a `T`.
     #[inline]
     fn format<T, R>(
         &mut self,

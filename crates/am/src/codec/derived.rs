@@ -1,4 +1,4 @@
-//! What `derive(Wire)` makes use of.
+//! Helpers of `derive(Wire)`.
 
 use std::marker::PhantomData;
 
@@ -23,13 +23,13 @@ pub type Done<T = ()> = Result<T>;
 pub struct IsPod<T>(PhantomData<T>);
 
 impl<T: Pod> IsPod<T> {
-    /// It is. An item of the type goes before one of a trait.
+    /// True. An inherent item takes precedence over one of a trait.
     pub const ANSWER: bool = true;
 }
 
 /// The answer for types that are not.
 pub trait NotPod {
-    /// It is not.
+    /// False.
     const ANSWER: bool = false;
 }
 
@@ -39,7 +39,7 @@ impl<T> NotPod for IsPod<T> {}
 #[derive(Debug)]
 pub enum Choose<const IS_POD: bool> {}
 
-/// What was chosen.
+/// The chosen codec.
 pub trait Chosen {
     /// The codec.
     type By;

@@ -1,4 +1,4 @@
-//! Bytes that are being put together.
+//! Encodes values to bytes.
 
 use pgas_core::Result;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::format::{self, Limits, Refused, Sink};
 use super::refusal::unwritable;
 
-/// Bytes that a message fits without allocation: what one slot of a mailbox carries, twice.
+/// Bytes that need no allocation: twice the payload of one mailbox slot.
 const INLINE: usize = 96;
 
-/// Bytes that are being put together; the first few need no allocation.
+/// Bytes to which values are encoded; the first few need no allocation.
 #[derive(Debug)]
 pub struct Encoder {
     inline: [u8; INLINE],
@@ -33,7 +33,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Without bytes.
+    /// An empty encoder.
     #[must_use]
     #[inline]
     pub fn new() -> Self {
@@ -86,8 +86,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// That of `put`; [`Error::Codec`](pgas_core::Error::Codec) if more than [`format::DEPTH`]
-    /// values lie within each other.
+    /// The error of `put`; [`Error::Codec`](pgas_core::Error::Codec) if values are nested deeper
+    /// than [`format::DEPTH`].
     pub fn within<T, R>(&mut self, put: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let depth = self.limits.depth;
         self.limits.depth = depth.within().map_err(unwritable::<T>)?;
@@ -96,7 +96,8 @@ impl Encoder {
         result
     }
 
-    /// Runs `put` for an element of a sequence: so many of them may take no byte.
+    /// Runs `put` for an element of a sequence, and counts the element against the limit if it
+    /// takes no byte.
     #[inline]
     pub(super) fn element<T>(&mut self, put: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let n_before = self.bytes().len();

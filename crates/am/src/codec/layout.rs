@@ -1,20 +1,20 @@
-//! What a type is called in files: a name for it that does not depend on where it is defined.
+//! The description of a type in files, which does not depend on where the type is defined.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Visitor};
 
-/// How far values within each other are told: the type of a list's elements, say.
+/// The depth to which nested types are described: the type of a list's elements, say.
 const DEPTH: u32 = 4;
 
-/// No longer text is made, but for the name that it ends with.
+/// The maximum length of the text; the last name may exceed it.
 const MOST: usize = 1_000;
 
 /// A description of a type's bytes: names and members, as far as its codec knows them.
 #[derive(Debug)]
 pub struct Layout {
     text: String,
-    /// How many levels more are told.
+    /// The number of further levels that are described.
     left: u32,
 }
 
@@ -30,7 +30,7 @@ impl Layout {
         self.text
     }
 
-    /// Has `tell` append what a part of the value is, or says that it lies too deep to be told.
+    /// Calls `tell` to describe a part of the value, or appends that it is nested too deep.
     pub(super) fn within(&mut self, tell: impl FnOnce(&mut Self)) {
         let left = self.left;
         if self.go_in() {
@@ -48,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// Whether one level more is told.
+    /// Whether one more level is described.
     fn go_in(&mut self) -> bool {
         let is_told = self.left > 0 && self.text.len() < MOST;
         if is_told {
@@ -59,11 +59,11 @@ impl Layout {
         is_told
     }
 
-    /// The same of a type that only serde knows, as far as serde tells it without a value: names
-    /// and members of a struct, the variants of an enum, what a list has in it.
+    /// Describes a type that only serde knows, as far as serde reveals it without a value: names
+    /// and members of a struct, the variants of an enum, the elements of a list.
     pub(super) fn by_serde<T: DeserializeOwned>(&mut self) {
         let (start, left) = (self.text.len(), self.left);
-        // It ends with an error, since there is no value.
+        // This ends with an error, since there is no value.
         drop(T::deserialize(Tracer { out: self }));
         if self.text.len() == start {
             self.say("nothing");
@@ -72,12 +72,12 @@ impl Layout {
     }
 }
 
-/// Writes what it is asked for, and has nothing to give.
+/// A deserializer that records what it is asked for, and has no value to give.
 struct Tracer<'t> {
     out: &'t mut Layout,
 }
 
-/// There is no value.
+/// The error of a tracer: it has no value.
 #[derive(Debug)]
 struct Nothing;
 
@@ -101,7 +101,7 @@ impl Tracer<'_> {
         Err(Nothing)
     }
 
-    /// Goes on to what is within.
+    /// Describes a nested value.
     fn within(self, what: &str) -> Result<Self, Nothing> {
         self.out.say(what);
         if self.out.go_in() {

@@ -1,5 +1,5 @@
-//! How values become bytes: arguments and results of calls, and what containers hold of types that
-//! are not byte-copyable.
+//! Encodes values as bytes: arguments and results of calls, and elements of containers that are not
+//! byte-copyable.
 //!
 //! A type says by [`Wire`] how it travels: byte-copyable types as they are ([`AsBytes`]), compounds
 //! part by part ([`Parts`], and [`Derived`] for a type of one's own), others by serde
@@ -33,7 +33,7 @@ pub use plain::AsBytes;
 pub(crate) use refusal::unreadable;
 pub use wire::{Codec, Each, Wire};
 
-/// How the bytes are called in files.
+/// The name of the encoding in files.
 pub const NAME: &str = "pgas 1: parts, plain bytes and bincode 2, little endian";
 
 /// No call and no result is longer.

@@ -16,7 +16,7 @@ use super::wire::{Codec, Each, Wire};
 #[derive(Clone, Copy, Debug)]
 pub enum Parts {}
 
-/// Implements [`Wire`] for lists whose elements lie side by side: their number, and they.
+/// Implements [`Wire`] for lists with contiguous elements: their number, then the elements.
 macro_rules! slices {
     ($($ty:ty where $bound:ident)*) => { $(
         impl<T: Wire + $bound> Wire for $ty {
@@ -50,7 +50,7 @@ slices! {
     Cow<'static, [T]> where Clone
 }
 
-/// Implements [`Wire`] for text: the number of its bytes, and they.
+/// Implements [`Wire`] for text: the number of its bytes, then the bytes.
 macro_rules! texts {
     ($($ty:ty),*) => { $(
         impl Wire for $ty {
@@ -83,7 +83,7 @@ macro_rules! texts {
 
 texts!(String, Box<str>, Cow<'static, str>);
 
-/// Implements [`Wire`] for what std collects elements in: their number, and they.
+/// Implements [`Wire`] for the collections of std: the number of elements, then the elements.
 macro_rules! collections {
     ($($ty:ty: $what:literal of $item:ty, where [$($bounds:tt)*];)*) => { $(
         impl<$($bounds)*> Wire for $ty {
@@ -127,7 +127,7 @@ collections! {
     HashMap<K, V, S>: "map" of (K, V), where [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static];
 }
 
-/// What a collection of std lends one by one: a reference to an element, or two to a key and its
+/// An item of an iterator over a collection of std: a reference to an element, or to a key and its
 /// value.
 trait Element {
     fn put(self, out: &mut Encoder) -> Result<()>;

@@ -1,4 +1,4 @@
-//! Byte-copyable types, as they are.
+//! Byte-copyable types, encoded as their own bytes.
 
 use pgas_core::{GlobalPtr, Pod, Rank, Result};
 use zerocopy::IntoBytes as _;
@@ -30,7 +30,7 @@ impl<T: Pod> Codec<T> for AsBytes {
 
     fn layout(out: &mut Layout) {
         let name = std::any::type_name::<T>();
-        // Names of the language's own types say all; those of others depend on where they are
+        // Names of primitive types are complete; paths of other types depend on where they are
         // defined.
         if name.contains("::") {
             out.say(&format!("{} plain bytes", size_of::<T>()));

@@ -1,4 +1,4 @@
-//! What a type says of how it travels, and what a codec does.
+//! The trait by which a type names its codec, and the trait of codecs.
 
 use std::marker::PhantomData;
 
@@ -44,7 +44,7 @@ use super::refusal::unreadable;
             `impl Wire for {Self} {{ type By = AsSerde; }}` in the crate that defines it"
 )]
 pub trait Wire: Sized + 'static {
-    /// How it travels.
+    /// The codec of the type.
     type By: Codec<Self>;
 }
 
@@ -105,7 +105,7 @@ pub trait Codec<T> {
     }
 }
 
-/// The most memory for elements of a list of which none has been read yet.
+/// The maximum memory allocated for elements of a list before any of them was read.
 const FIRST_BYTES: usize = 1 << 16;
 
 /// The codec of arrays: each element by `C`.
@@ -202,7 +202,7 @@ impl Layout {
         layout.into_text()
     }
 
-    /// Appends what a part of the value is, which is a `T`, or that it lies too deep to be told.
+    /// Appends the description of a part of type `T`, or that it is nested too deep.
     pub fn part<T: Wire>(&mut self) {
         self.within(T::By::layout);
     }

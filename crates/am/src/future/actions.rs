@@ -1,8 +1,9 @@
-//! Running actions: one that makes another one runnable does not run it deep in its own stack.
+//! Runs actions without deep recursion: an action that makes another one runnable does not run it
+//! deep in its own stack.
 //!
-//! The end of one operation may run a chain of actions, each of which leaves the value of the next
-//! one. A program chooses how long chains are, so an action nested deeper than a few levels waits
-//! in a queue until those that it would nest in are over.
+//! The end of one operation may run a chain of actions, each of which sets the value of the next
+//! one. Programs choose the length of chains, so an action nested deeper than a few levels waits in
+//! a queue until the outer actions are over.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,7 @@ use std::thread;
 const DEEPEST: u32 = 8;
 
 thread_local! {
-    /// How many actions of this thread run inside of each other.
+    /// The nesting depth of actions on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static LATER: RefCell<Later> = const { RefCell::new(Later {
         queue: VecDeque::new(),
@@ -22,15 +23,16 @@ thread_local! {
     }) };
 }
 
-/// What is left to the outermost action of a thread.
+/// Actions queued for the outermost action of a thread.
 struct Later {
     queue: VecDeque<Box<dyn FnOnce()>>,
     /// The first panic of an action inside.
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// Runs `action`, and all that it makes runnable, before the outermost call on this thread returns.
-/// A panic keeps nothing else from running, and goes on at the end of the outermost call.
+/// Runs `action`, and all actions that it makes runnable, before the outermost call on this thread
+/// returns. A panic does not keep the other actions from running, and resumes at the end of the
+/// outermost call.
 pub(super) fn run(action: impl FnOnce() + 'static) {
     let depth = DEPTH.get();
     if depth == 0 {
@@ -62,7 +64,7 @@ fn run_at(depth: u32, action: impl FnOnce()) {
 }
 
 fn run_outermost(action: impl FnOnce()) {
-    // What an action waited for might be an action that is left until it is over.
+    // An action must not wait: it might wait for a queued action that runs only after it.
     pgas_core::as_handler(|| {
         run_at(1, action);
         while let Some(action) = next() {
@@ -71,7 +73,7 @@ fn run_outermost(action: impl FnOnce()) {
     });
     let panic = LATER.try_with(|later| later.borrow_mut().panic.take());
     if let Ok(Some(payload)) = panic
-        // Already told by the panic hook; a second one would abort.
+        // The panic hook has reported it; a second panic would abort.
         && !thread::panicking()
     {
         panic::resume_unwind(payload);
@@ -98,7 +100,7 @@ fn run_later(action: Box<dyn FnOnce()>) {
 #[cold]
 fn keep_panic(payload: Box<dyn Any + Send>) {
     let mut payload = Some(payload);
-    // Those that come after the first have been told by the panic hook.
+    // The panic hook has reported panics after the first one.
     let _ = LATER.try_with(|later| {
         let panic = &mut later.borrow_mut().panic;
         if panic.is_none() {

@@ -74,8 +74,8 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     };
     let cell = Cell::new(am.handle, None);
     let mut target = Some(Setter::new(&cell));
-    // What follows may send; but a collective waits for the programs of others, for which nobody
-    // who asks for quiet may wait.
+    // The action may send, so it counts as unfinished work. A collective does not: it waits for the
+    // programs of other ranks, and `quiet` must not wait for those.
     let is_collective = |future: &PgasFuture<_>| match &future.state {
         State::Event(event, _) => event.is_collective(),
         _ => false,

@@ -1,4 +1,4 @@
-//! Where a value is left for a future, by a promise or by what was chained to another future.
+//! A cell that a promise or a chained action sets for a future.
 //!
 //! A cell has one future. Values, wakers and actions are the user's, whose code may run when they
 //! are dropped or cloned: that never happens while the cell is locked.
@@ -15,7 +15,7 @@ use crate::driven::Sleeper;
 use crate::state::Handle;
 use pgas_core::{Error, Result};
 
-/// What is done with the value.
+/// The action on the value.
 pub(super) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 enum State<T> {
@@ -29,7 +29,7 @@ enum State<T> {
 /// Room for one value.
 pub(super) struct Cell<T> {
     handle: Handle,
-    /// Who answers the call that the value follows, if it follows one.
+    /// The rank that answers the call that the value depends on, if any.
     to: Option<Rank>,
     state: Mutex<State<T>>,
     is_done: AtomicBool,
@@ -45,12 +45,12 @@ impl<T: Send + 'static> Cell<T> {
         })
     }
 
-    /// What it belongs to.
+    /// The rank's state that the cell belongs to.
     pub(super) fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// Who answers the call that the value follows.
+    /// The rank that answers the call that the value depends on, if any.
     pub(super) fn to(&self) -> Option<Rank> {
         self.to
     }
@@ -64,12 +64,12 @@ impl<T: Send + 'static> Cell<T> {
         self.is_done.load(Ordering::Acquire)
     }
 
-    /// Whether somebody waits for the value, or will.
+    /// Whether a future waits for the value, or will.
     pub(super) fn is_wanted(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || matches!(&*self.lock(), State::Chained(_))
     }
 
-    /// Leaves the value, unless one was left before.
+    /// Sets the value, unless it was set before.
     pub(super) fn set(&self, result: Result<T>) {
         let mut state = self.lock();
         let waker = match mem::replace(&mut *state, State::Taken) {
@@ -96,7 +96,7 @@ impl<T: Send + 'static> Cell<T> {
         }
     }
 
-    /// Takes the value, which is there.
+    /// Takes the value, which must be set.
     pub(super) fn take(&self) -> Result<T> {
         let state = mem::replace(&mut *self.lock(), State::Taken);
         match state {
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Cell<T> {
         }
     }
 
-    /// Has `waker` woken when the value comes; `false` if it is there.
+    /// Wakes `waker` when the value is set; `false` if it is set already.
     pub(super) fn watch(self: &Arc<Self>, waker: &Waker) -> bool {
         let waker = waker.clone();
         let former = {
@@ -125,7 +125,7 @@ impl<T: Send + 'static> Cell<T> {
         true
     }
 
-    /// Has `action` run when the value comes: now if it is there. Called once.
+    /// Runs `action` when the value is set: at once if it is set already. Called once.
     pub(super) fn on_ready(&self, action: Action<T>) {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Taken) {
@@ -136,7 +136,7 @@ impl<T: Send + 'static> Cell<T> {
             former => {
                 *state = State::Chained(action);
                 drop(state);
-                // A waker, whose end may run anything.
+                // The drop of a waker may run any code.
                 drop(former);
             }
         }
@@ -154,7 +154,7 @@ impl<T: Send> Sleeper for Cell<T> {
     }
 }
 
-/// The duty to leave a value; dropped, it leaves an error.
+/// The obligation to set the cell. Its drop sets an error.
 pub(super) struct Setter<T: Send + 'static>(Option<Arc<Cell<T>>>);
 
 impl<T: Send + 'static> Setter<T> {

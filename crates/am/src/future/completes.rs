@@ -1,4 +1,5 @@
-//! What completes with a value: the operations of core, and futures. One set of methods for both.
+//! Things that complete with a value: operations of core, and futures. They share one set of
+//! methods.
 
 use pgas_core::{Event, Result};
 
@@ -11,8 +12,9 @@ use crate::state::{Handle, am};
 /// A put, an atomic or a collective in flight is an event, the answer of a call a future. With this
 /// trait, which is in the prelude, both are chained, joined and counted in the same way.
 ///
-/// A rank has to be [attached](crate::attach()) for what is not complete at once, which `pgas::init` and
-/// `pgas::threads` see to; else the future is one of [`Error::NotAttached`](pgas_core::Error::NotAttached).
+/// A rank has to be [attached](crate::attach()) for what is not complete at once, which
+/// `pgas::init` and `pgas::threads` see to; else the future is one of
+/// [`Error::NotAttached`](pgas_core::Error::NotAttached).
 ///
 /// # Examples
 ///
@@ -130,7 +132,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         PgasFuture::cell(cell)
     }
 
-    /// Leaves the value in `target` when it is there.
+    /// Passes the value to `target` when it is available.
     fn leave(mut self, target: Setter<T>) {
         if self.is_ready() {
             target.set(self.take_ready());

@@ -9,8 +9,8 @@ use super::{Completes, PgasFuture, State};
 use crate::state::Handle;
 use pgas_core::Result;
 
-/// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not
-/// go as deep as programs nest.
+/// The maximum nesting of joins. A deeper one becomes a cell, so that polling a join does not
+/// recurse as deep as programs nest.
 const DEEPEST: u32 = 8;
 
 /// What [`when_all`] joins: vectors and tuples of what [`Completes`], up to six in a tuple.

@@ -1,4 +1,4 @@
-//! What a future asks of several that are waited for as one.
+//! The interface of several futures that are joined to one.
 
 use std::task::Waker;
 
@@ -12,21 +12,22 @@ use pgas_core::Result;
 /// Futures that are waited for together.
 pub(super) trait Joined<T>: Send {
     fn is_ready(&mut self) -> bool;
-    /// The values, which are there.
+    /// Takes the values, which must be available.
     fn take(&mut self) -> Result<T>;
-    /// What one of them belongs to that is not ready.
+    /// The rank's state that one unready future belongs to.
     fn handle(&self) -> Option<Handle>;
-    /// Has a driver wake `waker` when one of them is ready that is not; `false` if it will not.
+    /// Asks a driver to wake `waker` when one of the unready futures is ready; `false` if there is
+    /// none.
     fn watch(&mut self, waker: &Waker) -> bool;
-    /// Takes the first of them out that is not ready, and leaves a cell's future in its place.
+    /// Detaches the first unready future, and leaves a cell's future in its place.
     fn detach_first(&mut self) -> Detached;
-    /// Joins inside of joins.
+    /// The nesting depth of joins.
     fn depth(&self) -> u32;
     /// Adds the ranks whose answers are missing.
     fn awaited(&self, ranks: &mut Vec<Rank>);
 }
 
-/// Has something run when a future that was detached is ready.
+/// Runs a callback when a detached future is ready.
 pub(super) type Detached = Box<dyn FnOnce(Box<dyn FnOnce() + Send>) + Send>;
 
 /// Runs `action` on the values when all are there.

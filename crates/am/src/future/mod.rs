@@ -1,4 +1,5 @@
-//! Values that are on their way: [`PgasFuture`], [`Completes`], [`when_all`], [`when_any`], [`Promise`].
+//! Values that are on their way: [`PgasFuture`], [`Completes`], [`when_all`], [`when_any`],
+//! [`Promise`].
 
 mod actions;
 mod any;
@@ -73,7 +74,7 @@ enum State<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> State<T> {
-    /// The result, which is there.
+    /// Takes the result, which must be available.
     #[inline(never)]
     fn take(self) -> Result<T> {
         match self {
@@ -101,7 +102,7 @@ impl<T> Answer<T> {
     #[cold]
     fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
         let world = am.world.upgrade()?;
-        // The answer may have come between the two questions; after this one nothing can.
+        // The answer may have arrived between the two checks. None can arrive after this one.
         if !world.has_left(self.to) || am.pending.is_done(self.cookie) {
             return None;
         }
@@ -128,7 +129,7 @@ impl<T> Answer<T> {
         result
     }
 
-    /// The slot is somebody else's.
+    /// Forgets the slot, which belongs to another owner now.
     #[inline]
     fn forget(mut self) {
         self.cookie = Cookie::NONE;
@@ -146,8 +147,9 @@ impl<T> Answer<T> {
                     return Ok(true);
                 }
                 rounds = rounds.wrapping_add(1);
-                if rounds.is_multiple_of(ROUNDS_PER_LOOK) && world.has_left(self.to) {
-                    // It may have come between the two questions; after this one nothing can.
+                if rounds.is_multiple_of(ROUNDS_PER_CHECK) && world.has_left(self.to) {
+                    // The answer may have arrived between the two checks. None can arrive after
+                    // this one.
                     let late = am.pending.is_done(self.cookie);
                     return if late {
                         Ok(true)
@@ -179,14 +181,14 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
             let result = result;
             actions::run(move || action(result));
         }
-        // Over with all that the action has sent.
+        // This transfer counts until the action has sent all it sends.
         let _ = &transfer;
         Poll::Ready(())
     }));
 }
 
-/// Rounds of a wait for an answer between two looks whether its rank has left.
-const ROUNDS_PER_LOOK: u32 = 512;
+/// Rounds of a wait for an answer between two checks whether its rank has left.
+const ROUNDS_PER_CHECK: u32 = 512;
 
 impl<T> Drop for Answer<T> {
     #[inline]
@@ -213,7 +215,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// An error that is there.
+    /// A future that has failed already.
     #[cold]
     pub(crate) fn failed(error: Error) -> Self {
         Self::of(Err(error))
@@ -387,7 +389,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// The value, which is there.
+    /// Takes the value, which must be available.
     #[inline]
     fn take_ready(&mut self) -> Result<T> {
         match mem::replace(&mut self.state, State::Taken) {
@@ -404,7 +406,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// The state that the future belongs to, if it is not ready.
+    /// The rank's state that the future belongs to, if it is not ready.
     fn handle(&self) -> Option<Handle> {
         match &self.state {
             State::Ready(_) | State::Taken => None,
@@ -415,7 +417,8 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Has a driver wake `waker` when the future is worth another look; `false` if it is ready.
+    /// Asks a driver to wake `waker` when the future should be polled again; `false` if it is
+    /// ready.
     fn watch(&mut self, waker: &Waker) -> bool {
         match &mut self.state {
             State::Ready(_) | State::Taken => false,
@@ -440,8 +443,9 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level
-    /// progress that brings it. Either way it may not wait, as a handler may not. An error passes by it.
+    /// Runs `action` on the value when it is there: now if it is, else inside the call of
+    /// user-level progress that brings it. Either way it may not wait, as a handler may not. An
+    /// error passes by it.
     ///
     /// Progress: none.
     ///
@@ -466,7 +470,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         let handle = self.handle_of_pending();
         let cell = Cell::new(handle, self.to());
         let target = cell::Setter::new(&cell);
-        // Nothing comes for a rank that has left; the target is dropped, which says so.
+        // A rank that has left gets no answers. Its target is dropped, which sets an error.
         if let Some(am) = handle.get() {
             self.on_ready(&am, Box::new(move |result| target.set(action(result))));
         }
@@ -496,7 +500,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Takes the future out, to be completed by actions, and leaves one of a cell's in its place.
+    /// Detaches the future, to be completed by actions, and leaves a cell's future in its place.
     fn detach(&mut self) -> Detached {
         let handle = self.handle();
         let Some(am) = handle.and_then(Handle::get) else {
@@ -514,7 +518,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         })
     }
 
-    /// Joins inside of joins.
+    /// The nesting depth of joins.
     fn depth(&self) -> u32 {
         match &self.state {
             State::Joined(joined) => joined.depth(),
@@ -549,7 +553,7 @@ impl<T: Wire + Send> Returns for Result<PgasFuture<T>> {
     }
 }
 
-// Nothing of it is pinned.
+// No field is pinned.
 impl<T: Send + 'static> Unpin for PgasFuture<T> {}
 
 impl<T: Send + 'static> Future for PgasFuture<T> {
@@ -565,8 +569,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
             return Poll::Ready(Err(Error::HasLeft));
         };
         if am.driven.is_driven() {
-            // A driver that has ended meanwhile may have woken everybody before the waker was
-            // there.
+            // A driver that has ended may have woken all tasks before this waker was set.
             if future.watch(cx.waker()) && am.driven.is_driven_still() {
                 return Poll::Pending;
             }

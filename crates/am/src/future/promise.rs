@@ -49,18 +49,19 @@ struct State<T> {
     value: Value<T>,
     /// The futures that wait for it.
     cells: Vec<Arc<Cell<T>>>,
-    /// The number of cells at which those that nobody wants any more are taken out.
+    /// The number of cells at which unwanted ones are removed.
     next_sweep: usize,
 }
 
 enum Value<T> {
-    /// To be given.
+    /// The value was not given yet.
     Missing,
-    /// Given, and to be told when nothing is missing.
+    /// The value was given; fulfilments are missing.
     Given(T),
-    /// Told, or the error instead.
+    /// The value or an error was passed to all futures.
     Told(Result<T>),
-    /// A thread is telling it, and looks again for cells before it leaves it here.
+    /// A thread is passing the value to futures. It checks again for new cells before it stores the
+    /// value here.
     BeingTold,
 }
 
@@ -69,7 +70,7 @@ impl<T: Clone + Send + 'static> Inner<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the promise, unless it has ended.
+    /// Ends the promise with an error, unless it has ended.
     fn end(&self, error: Error) {
         let mut state = self.lock();
         if matches!(state.value, Value::Told(_) | Value::BeingTold) {
@@ -81,7 +82,7 @@ impl<T: Clone + Send + 'static> Inner<T> {
         drop(former);
     }
 
-    /// Tells all futures; the value is marked as being told, by this call.
+    /// Passes the result to all futures. The caller has set the state to `BeingTold`.
     fn tell(&self, result: Result<T>) {
         let mut telling = Telling {
             inner: self,
@@ -103,18 +104,18 @@ impl<T: Clone + Send + 'static> Inner<T> {
     }
 }
 
-/// The telling of a value. If cloning it panics, all whom it was not told are told an error.
+/// Passes a value to futures. If its clone panics, the remaining futures get an error.
 struct Telling<'a, T: Clone + Send + 'static> {
     inner: &'a Inner<T>,
     /// `None` once it is over.
     result: Option<Result<T>>,
-    /// Who is told next, last first.
+    /// The cells to set, in reverse order.
     cells: Vec<Arc<Cell<T>>>,
 }
 
 impl<T: Clone + Send + 'static> Telling<'_, T> {
-    /// Takes the cells that are to be told; `false` if there are none, and the value lies where
-    /// later futures find it.
+    /// Takes the cells to set. If there are none, stores the result for later futures and returns
+    /// `false`.
     fn take_cells(&mut self) -> bool {
         let mut state = self.inner.lock();
         if state.cells.is_empty()
@@ -224,7 +225,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
         Self::of(handle, Value::Missing)
     }
 
-    /// Whether its futures are ready.
+    /// Whether the futures of the promise are ready.
     pub(super) fn is_told(&self) -> bool {
         matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold)
     }
@@ -270,7 +271,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
     #[track_caller]
     pub fn fulfil(&self, n: u64) {
         let take = |missing: u64| missing.checked_sub(n);
-        // AcqRel: what came before each fulfilment is visible to who sees the value.
+        // AcqRel: a thread that sees the value sees what came before each fulfilment.
         let former = self
             .inner
             .n_missing
@@ -285,7 +286,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
                     drop(state);
                     self.inner.tell(Ok(value));
                 }
-                // It has failed before.
+                // The promise has failed before.
                 former @ (Value::Told(_) | Value::BeingTold) => state.value = former,
                 Value::Missing => {
                     state.value = Value::Missing;
@@ -310,7 +311,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 drop(state);
                 self.fulfil(1);
             }
-            // It has failed before, and nobody is left to get the value.
+            // The promise has failed before, so nobody gets the value.
             Value::Told(Err(_)) => drop(state),
             Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold => {
                 drop(state);

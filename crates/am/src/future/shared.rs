@@ -9,8 +9,8 @@ use super::{PgasFuture, Promise};
 
 /// A future of which there may be many copies, each of which gets a clone of the value.
 ///
-/// Futures of UPC++ are such by themselves (v1.0 specification, section 5.3); here a future owns its
-/// value, and [`shared`](PgasFuture::shared) is asked for.
+/// Futures of UPC++ are such by themselves (v1.0 specification, section 5.3); here a future owns
+/// its value, and [`shared`](PgasFuture::shared) is asked for.
 ///
 /// # Examples
 ///

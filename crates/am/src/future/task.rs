@@ -22,7 +22,7 @@ pub(crate) fn spawn<T: Send + 'static>(
 ) -> PgasFuture<T> {
     let cell = Cell::new(am.handle, None);
     let mut target = Some(Setter::new(&cell));
-    // It may send in any of its steps.
+    // The task may send in any of its steps.
     let running = am.transfers.begin();
     let rank = am.rank;
     let mut task: Option<Task<T>> = Some(Box::pin(task));
@@ -34,7 +34,8 @@ pub(crate) fn spawn<T: Send + 'static>(
                 };
                 let polled = running.as_mut().poll(cx);
                 if polled.is_ready() {
-                    // Here, since what it owns may be the user's, and do anything at its end.
+                    // Drop the task here: it may own values of the user's, whose drop may run any
+                    // code.
                     task = None;
                 }
                 polled
@@ -45,7 +46,7 @@ pub(crate) fn spawn<T: Send + 'static>(
             Ok(Poll::Ready(result)) => result,
             Err(payload) => Err(panicked(rank, panic_text(&*payload))),
         };
-        // A second panic, of what the task owns, tells nothing new.
+        // Ignore a second panic from the drop of the task's values.
         drop(catch_unwind(AssertUnwindSafe(|| {
             as_handler(|| task = None);
         })));

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use pgas_core::backend::{Message, MessageClass};
 use pgas_core::{GlobalPtr, World};
-use pgas_lockfree::tally::Served;
+use pgas_lockfree::message_counts::Served;
 
 use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::codec::{Decoder, Wire};
@@ -17,7 +17,7 @@ use pgas_core::Result;
 #[track_caller]
 pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
     let run = move |arrived: Arrived<'_>| {
-        let served = Served::new(&arrived.am.tally);
+        let served = Served::new(&arrived.am.message_counts);
         let (args, payload) = decode::<H::Args>(&arrived)?;
         let has_replied = Cell::new(false);
         let token = Token::new(origin(&arrived), arrived.am, &has_replied);
@@ -34,8 +34,8 @@ pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
 #[track_caller]
 pub(super) fn add_replies<H: ReplyHandler>(am: &Am, handler: H) {
     let run = move |arrived: Arrived<'_>| {
-        // With it the request is served that it answers.
-        let _served = Served::new(&arrived.am.tally);
+        // The reply completes the request that it answers.
+        let _served = Served::new(&arrived.am.message_counts);
         let (args, payload) = decode::<H::Args>(&arrived)?;
         handler.handle(origin(&arrived), args, payload)
     };
@@ -52,7 +52,7 @@ pub(crate) fn deliver(
     bytes: &[u8],
 ) -> Result<()> {
     let Some(handler) = am.registry.find(message.class, hash) else {
-        am.tally.count_served();
+        am.message_counts.count_served();
         let what = format!("the handler with id {hash:#018x}");
         let reason = "which it has not registered";
         return Err(unknown(world, message.from, what, reason));

@@ -1,4 +1,4 @@
-//! What handles messages, and what it is given.
+//! Message handlers and their arguments.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use pgas_core::Result;
 /// The payload of a message, besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// Nothing: the message was short.
+    /// No payload: the message was short.
     Short,
     /// Bytes, which begin at a multiple of eight and are valid while the handler runs.
     Medium(&'a [u8]),

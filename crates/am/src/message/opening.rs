@@ -1,4 +1,4 @@
-//! What a message begins with.
+//! The opening of a message.
 
 use pgas_core::GlobalPtr;
 
@@ -6,7 +6,7 @@ use crate::codec::{Encoder, Wire};
 use crate::registry::type_hash;
 use pgas_core::Result;
 
-/// What a message begins with: for which handler it is, and its arguments.
+/// Encodes the opening of a message: its handler and its arguments.
 #[inline]
 pub(super) fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
     let mut out = Encoder::new();
@@ -15,7 +15,8 @@ pub(super) fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
     Ok(out)
 }
 
-/// What a long request says before its arguments: where its payload lies.
+/// Encodes the opening of a long request: the location of its payload, its handler and its
+/// arguments.
 pub(super) fn long_opening<H: 'static, A: Wire>(
     args: &A,
     dst: GlobalPtr<u8>,

@@ -166,12 +166,12 @@ impl<'w> Prepared<'w> {
     fn offer(mut self, am: &Am, opening: &[u8], len: usize) -> Result<Option<Self>> {
         check_length(len, self.len);
         let (class, id) = (MessageClass::Request, REQUEST_MEDIUM);
-        am.tally.count_sent();
+        am.message_counts.count_sent();
         let left = self
             .memory
             .offer(am, (self.world, self.to), (class, id), opening, len);
         if !matches!(left, Ok(None)) {
-            am.tally.count_unsent();
+            am.message_counts.count_unsent();
         }
         let Some(memory) = left? else {
             return Ok(None);
@@ -253,7 +253,7 @@ impl<'a> PreparedReply<'a> {
                 am.outbox.keep_reply(from, REPLY_MEDIUM, bytes);
                 Ok(())
             }
-            // It has left without waiting for the reply.
+            // The target has left without waiting for the reply.
             Err(error) if says_left(&error, from) => Ok(()),
             Err(error) => Err(error),
         }
@@ -263,12 +263,12 @@ impl<'a> PreparedReply<'a> {
 #[derive(Debug)]
 enum Memory<'w> {
     Network(InPlace<'w>),
-    /// Of a pool, to which it returns when it was sent.
+    /// A buffer of a pool, to which it returns after the send.
     Own(Vec<u64>),
 }
 
 impl<'w> Memory<'w> {
-    /// Of the network, if it has any free now.
+    /// A buffer of the network if one is free, else of the pool.
     fn new(am: &Am, world: &'w World, to: Rank, len: usize) -> Result<Self> {
         match world.prepare_in_place(to, len)? {
             Offer::InPlace(place) => Ok(Self::Network(place)),
@@ -324,7 +324,7 @@ impl<'w> Memory<'w> {
     }
 }
 
-/// An error if a message cannot have so much payload.
+/// Checks that a message may have a payload of `len` bytes.
 fn check_limit(world: &World, to: Rank, len: usize) -> Result<()> {
     let limit = world.capabilities().max_medium - size_of::<u64>();
     if len > limit {

@@ -47,7 +47,7 @@ pub unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
 pub unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: `imp::from_shared` asks what this function does, of the same bytes: `len` that can be
     // read by atomics, and as many, elsewhere, that are private and can be written.
-    memory::settled(|| unsafe { imp::from_shared(dst, src, len) });
+    memory::acquire_after(|| unsafe { imp::from_shared(dst, src, len) });
 }
 
 /// Stores one value into shared memory: a single store where the type's size and alignment allow
@@ -113,7 +113,7 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
 )]
 pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
     // SAFETY: the caller promises a readable `T`, aligned.
-    memory::settled(|| unsafe { read(src) })
+    memory::acquire_after(|| unsafe { read(src) })
 }
 
 /// Loads one value from shared memory: a single load where the type's size and alignment allow it.
@@ -185,7 +185,7 @@ pub type Sixteen = imp::Sixteen;
 pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     // SAFETY: `imp::load_sixteen` asks for sixteen readable bytes that are aligned to sixteen, as
     // the caller promises.
-    memory::settled(|| unsafe { imp::load_sixteen(src) })
+    memory::acquire_after(|| unsafe { imp::load_sixteen(src) })
 }
 
 /// The same of two words of eight bytes, the first one lower in memory.

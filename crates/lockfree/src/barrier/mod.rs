@@ -1,7 +1,9 @@
-//! A split-phase barrier in shared memory: one counter that every rank adds to, and one word that the last of them writes.
+//! A split-phase barrier in shared memory: one counter that every rank adds to, and one word that
+//! the last of them writes.
 //!
-//! Nothing is ever reset, so two barriers in a row cannot run into each other: the counter of arrivals and the epochs are 64 bits wide and
-//! only grow. The words are valid when they are all zero.
+//! Nothing is ever reset, so two barriers in a row cannot run into each other: the counter of
+//! arrivals and the epochs are 64 bits wide and only grow. The words are valid when they are all
+//! zero.
 //!
 //! | word | holds |
 //! |---|---|
@@ -53,7 +55,8 @@ impl Ticket {
         self.epoch
     }
 
-    /// Whether this arrival completed the barrier: its rank rings the doorbells of those that may be asleep.
+    /// Whether this arrival completed the barrier. Its rank then rings the doorbells of ranks that
+    /// may be asleep.
     #[must_use]
     pub fn is_last(self) -> bool {
         self.is_last
@@ -74,7 +77,8 @@ impl<'a> Barrier<'a> {
         (CONTROL_WORDS + n_ranks as usize * WORDS_PER_RANK) * size_of::<u64>()
     }
 
-    /// Views `words` as the barrier of `n_ranks` ranks. All zero at first; best on a cache-line boundary.
+    /// Views `words` as the barrier of `n_ranks` ranks. The words are all zero at first, and best
+    /// begin on a cache-line boundary.
     ///
     /// # Panics
     /// If there are no ranks, or `words` are not exactly [`bytes`](Self::bytes) long.
@@ -94,15 +98,17 @@ impl<'a> Barrier<'a> {
         Self { control, epochs }
     }
 
-    /// Says that `rank` has arrived. What it did before is visible to every rank for which the barrier is complete.
+    /// Announces the arrival of `rank`. What the rank did before is visible to every rank for which
+    /// the barrier is complete.
     ///
-    /// If the ticket [is the last](Ticket::is_last), the caller rings the doorbells of the other ranks.
+    /// If the ticket [is the last](Ticket::is_last), the caller rings the doorbells of the other
+    /// ranks.
     ///
     /// # Cost
     /// One `fetch_add` on a line that all ranks share, one store on an own line.
     ///
     /// # Panics
-    /// If `rank` is none of the barrier's, or has not seen its previous barrier complete.
+    /// If `rank` is not in the barrier, or has not seen its previous barrier complete.
     #[track_caller]
     pub fn arrive(&self, rank: u32) -> Ticket {
         let n_ranks = self.n_ranks();
@@ -121,7 +127,8 @@ impl<'a> Barrier<'a> {
 
         let epoch = previous + 1;
         own.store(epoch, Relaxed);
-        // AcqRel: every arrival releases what its rank did before, and the last acquires it from all of them.
+        // AcqRel: every arrival releases what its rank did before, and the last acquires it from
+        // all of them.
         let n_arrivals = self.control[ARRIVALS].fetch_add(1, AcqRel) + 1;
         let is_last = n_arrivals == epoch * u64::from(n_ranks);
         if is_last {
@@ -142,7 +149,7 @@ impl<'a> Barrier<'a> {
         self.control[COMPLETE].load(Acquire) >= ticket.epoch
     }
 
-    /// The ranks that have not arrived at the barrier of `ticket`: for the message of a wait that takes too long.
+    /// The ranks that have not arrived at the barrier of `ticket`, for the report of a long wait.
     pub fn missing(&self, ticket: Ticket) -> impl Iterator<Item = u32> + use<'a> {
         let epochs = self.epochs;
         (0..self.n_ranks()).filter(move |rank| {

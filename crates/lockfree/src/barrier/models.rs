@@ -1,5 +1,5 @@
-//! Every interleaving of two barriers in a row, by loom. Ranks sleep on their doorbells until the barrier is complete,
-//! so a release that gets lost is a deadlock, which loom reports.
+//! Every interleaving of two barriers in a row, by loom. Ranks sleep on their doorbells until the
+//! barrier is complete, so a release that gets lost is a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use loom::{sync::Arc, thread};
 use super::*;
 use crate::doorbell::futex_model::Doorbell;
 
-/// Not used up under loom, where a sleep ends by a wake-up alone.
+/// Longer than any run: under loom a sleep ends only by a wake-up.
 const LONG: Duration = Duration::from_secs(3600);
 
 struct Job {

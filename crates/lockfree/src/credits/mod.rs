@@ -1,8 +1,10 @@
-//! How much of a target's room for requests one sender may take: half of it, so that the others always find some.
+//! Credits: the share of a target's request ring that one sender may take. It is half of the ring,
+//! so that other senders always find room.
 //!
-//! A sender counts the slots that it takes of each mailbox, in parts of a sixteenth of the ring. For each of the last eight parts it
-//! remembers where in the ring the part ended; it begins another part once the receiver has given back the one before those. So at
-//! most eight parts are out at a time, and the receiver does nothing for it.
+//! A sender counts the slots that it takes of each mailbox, in parts of a sixteenth of the ring. It
+//! remembers where in the ring each of the last eight parts ended. It begins another part once the
+//! receiver has given back the oldest of these. So at most eight parts are out at a time, and the
+//! receiver does nothing for it.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -13,25 +15,25 @@ mod tests;
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
-/// Parts that are out at most.
+/// The maximum number of parts that are out.
 const N_PARTS: usize = 8;
 /// Parts of a ring.
 const PARTS_PER_RING: usize = 2 * N_PARTS;
 
-/// What one sender has taken of one mailbox. Of the sender's process; its threads share it, and two that send at once may be counted as
-/// one.
+/// The slots that one sender has taken of one mailbox. The threads of the sender's process share
+/// it; two that send at once may be counted as one.
 #[derive(Debug)]
 pub struct Credits {
     /// Slots of a part.
     part: u64,
     /// Slots ever taken.
     n_taken: AtomicU64,
-    /// Where each of the last parts ended, as a ticket.
+    /// The end of each of the last parts, as a ticket.
     ends: [AtomicU64; N_PARTS],
 }
 
 impl Credits {
-    /// For a ring of `n_slots`.
+    /// Credits for a ring of `n_slots`.
     #[must_use]
     pub fn new(n_slots: usize) -> Self {
         Self {
@@ -41,7 +43,8 @@ impl Credits {
         }
     }
 
-    /// Whether `n` more slots may be taken. `head` says how far the receiver has given slots back, and is seldom asked.
+    /// Whether `n` more slots may be taken. `head` reads up to which ticket the receiver has given
+    /// slots back; it is seldom called.
     #[inline]
     pub fn allow(&self, n: u64, head: impl FnOnce() -> u64) -> bool {
         let first = self.n_taken.load(Relaxed);
@@ -74,7 +77,7 @@ impl Credits {
         (begun + free.count() as u64) * self.part - first
     }
 
-    /// Whether the part that `part` replaces was given back.
+    /// Whether the receiver has given back the part that `part` replaces.
     #[inline]
     fn may_begin(&self, part: u64, head: u64) -> bool {
         let end = self.end_of(part).load(Relaxed);

@@ -1,4 +1,4 @@
-//! What a sender may take of a ring of 64 slots, parts of 4.
+//! Credits of one sender for a ring of 64 slots, with parts of 4.
 
 use super::*;
 

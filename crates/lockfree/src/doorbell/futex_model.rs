@@ -1,7 +1,7 @@
-//! The system's promise about a word that threads sleep on, in loom's terms.
+//! A loom model of the futex: a word that threads sleep on.
 //!
-//! Comparing the word and going to sleep are one step with regard to a wake-up; changing the word is not. Time does not
-//! pass, so a wake-up that gets lost is a deadlock, which loom reports.
+//! Comparing the word and going to sleep are one step with regard to a wake-up; a change of the
+//! word is not. Time does not pass, so a lost wake-up is a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::sync::{
 
 pub(crate) type Doorbell = super::Doorbell<Futex<true>>;
 
-/// That of an owner that fences for itself alone, as where the system refuses to fence for others.
+/// A doorbell whose owner fences for itself alone, as on systems that refuse to fence for others.
 pub(crate) type DeafDoorbell = super::Doorbell<Futex<false>>;
 
-/// `HAS_FENCES` says whether a heavy fence makes one of every light fence.
+/// `HAS_FENCES` says whether a heavy fence turns every light fence into a full one.
 #[derive(Debug, Default)]
 pub(crate) struct Futex<const HAS_FENCES: bool> {
     word: AtomicU32,
@@ -45,7 +45,7 @@ impl<const HAS_FENCES: bool> Bell for Futex<HAS_FENCES> {
         self.woken.notify_all();
     }
 
-    /// What the system's fences amount to: both sides fence.
+    /// The model of the asymmetric fences: both sides fence.
     fn light_fence() {
         if HAS_FENCES {
             fence(SeqCst);

@@ -1,4 +1,5 @@
-//! Every interleaving of sleeping and ringing, by loom: a lost wake-up leaves the sleeper blocked for ever, which loom reports.
+//! Every interleaving of sleeping and ringing, by loom: a lost wake-up leaves the sleeper blocked
+//! for ever, which loom reports.
 
 use loom::{sync::Arc, thread};
 
@@ -7,7 +8,7 @@ use super::*;
 use crate::machine::Portable;
 use crate::{mailbox::Mailbox, sync::AtomicU64};
 
-/// Not used up under loom, where a sleep ends by a wake-up alone.
+/// Longer than any run: under loom a sleep ends only by a wake-up.
 const LONG: Duration = Duration::from_secs(3600);
 
 #[test]

@@ -33,16 +33,15 @@
 //! publication words of earlier laps carry other tickets, and words that held payload are zeroed
 //! before `head` passes them.
 //!
-//! `head` lags behind `received` because senders that wait for room keep looking at it, and the
-//! receiver would pay for taking its line back at every message. It catches up whenever the
-//! receiver finds nothing, so an empty mailbox has all its room.
+//! `head` lags behind `received`, because waiting senders keep reading it, and the receiver would
+//! have to fetch its line again at every message. It catches up whenever the receiver finds
+//! nothing, so an empty mailbox has all its room.
 //!
-//! A record of one slot may also stand for a message that lies in a buffer (`payload`) of its
-//! sender's: the ring then says where.
+//! A record of one slot may also refer to a message in a buffer (`payload`) of its sender.
 //!
-//! The payload is copied out before it is looked at, and the length is checked before it is used: a
-//! rank that scribbles over a mailbox can break the job, but it cannot make a safe function read
-//! outside of the ring.
+//! The payload is copied out before it is examined, and the length is checked before it is used. So
+//! a rank that overwrites a mailbox can break the job, but cannot make a safe function read outside
+//! of the ring.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -57,7 +56,7 @@ mod send;
 
 use std::fmt;
 
-pub use send::{has_taken, try_send_far};
+pub use send::{has_taken, try_send_remote};
 
 use crate::credits::Credits;
 use crate::sync::{
@@ -87,18 +86,18 @@ const HANDLER_BITS: u32 = 16;
 const LEN_BITS: u32 = 24;
 const _: () = assert!(SRC_BITS + HANDLER_BITS + LEN_BITS == u64::BITS);
 
-/// The longest message takes this part of the ring, so that several fit.
+/// The ring holds at least this number of messages of the maximum length.
 const MESSAGES_PER_RING: usize = 8;
 const MIN_SLOTS: usize = MESSAGES_PER_RING;
-/// The length of a record whose message lies elsewhere, more than any message has: its payload is a
-/// word that says where.
-const ELSEWHERE: u32 = (1 << LEN_BITS) - 1;
-/// Beyond this the longest message would not fit the header's length.
+/// The length in a record whose message lies in a buffer; no message is that long. The payload of
+/// the record names the buffer.
+const IN_BUFFER: u32 = (1 << LEN_BITS) - 1;
+/// With more slots the maximum length would not fit in the header.
 const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.ilog2() as usize);
 
 /// The ring had no room for the message; nothing was reserved or written.
 ///
-/// An expected outcome: the sender serves its own mailboxes and tries again.
+/// An expected result: the sender serves its own mailboxes and tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -110,8 +109,8 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// What stands in the ring is no message: memory of the job was overwritten, or the ranks disagree
-/// about the layout.
+/// The ring holds no valid message: memory of the job was overwritten, or the ranks disagree about
+/// the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt {
     /// Position of the message: slots that were consumed before it.
@@ -134,12 +133,12 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// What a received message says beside its payload.
+/// The header of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// The rank that sent it.
     pub src: u32,
-    /// Which of the receiver's handlers it is for.
+    /// The receiver's handler that it is for.
     pub handler: u16,
     /// Payload bytes.
     pub len: u32,
@@ -169,15 +168,16 @@ impl Envelope {
     }
 }
 
-/// The words of a mailbox as its senders reach them: by instructions of this process, as those of a
-/// [`Mailbox`], or through a network ([`try_send_far`]).
+/// The words of a mailbox, as its senders access them: by loads and stores, as those of a
+/// [`Mailbox`], or through a network ([`try_send_remote`]).
 pub trait Ring {
-    /// One of them.
+    /// A word of the mailbox.
     type Word<'a>: Word<Bits = u64>
     where
         Self: 'a;
 
-    /// Words that hold slots: those of [`Mailbox::bytes`] but the first 32, a power of two.
+    /// The number of words that hold slots: all of [`Mailbox::bytes`] but the first 32. A power of
+    /// two.
     fn n_slot_words(&self) -> usize;
 
     /// One of the first 32 words.
@@ -213,9 +213,9 @@ impl Ring for Mailbox<'_> {
 
 /// A view of one mailbox in shared memory; many ranks hold one, only the owner receives.
 ///
-/// Two instances make a rank's inbox, one for requests and one for replies; which class a message
-/// belongs to is the caller's business. Messages of one sender arrive in the order in which they
-/// were sent; nothing is said about the order between senders.
+/// A rank's inbox has two of them, one for requests and one for replies; the caller chooses.
+/// Messages of one sender arrive in the order in which they were sent. Messages of different
+/// senders are not ordered.
 ///
 /// # Examples
 /// ```
@@ -296,18 +296,18 @@ impl<'a> Mailbox<'a> {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: only the owner's threads move it, and whoever wants to receive looks again under
-        // the lock.
+        // Relaxed: only the owner's threads move it, and a receiver reads it again under the lock.
         let ticket = self.control[RECEIVED].load(Relaxed);
         !self.is_published(ticket)
     }
 
-    /// Bytes of the ring between the receiver and the last reservation, for reports: messages,
-    /// their prefixes and their padding.
+    /// The bytes of the ring between the receiver and the last reservation, for reports: messages
+    /// with prefixes and padding.
     #[must_use]
     pub fn n_queued_bytes(&self) -> u64 {
-        // Acquire: pairs with the release in `advance`; the tail is then no older, and who finds
-        // nothing here sees that the receiver has the lock, if its sink is still running.
+        // Acquire: pairs with the release in `advance`. The tail read next is then no older. A
+        // thread that finds nothing here sees that the receiver holds the lock if its sink is still
+        // running.
         let received = self.control[RECEIVED].load(Acquire);
         let tail = self.control[TAIL].load(Relaxed);
         tail.wrapping_sub(received) * SLOT_BYTES as u64
@@ -317,11 +317,11 @@ impl<'a> Mailbox<'a> {
     #[must_use]
     #[inline]
     pub fn head(&self) -> u64 {
-        // Relaxed: who reserves slots looks again.
+        // Relaxed: `reserve` reads it again.
         self.control[HEAD].load(Relaxed)
     }
 
-    /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
+    /// The number of slots that senders may reserve now. Each takes a message of up to 48 bytes.
     #[must_use]
     pub fn n_free_slots(&self) -> u64 {
         n_free_slots(self, None)
@@ -360,14 +360,14 @@ impl fmt::Debug for Mailbox<'_> {
     }
 }
 
-/// Slots that senders may reserve now, of which one with `credits` takes no more than its part.
+/// The number of slots that senders may reserve now. A sender with `credits` takes no more than its
+/// share.
 ///
 /// # Cost
 /// Two loads.
 #[must_use]
 pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
-    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots
-    // looks again.
+    // Relaxed: a tail older than the head reads as no room, and `reserve` reads both again.
     let head = ring.control(HEAD).load(Relaxed);
     let tail = ring.control(TAIL).load(Relaxed);
     let n_slots = (ring.n_slot_words() / SLOT_WORDS) as u64;
@@ -382,7 +382,7 @@ fn published(ticket: u64) -> u64 {
     ticket << 1 | 1
 }
 
-/// The first of the words that hold slots, of which there are so many, of the message at `ticket`.
+/// The index of the first word of the message at `ticket`, in a ring of `n_words` words of slots.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,

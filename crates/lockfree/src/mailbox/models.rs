@@ -110,7 +110,8 @@ fn loom_an_old_interior_word_never_looks_published() {
         let n_slots = 16;
         let words = words(n_slots);
         let mailbox = Mailbox::attach(&words, n_slots);
-        // A message of two slots at ticket 0; the first word of its second slot is what that slot's next message would publish.
+        // A message of two slots at ticket 0; the first word of its second slot is what that slot's
+        // next message would publish.
         let mut long = [0_u64; 7];
         long[6] = published(1 + n_slots as u64);
         let long: Vec<u8> = long.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -118,7 +119,8 @@ fn loom_an_old_interior_word_never_looks_published() {
         for _ in 2..n_slots {
             mailbox.try_send(0, 2, &[]).unwrap();
         }
-        // Two messages of one slot take the places of the long one, the second perhaps on the word of the first that there is room.
+        // Two messages of one slot take the places of the long one, the second perhaps on the word
+        // of the first that there is room.
         let senders: Vec<_> = (1..3)
             .map(|src| {
                 let words = Arc::clone(&words);
@@ -144,7 +146,7 @@ fn loom_an_old_interior_word_never_looks_published() {
     });
 }
 
-/// So a rank that finds both knows that nothing which was sent to it is still to be done.
+/// So a rank that finds both knows that every message sent to it has been served.
 #[test]
 fn loom_who_finds_nothing_queued_and_nobody_receiving_sees_what_the_sink_did() {
     loom::model(|| {

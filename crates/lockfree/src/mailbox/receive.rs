@@ -1,21 +1,22 @@
-//! What the receiver does: it takes messages out of the ring, hands them on, and gives their slots back.
+//! The receiver's side: take messages out of the ring, pass them to the sink, give their slots
+//! back.
 
 use std::cell::RefCell;
 
 use zerocopy::IntoBytes;
 
 use super::{
-    Corrupt, ELSEWHERE, Envelope, HEAD, LOCK, Mailbox, PREFIX_WORDS, RECEIVED, SLOT_PAYLOAD_WORDS,
+    Corrupt, Envelope, HEAD, IN_BUFFER, LOCK, Mailbox, PREFIX_WORDS, RECEIVED, SLOT_PAYLOAD_WORDS,
     SLOT_WORDS, WORD_BYTES,
 };
 use crate::machine::{Machine, Portable};
-use crate::payload::{Buffers, Whereabouts};
+use crate::payload::{Buffers, Location};
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The receiver gives slots back when they make this part of the ring.
+/// The receiver gives slots back each time that this fraction of the ring was received.
 pub(super) const GIVE_BACKS_PER_RING: usize = 16;
 
 impl Mailbox<'_> {
@@ -24,7 +25,7 @@ impl Mailbox<'_> {
     /// As [`receive`](Self::receive) of one message.
     ///
     /// # Errors
-    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
+    /// [`Corrupt`] if the ring holds no valid message; it stays there.
     pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
         let mut received = None;
         self.receive(1, |envelope, payload| {
@@ -35,17 +36,19 @@ impl Mailbox<'_> {
         Ok(received)
     }
 
-    /// Hands up to `limit` complete messages to `sink`, oldest first, and returns how many.
+    /// Passes up to `limit` complete messages to `sink`, oldest first, and returns their number.
     ///
-    /// For the owner of the mailbox. While one of its threads receives, and its sink runs, there is nothing for another one (0). Payloads
-    /// begin at a multiple of eight bytes. Those of one slot are copied to the stack, longer ones to a buffer that the thread keeps. A message
-    /// is taken out of the ring before its sink runs.
+    /// For the owner of the mailbox. While one of its threads receives, and its sink runs, another
+    /// one receives nothing (0). Payloads begin at a multiple of eight bytes. Those of one slot are
+    /// copied to the stack, longer ones to a buffer that the thread keeps. A message is taken out
+    /// of the ring before its sink runs.
     ///
     /// # Cost
-    /// Two loads of own lines if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
+    /// Two loads of own lines if there is nothing; otherwise one compare-and-swap on an own line,
+    /// and a load a word.
     ///
     /// # Errors
-    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
+    /// [`Corrupt`] if the ring holds no valid message; it stays there.
     #[inline]
     pub fn receive(
         &self,
@@ -58,7 +61,7 @@ impl Mailbox<'_> {
     /// As [`receive`](Self::receive), of messages in the ring and in `buffers`.
     ///
     /// # Errors
-    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
+    /// [`Corrupt`] if the ring holds no valid message; it stays there.
     #[inline]
     pub fn receive_from<'b, M: Machine>(
         &self,
@@ -83,7 +86,7 @@ impl Mailbox<'_> {
             let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
             let len = envelope.len as usize;
             if len > self.max_message() {
-                self.receive_elsewhere::<M>(buffers(), ticket, envelope, &mut sink)?;
+                self.receive_from_buffer::<M>(buffers(), ticket, envelope, &mut sink)?;
                 n_received += 1;
                 continue;
             }
@@ -103,9 +106,10 @@ impl Mailbox<'_> {
         Ok(n_received)
     }
 
-    /// Hands a message to `sink` that lies in one of its sender's buffers, and gives the buffer back. For the holder of the lock.
+    /// Passes a message in one of its sender's buffers to `sink`, and gives the buffer back. For
+    /// the holder of the lock.
     #[inline(never)]
-    fn receive_elsewhere<M: Machine>(
+    fn receive_from_buffer<M: Machine>(
         &self,
         buffers: Option<Buffers<'_>>,
         ticket: u64,
@@ -113,9 +117,9 @@ impl Mailbox<'_> {
         sink: &mut impl FnMut(Envelope, &[u8]),
     ) -> Result<(), Corrupt> {
         let word = self.slots[self.first_word(ticket) + PREFIX_WORDS].load(Relaxed);
-        let at = Whereabouts::from_word(word);
+        let at = Location::from_word(word);
         let arrived = buffers
-            .filter(|_| envelope.len == ELSEWHERE)
+            .filter(|_| envelope.len == IN_BUFFER)
             .and_then(|buffers| buffers.arrived(envelope.src, at, M::prefetch))
             .ok_or_else(|| self.corrupt(ticket, envelope))?;
         self.advance(ticket.wrapping_add(1));
@@ -127,7 +131,8 @@ impl Mailbox<'_> {
         Ok(())
     }
 
-    /// Takes a message of several slots out of the ring, and hands it to `sink`. For the holder of the lock.
+    /// Takes a message of several slots out of the ring, and hands it to `sink`. For the holder of
+    /// the lock.
     fn receive_long(
         &self,
         ticket: u64,
@@ -174,17 +179,18 @@ impl Mailbox<'_> {
         }
     }
 
-    /// Lets senders have the slots before `received`. For the holder of the lock.
+    /// Gives the slots before `received` back to senders. For the holder of the lock.
     #[inline]
     fn give_back(&self, received: u64) {
-        // Release: pairs with the senders' acquire in `reserve`; what the receiver read and zeroed comes before their stores.
+        // Release: pairs with the senders' acquire in `reserve`; what the receiver read and zeroed
+        // comes before their stores.
         self.control[HEAD].store(received, Release);
     }
 
-    /// Lets senders have all that was received, once there is nothing more to receive.
+    /// Gives all received slots back to senders, if there is nothing more to receive.
     #[inline]
     pub fn give_back_the_rest(&self) {
-        // Relaxed: a look without the lock, to save taking it.
+        // Relaxed: a check without the lock, to save taking it.
         if self.control[HEAD].load(Relaxed) != self.control[RECEIVED].load(Relaxed)
             && let Some(_lock) = Lock::try_take(&self.control[LOCK])
         {
@@ -207,13 +213,14 @@ impl Mailbox<'_> {
     }
 }
 
-/// The right to receive, given back on drop.
+/// A guard of the receiver's lock.
 pub(super) struct Lock<'a>(&'a AtomicU64);
 
 impl<'a> Lock<'a> {
     #[inline]
     pub(super) fn try_take(word: &'a AtomicU64) -> Option<Self> {
-        // Acquire: pairs with the release in `drop`, so that `received` is what the last receiver left.
+        // Acquire: pairs with the release in `drop`, so that `received` is what the last receiver
+        // left.
         word.compare_exchange(0, 1, Acquire, Relaxed)
             .ok()
             .map(|_| Self(word))

@@ -1,25 +1,25 @@
-//! What senders do: they reserve slots, write a message into them, and publish it.
+//! The senders' side: reserve slots, write a message into them, publish it.
 
 use super::{
-    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, RECEIVED, Ring, SRC_BITS,
+    Envelope, Full, HEAD, HEAD_HINT, IN_BUFFER, Mailbox, PREFIX_WORDS, RECEIVED, Ring, SRC_BITS,
     TAIL, WORD_BYTES, first_word, max_message, published,
 };
 use crate::credits::Credits;
 use crate::doorbell::{Bell, Doorbell};
 use crate::machine::{Machine, Portable};
-use crate::payload::Whereabouts;
+use crate::payload::Location;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::word::Word;
 
-/// How far ahead of a message slots are fetched: as many messages as are sent while a line comes.
+/// The prefetch distance in slots: the number of messages sent while a line arrives.
 const SLOTS_AHEAD: u64 = 4;
 
 impl Mailbox<'_> {
-    /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
+    /// Sends the concatenation of `parts` to the owner, or returns at once if there is no room.
     ///
     /// The caller rings the owner's [`Doorbell`] afterwards, once for any number of messages. A
-    /// long message needs that much free space in one piece of the ring's order; a stream of short
-    /// ones from other ranks can keep it waiting, so whoever retries bounds its patience.
+    /// long message needs that number of consecutive free slots. A stream of short messages from
+    /// other ranks can keep it waiting, so a caller that retries limits its attempts.
     ///
     /// # Cost
     /// One compare-and-swap, one store a word, and two cache lines taken from other ranks (`tail`
@@ -37,11 +37,11 @@ impl Mailbox<'_> {
         self.send::<Portable>(None, src, handler, parts).map(drop)
     }
 
-    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part
-    /// of the ring. Gives the ticket behind the message, for who [rings](Self::ring).
+    /// As [`try_send`](Self::try_send), for a sender with `credits`, which takes no more than its
+    /// share of the ring. Returns the ticket behind the message, for [`ring`](Self::ring).
     ///
     /// # Errors
-    /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+    /// [`Full`] if the ring lacks room now, or the sender has taken its share of it.
     ///
     /// # Panics
     /// As [`try_send`](Self::try_send).
@@ -72,23 +72,23 @@ impl Mailbox<'_> {
         Ok(ticket.wrapping_add(envelope.n_slots() as u64))
     }
 
-    /// Sends a record of a message that lies in one of the sender's buffers, which is then the
-    /// owner's until it has been handled. Gives the ticket behind it, for who [rings](Self::ring).
+    /// Sends a record of a message in one of the sender's buffers, which is then the owner's until
+    /// it has been handled. Returns the ticket behind the record, for [`ring`](Self::ring).
     ///
     /// # Errors
-    /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+    /// [`Full`] if the ring lacks room now, or the sender has taken its share of it.
     #[inline]
-    pub fn try_send_whereabouts<M: Machine>(
+    pub fn try_send_location<M: Machine>(
         &self,
         credits: Option<&Credits>,
         src: u32,
         handler: u16,
-        at: Whereabouts,
+        at: Location,
     ) -> Result<u64, Full> {
         let envelope = Envelope {
             src,
             handler,
-            len: ELSEWHERE,
+            len: IN_BUFFER,
         };
         let ticket = self.claim::<M>(credits, 1)?;
         let first = self.first_word(ticket);
@@ -99,9 +99,9 @@ impl Mailbox<'_> {
         Ok(ticket.wrapping_add(1))
     }
 
-    /// Rings the owner's `bell` for the message before ticket `end`, and says whether that is lost:
-    /// the owner has left, and
-    /// has not taken it. One that was taken was served, or its owner tells that it came too late.
+    /// Rings the owner's `bell` for the message before ticket `end`. Returns whether the message is
+    /// lost: the owner has left and has not taken it. A taken message was served, or its owner
+    /// reports that it came too late.
     #[inline]
     pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, end: u64) -> bool {
         bell.ring() && !has_taken(self, end)
@@ -114,9 +114,8 @@ impl Mailbox<'_> {
         Ok(ticket)
     }
 
-    /// Begins to take from the receiver's cache the line that one of the next messages goes to. The
-    /// atomic instructions of a message wait for the stores of the one before, and these for their
-    /// lines.
+    /// Prefetches the line of a later message from the receiver's cache. The atomic instructions of
+    /// a message wait for the stores of the message before, and these wait for their lines.
     #[inline]
     fn fetch_ahead<M: Machine>(&self, ticket: u64) {
         let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
@@ -124,18 +123,18 @@ impl Mailbox<'_> {
     }
 }
 
-/// Sends to a mailbox that this process does not reach by its own instructions: as
-/// [`Mailbox::try_send_within`], and nobody is rung.
+/// Sends to a mailbox that this process reaches only through a network: as
+/// [`Mailbox::try_send_within`], without a ring of the bell.
 ///
 /// # Cost
 /// A compare-and-swap and two loads, and a store a word.
 ///
 /// # Errors
-/// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+/// [`Full`] if the ring lacks room now, or the sender has taken its share of it.
 ///
 /// # Panics
 /// As [`Mailbox::try_send`].
-pub fn try_send_far<R: Ring>(
+pub fn try_send_remote<R: Ring>(
     ring: &R,
     credits: Option<&Credits>,
     src: u32,
@@ -148,18 +147,19 @@ pub fn try_send_far<R: Ring>(
     Ok(ticket.wrapping_add(envelope.n_slots() as u64))
 }
 
-/// Whether the owner has taken the message before ticket `end`, which [`try_send_far`] gave.
+/// Whether the owner has taken the message before ticket `end`, which [`try_send_remote`] returned.
 ///
 /// # Cost
 /// A load.
 #[cold]
 pub fn has_taken<R: Ring>(ring: &R, end: u64) -> bool {
-    // Relaxed: what was taken before the owner has left is seen by who sees that, by another word.
+    // Relaxed: the caller has seen by another word that the owner has left, and so sees what it
+    // took before.
     let received = ring.control(RECEIVED).load(Relaxed);
     received.wrapping_sub(end) <= u64::MAX / 2
 }
 
-/// What stands in front of a message.
+/// The header of a message.
 #[track_caller]
 #[inline]
 fn envelope<R: Ring>(ring: &R, src: u32, handler: u16, parts: &[&[u8]]) -> Envelope {
@@ -180,7 +180,7 @@ fn envelope<R: Ring>(ring: &R, src: u32, handler: u16, parts: &[&[u8]]) -> Envel
     Envelope { src, handler, len }
 }
 
-/// Reserves slots for a sender that may take so many, and says which.
+/// Reserves slots within the sender's credits, and returns the first ticket.
 #[inline]
 fn claim<R: Ring>(ring: &R, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
     let n = n_slots as u64;
@@ -210,11 +210,11 @@ fn write<R: Ring>(ring: &R, ticket: u64, envelope: Envelope, parts: &[&[u8]]) {
     ring.slot(first).store(published(ticket), Release);
 }
 
-/// Takes `n_slots` consecutive slots for the caller, and says which.
+/// Reserves `n_slots` consecutive slots, and returns the first ticket.
 #[inline]
 pub(super) fn reserve<R: Ring>(ring: &R, n_slots: usize) -> Result<u64, Full> {
     let n_free_needed = (ring.n_slot_words() / super::SLOT_WORDS - n_slots) as u64;
-    // A tail that is older than the head gives a huge difference: no room, look again.
+    // A tail older than the head gives a huge difference: no room, read again.
     let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
 
     // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire
@@ -251,9 +251,9 @@ pub(super) fn reserve<R: Ring>(ring: &R, n_slots: usize) -> Result<u64, Full> {
 /// Packs byte strings, one after the other, into the words of the ring.
 struct Writer<'a, R> {
     ring: &'a R,
-    /// Where the next whole word goes, before wrapping.
+    /// The index of the next whole word, before wrapping.
     at: usize,
-    /// Bytes that do not make a word yet, lowest first.
+    /// Bytes of an incomplete word, lowest first.
     pending: u64,
     n_pending_bits: u32,
 }

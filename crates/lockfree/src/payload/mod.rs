@@ -1,10 +1,12 @@
-//! Buffers in shared memory for payloads that are filled in place, a few of each rank's.
+//! Buffers in shared memory, a few of each rank's, for payloads that are filled in place.
 //!
-//! A sender takes one of its own, fills it in, and sends a record of one slot through the target's [mailbox](crate::mailbox) that says which
-//! it is. The target's handler reads from the buffer itself, and the buffer is free again. Nothing copies the payload.
+//! A sender takes one of its buffers, fills it, and sends a record of one slot through the target's
+//! [mailbox](crate::mailbox) that names the buffer. The target's handler reads from the buffer
+//! itself, and the buffer is free again. Nothing copies the payload.
 //!
-//! So a buffer is not a part of a ring: one that is held for long, dropped, forgotten, or left behind by a rank that died delays no
-//! message, of nobody, and takes no room but its own. A rank that has none free sends copies through the ring.
+//! So a buffer is not a part of a ring. A buffer that is held for long, dropped, forgotten, or left
+//! behind by a dead rank delays no message, and takes no room but its own. A rank without a free
+//! buffer sends copies through the ring.
 //!
 //! # Layout
 //!
@@ -18,9 +20,10 @@
 //!
 //! # Whose it is
 //!
-//! The sender's that took it, by compare-and-swap with acquire, alone; it may write to it without further ado. With the record's publication it
-//! becomes the receiver's, which the record names it to, and which reads it while the handler runs. Its store of 0, with release, ends that.
-//! A record is sent once for a buffer that was taken.
+//! The sender owns a buffer after it has taken it by compare-and-swap with acquire, and writes to
+//! it by plain stores. The publication of the record passes the buffer to the receiver that the
+//! record goes to, which reads it while the handler runs. The receiver's store of 0, with release,
+//! frees the buffer. One record is sent for a taken buffer.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -38,7 +41,8 @@ const WORD_BYTES: usize = 8;
 const LINE_WORDS: usize = 8;
 /// The state and the room for an opening: a cache line.
 const FRONT_WORDS: usize = LINE_WORDS;
-/// Lines of a payload that are fetched at once; behind them the processor notices by itself what is wanted.
+/// The number of lines of a payload that are prefetched; the processor's own prefetcher finds those
+/// behind.
 const LINES_AHEAD: usize = 16;
 const OPENING_WORDS: usize = FRONT_WORDS - 1;
 
@@ -50,10 +54,10 @@ const fn buffer_words(capacity: usize) -> usize {
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 
-/// Where a message lies: what the record in the ring says.
+/// The location of a message in a buffer, as the record in the ring names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whereabouts {
-    /// Which of the sender's buffers.
+pub struct Location {
+    /// The index of the sender's buffer.
     pub index: u32,
     /// Words of the opening.
     n_opening_words: u32,
@@ -64,7 +68,7 @@ pub struct Whereabouts {
 const INDEX_BITS: u32 = 16;
 const OPENING_BITS: u32 = 16;
 
-impl Whereabouts {
+impl Location {
     #[inline]
     pub(crate) fn to_word(self) -> u64 {
         u64::from(self.index)
@@ -102,7 +106,8 @@ impl<'a> Buffers<'a> {
         n_buffers * buffer_words(capacity) * WORD_BYTES
     }
 
-    /// Views `words` as buffers of several ranks, of `n_buffers` for payloads of `capacity` bytes each.
+    /// Views `words` as buffers of several ranks, of `n_buffers` for payloads of `capacity` bytes
+    /// each.
     #[must_use]
     #[inline]
     pub fn attach(words: &'a [AtomicU64], n_buffers: usize, capacity: usize) -> Self {
@@ -121,8 +126,9 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// Takes a free buffer of `rank`, beginning with the one at `hint`, and says which; the one behind it is the best hint then. About `len`
-    /// bytes are going to be written to it, of whose lines the first are fetched.
+    /// Takes a free buffer of `rank`, searching from index `hint` on, and returns its index; the
+    /// next index is the best hint afterwards. Prefetches the first lines for a payload of about
+    /// `len` bytes.
     #[inline]
     pub fn take(
         &self,
@@ -149,11 +155,12 @@ impl<'a> Buffers<'a> {
         self.buffer(rank, index).payload()
     }
 
-    /// Writes the opening of a message with `len` bytes of payload in front of these, and says where it all lies then; `None` for an opening that
-    /// does not fit. For who has taken the buffer.
+    /// Writes the opening of a message in front of its `len` bytes of payload, and returns the
+    /// message's location; `None` if the opening does not fit. For the rank that has taken the
+    /// buffer.
     #[must_use]
     #[inline]
-    pub fn open(&self, rank: u32, index: usize, opening: &[u8], len: usize) -> Option<Whereabouts> {
+    pub fn open(&self, rank: u32, index: usize, opening: &[u8], len: usize) -> Option<Location> {
         let (words, []) = opening.as_chunks() else {
             return None;
         };
@@ -164,7 +171,7 @@ impl<'a> Buffers<'a> {
         for (place, word) in places.iter().zip(words) {
             place.store(u64::from_ne_bytes(*word), Relaxed);
         }
-        Some(Whereabouts {
+        Some(Location {
             index: u32::try_from(index).ok()?,
             n_opening_words: u32::try_from(words.len()).ok()?,
             len: u32::try_from(len).ok()?,
@@ -177,12 +184,13 @@ impl<'a> Buffers<'a> {
         self.buffer(rank, index).give_back();
     }
 
-    /// The message that a record from `rank` speaks of; `None` if it makes no sense. The record was published, and is seen once.
+    /// The message that a record from `rank` names; `None` if the record is invalid. The record was
+    /// published, and is seen once.
     #[inline]
     pub(crate) fn arrived(
         &self,
         rank: u32,
-        at: Whereabouts,
+        at: Location,
         prefetch: impl Fn(&AtomicU64),
     ) -> Option<Arrived<'a>> {
         let index = at.index as usize;
@@ -212,7 +220,8 @@ impl<'a> Buffer<'a> {
         &self.words[FRONT_WORDS..]
     }
 
-    /// Begins to take the front and the first lines of a payload of `len` bytes from the cache of who had the buffer last, all at once.
+    /// Prefetches the front and the first lines of a payload of `len` bytes from the cache of the
+    /// last owner, all at once.
     #[inline]
     fn fetch(self, len: usize, prefetch: impl Fn(&AtomicU64)) {
         let n_lines = 1 + len.div_ceil(LINE_WORDS * WORD_BYTES).min(LINES_AHEAD);
@@ -226,9 +235,10 @@ impl<'a> Buffer<'a> {
     #[inline]
     fn try_take(self) -> bool {
         let state = &self.words[0];
-        // Acquire: pairs with the release in `give_back`; what the receiver read comes before what is written now.
+        // Acquire: pairs with the release in `give_back`; what the receiver read comes before what
+        // is written now.
         let take = || state.compare_exchange(FREE, TAKEN, Acquire, Relaxed);
-        // Relaxed: only a look, without taking the line from whoever has it.
+        // Relaxed: only a check, which leaves the line in its owner's cache.
         state.load(Relaxed) == FREE && take().is_ok()
     }
 
@@ -250,8 +260,8 @@ pub struct Arrived<'a> {
 }
 
 impl<'a> Arrived<'a> {
-    /// The words of opening and payload, and how many bytes of them there are. Nobody writes to them while this value lives, if all
-    /// records come from ranks that keep to the protocol.
+    /// The words of opening and payload, and their length in bytes. Nobody writes to them while
+    /// this value lives, if all records come from ranks that keep to the protocol.
     #[must_use]
     #[inline]
     pub fn words(&self) -> (&'a [AtomicU64], usize) {

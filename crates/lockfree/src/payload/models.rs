@@ -47,7 +47,7 @@ impl Shared {
     fn commit(&self) {
         let at = self.buffers().open(0, 0, &[], 8).unwrap();
         self.mailbox()
-            .try_send_whereabouts::<Portable>(None, 0, 7, at)
+            .try_send_location::<Portable>(None, 0, 7, at)
             .unwrap();
     }
 

@@ -44,7 +44,7 @@ impl Shared {
         let at = self.buffers().open(rank, index, opening, text.len());
         let sent = self
             .mailbox()
-            .try_send_whereabouts::<Portable>(None, rank, 9, at.unwrap());
+            .try_send_location::<Portable>(None, rank, 9, at.unwrap());
         sent.unwrap();
     }
 
@@ -142,43 +142,43 @@ fn an_opening_that_does_not_fit_is_refused() {
 
 #[test]
 fn a_record_that_names_no_buffer_is_corrupt() {
-    let good = Whereabouts {
+    let good = Location {
         index: 2,
         n_opening_words: OPENING_WORDS as u32,
         len: 104,
     };
-    assert_eq!(Whereabouts::from_word(good.to_word()), good);
+    assert_eq!(Location::from_word(good.to_word()), good);
     let bad = [
-        (0, Whereabouts { index: 3, ..good }),
+        (0, Location { index: 3, ..good }),
         (
             0,
-            Whereabouts {
+            Location {
                 n_opening_words: FRONT_WORDS as u32,
                 ..good
             },
         ),
         (
             0,
-            Whereabouts {
+            Location {
                 n_opening_words: FRONT_WORDS as u32 + 1,
                 ..good
             },
         ),
-        (0, Whereabouts { len: 1000, ..good }),
+        (0, Location { len: 1000, ..good }),
         (2, good),
     ];
     for (rank, at) in bad {
         let shared = Shared::new();
         let sent = shared
             .mailbox()
-            .try_send_whereabouts::<Portable>(None, rank, 9, at);
+            .try_send_location::<Portable>(None, rank, 9, at);
         sent.unwrap();
         assert!(shared.receive().is_err(), "{rank}: {at:?}");
     }
     let shared = Shared::new();
     let sent = shared
         .mailbox()
-        .try_send_whereabouts::<Portable>(None, 1, 9, good);
+        .try_send_location::<Portable>(None, 1, 9, good);
     sent.unwrap();
     assert!(
         shared.mailbox().receive(1, |_, _| {}).is_err(),

@@ -1,8 +1,9 @@
-//! Answers that this rank waits for: a table of slots, which messages name by number and generation.
+//! The table of pending answers: slots that messages name by number and generation.
 //!
-//! A slot is taken when a call is sent, filled when its answer arrives, and given back when the answer was taken or
-//! nobody wants it any more. Nothing of this allocates once the table has grown to the number of calls in flight, and no
-//! lock is taken for an answer of up to 32 bytes that nobody watches.
+//! A slot is taken when a call is sent, filled when its answer arrives, and given back when the
+//! answer was taken or nobody wants it any more. Nothing of this allocates once the table has grown
+//! to the number of calls in flight, and no lock is taken for an answer of up to 32 bytes that
+//! nobody watches.
 //!
 //! ```text
 //!            answer                      taken
@@ -16,8 +17,9 @@
 //!    Abandoned ----------------------------------------> Free
 //! ```
 //!
-//! A rank that has left answers nothing. Now and then somebody looks at the slots whose calls went to such a rank: wakers are
-//! woken, so that their owners give their slots up, and actions are run with that as the outcome.
+//! A rank that has left answers nothing. Now and then the table is searched for slots whose calls
+//! went to such a rank. Their wakers are woken, so that their owners give the slots up. Their
+//! actions run, with that as the outcome.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -52,17 +54,17 @@ const ABANDONED: u32 = 4;
 pub enum Outcome {
     /// With a result.
     Returned,
-    /// With a panic or an error, which the bytes tell.
+    /// With a panic or an error, described by the bytes.
     Failed,
     /// Its rank left the job before it answered.
     Left,
 }
 
-/// What is done when an answer comes.
+/// The action on an answer.
 pub enum Watcher {
-    /// Wakes who awaits it.
+    /// Wakes the task that awaits it.
     Wake(Waker),
-    /// Runs what was to be done then. It gets the answer, and the slot is free.
+    /// Runs a callback with the answer, after the slot was freed.
     Call(Callback),
 }
 
@@ -97,14 +99,14 @@ impl std::fmt::Debug for Watcher {
 /// The table of one rank.
 pub struct Pending {
     chunks: [OnceLock<Box<[Slot]>>; N_CHUNKS],
-    /// The first free slot, and in the upper half how often one was given back, against a slot that was taken and
-    /// given back between a look and an exchange.
+    /// The first free slot. The upper half counts slots given back, so that an exchange fails if a
+    /// slot was taken and given back since the head was read.
     free: AtomicU64,
     /// Slots that were ever taken.
     n_slots: AtomicU32,
-    /// Where the next look for ranks that have left begins.
-    next_look: AtomicU32,
-    /// Whether such a look has found one.
+    /// The slot where the next search for ranks that have left begins.
+    next_search: AtomicU32,
+    /// Whether such a search has found one.
     has_left: AtomicBool,
 }
 
@@ -138,7 +140,7 @@ impl Default for Pending {
             chunks: [const { OnceLock::new() }; N_CHUNKS],
             free: AtomicU64::new(u64::from(NONE)),
             n_slots: AtomicU32::new(0),
-            next_look: AtomicU32::new(0),
+            next_search: AtomicU32::new(0),
             has_left: AtomicBool::new(false),
         }
     }
@@ -149,7 +151,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pending {
-    /// The chunk of a slot, and its place there.
+    /// The chunk of a slot, and its index there.
     fn place(index: u32) -> (usize, usize) {
         let from_first = index / FIRST_CHUNK + 1;
         let chunk = from_first.ilog2();
@@ -181,7 +183,8 @@ impl Pending {
 
     #[inline]
     fn pop_free(&self) -> Option<u32> {
-        // Acquire: pairs with the release in `give_back`, so that `next_free` is the one written there.
+        // Acquire: pairs with the release in `give_back`, so that `next_free` is the one written
+        // there.
         let mut head = self.free.load(Acquire);
         loop {
             let (index, tag) = Cookie(head).parts();
@@ -189,7 +192,8 @@ impl Pending {
                 return None;
             }
             let next = self.known(index).next_free.load(Relaxed);
-            // The tag tells a head from any that comes later: what is taken comes back by `give_back` alone.
+            // The tag tells this head from later ones: a taken slot comes back by `give_back`
+            // alone.
             let new = Cookie::new(next, tag).0;
             // Relaxed where it succeeds: this very head was acquired when it was read.
             match self.free.compare_exchange_weak(head, new, Relaxed, Acquire) {
@@ -213,7 +217,7 @@ impl Pending {
 
     fn give_back(&self, index: u32) {
         let slot = self.known(index);
-        // Relaxed: whoever takes the slot next has seen the exchange below.
+        // Relaxed: the thread that takes the slot next has acquired the exchange below.
         slot.state.store(FREE, Relaxed);
         slot.generation.fetch_add(1, Relaxed);
         let mut head = self.free.load(Relaxed);
@@ -244,7 +248,8 @@ impl Pending {
         if slot.generation.load(Relaxed) != generation {
             return false;
         }
-        // Relaxed: the call was sent when the slot waited, and what else is read of the slot is read under its lock.
+        // Relaxed: the call was sent when the slot waited, and what else is read of the slot is
+        // read under its lock.
         match slot.state.load(Relaxed) {
             FREE | DONE => return false,
             ABANDONED => {
@@ -254,7 +259,7 @@ impl Pending {
             _ => {}
         }
         store(slot, outcome, answer);
-        // Release: the answer is visible to who sees the state. Relaxed where it fails: a watcher
+        // Release: a thread that sees the state sees the answer. Relaxed where it fails: a watcher
         // is taken under the lock.
         match slot.state.compare_exchange(WAITING, DONE, Release, Relaxed) {
             Ok(_) => {}
@@ -267,10 +272,11 @@ impl Pending {
 
     fn complete_watched(&self, index: u32, outcome: Outcome, answer: &[u8]) {
         let slot = self.known(index);
-        // Under the lock, so that no other watcher comes between the two.
+        // Under the lock, so that no other watcher is set between the two steps.
         let mut place = lock(&slot.watcher);
         let watcher = place.take();
-        // Release: as above. Who abandons a watched slot has the lock, too: one of the two gives it back.
+        // Release: as above. A thread that abandons a watched slot holds the lock, too, so exactly
+        // one of the two gives the slot back.
         let former = slot.state.swap(DONE, Release);
         drop(place);
         match watcher {
@@ -317,13 +323,14 @@ impl Pending {
         }
     }
 
-    /// Has `watcher` called when the answer comes; gives it back if the answer is there.
+    /// Calls `watcher` when the answer comes. Returns `watcher` if the answer is there already.
     pub fn watch(&self, cookie: Cookie, watcher: Watcher) -> Option<Watcher> {
         let slot = self.known(cookie.parts().0);
         let mut place = lock(&slot.watcher);
         let former = place.replace(watcher);
-        // Relaxed where it succeeds: who completes the call then takes the lock. Acquire where it fails: pairs with the
-        // release in `complete`, since the caller takes the answer.
+        // Relaxed where it succeeds: the thread that completes the call then takes the lock.
+        // Acquire where it fails: pairs with the release in `complete`, since the caller takes the
+        // answer.
         let given_back = match slot
             .state
             .compare_exchange(WAITING, WATCHED, Relaxed, Acquire)
@@ -331,19 +338,18 @@ impl Pending {
             Ok(_) | Err(WATCHED) => None,
             Err(_) => place.take(),
         };
-        // A watcher's end may run anything.
+        // The drop of a watcher may run any code.
         drop(place);
         drop(former);
         given_back
     }
 
-    /// Nobody wants the answer any more.
+    /// Abandons the call: the answer is not needed any more.
     pub fn abandon(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
-        // One of this and the exchanges in `complete` gives the slot back. Acquire where it fails:
-        // pairs with the release there, so that the next answer is written after the one that is
-        // there.
+        // Either this exchange or one in `complete` gives the slot back. Acquire where it fails:
+        // pairs with the release there, so that the next answer is written after the present one.
         match slot
             .state
             .compare_exchange(WAITING, ABANDONED, Relaxed, Acquire)
@@ -358,19 +364,19 @@ impl Pending {
     fn abandon_watched(&self, index: u32) {
         let slot = self.known(index);
         let mut place = lock(&slot.watcher);
-        // Before the slot may be given back, after which a watcher is that of another call.
+        // Before the slot may be given back: after that a watcher belongs to another call.
         let watcher = place.take();
-        // Relaxed: who completes a watched call has the lock, too.
+        // Relaxed: the thread that completes a watched call holds the lock, too.
         let former = slot.state.swap(ABANDONED, Relaxed);
         drop(place);
-        // It may run anything.
+        // The drop may run any code.
         drop(watcher);
         if former == DONE {
             self.give_back(index);
         }
     }
 
-    /// Gives back the slot of a call whose rank has left, which nothing can answer any more.
+    /// Gives back the slot of a call whose rank has left: nothing can answer it any more.
     #[cold]
     pub fn give_up(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
@@ -379,31 +385,31 @@ impl Pending {
         drop(watcher);
     }
 
-    /// Whether a call was found whose rank has left.
+    /// Whether a search has found a call whose rank has left.
     #[inline]
     pub fn has_left(&self) -> bool {
-        // Relaxed: who sees it asks about its own rank.
+        // Relaxed: a caller that sees it asks about its own rank.
         self.has_left.load(Relaxed)
     }
 
-    /// Looks at the next `n` slots for calls whose rank `has_left`: wakes who awaits them, and hands what was to be run
-    /// to `run`, with an outcome that says so.
-    pub fn look_for_left(
+    /// Searches the next `n` slots for calls whose rank `has_left`. Wakes the tasks that await
+    /// them, and passes callbacks to `run`, with the outcome [`Left`](Outcome::Left).
+    pub fn search_departed(
         &self,
         n: u32,
         mut has_left: impl FnMut(u32) -> bool,
         mut run: impl FnMut(Callback),
     ) {
         let n_slots = self.n_slots.load(Relaxed);
-        let first = self.next_look.load(Relaxed);
+        let first = self.next_search.load(Relaxed);
         let mut known = None;
         for i in 0..n.min(n_slots) {
             let index = first.wrapping_add(i) % n_slots;
-            // Another thread may be about to make it.
+            // Another thread may be about to allocate its chunk.
             let Some(slot) = self.slot(index) else {
                 continue;
             };
-            // Relaxed, as the target: whose call it is, the lock tells for certain.
+            // Relaxed, as the target: the check under the lock is certain.
             if !matches!(slot.state.load(Relaxed), WAITING | WATCHED) {
                 continue;
             }
@@ -418,8 +424,8 @@ impl Pending {
             self.tell_watcher(index, target, &mut run);
         }
         if n_slots > 0 {
-            // Threads that look at the same time may look at the same slots.
-            self.next_look
+            // Threads that search at the same time may search the same slots.
+            self.next_search
                 .store(first.wrapping_add(n) % n_slots, Relaxed);
         }
     }
@@ -429,14 +435,14 @@ impl Pending {
         let slot = self.known(index);
         let mut place = lock(&slot.watcher);
         match &*place {
-            // If it is another call's by now, its owner looks once in vain.
+            // If the slot belongs to another call by now, its owner is woken once in vain.
             Some(Watcher::Wake(waker)) => {
                 let waker = waker.clone();
                 drop(place);
                 waker.wake();
             }
-            // The action of a call that was not answered is still here, and nobody else gives its slot back. Under the lock
-            // the target is that of the same call.
+            // The callback of an unanswered call is still here, and nobody else gives its slot
+            // back. Under the lock the target is that of the same call.
             Some(Watcher::Call(_)) if slot.target.load(Relaxed) == target => {
                 let watcher = place.take();
                 drop(place);

@@ -6,7 +6,8 @@ use loom::thread;
 
 use super::*;
 
-/// The answer is either taken or given back by who completes the call, never both and never neither.
+/// The answer is either taken, or its slot is given back by the thread that completes the call;
+/// never both and never neither.
 #[test]
 fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     loom::model(|| {
@@ -22,8 +23,8 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     });
 }
 
-/// Whoever sees that the answer is there reads all of it. It looks once: after a yield loom returns
-/// no value that was seen before.
+/// A thread that sees that the answer is there reads all of it. It checks once: after a yield loom
+/// returns no value that was seen before.
 fn check_that_an_answer_is_whole(watch: fn(&Pending, Cookie)) {
     loom::model(move || {
         let pending = Arc::new(Pending::default());
@@ -65,7 +66,8 @@ fn loom_an_answer_to_a_call_that_is_watched_is_whole() {
     });
 }
 
-/// An action is run once: by who completes the call, or by who came too late to leave it.
+/// A callback runs once: in the thread that completes the call, or in the one that came too late to
+/// set it.
 #[test]
 fn loom_an_action_and_an_answer_at_once_meet() {
     loom::model(|| {
@@ -109,7 +111,7 @@ fn loom_slots_are_handed_to_one_at_a_time() {
     });
 }
 
-/// The list of free slots is followed as it was when its head was seen.
+/// The list of free slots is followed from the head that was read.
 #[test]
 fn loom_a_slot_that_was_just_given_back_is_handed_on_with_what_is_behind_it() {
     loom::model(|| {
@@ -131,12 +133,13 @@ fn loom_a_slot_that_was_just_given_back_is_handed_on_with_what_is_behind_it() {
     });
 }
 
-/// Nor is it taken for the same list when its head is the same again.
+/// A list whose head is the same again is not taken for the same list.
 #[test]
 fn loom_a_slot_that_comes_back_between_a_look_and_an_exchange_is_no_old_one() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        // As many as are held at once: loom knows nothing of the lock under which further ones are made.
+        // As many as are held at once: loom knows nothing of the lock under which further ones are
+        // made.
         let slots = [(); 4].map(|()| pending.take_slot(0));
         for cookie in slots {
             pending.cancel(cookie);
@@ -173,7 +176,8 @@ fn loom_an_answer_and_the_drop_of_who_watches_give_the_slot_back_once() {
     });
 }
 
-/// Two threads that look for who has left, while the action is left for them, run it once, and the slot is given back once.
+/// Two threads that search for ranks that have left, while the callback waits, run it once, and the
+/// slot is given back once.
 #[test]
 fn loom_an_action_whose_rank_has_left_is_run_once() {
     loom::model(|| {
@@ -181,8 +185,9 @@ fn loom_an_action_whose_rank_has_left_is_run_once() {
         let n_runs = Arc::new(AtomicUsize::new(0));
         let cookie = pending.take_slot(0);
         let other = Arc::clone(&pending);
-        let look =
-            |pending: &Pending| pending.look_for_left(1, |_| true, |call| call(Outcome::Left, &[]));
+        let look = |pending: &Pending| {
+            pending.search_departed(1, |_| true, |call| call(Outcome::Left, &[]))
+        };
         let thread = thread::spawn(move || look(&other));
         let seen = Arc::clone(&n_runs);
         let call: Callback = Box::new(move |outcome, _| {
@@ -199,7 +204,7 @@ fn loom_an_action_whose_rank_has_left_is_run_once() {
     });
 }
 
-/// Who awaits such a call may give it up, and make another one, while others look.
+/// The task that awaits such a call may give it up, and make another call, during a search.
 #[test]
 fn loom_a_call_that_is_given_up_during_a_look_leaves_the_next_one_alone() {
     loom::model(|| {
@@ -210,7 +215,7 @@ fn loom_a_call_that_is_given_up_during_a_look_leaves_the_next_one_alone() {
         assert!(pending.watch(cookie, wake()).is_none());
         let other = Arc::clone(&pending);
         let thread = thread::spawn(move || {
-            other.look_for_left(1, |rank| rank == gone, |_| panic!("it is not its action"));
+            other.search_departed(1, |rank| rank == gone, |_| panic!("it is not its action"));
         });
         pending.give_up(cookie);
         let next = pending.take_slot(stays);

@@ -174,7 +174,7 @@ fn a_look_for_who_has_left_tells_the_watchers_of_that_rank_alone() {
     assert!(pending.complete(answered, Outcome::Returned, &[]));
     let look = |n| {
         let run = |call: Callback| call(Outcome::Left, &[]);
-        pending.look_for_left(n, |rank| rank == gone, run);
+        pending.search_departed(n, |rank| rank == gone, run);
     };
     look(0);
     assert!(!pending.has_left());

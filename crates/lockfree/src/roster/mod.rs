@@ -1,6 +1,6 @@
-//! Who is in a job, and how it has failed: words that any rank may look at, at any time.
+//! The members of a job, and its first failure, in words that any rank may read at any time.
 //!
-//! They are valid when they are all zero: a job that nobody has joined, and that is well.
+//! All zero is valid: a healthy job that nobody has joined.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -19,11 +19,11 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// Whether a rank is in the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// Not yet.
+    /// The rank has not joined yet.
     Absent,
-    /// It is.
+    /// The rank has joined.
     Joined,
-    /// It has left in good order.
+    /// The rank has left in good order.
     Left,
 }
 
@@ -33,7 +33,7 @@ pub const PLACE_WORDS: usize = 2;
 const JOINED: u64 = 1;
 const LEFT: u64 = 2;
 
-/// What a rank tells of itself.
+/// The membership words of one rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     state: &'a AtomicU64,
@@ -41,23 +41,23 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Views `words` as the place of a rank.
+    /// Views the words as those of one rank.
     #[must_use]
     #[inline]
     pub fn attach([state, process]: &'a [AtomicU64; PLACE_WORDS]) -> Self {
         Self { state, process }
     }
 
-    /// Says that the rank is in the job, as this process. By the rank itself, once.
+    /// Announces that the rank has joined, as this process. Called by the rank itself, once.
     pub fn join(self, process: u32) {
         self.process.store(u64::from(process), Relaxed);
         // Release: pairs with the acquire in `membership`, which makes the process visible.
         self.state.store(JOINED, Release);
     }
 
-    /// Says that the rank has left in good order. By the rank itself.
+    /// Announces that the rank has left in good order. Called by the rank itself.
     pub fn leave(self) {
-        // Release: what the rank did before is visible to who sees it gone.
+        // Release: what the rank did before is visible to a rank that sees it gone.
         self.state.store(LEFT, Release);
     }
 
@@ -83,12 +83,12 @@ impl<'a> Place<'a> {
     }
 }
 
-/// How a job has failed: the first failure that somebody tells, which stays.
+/// The first failure of a job, which stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure<'a> {
-    /// Its rank and one more, once the text is there.
+    /// The failed rank plus one, once the text is complete.
     rank: &'a AtomicU64,
-    /// Not zero once somebody is going to tell one.
+    /// Not zero once a rank is reporting a failure.
     claim: &'a AtomicU64,
     text: &'a [AtomicU64],
 }
@@ -100,10 +100,10 @@ impl<'a> Failure<'a> {
         2 * WORD_BYTES + text_bytes
     }
 
-    /// Views `words` as the place of a failure.
+    /// Views `words` as the record of a failure.
     ///
     /// # Panics
-    /// If they are fewer than any [has](Self::bytes).
+    /// If there are fewer words than [`bytes`](Self::bytes) of an empty text.
     #[must_use]
     #[inline]
     #[track_caller]
@@ -114,10 +114,10 @@ impl<'a> Failure<'a> {
         Self { rank, claim, text }
     }
 
-    /// Tells that `rank` has failed, unless another failure was told before. What there is no room for of
-    /// the text, and what follows a zero byte in it, is lost.
+    /// Reports that `rank` has failed, unless another failure was reported before. Text beyond the
+    /// room, or behind a zero byte, is lost.
     pub fn tell(self, rank: u32, text: &str) {
-        // Relaxed: who has the claim writes words that nobody else does.
+        // Relaxed: only the rank with the claim writes the other words.
         if self.claim.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
             return;
         }
@@ -130,14 +130,14 @@ impl<'a> Failure<'a> {
         self.rank.store(u64::from(rank) + 1, Release);
     }
 
-    /// Whether a failure was told.
+    /// Whether a failure was reported.
     ///
     /// # Cost
     /// One load.
     #[must_use]
     #[inline]
     pub fn is_told(self) -> bool {
-        // Relaxed: who wants to know more asks `told`.
+        // Relaxed: `told` acquires the rest.
         self.rank.load(Relaxed) != 0
     }
 

@@ -4,7 +4,7 @@ use loom::{sync::Arc, thread};
 
 use super::*;
 
-/// What is seen of a rank is there: its process when it has joined, all that it did when it has left.
+/// A rank that is seen joined has its process set; one that is seen gone has done all its work.
 #[test]
 fn loom_who_sees_a_rank_sees_what_it_has_told() {
     loom::model(|| {
@@ -31,7 +31,7 @@ fn loom_who_sees_a_rank_sees_what_it_has_told() {
     });
 }
 
-/// Of two failures one is told, whole, and stays.
+/// Of two failures one is recorded, whole, and stays.
 #[test]
 fn loom_one_of_two_failures_is_told_whole() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! What is told is read, and cut to its room.
+//! Reported failures are read back, and cut to their room.
 
 use super::*;
 

@@ -1,6 +1,5 @@
-//! Tests of the protocol on a slot that another rank changes at a chosen moment, and of which reads
-//! fail: its values point
-//! to memory of their own.
+//! Tests of the protocol on a slot that another rank changes at a chosen moment, and whose reads
+//! can be made to fail. Its values point to heap memory.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,19 +7,19 @@ use super::state::{Fingerprint, StateWord};
 use super::value::{load, remove, store};
 use super::{Held, SlotMemory};
 
-/// What reading memory gives that was given back meanwhile.
+/// The result of a read of released memory.
 const GARBAGE: u64 = u64::MAX;
 
-/// What other ranks do to the slot: the state and the value that they leave.
+/// A change by another rank: the state and the value that it leaves.
 type Change = (StateWord, u64);
 
 struct Script {
     state: Cell<StateWord>,
-    /// Nothing where it cannot be read.
+    /// The value; `None` if a read of it fails.
     value: Cell<Option<u64>>,
-    /// Done when what a value points to is being fetched.
+    /// The change that is made during a fetch of heap memory.
     at_fetch: Cell<Option<Change>>,
-    /// Done when somebody waits.
+    /// The change that is made during a wait.
     at_wait: Cell<Option<Change>>,
     released: RefCell<Vec<u64>>,
     n_given_up: Cell<u32>,
@@ -38,7 +37,7 @@ impl Script {
         }
     }
 
-    /// Whether there was something to be done.
+    /// Applies the change, if there is one. Returns whether there was one.
     fn change(&self, change: &Cell<Option<Change>>) -> bool {
         let Some((state, value)) = change.take() else {
             return false;
@@ -167,7 +166,7 @@ fn what_was_given_back_while_it_was_fetched_is_not_used() {
     script.at_fetch.set(Some((ready().overwritten(), 2)));
     let loaded = load(&Slot(&script), &script, Held::new(ready(), 1));
     assert_eq!(loaded, Ok(Some(2)));
-    // Likewise where it was removed.
+    // The same after a removal.
     let script = Script::new(ready(), Some(1));
     script.at_fetch.set(Some((ready().removed(), 1)));
     let loaded = load(&Slot(&script), &script, Held::new(ready(), 1));
@@ -176,7 +175,7 @@ fn what_was_given_back_while_it_was_fetched_is_not_used() {
 
 #[test]
 fn what_is_given_back_for_a_key_that_is_removed_is_what_it_had_last() {
-    // The value was read while somebody wrote the next one.
+    // The value was read while another rank was writing the next one.
     let script = Script::new(ready().locked(), Some(1));
     script.at_wait.set(Some((ready().overwritten(), 2)));
     let held = Held::new(ready().locked(), 1);
@@ -186,7 +185,7 @@ fn what_is_given_back_for_a_key_that_is_removed_is_what_it_had_last() {
 
 #[test]
 fn what_is_given_back_for_a_value_that_is_overwritten_is_what_was_there_last() {
-    // The value was read before somebody wrote the next one.
+    // The value was read before another rank wrote the next one.
     let script = Script::new(ready().overwritten(), Some(2));
     let held = Held::new(ready(), 1);
     assert_eq!(store(&Slot(&script), &script, held, 3), Ok(true));

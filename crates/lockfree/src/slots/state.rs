@@ -188,7 +188,8 @@ impl StateWord {
         Self(self.0 | (3 << STATE_SHIFT))
     }
 
-    /// The word of a ready or locked slot after its value was written: ready, with the next version.
+    /// The word of a ready or locked slot after its value was written: ready, with the next
+    /// version.
     #[must_use]
     #[inline]
     pub const fn overwritten(self) -> Self {

@@ -1,32 +1,33 @@
-//! The protocol of a queue that is pushed to and popped from at once, over whatever holds its words:
-//! global memory, or a model that tries every interleaving.
+//! The protocol of a queue with concurrent pushes and pops, generic over its words: global memory,
+//! or a model that tries every interleaving.
 //!
 //! ```text
 //!        consumed <= head <= published <= tail <= head + capacity
 //!  free     |  being read  |  there  |  being written  |   free
 //! ```
 //!
-//! Tickets number the elements from the first one that was ever pushed. A push takes the next ticket at
-//! `tail`, writes its element into the ticket's slot and moves `published` over it; a pop takes the next
-//! one at `head`, reads, and moves `consumed` over it. So both are one protocol, with two sides, and
-//! what limits the one is how far the other is done.
+//! Tickets number the elements from the first push on. A push takes the next ticket at `tail`,
+//! writes its element into the ticket's slot and moves `published` over it. A pop takes the next
+//! ticket at `head`, reads, and moves `consumed` over it. So both are one protocol with two sides,
+//! and each side is limited by the progress of the other.
 //!
-//! **Nobody ever gives a ticket back.** It is taken by a compare-and-swap, and only if it is known that there
-//! is room for it: what a rank has seen of the other side is a lower bound, since all four words only
-//! grow.
+//! **Tickets are never given back.** A ticket is taken by a compare-and-swap, and only if there is
+//! certainly room for it: what a rank has seen of the other side is a lower bound, since all four
+//! words only grow.
 //!
-//! **Nobody waits for a rank that is slow, unless it needs that rank's element.** Whoever is done while
-//! earlier tickets are still being worked on leaves a *mark* under its own ticket, and goes. Whoever finds
-//! nothing to take moves the word over the marks.
+//! **No rank waits for a slow rank, unless it needs that rank's element.** A rank that finishes
+//! while earlier tickets are still being worked on leaves a *mark* under its own ticket, and goes
+//! on. A rank that finds nothing to take moves the word over the marks.
 //!
-//! **Linearizability.** A push and a pop take effect when they take their tickets: elements are popped in
-//! the order in which they were pushed, and a pop whose element is still being written waits for it. A
-//! queue is full for a push that knows a ticket not above `tail` and then reads a `head` that leaves no
-//! room behind it: it takes effect with that read, and at that moment there was none. Likewise
-//! for an empty one.
+//! **Linearizability.** A push and a pop take effect when they take their tickets. Elements are
+//! popped in the order in which they were pushed, and a pop whose element is still being written
+//! waits for it. A push finds the queue full if it knows a ticket not above `tail` and then reads a
+//! `head` that leaves no room behind it. It takes effect with that read: at that moment there was
+//! no room. The same holds for a pop of an empty queue.
 //!
-//! **What cannot hang.** No code of the user runs while a ticket is worked on, so none can panic or wait
-//! there. A rank that dies there ends the job, and whoever waits for it gets that as an error.
+//! **No operation hangs.** No code of the user runs while a ticket is worked on, so none can panic
+//! or wait there. The death of a rank that holds a ticket ends the job, and ranks that wait for it
+//! get an error.
 #![expect(
     clippy::missing_errors_doc,
     reason = "all that fails is what the memory reports"
@@ -50,25 +51,25 @@ use crate::sync::{
 pub enum Word {
     /// Where pushes take tickets.
     Tail,
-    /// How far all elements are there.
+    /// All elements before it are written.
     Published,
     /// Where pops take tickets.
     Head,
-    /// How far all elements were read.
+    /// All elements before it were read.
     Consumed,
 }
 
 /// Pushing or popping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Elements come.
+    /// Adds elements.
     Push,
-    /// Elements go.
+    /// Takes elements.
     Pop,
 }
 
 impl Side {
-    /// Where tickets are taken.
+    /// The word where tickets are taken.
     const fn taken(self) -> Word {
         match self {
             Self::Push => Word::Tail,
@@ -76,7 +77,7 @@ impl Side {
         }
     }
 
-    /// How far all work on tickets is done.
+    /// The word up to which all work on tickets is done.
     pub const fn done(self) -> Word {
         match self {
             Self::Push => Word::Published,
@@ -97,7 +98,7 @@ impl Side {
 pub struct Tickets {
     /// The first of them.
     pub first: u64,
-    /// How many there are.
+    /// The number of tickets.
     pub n: u64,
 }
 
@@ -107,17 +108,18 @@ impl Tickets {
     }
 }
 
-/// How many slots there are, and how many elements they may hold.
+/// The number of slots, and the number of elements that they may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The most elements.
+    /// The maximum number of elements.
     pub capacity: u64,
-    /// The binary logarithm of the number of slots. A power of two, so that tickets may wrap around.
+    /// The binary logarithm of the number of slots. A power of two, so that tickets may wrap
+    /// around.
     pub slot_bits: u32,
 }
 
 impl Size {
-    /// That of a queue of so many elements.
+    /// The size of a queue with this capacity.
     #[must_use]
     pub fn of(capacity: u64) -> Self {
         let slot_bits = capacity.next_power_of_two().trailing_zeros();
@@ -141,11 +143,11 @@ impl Size {
     }
 }
 
-/// What is left under the first of some tickets by who is done with them before `done` has come there:
-/// the lap over the slots in the upper 31 bits, then 32 bits of their number, then the side.
+/// The mark under the first of some tickets that are done before `done` has reached them: the lap
+/// over the slots in the upper 31 bits, then 32 bits of their number, then the side.
 ///
-/// A mark of an earlier lap is cleared by who moved `done` over it, and if that rank is late, the lap
-/// tells it from this one's.
+/// The rank that moves `done` over a mark clears it. If that rank is late, the lap tells an old
+/// mark from a new one.
 const fn mark(size: Size, side: Side, tickets: Tickets) -> u64 {
     let side = matches!(side, Side::Pop) as u64;
     lap(size, tickets.first) | tickets.n << 1 | side
@@ -162,34 +164,34 @@ fn marked(size: Size, side: Side, ticket: u64, mark: u64) -> Option<u64> {
     (n != 0 && mark == self::mark(size, side, tickets)).then_some(n)
 }
 
-/// A queue's words. Prices are those of one call.
+/// A queue's words. Costs are for one call.
 pub trait Words {
-    /// What fails of them.
+    /// An error of the access.
     type Error;
 
-    /// That of the queue.
+    /// The size of the queue.
     fn size(&self) -> Size;
 
-    /// Reads a word, and what was written before it (A).
+    /// Reads a word. What was written before it is then visible (A).
     fn load(&self, word: Word) -> Result<u64, Self::Error>;
 
     /// Replaces a word if it is `current`, else returns what it is (A).
     fn swap(&self, word: Word, current: u64, new: u64) -> Result<Result<(), u64>, Self::Error>;
 
-    /// Moves a word from `from` to `to` if it is there; nobody else moves it away from `from`. Who sees it
-    /// sees what this rank did before (A).
+    /// Moves a word to `to` if it is `from`; no other rank moves it away from `from`. A rank that
+    /// sees the new value sees what this rank did before (A).
     fn advance(&self, word: Word, from: u64, to: u64) -> Result<bool, Self::Error>;
 
     /// Reads the mark in a slot (A).
     fn mark(&self, slot: u64) -> Result<u64, Self::Error>;
 
-    /// Leaves a mark. Who sees it sees what this rank did before (A).
+    /// Leaves a mark. A rank that sees it sees what this rank did before (A).
     fn set_mark(&self, slot: u64, mark: u64) -> Result<(), Self::Error>;
 
     /// Removes a mark if it is still this one (A).
     fn clear_mark(&self, slot: u64, mark: u64) -> Result<(), Self::Error>;
 
-    /// Lets other ranks go first, after so many swaps that came too late.
+    /// Lets other ranks go first, after `n_late` failed swaps.
     fn give_way(&self, n_late: u32);
 
     /// Makes progress until `ready`.
@@ -199,17 +201,18 @@ pub trait Words {
     ) -> Result<(), Self::Error>;
 }
 
-/// What one side has seen: lower bounds of the word where it takes tickets, and of how far the other side
-/// is done.
+/// Lower bounds that one side has seen: of the word where it takes tickets, and of the word up to
+/// which the other side is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Where tickets are taken.
+    /// The lower bound of the word where tickets are taken.
     pub taken: u64,
-    /// How far the other side is done.
+    /// The word up to which the other side is done.
     pub limit: u64,
 }
 
-/// How many tickets a side may take from `at` on, when the other side has come to `other`.
+/// The number of tickets that a side may take from `at` on, when the other side is done up to
+/// `other`.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "three instructions")]
 fn room(size: Size, side: Side, at: u64, other: u64) -> u64 {
@@ -217,14 +220,14 @@ fn room(size: Size, side: Side, at: u64, other: u64) -> u64 {
         Side::Push => other.wrapping_add(size.capacity),
         Side::Pop => other,
     };
-    // What was seen of one side may be much older than what was seen of the other.
+    // The bound of one side may be much older than the bound of the other.
     end.wrapping_sub(at).cast_signed().max(0).cast_unsigned()
 }
 
-/// Takes `least` to `most` tickets, or none if there is no room for `least` (A; A more for each time that
-/// another rank was faster, and when the end of what was seen of the other side is reached, 2A where more
-/// than `least` are wanted; 2A, 3A if there is no room). Unless both sides `meet`, what was seen of the other side is all there is: A, and
-/// nothing if there is no room.
+/// Takes `least` to `most` tickets, or none if there is no room for `least`. Costs A, and A more
+/// each time that another rank was faster. At the end of the known room it costs A more, 2A if more
+/// than `least` are wanted. Costs 2A, at most 3A, if there is no room. Unless both sides `meet`,
+/// the known room is all there is: A, and nothing if there is no room.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
 pub fn take<W: Words>(
@@ -264,8 +267,8 @@ pub fn take<W: Words>(
     }
 }
 
-/// Takes the next ticket, if what was seen leaves room for it and no other rank is faster (A, nothing if there is no room); else the
-/// ticket that another rank would take now.
+/// Takes the next ticket if the known room allows it and no other rank is faster (A; nothing if
+/// there is no room). Otherwise returns the ticket that another rank would take now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
 pub fn take_next<W: Words>(
@@ -284,8 +287,8 @@ pub fn take_next<W: Words>(
     Ok(taken.map(|()| seen.taken))
 }
 
-/// How far the other side is done, once that leaves room for `least` tickets from `at` on; nothing if it
-/// has not even taken enough.
+/// Waits until the other side leaves room for `least` tickets from `at` on, and returns up to where
+/// it is done. `None` if it has not even taken enough tickets.
 #[inline]
 fn find_room<W: Words>(
     words: &W,
@@ -294,7 +297,8 @@ fn find_room<W: Words>(
     (least, most): (u64, u64),
 ) -> Result<Option<u64>, W::Error> {
     let (size, other) = (words.size(), side.other());
-    // Who takes what there is takes all of it, also what is done but not moved over yet.
+    // A caller that takes whatever there is also takes elements that are done but not moved over
+    // yet.
     let done = if least == most {
         words.load(other.done())?
     } else {
@@ -310,7 +314,7 @@ fn find_room<W: Words>(
     wait_for_room(words, side, at, least)
 }
 
-/// As [`find_room`], when work on tickets of the other side is under way.
+/// As [`find_room`], if the other side is still working on its tickets.
 #[cold]
 fn wait_for_room<W: Words>(
     words: &W,
@@ -326,14 +330,15 @@ fn wait_for_room<W: Words>(
             limit = Some(done);
             return Ok(true);
         }
-        // Others of this side may have taken what was there, so that there is nothing to wait for.
+        // Other ranks on this side may have taken the elements, so that there is nothing to wait
+        // for.
         let taken = words.load(other.taken())?;
         Ok(room(size, side, at, taken) < least)
     })?;
     Ok(limit)
 }
 
-/// Says that the work on `tickets` is done (A; about 5A if an earlier one is still worked on).
+/// Completes the work on `tickets` (A; about 5A if an earlier ticket is still worked on).
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
 pub fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W::Error> {
@@ -343,16 +348,16 @@ pub fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W
     finish_early(words, side, tickets)
 }
 
-/// As [`finish`], where an earlier ticket is still worked on.
+/// As [`finish`], if an earlier ticket is still worked on.
 #[cold]
 pub fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W::Error> {
     let size = words.size();
     words.set_mark(size.slot(tickets.first), mark(size, side, tickets))?;
-    // Whoever was before may have come to these tickets before the mark was there.
+    // The rank before may have reached these tickets before the mark was set.
     move_over_marks(words, side).map(drop)
 }
 
-/// Moves `done` over tickets that are marked, and returns where it then is.
+/// Moves `done` over marked tickets, and returns its new value.
 fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
     let size = words.size();
     loop {
@@ -368,15 +373,16 @@ fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
     }
 }
 
-/// [`Words::advance`] of a word in memory of this process.
+/// [`Words::advance`] of a word in local memory.
 #[inline(always)]
 pub fn advance(word: &AtomicU64, from: u64, to: u64) -> bool {
-    // Acquire: who comes after an earlier ticket releases what was done under it too.
+    // Acquire: the release below then also covers what was done under earlier tickets.
     if word.load(Acquire) != from {
         return false;
     }
-    // Pairs with the acquire of every load: who sees the word sees what was written under the ticket, or writes over what was read there
-    // after it was read. Nobody else moves the word away from `from`, so this needs no atomic instruction.
+    // Pairs with the acquire of every load. A rank that sees the word sees the element that was
+    // written under the ticket, or overwrites the slot after its element was read. No other rank
+    // moves the word away from `from`, so this needs no atomic instruction.
     memory::release();
     word.store(to, Relaxed);
     true

@@ -1,5 +1,5 @@
-//! The protocol of the tickets under loom, which tries every interleaving and every value that a weak load may return. The words
-//! are accessed as those of a queue in memory of a process are.
+//! The protocol of the tickets under loom, which tries every interleaving and every value that a
+//! weak load may return. The words are accessed as those of a queue in memory of a process are.
 
 #![expect(clippy::unwrap_used, reason = "nothing of a model fails")]
 
@@ -295,7 +295,8 @@ fn loom_pushes_and_pops_go_round_a_ring_of_one_and_of_two() {
     }
 }
 
-/// Two ranks that push to a queue each and then pop from the other one's: one of the two finds an element.
+/// Two ranks each push to a queue and then pop from the other one's. At least one of them finds an
+/// element.
 #[test]
 fn loom_of_two_pushes_to_two_queues_one_is_seen_by_who_made_the_other() {
     each(|| {

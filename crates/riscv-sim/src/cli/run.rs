@@ -242,10 +242,10 @@ fn to_the_end(
 
 /// The error, with the option that sets the limit, and with where the guests are if that is the question.
 pub(super) fn located(why: Error, machine: &Machine) -> Trouble {
-    let whereabouts = machine.whereabouts();
+    let location = machine.location();
     match why {
-        Error::NoEnd(limit) => format!("--max-instructions {limit}: {why}; {whereabouts}").into(),
-        Error::AllWait => format!("{why}; {whereabouts}").into(),
+        Error::NoEnd(limit) => format!("--max-instructions {limit}: {why}; {location}").into(),
+        Error::AllWait => format!("{why}; {location}").into(),
         _ => why.into(),
     }
 }

@@ -327,7 +327,7 @@ impl Machine {
 
     /// Where the first nodes are that did not end, for people.
     #[must_use]
-    pub fn whereabouts(&self) -> String {
+    pub fn location(&self) -> String {
         let unfinished = self.nodes.iter().enumerate();
         let unfinished = unfinished.filter(|(_, node)| node.exit_code().is_none());
         let mut cores = unfinished

@@ -230,8 +230,8 @@ fn cores_that_all_wait_for_nothing_are_an_error_that_says_where_they_are() {
     let code = "beqz s1, stuck\n li a0, 0\n li a7, 93\n ecall\n stuck: wfi\n j stuck";
     let mut functional = machine(2, Profile::Rae2020, code);
     assert!(matches!(functional.run(u64::MAX), Err(Error::AllWait)));
-    assert!(functional.whereabouts().contains("node 0, core 3, is at"));
-    assert!(functional.whereabouts().contains("<stuck"));
+    assert!(functional.location().contains("node 0, core 3, is at"));
+    assert!(functional.location().contains("<stuck"));
     let mut simulation = timed(2, Profile::Rae2020, code, 1);
     assert!(matches!(simulation.run(u64::MAX), Err(Error::AllWait)));
 }

@@ -1,26 +1,26 @@
-//! How deep values may lie within each other, and how many elements may take no byte.
+//! Limits of nesting, and of elements that take no byte.
 
 use super::refused::Refused;
 
-/// The most values that may lie within each other.
+/// The maximum nesting depth of values.
 pub const DEPTH: u32 = 128;
 
-/// The most elements of sequences and maps that may take no byte, in one value.
+/// The maximum number of elements of sequences and maps that take no byte, in one value.
 pub const EMPTY: usize = 1 << 16;
 
-/// How much of what has a limit is used up in a value.
+/// The use of each limit within a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) depth: Depth,
     pub(crate) empty: Empty,
 }
 
-/// How deep values lie within each other.
+/// The nesting depth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Depth(u32);
 
 impl Depth {
-    /// One level deeper, if that is allowed.
+    /// The depth one level deeper, if that is allowed.
     #[inline]
     pub(crate) fn within(self) -> Result<Self, Refused> {
         if self.0 == DEPTH {
@@ -32,7 +32,7 @@ impl Depth {
     }
 }
 
-/// How many elements without a byte there were.
+/// The number of elements that took no byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Empty(usize);
 

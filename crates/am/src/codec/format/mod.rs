@@ -52,7 +52,7 @@ pub use limits::{DEPTH, EMPTY};
 pub use refused::Refused;
 pub use sink::Sink;
 
-/// How the format is called in files.
+/// The name of the format in files.
 pub const NAME: &str = "bincode 2, variable integers, little endian";
 
 /// Appends the bytes of `value` to `out`.

@@ -1,4 +1,4 @@
-//! From bytes to values.
+//! Decodes bytes to values.
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
 
@@ -65,7 +65,7 @@ pub(super) fn length(bytes: &mut &[u8]) -> Result<usize, Refused> {
     usize::try_from(n).map_err(|_| Refused::new(format_args!("{n} is no length here")))
 }
 
-/// What has not been read yet.
+/// The input that has not been read yet.
 struct Input<'b> {
     bytes: &'b [u8],
     empty: Empty,
@@ -151,7 +151,8 @@ struct Members<'r, 'b> {
     input: &'r mut Input<'b>,
     depth: Depth,
     left: usize,
-    /// Whether those that take no byte count, since the input said how many there are.
+    /// Whether elements that take no byte count against the limit: the input has given their
+    /// number.
     is_counted: bool,
 }
 
@@ -163,7 +164,7 @@ impl<'b> Members<'_, 'b> {
         })
     }
 
-    /// Memory may be got for as many.
+    /// A number of elements for which memory may be allocated at once.
     fn hint(&self) -> usize {
         self.left.min(self.input.bytes.len())
     }

@@ -1,11 +1,11 @@
-//! Where bytes go.
+//! The destination of encoded bytes.
 
-/// Where the bytes of a value go.
+/// The destination of a value's bytes.
 pub trait Sink {
     /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
 
-    /// How many bytes there are.
+    /// The number of bytes so far.
     fn n_bytes(&self) -> usize;
 }
 

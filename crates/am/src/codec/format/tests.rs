@@ -10,7 +10,7 @@ use super::*;
 
 const BINCODE: bincode::config::Configuration = bincode::config::standard();
 
-/// What serde can be asked for.
+/// Every kind of value that serde knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct All {
     unsigned: (u8, u16, u32, u64, u128),
@@ -155,12 +155,12 @@ fn elements_without_bytes_have_a_limit_in_all() {
     assert_eq!(decoded::<Vec<Vec<()>>>(&encoded(&both)).unwrap(), both);
     let three = vec![half.clone(), half, vec![()]];
     assert!(encode(&three, &mut Vec::new()).is_err());
-    // What the type says counts for nothing.
+    // Empty elements whose number the type fixes do not count.
     let pairs = vec![((), 1_u8); 2 * EMPTY];
     assert_eq!(decoded::<Vec<((), u8)>>(&encoded(&pairs)).unwrap(), pairs);
 }
 
-/// Says that it has two elements.
+/// A sequence that claims two elements.
 struct Liar(Vec<u8>);
 
 impl Serialize for Liar {

@@ -1,4 +1,4 @@
-//! From values to bytes.
+//! Encodes values to bytes.
 
 use serde::ser::{self, Serialize};
 
@@ -44,7 +44,7 @@ pub(super) fn put_integer(n: u128, sink: &mut impl Sink) {
     }
 }
 
-/// What has been written.
+/// The output.
 struct Out<'s, S> {
     sink: &'s mut S,
     empty: &'s mut Empty,
@@ -103,11 +103,11 @@ impl<'o, 's, S: Sink> Writer<'o, 's, S> {
     }
 }
 
-/// What is being written, member by member.
+/// A compound that is written member by member.
 struct Members<'o, 's, S> {
     out: &'o mut Out<'s, S>,
     depth: Depth,
-    /// How many elements are still to come, if their number was written.
+    /// The number of elements still to come, if it was written.
     n_left: Option<usize>,
 }
 

@@ -5,7 +5,8 @@ use super::lines::{find_in_line, insert_in_line};
 use super::*;
 use crate::sync::model::each;
 
-/// Two ranks that change a key each and then look at the other one's. What they find is not what was there before both.
+/// Two ranks each change a key and then find the other one's. At least one of them sees the other's
+/// change.
 fn neither_misses_the_other<const W: bool>(
     before: fn(&Table<W>),
     change: fn(&Table<W>, u64),

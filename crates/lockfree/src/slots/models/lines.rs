@@ -159,8 +159,7 @@ fn loom_two_keys_with_one_fingerprint_both_find_a_slot_of_a_line() {
     }
 }
 
-/// Who inserts a key that another one inserts waits for that, with whichever value, and what it has
-/// stored is there.
+/// An insert of a key that another thread is inserting waits for that thread, and its value stays.
 #[test]
 fn loom_an_insert_that_meets_another_one_in_a_line_leaves_the_value_of_one() {
     for [key, _] in KEYS {

@@ -24,10 +24,10 @@ use crate::slots::value as slot;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::word;
 
-/// The most slots of a table.
+/// The maximum number of slots of a table.
 const MOST: usize = 4;
 
-/// Where the key of the first slot is; its value, of a word or two, is behind it.
+/// The offset of the first slot's key. Its value, of one or two words, is behind it.
 const KEY: usize = 64;
 const VALUE: usize = KEY + 8;
 const STRIDE: usize = 24;
@@ -90,7 +90,7 @@ impl<const N: usize> Part<[u64; N]> for &Block {
 
 /// Slots whose values are words, or wide, which a reader may see torn.
 struct Table<const IS_WORD: bool> {
-    /// One with all slots if it is packed, else one for each.
+    /// One block with all slots if they are packed, else one block for each slot.
     blocks: Vec<Block>,
     n: usize,
     /// Whether state words are narrow and the slots of a table are one block.
@@ -130,7 +130,7 @@ impl<const IS_WORD: bool> Table<IS_WORD> {
         }
     }
 
-    /// Whether nothing was ever in a slot.
+    /// Whether the slot was never used.
     fn is_free(&self, index: usize) -> bool {
         self.slot(index).load_state().unwrap() == StateWord::FREE
     }
@@ -151,7 +151,7 @@ impl<'a, const IS_WORD: bool> Slots for &'a Table<IS_WORD> {
 #[derive(Clone, Copy)]
 struct Slot<'a, const IS_WORD: bool> {
     block: &'a Block,
-    /// In the table.
+    /// The index in the table.
     index: usize,
     in_block: usize,
     is_packed: bool,
@@ -187,7 +187,7 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
 
     const IS_WORD: bool = IS_WORD;
 
-    // As over a network. What is read later is read as by who looks again.
+    // As over a network. A later read is the read of a retry.
     const IS_LOCAL: bool = false;
 
     fn is_same(&self, other: &Self) -> bool {
@@ -367,7 +367,8 @@ fn take<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     }
 }
 
-/// Runs the two as threads on a table with `n` slots, and `end` on what they leave. Words are run with both widths of state words.
+/// Runs the two as threads on a table with `n` slots, and `end` on what they leave. Words are run
+/// with both widths of state words.
 fn race<const W: bool, A: 'static, B: 'static>(
     n: usize,
     before: impl Fn(&Table<W>) + Sync + Send + 'static,

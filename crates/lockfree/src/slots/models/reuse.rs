@@ -47,7 +47,7 @@ impl<'a, const W: bool> Blocks for &'a Table<W> {
     fn release_key(&self, _: u64) {}
 }
 
-/// Does something in a section of thread `own`.
+/// Runs `body` in a section of thread `own`.
 fn section<const W: bool, T>(table: &Table<W>, own: usize, body: impl FnOnce() -> T) -> T {
     sections::open(&table.sections[own]);
     let done = body();
@@ -55,7 +55,7 @@ fn section<const W: bool, T>(table: &Table<W>, own: usize, body: impl FnOnce() -
     done
 }
 
-/// Empties slots, unless there is a section open; how many.
+/// Reclaims slots unless a section is open. Returns the number of reclaimed slots.
 fn empty<const W: bool>(table: &Table<W>) -> Option<u64> {
     let slots: Vec<_> = (0..table.n).map(|index| table.slot(index)).collect();
     let load = |i: usize| word::load(&table.sections[i]);
@@ -69,7 +69,7 @@ fn find_reused<const W: bool>(table: &Table<W>, own: usize, key: u64) -> Option<
     found.unwrap_or_else(|| section(table, own, || find(table, key)))
 }
 
-/// One slot for a key that is there, and none else.
+/// Asserts that the key is in exactly one slot.
 fn assert_once<const W: bool>(table: &Table<W>, key: u64) {
     let has_it = |index: &usize| {
         let slot = table.slot(*index);

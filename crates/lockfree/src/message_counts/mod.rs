@@ -1,5 +1,6 @@
-//! How many messages a rank has sent and served, and whether all messages of all ranks were. Each thread counts for itself, because every message is counted at both ends, and
-//! a counter that threads share takes a locked instruction each time.
+//! Counts of messages sent and served, and the test whether all messages of all ranks were served.
+//! Each thread counts for itself: every message is counted at both ends, and a shared counter would
+//! take a locked instruction each time.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The figures of one thread, which alone writes them.
+/// The counts of one thread, which alone writes them.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counts {
@@ -19,22 +20,22 @@ struct Counts {
     n_served: AtomicU64,
 }
 
-/// What a rank has sent and served.
+/// The messages that a rank has sent and served.
 #[derive(Debug)]
-pub struct Tally {
-    /// Unlike any other tally of the process.
+pub struct MessageCounts {
+    /// The identifier of this value, unique in the process.
     id: u64,
     threads: Mutex<Vec<Arc<Counts>>>,
-    /// The figures of threads that have ended.
+    /// The counts of threads that have ended.
     ended: Counts,
 }
 
 thread_local! {
-    /// This thread's figures, by the tally that they belong to; first those that were used last.
+    /// This thread's counts by the identifier of their owner; the last used first.
     static OWN: RefCell<Vec<(u64, Arc<Counts>)>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Default for Tally {
+impl Default for MessageCounts {
     fn default() -> Self {
         static N_TALLIES: PlainAtomicU64 = PlainAtomicU64::new(0);
         Self {
@@ -45,7 +46,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl MessageCounts {
     /// Counts a message before it is sent, so that nobody has served more than was sent.
     #[inline]
     pub fn count_sent(&self) {
@@ -95,7 +96,7 @@ impl Tally {
             let mut own = own.borrow_mut();
             let at = own.iter().position(|(id, _)| *id == self.id);
             let at = at.unwrap_or_else(|| {
-                // Nobody else has the figures of a tally that is gone.
+                // Nobody else holds counts whose owner is gone.
                 own.retain(|(_, counts)| Arc::strong_count(counts) > 1);
                 own.push((self.id, self.join()));
                 own.len() - 1
@@ -104,21 +105,21 @@ impl Tally {
             increase(of(&own[0].1), n);
         });
         if is_counted.is_err() {
-            // The thread is ending, and its figures are gone already.
+            // The thread is ending, and its counts are gone already.
             increase_shared(of(&self.ended), n);
         }
     }
 
-    /// Figures for a thread; those of threads that have ended are summed up.
+    /// Makes counts for a thread, and sums up those of threads that have ended.
     fn join(&self) -> Arc<Counts> {
         let mut threads = self.lock();
         threads.retain_mut(|counts| {
-            // Who is told that nobody else has them sees all that was counted; the number of those
-            // that have them tells no such thing.
+            // `get_mut` synchronizes with the last owner's drop, so all counts are visible. The
+            // reference count alone would not.
             let Some(counts) = Arc::get_mut(counts) else {
                 return true;
             };
-            // Relaxed: who sums up has the lock, too.
+            // Relaxed: the thread that sums up holds the lock, too.
             let add = |sum: &AtomicU64, n: &AtomicU64| {
                 sum.fetch_add(n.load(Ordering::Relaxed), Ordering::Relaxed);
             };
@@ -138,8 +139,8 @@ impl Tally {
 
 /// The sums over all ranks of what was sent and what was served, of one round after the other.
 ///
-/// All work is done when the two are equal, and were the same in the round before: the four-counter method of Mattern, "Algorithms for
-/// distributed termination detection" (1987).
+/// All work is done when the two are equal, and were the same in the round before: the four-counter
+/// method of Mattern, "Algorithms for distributed termination detection" (1987).
 #[derive(Debug, Default)]
 pub struct Rounds {
     before: Option<[u64; 2]>,
@@ -153,16 +154,16 @@ impl Rounds {
     }
 }
 
-/// Counts a message as served when what serves it is over, also if that panics.
+/// A guard that counts a message as served on drop, also after a panic.
 #[derive(Debug)]
 #[must_use = "it counts when it is dropped"]
-pub struct Served<'a>(Option<&'a Tally>);
+pub struct Served<'a>(Option<&'a MessageCounts>);
 
 impl<'a> Served<'a> {
-    /// Counts for `tally`.
+    /// Counts for `message_counts` on drop.
     #[inline]
-    pub fn new(tally: &'a Tally) -> Self {
-        Self(Some(tally))
+    pub fn new(message_counts: &'a MessageCounts) -> Self {
+        Self(Some(message_counts))
     }
 
     /// Counts nothing.
@@ -175,16 +176,16 @@ impl<'a> Served<'a> {
 impl Drop for Served<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(tally) = self.0 {
-            tally.count_served();
+        if let Some(message_counts) = self.0 {
+            message_counts.count_served();
         }
     }
 }
 
-/// What was sent, and what was served.
+/// The sums of messages sent and of messages served.
 fn sum_up(counts: &[&Counts]) -> (u64, u64) {
-    // Acquire: pairs with the release in `increase`; who sees what was served sees in the next
-    // round what that has sent.
+    // Acquire: pairs with the release in `increase`. A rank that sees a message as served sees in
+    // the next round what serving it has sent.
     let sum = |of: fn(&Counts) -> &AtomicU64| {
         counts.iter().fold(0_u64, |sum, counts| {
             sum.wrapping_add(of(counts).load(Ordering::Acquire))
@@ -217,38 +218,42 @@ mod tests {
 
     #[test]
     fn the_sums_are_over_all_threads_also_those_that_have_ended() {
-        let tally = Tally::default();
+        let message_counts = MessageCounts::default();
         for _ in 0..10 {
             thread::scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| {
-                        tally.count_sent();
-                        tally.count_sent();
-                        tally.count_unsent();
-                        tally.count_served();
+                        message_counts.count_sent();
+                        message_counts.count_sent();
+                        message_counts.count_unsent();
+                        message_counts.count_served();
                     });
                 }
             });
         }
-        tally.count_sent();
-        assert_eq!(tally.sums(), (31, 30));
+        message_counts.count_sent();
+        assert_eq!(message_counts.sums(), (31, 30));
         assert!(
-            tally.lock().len() < 31,
+            message_counts.lock().len() < 31,
             "threads that have ended are no longer kept"
         );
     }
 
     #[test]
     fn a_thread_counts_for_several_ranks() {
-        let tallies = [Tally::default(), Tally::default(), Tally::default()];
+        let all = [
+            MessageCounts::default(),
+            MessageCounts::default(),
+            MessageCounts::default(),
+        ];
         for _ in 0..5 {
-            for tally in &tallies {
-                tally.count_sent();
+            for message_counts in &all {
+                message_counts.count_sent();
             }
-            tallies[2].count_served();
+            all[2].count_served();
         }
         assert_eq!(
-            tallies.each_ref().map(Tally::sums),
+            all.each_ref().map(MessageCounts::sums),
             [(5, 0), (5, 0), (5, 5)]
         );
     }

@@ -1,4 +1,5 @@
-//! Every interleaving of a small job that ends, by loom: the counts, and what is concluded from them.
+//! Every interleaving of a small job that ends, by loom: the counts, and the conclusion drawn from
+//! them.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,7 +7,7 @@ use loom::thread;
 use super::{Counts, Rounds, increase, increase_shared, sum_up};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// Two ranks: what each has counted, and whether a message is on its way to it.
+/// Two ranks: the counts of each, and whether a message is on its way to it.
 struct Job {
     counts: [Counts; 2],
     mail: [AtomicBool; 2],
