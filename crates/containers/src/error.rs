@@ -1,4 +1,4 @@
-//! What ends some operations of a container early, and how ranks find out that they disagree.
+//! Errors of containers, and the check that ranks agree on arguments.
 
 use pgas_core::{Error, Mismatch, Rank, Result, World};
 
@@ -27,7 +27,7 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
 /// The smallest and the largest value of all ranks, each with a rank that has it.
 pub(crate) type Extremes = [(Rank, u64); 2];
 
-/// Those of each of several values (an allreduce).
+/// The extremes of each of several values over all ranks (an allreduce).
 #[track_caller]
 pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Result<[Extremes; N]> {
     let rank = u64::from(world.rank().number());
@@ -44,8 +44,8 @@ pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Resul
     }))
 }
 
-/// What fails while others wait for its end is the job's failure. What is wrong with a value, or
-/// has no room, is its caller's alone.
+/// Reports an error of an operation that other ranks wait for: a failure of the transport fails the
+/// job. An invalid value or a lack of room is an error of the caller alone.
 #[cold]
 pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error {
     match error {
@@ -97,7 +97,7 @@ impl<T> From<TakeError<T>> for Error {
 }
 
 impl<T> From<Error> for TakeError<T> {
-    /// Nothing was taken.
+    /// An error before anything was taken.
     fn from(error: Error) -> Self {
         Self::new(Vec::new(), 0, error)
     }

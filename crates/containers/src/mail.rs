@@ -12,17 +12,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
 
-/// Where a rank has what came for it.
+/// The received elements of a rank.
 pub(crate) struct Inbox<S>(Mutex<Arrived<S>>);
 
 struct Arrived<S> {
     slots: Vec<S>,
-    /// What senders have told, all together.
+    /// The sum of the numbers that senders have told.
     told: u64,
     senders: HashMap<u32, Sender<S>>,
 }
 
-/// What came of one rank.
+/// The messages of one sender.
 struct Sender<S> {
     /// The number of the next message.
     next: u64,
@@ -30,12 +30,12 @@ struct Sender<S> {
     early: BTreeMap<u64, Vec<S>>,
 }
 
-/// What is sent with elements.
+/// The header of a message of elements.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Head {
     from: u64,
-    /// The message's number among those of this rank to that one.
+    /// The number of the message among those from its sender to its receiver.
     number: u64,
     told: u64,
 }
@@ -47,7 +47,7 @@ impl Wire for Head {
 /// Bytes of a message that are not elements, and some more.
 pub(crate) const BESIDE: usize = 128;
 
-/// How many values have as many bytes, at least one.
+/// The number of values that fit in `bytes`, at least one.
 pub(crate) const fn fit<T>(bytes: usize) -> usize {
     match bytes.checked_div(size_of::<T>()) {
         None => bytes,
@@ -56,7 +56,7 @@ pub(crate) const fn fit<T>(bytes: usize) -> usize {
     }
 }
 
-/// What a target runs.
+/// The function that a target runs.
 fn deliver<S: Pod>((inbox, head): (DistObject<Inbox<S>>, Head), slots: &[S]) {
     inbox.lock().take(&head, slots);
 }
@@ -71,16 +71,16 @@ impl<S: Pod> Inbox<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arrived<S>> {
-        // Nothing panics while it is locked.
+        // No code panics while it is locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many elements one message carries, at least one.
+    /// The number of elements in one message, at least one.
     pub(crate) fn most(max_medium: usize) -> usize {
         fit::<S>(max_medium.saturating_sub(BESIDE))
     }
 
-    /// Appends what has come to `slots`, and returns how many elements that are.
+    /// Appends the received elements to `slots`, and returns their number.
     pub(crate) fn take_to(&self, slots: &mut Vec<S>) -> u64 {
         let mut arrived = self.lock();
         let n = arrived.slots.len() as u64;
@@ -92,12 +92,12 @@ impl<S: Pod> Inbox<S> {
         n
     }
 
-    /// What has been told.
+    /// The sum of the numbers told.
     pub(crate) fn told(&self) -> u64 {
         self.lock().told
     }
 
-    /// Notes what this rank tells itself.
+    /// Adds a number that this rank tells itself.
     pub(crate) fn tell(&self, told: u64) {
         let mut arrived = self.lock();
         arrived.told = arrived.told.wrapping_add(told);

@@ -1,9 +1,9 @@
 //! Operations that the rank which has the data carries out, where others reach it by messages only:
 //! one at a time, or many that travel together.
 //!
-//! What a target cannot do on its own, such as to wait for another rank, or to go on with a search
-//! on the next one, it leaves to the rank that asked: it carries out requests in their order, and
-//! those from the first one on that it cannot do have no answer.
+//! A target performs requests in their order. If it cannot finish one on its own, since it would
+//! have to wait for another rank, or to continue a search on the next one, that request and those
+//! behind it get no answer. The asking rank performs these itself.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -18,13 +18,13 @@ use crate::{BatchError, Error, Result};
 
 /// An operation on something that each rank has its part of.
 pub(crate) trait Operation: 'static {
-    /// A rank's part, and how it reaches those of its neighbours.
+    /// The parts of the data on this rank and its neighbours.
     type On: Send + Sync + 'static;
 
-    /// What travels of an operation. It has bytes.
+    /// The form of an operation in messages. It has bytes.
     type Request: Pod;
 
-    /// What comes back.
+    /// The answer to a request.
     type Answer: Pod + Wire;
 
     /// Whether operations have to be carried out in their order.
@@ -50,13 +50,13 @@ impl<S: Pod> Wire for Sent<S> {
 /// The answers that come.
 type Answers<O> = PgasFuture<Vec<<O as Operation>::Answer>>;
 
-/// What all ranks have of something, and answer requests for.
+/// The parts of all ranks, for which they serve requests.
 pub(crate) type Served<O> = DistObject<<O as Operation>::On>;
 
-/// What a target runs.
+/// The function that a target runs.
 #[expect(clippy::needless_pass_by_value, reason = "what is called remotely")]
 fn serve<O: Operation>(on: WeakObject<O::On>, requests: &[O::Request]) -> Vec<O::Answer> {
-    // A rank may have given up its handle. The data is there as long as others have theirs.
+    // A rank may have dropped its handle. The data is there as long as other ranks have theirs.
     let Some(on) = on.upgrade() else {
         return Vec::new();
     };
@@ -68,7 +68,7 @@ fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Resu
     world.rpc_view(to, serve::<O>, on.downgrade(), requests)
 }
 
-/// What a rank answers; nothing if it has left the job, whose memory stays.
+/// The answer of a rank; `None` if it has left the job, whose memory stays.
 pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
     match answer.wait() {
         Ok(answer) => Ok(answer),
@@ -77,14 +77,14 @@ pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A
     }
 }
 
-/// Whether `rank` has left the job, and has done nothing of what it was asked for. If it has failed
-/// with the job, whatever is tried instead says so.
+/// Whether `rank` has left the job without doing anything of the request. If it has failed with the
+/// job, the one-sided operation reports that.
 fn is_gone(error: &Error, rank: Rank) -> bool {
     matches!(error, Error::RankFailed(failure) if failure.rank == rank)
 }
 
-/// Has `to` carry out an operation, and waits for the answer; none if it cannot, and has done
-/// nothing.
+/// Asks `to` to perform an operation, and waits for the answer. `None` if `to` cannot perform it;
+/// then it has done nothing.
 pub(crate) fn ask<O: Operation>(
     on: &Served<O>,
     to: Rank,
@@ -94,7 +94,7 @@ pub(crate) fn ask<O: Operation>(
     Ok(answers.first().copied())
 }
 
-/// Bytes of requests that are collected, and of those that are in flight when more are sent.
+/// The bytes of collected requests, and the bytes in flight, at which more are sent.
 const COLLECTED_BYTES: usize = 1 << 20;
 const IN_FLIGHT_BYTES: usize = 2 << 20;
 
@@ -136,8 +136,9 @@ impl<R> Numbered<R> {
     }
 }
 
-/// What travels to one rank. Of operations that have an order, those that need one among them have
-/// one lane, and travel one message after the other, since calls may overtake each other.
+/// Collected requests for one rank. If the order of operations matters, all that depend on each
+/// other share a lane, and its messages are sent one after the other, since calls may overtake each
+/// other.
 struct Lane<O: Operation> {
     to: Rank,
     is_near: bool,
@@ -149,11 +150,11 @@ struct Lane<O: Operation> {
 
 /// Operations of a batch on their way to the ranks that carry them out, to all of them at once.
 ///
-/// What becomes of them it tells by `take`, which gets the answer of an operation with its number,
-/// or carries it out where there is none.
+/// `take` receives each operation's number and answer, and performs the operation itself if there
+/// is no answer.
 pub(crate) struct Batch<'a, O: Operation> {
     on: &'a Served<O>,
-    /// How many requests a message carries, and how many a lane is expected to have.
+    /// The number of requests in a message, and the expected number in a lane.
     together: usize,
     expected: usize,
     /// Lanes of each rank.
@@ -164,9 +165,9 @@ pub(crate) struct Batch<'a, O: Operation> {
     lanes: Vec<Lane<O>>,
     n_collected: usize,
     n_in_flight: usize,
-    /// The lanes of what is in flight, in the order of sending, and of some that is not any more.
+    /// The lanes with messages in flight, in the order of sending; some may be complete already.
     flights: VecDeque<usize>,
-    /// What has carried operations that are over.
+    /// Buffers of completed operations, for reuse.
     empty: Vec<Numbered<O::Request>>,
     /// The first operation that has failed.
     failure: Option<BatchError>,
@@ -193,7 +194,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         Self {
             on,
             together,
-            // As many more as there are most often.
+            // With a margin that is enough most often.
             expected: (expected + expected / 8 + 8).min(together),
             n_stripes,
             lane_of: vec![0; n_ranks * n_stripes],
@@ -259,7 +260,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Sends all that is collected, and carries out what is near while it is on its way.
+    /// Sends all collected requests, and performs local operations while they are on their way.
     fn ship_all(&mut self, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
         for is_near in [false, true] {
             for lane in 0..self.lanes.len() {
@@ -270,7 +271,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Sends what is collected for a rank.
+    /// Sends the requests that are collected for a rank.
     fn ship(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
         let empty = self.empty.pop();
         let empty = empty.unwrap_or_else(|| Numbered::with_capacity(0));
@@ -383,8 +384,8 @@ impl<'a, O: Operation> Batch<'a, O> {
         operations.skip(n + 1);
     }
 
-    /// Sends what is left, and waits for all answers. The error is the first operation that failed:
-    /// those before it were carried out.
+    /// Sends the rest, and waits for all answers. The error is that of the first operation that
+    /// failed; those before it were performed.
     pub(crate) fn finish(
         mut self,
         take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,

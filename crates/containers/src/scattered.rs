@@ -1,7 +1,7 @@
 //! Elements in the memory of any ranks, many of them in one call.
 //!
-//! Where ranks serve each other, what is to be done travels to the ranks that have the elements,
-//! many in a message and to all of them at once. Elsewhere they are fragments of one transfer.
+//! If ranks serve requests, operations are sent to the ranks that hold the elements, many in a
+//! message and to all of them at once. Otherwise they are fragments of one transfer.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use crate::Result;
 use crate::object::mix;
 use crate::requests::{self, Batch, Operation, Sent};
 
-/// By which ranks name an array or a filter to each other.
+/// The name of an array or a filter in requests.
 pub(crate) type Served = DistObject<World>;
 
 /// The name of a new one, where ranks serve each other. Collective.
@@ -27,7 +27,7 @@ pub(crate) fn serve(world: &World) -> Option<Served> {
     named.flatten()
 }
 
-/// What is done with an element.
+/// An operation on an element.
 pub(crate) trait Act: 'static {
     type Given: Pod;
     type Answer: Pod;
@@ -83,7 +83,7 @@ impl<T: AtomicInteger> Act for Add<T> {
     }
 }
 
-/// An element on its way to what is done with it.
+/// An element in a request.
 #[derive(Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct At<G> {
@@ -116,7 +116,7 @@ impl<A: Act> Operation for Scattered<A> {
     fn serve(world: &World, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer> {
         let act = |at: &At<A::Given>| A::act(world, GlobalPtr::from_bits(at.ptr), at.given).ok();
         let answers: Vec<_> = requests.iter().map_while(act).map(Sent).collect();
-        // What was written is there for whoever is told so by the rank that asked.
+        // Flush, so that a rank that the asking rank tells finds what was written.
         match world.flush(rank) {
             Ok(()) => answers,
             Err(_) => Vec::new(),
@@ -124,7 +124,8 @@ impl<A: Act> Operation for Scattered<A> {
     }
 }
 
-/// Has `A` done with elements; `take` gets the answers, and does what has none.
+/// Requests `A` on elements. `take` receives the answers, and performs operations without an
+/// answer.
 pub(crate) fn travel<A: Act>(
     served: &Served,
     elements: impl Iterator<Item = (GlobalPtr<u8>, A::Given)>,
@@ -137,7 +138,7 @@ pub(crate) fn travel<A: Act>(
             ptr: ptr.to_bits(),
             given,
         };
-        // What is done with one element is done in its order.
+        // Operations on one element stay in their order.
         let way = (ptr.rank(), mix(at.ptr));
         if !batch.push(i, way, at, take) {
             break;
@@ -146,7 +147,7 @@ pub(crate) fn travel<A: Act>(
     Ok(batch.finish(take)?)
 }
 
-/// Has `A` done with an element of another rank; nothing if it is to be done one-sidedly.
+/// Requests `A` on an element of another rank; `None` if it has to be one-sided.
 pub(crate) fn one<A: Act>(
     served: Option<&Served>,
     at: GlobalPtr<u8>,
@@ -161,7 +162,7 @@ pub(crate) fn one<A: Act>(
     Ok(answer.map(|Sent(answer)| answer))
 }
 
-/// Who is asked, where something may be waited for.
+/// The object to name in requests, unless the caller must not wait.
 pub(crate) fn asked(served: Option<&Served>) -> Option<&Served> {
     served.filter(|_| !in_handler())
 }

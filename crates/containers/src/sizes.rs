@@ -17,9 +17,9 @@ const N_RANKS: u32 = 2;
 /// Entries of each rank.
 const N: u64 = 7;
 
-/// An element that is made from a number, and tells as much of it as it can hold.
+/// An element that is made from a number, and holds as much of the number as fits.
 trait Element: Object + Clone + PartialEq + Debug {
-    /// How many of them differ from each other.
+    /// The number of distinct elements.
     const N_DIFFERENT: u64;
 
     fn of(number: u64) -> Self;

@@ -1,4 +1,4 @@
-//! What the tests of all containers share.
+//! Helpers of the tests of all containers.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ pub(crate) fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
     everywhere_with(n_ranks, config, &body);
 }
 
-/// One function for all bodies: what starts ranks is long to compile.
+/// One function for all bodies: code that starts ranks takes long to compile.
 fn everywhere_with(n_ranks: u32, mut config: Config, body: &(dyn Fn(World) + Sync)) {
     config.segment_bytes = Some(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
     loopback::run_with(n_ranks, &config, body);
@@ -115,7 +115,7 @@ pub(crate) fn over_histories_of_processes(name: &str, body: impl FnOnce(&World, 
     });
 }
 
-/// What all ranks give, on rank 0. Collective.
+/// Gathers the values of all ranks on rank 0. Collective.
 pub(crate) fn gather<T: Serialize + DeserializeOwned>(world: &World, mine: &[T]) -> Option<Vec<T>> {
     let codec = bincode::config::standard();
     let bytes = bincode::serde::encode_to_vec(mine, codec).unwrap();
@@ -150,7 +150,7 @@ pub(crate) fn served_counted(body: impl Fn(World) + Sync) {
     served_counted_by(None, 2, body);
 }
 
-/// The same with so many ranks, where elements that travel together take such a route.
+/// The same with `n_ranks` ranks and a given route of elements.
 pub(crate) fn served_counted_by(
     routing: Option<Routing>,
     n_ranks: u32,

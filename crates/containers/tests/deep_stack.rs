@@ -1,4 +1,5 @@
-//! Large values in a stack of the usual size, also in a build without optimization, which gives each copy a place of its own.
+//! Large values in a stack of the usual size, also in a build without optimization, which gives
+//! each copy a place of its own.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 

@@ -1,5 +1,5 @@
-//! Collective calls of containers end alike on all ranks, whatever step of one fails on one of them, and all can go on or have
-//! been told that the job has failed.
+//! Collective calls of containers end alike on all ranks, whatever step of one fails on one of
+//! them, and all can go on or have been told that the job has failed.
 
 use std::path::{Path, PathBuf};
 
@@ -93,7 +93,8 @@ const CALLS: &[(&str, Call)] = &[
 const COPING: &[(&str, Call)] = &[
     ("HashMapBuffer::flush and into_map", |world| {
         let map = HashMap::<u64, u64>::with_capacity(world, 4)?;
-        // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
+        // Room for all that is sent, since no rank receives while it waits for the others'
+        // outcomes.
         let mut buffer = HashMapBuffer::new(map, 64, u64::wrapping_add)?;
         // More than there are slots.
         let inserted = (0..9).try_for_each(|key| buffer.insert(key, 1));
@@ -199,7 +200,8 @@ const TOGETHER: &[(&str, Call)] = &[
         all_have("a distributor", world, received)
     }),
     ("what is sent by a Distributor", |world| {
-        // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
+        // Room for all that is sent, since no rank receives while it waits for the others'
+        // outcomes.
         let mut distributor = Distributor::<u64>::with_capacity(world, 64)?;
         let sent = (0..9).try_for_each(|i| distributor.send(Rank::new(i % N_RANKS), i.into()));
         all_have("sends", world, sent)?;

@@ -1,6 +1,7 @@
-//! The prices of the containers' methods in every phase, counted, in one table: `cargo test -p pgas-containers --test prices --
-//! --nocapture` prints it. The third column is what BCL asks for the same (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed
-//! Data Structures Library", 2019, tables 2 to 4).
+//! The prices of the containers' methods in every phase, counted, in one table:
+//! `cargo test -p pgas-containers --test prices -- --nocapture` prints it. The third column is what
+//! BCL asks for the same (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data Structures
+//! Library", 2019, tables 2 to 4).
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 

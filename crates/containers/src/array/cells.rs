@@ -1,10 +1,11 @@
 //! Elements that are overwritten in place while others read them.
 //!
-//! A plain element is its slot: it is put and got, and a get that meets a put may see part of it,
-//! unless the element is a word. Any other element has a version before its slot, which a put locks
-//! and raises: a get has seen the slot whole, and what it points to, if the version is the same
-//! before and after. What was overwritten is given back when the version has been raised, so who
-//! follows the old pointer later than that finds another version, and tries again.
+//! A plain element is its slot: it is put and got, and a get that overlaps a put may see part of
+//! it, unless the element is a word. Any other element has a version before its slot. A put locks
+//! the version and raises it. A get has read the slot whole, and the heap memory behind it, if the
+//! version is the same before and after. A put releases the former value's heap memory after it has
+//! raised the version, so a reader that follows the old pointer later finds another version, and
+//! tries again.
 
 use pgas_core::{GlobalPtr, World};
 
@@ -20,7 +21,7 @@ pub(super) struct Cells<T: Object> {
 
 /// A version's bit while the slot is written.
 const LOCKED: u64 = 1;
-/// What a put adds to a version.
+/// The increment of a version by a put.
 const RAISE: u64 = 2;
 
 /// Bytes that are fetched together: two cache lines.
@@ -41,8 +42,8 @@ impl<T: Object> Cells<T> {
         + size_of::<SlotOf<T>>())
     .next_multiple_of(Self::ALIGN);
 
-    /// The bytes of memory for `n` elements, and what it is aligned to: whole lines of the cache,
-    /// that are no others'.
+    /// The bytes of memory for `n` elements, and their alignment: whole cache lines, shared with
+    /// nothing else.
     pub(super) fn layout(n: usize) -> (usize, usize) {
         let whole_lines = Self::STRIDE
             .checked_mul(n)
@@ -83,11 +84,11 @@ impl<T: Object> Cells<T> {
             let former = Self::slot(cell).get(world)?;
             Self::slot(cell).put(world, slot)?;
             world.flush(cell.rank())?;
-            // With a result, so that it is done when what was there is given back.
+            // A fetching swap, so that it is complete before the former value is released.
             version.swap(world, at.wrapping_add(RAISE))?;
             Ok(former)
         };
-        // Others wait for who has locked an element.
+        // Other ranks wait for the rank that has locked an element.
         let former =
             replace().map_err(|error| world.give_up("work on an element of an array", error))?;
         if at == 0 {

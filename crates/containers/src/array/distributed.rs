@@ -305,13 +305,13 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         scattered::put(self.served.as_ref(), self.world(), &at)
     }
 
-    /// How many elements this rank holds.
+    /// The number of elements of this rank.
     pub(super) fn local_len(&self) -> usize {
         self.deal
             .local_len(self.world().rank().index(), self.deal.len)
     }
 
-    /// Where those of this rank lie from one on.
+    /// A pointer to this rank's elements from number `place` on.
     pub(super) fn local_place(&self, place: usize) -> GlobalPtr<T> {
         self.parts.here().cast::<T>().add(place)
     }
@@ -332,7 +332,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.deal.element(self.world().rank().index(), place)
     }
 
-    /// How many elements are dealt out together.
+    /// The number of elements that are dealt out together.
     pub(super) fn block(&self) -> usize {
         self.deal.block
     }
@@ -363,8 +363,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 }
 
 impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
-    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap, in
-    /// any order.
+    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap,
+    /// in any order.
     ///
     /// # Cost
     ///

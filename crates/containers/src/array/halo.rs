@@ -53,14 +53,14 @@ struct Padded<T> {
     rows: Range<usize>,
     columns: Range<usize>,
     elements: Vec<T>,
-    /// What is fetched, in the order of where it goes.
+    /// The runs to fetch, in the order of their destinations.
     runs: Vec<Run<T>>,
 }
 
 /// Neighbours in a row that one rank holds.
 struct Run<T> {
     from: GlobalPtr<T>,
-    /// Where they go among the elements of the tile with its rim.
+    /// The destination among the elements of the tile with its rim.
     to: usize,
     len: usize,
 }
@@ -120,7 +120,7 @@ impl<'m, T: Pod> Halo<'m, T> {
             }
             Ok(())
         });
-        // Nobody writes before all have read.
+        // No rank writes before all have read.
         world.team().all_succeeded(
             "the exchange of a halo",
             fetched.and_then(|fetched| fetched),

@@ -33,8 +33,8 @@ use crate::{Error, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Array<T: Object> {
-    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's
-    /// block, which was left to it, then is too.
+    /// Unused words. Their memory is released when no rank has the array any more, and so is the
+    /// host's block.
     handle: Symmetric<u64>,
     cells: Cells<T>,
     block: GlobalPtr<u8>,
@@ -270,8 +270,8 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
 }
 
 impl<T: Atomic + Object<Repr = Plain>> Array<T> {
-    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap, in
-    /// any order.
+    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap,
+    /// in any order.
     ///
     /// # Cost
     ///

@@ -53,7 +53,7 @@ impl Deal {
         (block * self.n_ranks + rank) * self.block + within
     }
 
-    /// How many of the first `n` elements a rank has.
+    /// The number of a rank's elements among the first `n`.
     pub(super) fn local_len(&self, rank: usize, n: usize) -> usize {
         let (blocks, rest) = (n / self.block, n % self.block);
         let (rounds, last) = (blocks / self.n_ranks, blocks % self.n_ranks);

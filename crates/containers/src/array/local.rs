@@ -1,7 +1,7 @@
 //! The local phase of arrays: a rank's own elements as slices.
 //!
-//! No reference leads into a segment, whose memory others may write at any time. So the elements are
-//! in private memory for as long as the phase lasts, and come back when it ends.
+//! No reference leads into a segment, whose memory others may write at any time. So the elements
+//! are in private memory for as long as the phase lasts, and come back when it ends.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -24,8 +24,9 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
 
 /// A [`DArray`] in its local phase: the elements of this rank are a slice, `&mut [T]`.
 ///
-/// It is the slice, by `Deref`: index it, iterate over it, sort it, hand it to rayon's `par_iter_mut`.
-/// No rank reaches the elements of another; what is put through a pointer that was made before is lost.
+/// It is the slice, by `Deref`: index it, iterate over it, sort it, hand it to rayon's
+/// `par_iter_mut`. No rank reaches the elements of another; what is put through a pointer that was
+/// made before is lost.
 ///
 /// # Examples
 ///
@@ -56,8 +57,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the phase
-    /// ends. Collective over the world.
+    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
+    /// phase ends. Collective over the world.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
         self.array.indices_from(0).zip(&mut self.elements)
     }
 
-    /// The runs of neighbours in the whole array that this rank has, in order: their indices, and the
-    /// elements. One if the array is dealt out in [`Block`](super::Distribution::Block)s.
+    /// The runs of neighbours in the whole array that this rank has, in order: their indices, and
+    /// the elements. One if the array is dealt out in [`Block`](super::Distribution::Block)s.
     pub fn blocks_mut(&mut self) -> impl Iterator<Item = (Range<usize>, &mut [T])> {
         let (array, n) = (&self.array, self.array.block());
         let blocks = self.elements.chunks_mut(n).enumerate();
@@ -195,8 +196,8 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the phase
-    /// ends. Collective over the world.
+    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
+    /// phase ends. Collective over the world.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl<T: Pod> fmt::Debug for LocalMatrix<T> {
     }
 }
 
-/// Where a row of a tile lies in the tile's memory.
+/// The range of a tile's row in the tile's memory.
 #[track_caller]
 fn row_of(row: usize, rows: &Range<usize>, columns: &Range<usize>, width: usize) -> Range<usize> {
     assert!(rows.contains(&row), "row {row} of a tile of rows {rows:?}");

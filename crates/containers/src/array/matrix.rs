@@ -117,8 +117,8 @@ impl<T: Pod> DMatrix<T> {
         })
     }
 
-    /// Where the elements of some rows and columns lie, run by run of neighbours: the first of a run, its row
-    /// and column from the first ones, and how many there are.
+    /// The runs of adjacent elements that cover some rows and columns: the pointer to the first
+    /// element of a run, its row and column relative to the first ones, and the number of elements.
     pub(super) fn runs(
         &self,
         rows: &Range<usize>,
@@ -141,7 +141,7 @@ impl<T: Pod> DMatrix<T> {
         self.tile[0] * self.tile[1]
     }
 
-    /// Where this rank's tiles begin.
+    /// A pointer to this rank's first tile.
     pub(super) fn local_start(&self) -> GlobalPtr<T> {
         self.tiles.here()
     }

@@ -6,8 +6,8 @@
 //! | [`DArray`] | all ranks, in blocks | any [`Object`](crate::Object) |
 //! | [`DMatrix`] | all ranks, in tiles | byte-copyable |
 //!
-//! Others reach elements at any time, so none is lent out; a rank's own are slices in the local phase
-//! ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`].
+//! Others reach elements at any time, so none is lent out; a rank's own are slices in the local
+//! phase ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`].
 //!
 //! An index that is out of bounds panics on the rank that gave it, before anything is accessed.
 

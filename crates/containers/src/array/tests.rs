@@ -268,7 +268,7 @@ fn scattered_elements_are_those_that_were_written_and_sums_are_exact() {
             let pairs: Vec<_> = mine.iter().map(|&i| (i, narrow(i))).collect();
             pair.put_many(&pairs).unwrap();
             world.flush_all().unwrap();
-            // Whoever is told so finds it there, by whatever way it came.
+            // A rank that is told so finds the value, by whatever way it was written.
             for (i, value) in values {
                 assert_eq!(array.get(i).unwrap(), value);
             }
@@ -495,7 +495,8 @@ fn elements_that_are_swapped_are_each_given_once() {
     everywhere(3, |world| {
         let array = DArray::new(&world, 50, Distribution::Cyclic, &u32::MAX).unwrap();
         let hosted = Array::new(&world, Rank::new(1), 50, &u64::MAX).unwrap();
-        // Every rank swaps its numbers into the same elements: each comes out once, or is there at the end.
+        // Every rank swaps its numbers into the same elements. Each number is returned once, or is
+        // there at the end.
         let me = world.rank().number();
         let mut random = Random(me.into());
         let given: Vec<(usize, u32)> = (0..200).map(|i| (random.index(50), 200 * me + i)).collect();

@@ -13,7 +13,7 @@ use crate::object::{Object, Plain};
 /// Elements that are in private memory at a time.
 const CHUNK: usize = 4096;
 
-/// What is done with elements that are in private memory for a while.
+/// The use of elements while they are in private memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Reads,
@@ -59,12 +59,13 @@ fn both<T>(before: Option<T>, after: Option<T>, op: &impl ReduceOp<T>) -> Option
 }
 
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
-    /// An array of `len` elements, dealt out as `distribution` says, in which element `i` is `value(i)`:
-    /// each rank computes those that it holds.
+    /// An array of `len` elements, dealt out as `distribution` says, in which element `i` is
+    /// `value(i)`: each rank computes those that it holds.
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), B, and `value` for each element of this rank. Collective over the world.
+    /// That of [`new`](Self::new), B, and `value` for each element of this rank. Collective over
+    /// the world.
     ///
     /// # Errors
     ///
@@ -118,7 +119,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// Replaces each element `x` that this rank holds by `value(i, x)`, where `i` is its index.
     ///
-    /// Others see that at the next barrier. What they write meanwhile to these elements may be lost.
+    /// Others see that at the next barrier. What they write meanwhile to these elements may be
+    /// lost.
     ///
     /// # Cost
     ///
@@ -131,8 +133,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.write_local(Access::ReadsAndWrites, value)
     }
 
-    /// Combines the elements that this rank holds, in order: `step(so_far, i, x)` for each, where `i` is
-    /// the index of element `x`.
+    /// Combines the elements that this rank holds, in order: `step(so_far, i, x)` for each, where
+    /// `i` is the index of element `x`.
     ///
     /// # Cost
     ///
@@ -201,9 +203,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// All elements combined by `op`, on all ranks; none if there are none.
     ///
-    /// Each rank combines its own elements in order, then the ranks' results are combined in the order of
-    /// the ranks. In an array that is dealt out in [`Block`](Distribution::Block)s this is the order of
-    /// the elements; elsewhere `op` has to be commutative.
+    /// Each rank combines its own elements in order, then the ranks' results are combined in the
+    /// order of the ranks. In an array that is dealt out in [`Block`](Distribution::Block)s this is
+    /// the order of the elements; elsewhere `op` has to be commutative.
     ///
     /// # Cost
     ///
@@ -274,7 +276,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.reduce(Max)
     }
 
-    /// The sum of the products of the elements with those of `other`, on all ranks; integers wrap around.
+    /// The sum of the products of the elements with those of `other`, on all ranks; integers wrap
+    /// around.
     ///
     /// # Cost
     ///

@@ -59,7 +59,7 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
     rate: f64,
     /// All blocks, if this process reaches them by its own instructions.
     near: Option<NearArray<BlockOf<WORDS>>>,
-    /// Its name for other ranks, where they serve requests.
+    /// The name of the filter for other ranks, if ranks serve requests.
     served: Option<Served>,
     item: PhantomData<fn() -> T>,
 }
@@ -67,7 +67,7 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
 /// A Bloom filter whose blocks are cache lines: for low rates, and less memory.
 pub type WideBloomFilter<T> = BloomFilter<T, 8>;
 
-/// A block of so many words.
+/// A block of `WORDS` words.
 struct BlockOf<const WORDS: usize>;
 
 impl<const WORDS: usize> Block for BlockOf<WORDS> {
@@ -75,7 +75,7 @@ impl<const WORDS: usize> Block for BlockOf<WORDS> {
     const ALIGN: usize = 8 * WORDS;
 }
 
-/// Where an item is: its block, and its bits there.
+/// The position of an item: its block, and its bits there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item<const WORDS: usize> {
     rank: Rank,
@@ -85,7 +85,7 @@ struct Item<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Item<WORDS> {
-    /// Whether its bits are set in its block.
+    /// Whether the item's bits are set in its block.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of a query")]
     fn is_in(&self, words: &[u64; WORDS]) -> bool {
@@ -132,7 +132,7 @@ fn insert_at<const WORDS: usize>(
     Ok(was_there)
 }
 
-/// What the rank that has its block does with an item.
+/// The operation that the rank with an item's block performs.
 struct Insert<const WORDS: usize>;
 
 impl<const WORDS: usize> Act for Insert<WORDS> {
@@ -297,7 +297,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         items.iter().map(locate).collect()
     }
 
-    /// What `one` says of each item. Their blocks are asked for some items ahead.
+    /// The results of `one` for all items. Blocks are prefetched some items ahead.
     #[inline]
     fn for_each(
         &self,
@@ -446,7 +446,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Item { rank, local, mask }
     }
 
-    /// What the filter is made with again.
+    /// The numbers from which the filter is made again.
     pub(crate) fn saved_shape(&self) -> [u64; 3] {
         [self.n_blocks, self.n_bits.into(), self.rate.to_bits()]
     }

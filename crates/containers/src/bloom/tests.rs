@@ -86,8 +86,8 @@ fn a_batch_tells_of_each_item_what_single_calls_tell() {
     fn check<const WORDS: usize>(world: &World) {
         let [single, batch] = [(); 2].map(|()| filter::<WORDS>(world, 300, 0.02));
         let me = u64::from(world.rank().number());
-        // Some come twice, in one batch and in two; some batches are longer than what is looked for
-        // at once.
+        // Some items come twice, in one batch and in two. Some batches are longer than the prefetch
+        // distance.
         for n in [0, 1, 31, 32, 33, 100] {
             let items: Vec<u64> = (0..n).map(|i| 1000 * me + i * i % 37 + n / 2).collect();
             if world.rank() == Rank::ZERO {

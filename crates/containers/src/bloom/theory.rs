@@ -1,4 +1,4 @@
-//! How large a blocked Bloom filter has to be, and how often it errs.
+//! The size and the error rate of a blocked Bloom filter.
 //!
 //! Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007): the number
 //! of items in a block is Poisson distributed, and a block with many errs much more often than one
@@ -20,18 +20,18 @@ pub(super) struct Shape {
     /// Bits that one item sets, maybe some of them twice.
     pub(super) n_bits: u32,
     pub(super) n_blocks: u64,
-    /// How often an absent item is found, once the expected number of items is there.
+    /// The probability that an absent item is found, once the expected number of items is there.
     pub(super) rate: f64,
 }
 
-/// What a shape depends on: the bits of a block, the number of items, and the bits of the rate.
+/// The input of a shape: the bits of a block, the number of items, and the bits of the rate.
 type Wish = (usize, u64, u64);
 
-/// The last wishes and what they came to. Programs make many filters alike, one for each batch, and
-/// all ranks that are threads of a process make the same one; a computation takes milliseconds.
+/// The last inputs and their shapes. Programs make many filters alike, one for each batch, and all
+/// ranks that are threads of a process make the same one; a computation takes milliseconds.
 static LAST: Mutex<VecDeque<(Wish, Option<Shape>)>> = Mutex::new(VecDeque::new());
 
-/// How many of them.
+/// The number of remembered shapes.
 const REMEMBERED: usize = 8;
 
 /// The smallest filter with blocks of `width` bits that has `rate` with `n` items, if there is one.
@@ -80,16 +80,17 @@ fn blocks(n: u64, load: f64) -> u64 {
     ((n as f64 / load).ceil() as u64).max(1)
 }
 
-/// The probability that an absent item is found in a block with 0, 1, 2, ... items, up to where
-/// nearly all are, or where so many items are improbable in any filter with `rate`.
+/// The probability that an absent item is found in a block with 0, 1, 2, ... items. The list ends
+/// where nearly all are found, or where a larger number of items is improbable in any filter with
+/// `rate`.
 fn errors_by_items(width: usize, n_bits: u32, rate: f64) -> Vec<f64> {
-    // How probable it is that so many bits are set.
+    // The probability of each number of set bits.
     let mut set = vec![0.0; width + 1];
     set[0] = 1.0;
     // All others have no probability to speak of.
     let (mut lowest, mut highest) = (0, 0);
     let mut errors: Vec<f64> = vec![0.0];
-    // Where the number of items is twice that at which the rate is exceeded, few blocks are.
+    // Few blocks have twice the number of items at which the rate is exceeded.
     let mut end = 4 * width;
     #[expect(clippy::cast_precision_loss, reason = "at most 512")]
     let fraction = |bits: usize| bits as f64 / width as f64;

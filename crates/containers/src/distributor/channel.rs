@@ -1,4 +1,4 @@
-//! One hop of elements: lanes in which they are collected, and an inbox for what comes.
+//! One hop of elements: lanes that collect outgoing elements, and an inbox for incoming ones.
 
 use pgas_am::DistObject;
 use pgas_core::{Pod, Rank, Symmetric, World};
@@ -16,20 +16,20 @@ const COUNT_BITS: u32 = 40;
 /// Takes elements to the ranks that a hop of a route leads to.
 pub(super) struct Channel<S> {
     way: Way<S>,
-    /// One for each value of the hop's digit.
+    /// One lane for each value of the hop's digit.
     lanes: Vec<Lane<S>>,
     /// Which one of them is for this rank itself.
     own: usize,
     batch: usize,
-    /// How many ranks send to this one, itself included.
+    /// The number of ranks that send to this one, itself included.
     n_sources: u32,
-    /// How many have come from other ranks.
+    /// The number of elements received from other ranks.
     n_from_others: u64,
-    /// How often all ranks have sent all.
+    /// The number of completed rounds.
     n_rounds: u64,
 }
 
-/// How elements come to other ranks.
+/// The transport of elements to other ranks.
 enum Way<S> {
     Queues(Queues),
     Messages(DistObject<Inbox<S>>),
@@ -39,26 +39,26 @@ enum Way<S> {
 struct Queues {
     /// The block of an inbox on each rank.
     inboxes: Symmetric<u8>,
-    /// On each rank, how many elements it gets, from those ranks that have sent all; over all
-    /// rounds, modulo 2^64.
+    /// On each rank, the number of elements that it gets from those ranks that have finished
+    /// sending; over all rounds, modulo 2^64.
     totals: Symmetric<u64>,
     size: Size,
-    /// What was seen of this rank's own inbox.
+    /// The known bounds of this rank's own inbox.
     seen: Seen,
 }
 
-/// What is to go to one rank.
+/// Outgoing elements for one rank.
 struct Lane<S> {
-    /// That rank, if there is one.
+    /// The rank, if there is one.
     to: Option<Rank>,
     /// Room for as many as travel together, once there has been one.
     slots: Vec<S>,
-    /// How many of these are there.
+    /// The number of collected elements.
     len: usize,
     seen: Seen,
-    /// How many were sent in this round.
+    /// The number of elements sent in this round.
     n_sent: u64,
-    /// How many messages were sent.
+    /// The number of messages sent.
     n_messages: u64,
 }
 
@@ -130,12 +130,12 @@ impl<S: Pod> Channel<S> {
         slots.sum::<usize>() * size_of::<S>()
     }
 
-    /// Collects an element in that lane; whether there was such a lane, and room in it.
+    /// Collects an element in a lane. Returns false if there is no such lane, or no room in it.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of most sends")]
     pub(super) fn collect(&mut self, lane: usize, slot: S) -> bool {
-        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong
-        // half of the time.
+        // Elements for this rank are collected, too: if half of all elements stay here, a branch on
+        // that would be mispredicted half of the time.
         let Some(lane) = self.lanes.get_mut(lane) else {
             return false;
         };
@@ -147,7 +147,7 @@ impl<S: Pod> Channel<S> {
         true
     }
 
-    /// Makes the room that a lane has, if it has none yet; whether it had none.
+    /// Allocates the room of a lane, if it has none yet. Returns whether it had none.
     pub(super) fn open(&mut self, lane: usize) -> bool {
         let slots = &mut self.lanes[lane].slots;
         if !slots.is_empty() {
@@ -167,8 +167,8 @@ impl<S: Pod> Channel<S> {
         self.lanes[lane].to.expect("elements are for ranks")
     }
 
-    /// Sends what is collected in a lane of another rank, unless there is no room in its inbox; by
-    /// a message, it waits for room.
+    /// Sends the elements of another rank's lane, unless its inbox is full. A message waits for
+    /// room instead.
     pub(super) fn try_ship(&mut self, world: &World, lane: usize) -> Result<bool> {
         match &self.way {
             Way::Messages(_) => self.post(lane, 0).map(|()| true),
@@ -176,7 +176,7 @@ impl<S: Pod> Channel<S> {
         }
     }
 
-    /// Sends what is collected in a lane, and tells its rank something.
+    /// Sends the elements of a lane by a message that also carries `told`.
     fn post(&mut self, lane: usize, told: u64) -> Result<()> {
         let to = self.to(lane);
         let Way::Messages(inbox) = &self.way else {
@@ -210,8 +210,8 @@ impl<S: Pod> Channel<S> {
         Ok(pushed.is_some())
     }
 
-    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox; how
-    /// many elements that is.
+    /// Appends to `slots` the elements collected for this rank itself and those in its inbox.
+    /// Returns their number.
     pub(super) fn receive_into(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
         let n_own = self.take_own(slots);
         let n = self.receive_from_others(world, slots)?;
@@ -219,7 +219,7 @@ impl<S: Pod> Channel<S> {
         Ok(n_own + n)
     }
 
-    /// Appends to `slots` what was collected for this rank itself; how many elements that is.
+    /// Appends to `slots` the elements collected for this rank itself. Returns their number.
     pub(super) fn take_own(&mut self, slots: &mut Vec<S>) -> u64 {
         let own = &mut self.lanes[self.own];
         slots.extend_from_slice(own.collected());
@@ -263,14 +263,14 @@ impl<S: Pod> Channel<S> {
         self.lanes[lane].to.is_some()
     }
 
-    /// Whether something is to be shipped before the lane's rank can be [told](Self::tell).
+    /// Whether elements have to be sent before the lane's rank can be [told](Self::tell).
     pub(super) fn is_to_be_shipped(&self, lane: usize) -> bool {
         let is_message = matches!(self.way, Way::Messages(_));
         self.lanes[lane].len > 0 && (self.is_own(lane) || !is_message)
     }
 
-    /// Tells the rank of a lane how many elements it has got of this rank, all that could be
-    /// shipped, or ships the rest with that, where elements go by messages.
+    /// Tells the rank of a lane how many elements it gets from this rank. All must have been sent;
+    /// a message carries the rest itself.
     pub(super) fn tell(&mut self, world: &World, lane: usize) -> Result<()> {
         let to = self.to(lane);
         let is_own = self.is_own(lane);
@@ -291,13 +291,13 @@ impl<S: Pod> Channel<S> {
         Ok(())
     }
 
-    /// This rank has told all others.
+    /// Ends the round: this rank has told all others.
     pub(super) fn end_round(&mut self) {
         self.n_rounds += 1;
     }
 
-    /// Whether all ranks that send to this one have told it so, and all that they have sent has
-    /// come.
+    /// Whether all ranks that send to this one have told it their numbers, and all these elements
+    /// have arrived.
     pub(super) fn has_all(&self, world: &World) -> Result<bool> {
         let all_told = self.n_rounds.wrapping_mul(self.n_sources.into()) << COUNT_BITS;
         let total = match &self.way {

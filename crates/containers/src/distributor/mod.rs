@@ -2,10 +2,10 @@
 //! choice.
 //!
 //! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank
-//! are collected here until there are enough for one push. Who meets a full inbox empties its own
-//! one first, so no circle of ranks waits for each other. When a rank has sent all it tells every
-//! other one how many elements it got (A each), and a rank is done when all have told it and it has
-//! received as many.
+//! are collected here until there are enough for one push. A rank that meets a full inbox empties
+//! its own one first, so no circle of ranks waits for each other. A rank that has sent all its
+//! elements tells every other rank how many it got (A each). A rank is done when all have told it,
+//! and it has received that number.
 //!
 //! Where ranks serve atomics by messages, a push would be three round trips. There the elements are
 //! [messages](crate::mail) themselves, several of which are on their way at once.
@@ -66,15 +66,15 @@ pub struct Distributor<T: Object> {
     heap: Arc<Heap>,
     /// Takes elements to their ranks.
     last: Channel<SlotOf<T>>,
-    /// What takes them to those that send them there.
+    /// The elements that this rank passes on.
     passing: Passing<SlotOf<T>>,
-    /// Zero if elements go to their ranks at once: then a rank's number is that of its lane. Else
-    /// all bits, which is no lane.
+    /// Zero if elements go directly to their ranks: then a rank's number is that of its lane.
+    /// Otherwise all bits, which is no lane.
     routed_mask: usize,
     received: Vec<SlotOf<T>>,
 }
 
-/// What all ranks want of a distributor.
+/// The arguments of a distributor, on which all ranks agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     size: Size,
@@ -176,7 +176,7 @@ impl<T: Object> Distributor<T> {
         Ok(())
     }
 
-    /// What travels of `value`.
+    /// Encodes `value` for sending.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a copy for plain values")]
     pub(crate) fn slot_of(&self, value: &T) -> Result<SlotOf<T>> {
@@ -200,9 +200,9 @@ impl<T: Object> Distributor<T> {
         self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)
     }
 
-    /// Sends what is collected for `to`, or passes by the same rank, so that there is room for
-    /// more. While an inbox is full, and if it is this rank's, `receive` is to
-    /// [take](Self::receive_into) what has come, and to say how much that was.
+    /// Sends the elements that are collected for `to`, or that take the same next hop, so that
+    /// there is room for more. While the inbox of the next rank is full, or if it is this rank's,
+    /// `receive` has to [take](Self::receive_into) received elements and return their number.
     #[track_caller]
     pub(crate) fn ship(
         &mut self,
@@ -254,8 +254,8 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox, and
-    /// passes on what is for others; how many elements that is.
+    /// Appends to `slots` the elements collected for this rank itself and those in its inbox, and
+    /// passes on those for others. Returns the number of elements.
     pub(crate) fn receive_into(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
         let Self {
             world,
@@ -267,7 +267,7 @@ impl<T: Object> Distributor<T> {
         Ok(n_passed_on + last.receive_into(world, slots)?)
     }
 
-    /// Takes what has come; how many elements that is.
+    /// Receives elements. Returns their number.
     fn receive(&mut self) -> Result<u64> {
         let mut received = std::mem::take(&mut self.received);
         let n = self.receive_into(&mut received);
@@ -321,12 +321,12 @@ impl<T: Object> Distributor<T> {
         self.take_received()
     }
 
-    /// Where long elements are.
+    /// The heap for long elements.
     pub(crate) fn heap(&self) -> &Heap {
         &self.heap
     }
 
-    /// Sends what is left, and waits until all ranks have sent what is for this one; `receive` as
+    /// Sends the rest, and waits until all ranks have sent the elements for this one; `receive` as
     /// for [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call
     /// next.
     #[track_caller]
@@ -344,8 +344,8 @@ impl<T: Object> Distributor<T> {
         outcome.and(self.finish_hop(last, |from| &mut from.last, receive)?)
     }
 
-    /// Sends what is left for a hop, and waits until all ranks have sent what comes to this one by
-    /// it, and until that is passed on. The inner outcome is that of what was left.
+    /// Sends the rest of a hop, and waits until all ranks have sent this one its elements of the
+    /// hop, and until those are passed on. The inner result is that of the passing.
     #[track_caller]
     fn finish_hop<S: Pod>(
         &mut self,
@@ -362,7 +362,7 @@ impl<T: Object> Distributor<T> {
             if channel(self).is_to_be_shipped(lane) {
                 outcome = outcome.and(self.ship_lane(Place { hop, lane }, receive));
             }
-            // Who is not told waits for ever.
+            // A rank that is not told waits for ever.
             let told = channel(self).tell(&world, lane);
             told.map_err(|error| give_up(&world, TELLING, error))?;
         }

@@ -27,12 +27,12 @@ impl<S: Copy> Copy for Passed<S> {}
 /// A hop before the last one.
 pub(super) struct Hop<S> {
     pub(super) channel: Channel<Passed<S>>,
-    /// What has come, and how much of it was passed on.
+    /// Received elements, and the number of those passed on.
     held: Vec<Passed<S>>,
     n_passed_on: usize,
 }
 
-/// Where an element is collected: a hop and one of its lanes.
+/// The lane in which an element is collected: a hop and one of its lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) hop: usize,
@@ -65,8 +65,8 @@ impl<S: Pod> Passing<S> {
         })
     }
 
-    /// Where an element for `to` is collected that has taken the hops before `hop`: for the next
-    /// one that leaves this rank, or for the last one.
+    /// The lane for an element for `to` that has taken the hops before `hop`: that of the next hop
+    /// that leaves this rank, or of the last one.
     pub(super) fn place(&self, mut hop: usize, to: Rank) -> Place {
         while hop < self.hops.len() && self.route.next(hop, self.here, to) == self.here {
             hop += 1;
@@ -90,9 +90,9 @@ impl<S: Pod> Passing<S> {
         channel.collect(lane, passed) || channel.open(lane) && channel.collect(lane, passed)
     }
 
-    /// Takes what has come to be passed on, and collects it for the next hop, as far as there is
-    /// room; what is for this rank itself goes to `slots` if its lane is full. How many elements
-    /// that is.
+    /// Takes received elements for other ranks, and collects them for the next hop as far as there
+    /// is room. Elements for this rank itself go to `slots` if their lane is full. Returns the
+    /// number of elements.
     pub(super) fn pass_on(
         &mut self,
         world: &World,
@@ -111,7 +111,7 @@ impl<S: Pod> Passing<S> {
         Ok(n)
     }
 
-    /// Collects what has come by a hop for the next ones, until there is no room.
+    /// Collects the elements received by a hop for the next hops, until there is no room.
     fn pass_on_held(
         &mut self,
         hop: usize,

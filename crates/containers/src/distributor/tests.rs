@@ -12,7 +12,7 @@ use crate::testing::{Random, everywhere, everywhere_by, served_counted_by};
 
 const ROUTINGS: [Routing; 2] = [Routing::Grid, Routing::Cube];
 
-/// What a distributor has for what it sends is no more than its route says.
+/// Asserts that a distributor has no more lanes than its route needs.
 fn assert_lanes_are_bounded<T: Object>(distributor: &Distributor<T>) {
     let Distributor { last, passing, .. } = distributor;
     let of_hops = passing.hops.iter().map(|hop| hop.channel.lanes_bytes());
@@ -27,7 +27,7 @@ fn check(world: &World, capacity: usize, n: u32) {
     let mut random = Random(u64::from(me) + (u64::from(n) << 20));
     let mut distributor = Distributor::with_capacity(world, capacity).unwrap();
     let mut sent = vec![0_u64; world.n_ranks() as usize];
-    // The number of an element is that among those of its two ranks.
+    // Elements of a pair of ranks are numbered.
     for _ in 0..n {
         let to = u32::try_from(random.below(world.n_ranks().into())).unwrap();
         let i = u32::try_from(sent[to as usize]).unwrap();
@@ -214,7 +214,7 @@ fn predicted(distributor: &Distributor<u64>) -> u64 {
         .into()
 }
 
-/// Who has nothing to send tells those of its row and its column, and no others.
+/// A rank without elements tells the ranks of its row and its column, and no others.
 #[test]
 fn messages_grow_with_the_root_of_the_number_of_ranks() {
     for (routing, n_ranks, expected) in [
@@ -235,7 +235,8 @@ fn messages_grow_with_the_root_of_the_number_of_ranks() {
     }
 }
 
-/// A rank dies while others pass on elements through it: all are told, and nobody waits for ever.
+/// A rank dies while others pass on elements through it. All get an error, and no rank waits for
+/// ever.
 #[test]
 fn the_death_of_a_rank_that_passes_on_ends_the_others() {
     for routing in ROUTINGS {

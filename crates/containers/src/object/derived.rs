@@ -1,4 +1,4 @@
-//! What `derive(Object)` makes use of.
+//! Helpers of `derive(Object)`.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::{Encoded, Object, Plain, Repr};
 #[derive(Debug)]
 pub enum Choose<const INLINE: usize, const IS_POD: bool> {}
 
-/// What was chosen.
+/// The chosen representation.
 pub trait Chosen {
     /// The representation.
     type Repr;

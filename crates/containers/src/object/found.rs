@@ -1,4 +1,4 @@
-//! By what keys are looked for: values of their own type, and what these lend.
+//! The types by which keys are found: their own type, and types that they borrow as.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ use super::repr::{KeyOf, Object, Repr};
     note = "a `String` is also found by a `&str`, and a `Vec<T>` by a `&[T]`"
 )]
 pub trait FoundBy<Q: ?Sized>: Object {
-    /// What the key that `by` stands for is looked for by: as [`Repr::key`] of the key.
+    /// The form of the key `by` that a search compares: as [`Repr::key`] of the key.
     ///
     /// # Cost
     ///

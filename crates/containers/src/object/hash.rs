@@ -1,5 +1,5 @@
-//! Hashes of values: the same on every rank, platform and build, since ranks look for a value where
-//! another one has put it.
+//! Hashes of values. They are the same on every rank, platform and build, so that all ranks find a
+//! value.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 

@@ -1,13 +1,13 @@
 //! The global memory behind slots whose values are longer than a slot.
 //!
-//! A block belongs to the rank that wrote it, which alone allocates and frees it; whoever takes the
-//! value out of the container gives the block back, by a push onto a list in its owner's segment.
-//! The owner takes the whole list when it next needs memory, so nobody ever takes a single block
-//! from it, and an old head of the list cannot be mistaken for a new one.
+//! A block belongs to the rank that wrote it, which alone allocates and frees it. A rank that takes
+//! the value out of the container releases the block by a push onto a list in its owner's segment.
+//! The owner takes the whole list when it next needs memory. So no rank ever takes a single block
+//! from the list, and an old head of the list cannot be mistaken for a new one.
 //!
-//! Nobody follows a pointer to a block that was given back: an element of a queue has one reader,
-//! who gives it back, and containers whose values are overwritten look at the slot's version again
-//! after they have read a block, and use what they read only if it is the same.
+//! No reader uses a released block. An element of a queue has one reader, which releases it. A
+//! container that overwrites values checks the slot's version again after it has read a block, and
+//! uses the bytes only if the version is the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +38,7 @@ struct Shared {
 /// This rank's own blocks.
 #[derive(Default)]
 struct Blocks {
-    /// Those that hold nothing, by the power of two that is their size.
+    /// Free blocks, by the power of two that is their size.
     free: BTreeMap<usize, Vec<GlobalPtr<u64>>>,
     /// All of them.
     all: Vec<GlobalPtr<u8>>,
@@ -85,7 +85,7 @@ impl Heap {
         at.get_vec(self.shared().returned.world(), len)
     }
 
-    /// Gives back the block with `len` bytes at `at`.
+    /// Releases the block with `len` bytes at `at`.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         let shared = self.shared();
         let world = shared.returned.world();
@@ -110,8 +110,8 @@ impl Heap {
 
 impl Shared {
     fn blocks(&self) -> MutexGuard<'_, Blocks> {
-        // Lists are pushed to and popped from whole, so a panic elsewhere leaves them as they
-        // should be.
+        // Lists are only pushed to and popped from as a whole, so a panic elsewhere leaves them
+        // valid.
         self.mine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

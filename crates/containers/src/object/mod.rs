@@ -1,4 +1,4 @@
-//! How a value lives in global memory.
+//! Values in global memory and their representations.
 //!
 //! A container is cut into slots of one size, since every place in it must be known by arithmetic.
 //! What a slot holds of a value is said by the value's [`Object::Repr`]:

@@ -1,4 +1,4 @@
-//! What can be stored, and how a representation stores it.
+//! Storable types, and the trait of their representations.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ use pgas_core::Result;
             `{{ type Repr = Encoded<24>; }}`, with the bytes that a slot holds itself, for one that implements `Wire`"
 )]
 pub trait Object: Sized + Send + Sync + 'static {
-    /// How a value lives in a slot.
+    /// The representation of values in slots.
     type Repr: Repr<Self>;
 
     /// The name of the type in files. Values are only loaded from a file that calls it the same.
@@ -63,7 +63,7 @@ pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
     note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks for `Wire`"
 )]
 pub trait Repr<T>: Sealed {
-    /// What a slot holds.
+    /// The content of a slot.
     type Slot: Pod;
 
     /// Whether a slot may point to memory of its own.
@@ -81,14 +81,14 @@ pub trait Repr<T>: Sealed {
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
 
-    /// A slot, together with what it points to.
+    /// The content of a slot, together with its heap memory.
     type Loaded: Clone;
 
     /// Whether the slot points to memory of its own.
     fn is_outside(slot: &Self::Slot) -> bool;
 
-    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that
-    /// out looks whether the slot is still in its place before the result is decoded.
+    /// Fetches the heap memory of a slot. It may have been released by now: unless the caller can
+    /// rule that out, it checks that the slot is unchanged before it decodes the result.
     ///
     /// # Cost
     ///
@@ -106,7 +106,7 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the slot did not hold a `T`.
     fn decode(loaded: Self::Loaded) -> Result<T>;
 
-    /// The value in a slot that nobody else gives up meanwhile.
+    /// The value in a slot that no other rank releases at the same time.
     ///
     /// # Cost
     ///
@@ -146,11 +146,11 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn hash(value: &T, former: u64) -> Result<u64>;
 
-    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two
-    /// values are one key if they have the same bytes or the same encoding.
+    /// The form of a key that a search compares: the value itself if it is plain, else its
+    /// encoding. Two values are one key if they have the same bytes or the same encoding.
     type Key: Clone + Send + Sync;
 
-    /// What `value` is looked for by.
+    /// The form of `value` that a search compares.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ pub trait Repr<T>: Sealed {
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
     fn key_slot(key: &Self::Key, heap: &Heap) -> Result<Self::Slot>;
 
-    /// Whether the value in a slot that nobody gives up meanwhile has this key.
+    /// Whether the value in a slot has this key. No rank may release the slot at the same time.
     ///
     /// # Cost
     ///
@@ -181,7 +181,7 @@ pub trait Repr<T>: Sealed {
     /// Whether two keys are the same.
     fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool;
 
-    /// The key of the value in a slot that nobody gives up meanwhile.
+    /// The key of the value in a slot. No rank may release the slot at the same time.
     ///
     /// # Cost
     ///
@@ -213,7 +213,7 @@ pub trait Repr<T>: Sealed {
     #[must_use]
     fn layout() -> Cow<'static, str>;
 
-    /// What slots have to hold of `values`; plain ones are not even copied.
+    /// Encodes `values` for slots; plain values are not even copied.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ pub(crate) fn to_slot<T: Object>(value: &T, heap: &Heap) -> Result<SlotOf<T>> {
     <T::Repr as Repr<T>>::to_slot(value, heap)
 }
 
-/// What a `T` is looked for by.
+/// The form of a `T` that a search compares.
 pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
 
 /// As [`Repr::key`].

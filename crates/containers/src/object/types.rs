@@ -74,7 +74,7 @@ encoded! {
     [K: Part + Eq + Hash, V: Part, S: BuildHasher + Default + Send + Sync + 'static] HashMap<K, V, S>,
 }
 
-/// What may be within a value that lives in global memory.
+/// A part of a value in global memory.
 trait Part: Wire + Send + Sync {}
 
 impl<T: Wire + Send + Sync> Part for T {}

@@ -16,7 +16,7 @@ use crate::{Error, Result, TakeError};
 struct Marks<'a> {
     world: &'a World,
     place: Place,
-    /// They lie behind slots of so many bytes.
+    /// The bytes of a slot; the marks lie behind the slots.
     slot_bytes: usize,
 }
 
@@ -44,8 +44,7 @@ fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResul
     world.wait_for("an element of a queue that another rank works on", ready)
 }
 
-/// How often a rank spins after it was too late once, and how often that is doubled where it is
-/// again.
+/// The number of spins after one failed swap, and how often it is doubled after further ones.
 const SPINS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 3;
 
@@ -82,8 +81,8 @@ impl Words for NearWords<'_> {
         Ok(ticket::advance(word, from, to))
     }
 
-    /// Some hundred nanoseconds, in which the rank that was faster goes on with the cache lines
-    /// that it has: taken in turn, each of them would move from one core to the other for every
+    /// Spins for some hundred nanoseconds, in which the faster rank continues with the cache lines
+    /// that it has. Taken in turn, each line would move from one core to the other for every
     /// element.
     #[cold]
     fn give_way(&self, n_late: u32) {
@@ -133,7 +132,7 @@ impl Words for FarWords<'_> {
     }
 
     fn advance(&self, word: Word, from: u64, to: u64) -> CoreResult<bool> {
-        // What was put under the ticket has been flushed, what was read there is here.
+        // The element was flushed, or has been read.
         Ok(self.swap(word, from, to)?.is_ok())
     }
 
@@ -149,7 +148,7 @@ impl Words for FarWords<'_> {
         self.marks.clear(slot, mark)
     }
 
-    /// What a swap over a network takes is long enough.
+    /// Nothing: a swap over a network takes long enough.
     fn give_way(&self, _: u32) {}
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
@@ -157,11 +156,11 @@ impl Words for FarWords<'_> {
     }
 }
 
-/// What is wanted of tickets.
+/// A request for tickets.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     side: Side,
-    /// At least and at most how many.
+    /// The minimum and maximum number of tickets.
     n: (u64, u64),
     /// Whether the other side may be at work; else the end of the phase says that the work is done.
     meet: bool,
@@ -199,7 +198,7 @@ pub(crate) struct Access<'a> {
 }
 
 impl Access<'_> {
-    /// Takes tickets, works on their slots and says that it is done; how many there were.
+    /// Takes tickets, works on their slots and completes them. Returns their number.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
     pub(crate) fn perform(
@@ -272,8 +271,9 @@ fn perform_on(
     Ok(Some(tickets.n))
 }
 
-/// Tickets are never given back, so that others would wait for work under them for ever, or take
-/// what it leaves for elements. What is encoded and decoded is so without a ticket.
+/// Reports an error of work on taken tickets. Tickets are never given back, so other ranks would
+/// wait for that work for ever, or take what it leaves for elements. For this reason elements are
+/// encoded and decoded without a ticket.
 #[cold]
 fn give_up(world: &World, error: Error) -> Error {
     crate::error::give_up(world, "work on elements of a queue", error)
@@ -321,9 +321,9 @@ impl<T: Object> Ring<T> {
         }
     }
 
-    /// Works on the next ticket's slot, if this process reaches it by its own instructions, what
-    /// was seen of the queue leaves room for it, and no other rank is faster. Else nothing is done,
-    /// and [`perform`](Self::perform) says what is to be.
+    /// Works on the next ticket's slot. It needs direct access, known room in the queue, and no
+    /// faster rank. Otherwise it does nothing, and returns the arguments for
+    /// [`perform`](Self::perform).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
     fn perform_next<R>(

@@ -242,7 +242,7 @@ impl<T: Object, K: Kind> Queue<T, Local, K> {
     }
 }
 
-/// What every phase has.
+/// Methods of every phase.
 impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// Goes on to the phase in which any rank pushes.
     ///

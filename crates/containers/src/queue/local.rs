@@ -1,4 +1,4 @@
-//! The local phase: the host works on its own memory, and nobody else looks.
+//! The local phase: the host works on its own memory, and no other rank accesses it.
 
 use super::PushError;
 use super::phase::{Local, Phase, Sealed};
@@ -10,7 +10,7 @@ use crate::object::{self, Object, Repr, SlotOf};
 /// Slots that are read at once.
 const CHUNK: u64 = 256;
 
-/// Where the host is, outside of the local phase nowhere.
+/// The host's position in the local phase; empty in other phases.
 pub(super) struct Cursor<T: Object> {
     at: Option<OwnTickets<SlotOf<T>>>,
 }
@@ -24,8 +24,8 @@ struct OwnTickets<S> {
 }
 
 impl<S: pgas_core::Pod> OwnTickets<S> {
-    /// Reads slots ahead; whether there are any. One that fails has read none. Out of line, so that
-    /// a pop stays short.
+    /// Reads the next slots. Returns whether there are any. After an error none was read. Out of
+    /// line, so that a pop stays short.
     #[cold]
     #[inline(never)]
     fn fetch<T: Object<Repr: Repr<T, Slot = S>>>(&mut self, ring: &Ring<T>) -> Result<bool> {
@@ -52,8 +52,8 @@ impl<T: Object> Default for Cursor<T> {
 }
 
 impl<T: Object> Cursor<T> {
-    /// Begins the phase `P`, after the queue has settled, or goes on with it where it could not be
-    /// left.
+    /// Begins the phase `P` after the queue has settled, or stays in the present phase if it could
+    /// not be left.
     pub(super) fn enter<P: Phase>(&mut self, ring: &Ring<T>) {
         let is_elsewhere = P::NUMBER != Local::NUMBER || ring.world().rank() != ring.host();
         if is_elsewhere || self.at.is_some() {

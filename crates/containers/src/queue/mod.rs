@@ -35,7 +35,7 @@ pub use fast::{Fast, FastQueue};
 pub use handle::{Kind, Queue};
 pub use phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 
-/// What other containers build on queues.
+/// The interface for other containers that build on queues.
 pub(crate) use access::{Access, Request};
 /// The protocol of a queue that is pushed to and popped from at once.
 use pgas_lockfree::tickets as ticket;

@@ -1,4 +1,4 @@
-//! What all ranks promise to do with a queue, as types.
+//! Phases of a queue, as types: what all ranks promise to do with it.
 
 /// A phase of a queue; the types of this module are all there are.
 pub trait Phase: Sealed {

@@ -64,12 +64,12 @@ impl Control {
     }
 }
 
-/// Where a queue's block is, and how it is cut.
+/// The location and layout of a queue's block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) block: GlobalPtr<u8>,
     pub(crate) size: Size,
-    /// How far from the block's beginning its slots begin.
+    /// The offset of the slots in the block.
     slots_at: u64,
 }
 
@@ -93,7 +93,7 @@ impl Place {
         self.block.byte_add(self.slots_at).cast()
     }
 
-    /// Sets the four words, when nobody else looks.
+    /// Sets the four words. No other rank may access the queue.
     pub(super) fn set_words(&self, world: &World, head: u64, tail: u64) -> Result<()> {
         let words = [
             (Word::Tail, tail),
@@ -107,7 +107,8 @@ impl Place {
         Ok(())
     }
 
-    /// Where the slots of tickets begin, and how many they are before they go on at the first slot.
+    /// The slots of tickets: a pointer to the first one, and the number of slots before they wrap
+    /// around.
     fn parts<S>(&self, tickets: Tickets) -> (GlobalPtr<S>, usize) {
         let slot = self.size.slot(tickets.first);
         let before_end = tickets.n.min(self.size.n_slots() - slot);
@@ -147,8 +148,8 @@ impl Place {
     }
 }
 
-/// What one side of this rank has seen, on a cache line of its own, since threads share it. Lower
-/// bounds, so that one thread's may overwrite another one's.
+/// The bounds that one side of this rank has seen, on a cache line of its own, since threads share
+/// it. They are lower bounds, so one thread may overwrite those of another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct SharedSeen {
@@ -160,7 +161,7 @@ impl SharedSeen {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two loads")]
     pub(super) fn get(&self) -> Seen {
-        // Bounds order nothing: what is read or written under a ticket is ordered by the queue's
+        // Relaxed: bounds order nothing. Reads and writes under a ticket are ordered by the queue's
         // words.
         Seen {
             taken: self.taken.load(Ordering::Relaxed),
@@ -188,7 +189,8 @@ impl SharedSeen {
     }
 }
 
-/// A queue as its host works on it for other ranks, and what it has seen of it for them.
+/// A queue on which its host performs operations for other ranks, and the bounds that it has seen
+/// for them.
 pub(super) struct Hosted {
     pub(super) place: Place,
     pub(super) push: SharedSeen,
@@ -218,8 +220,8 @@ const LARGEST: u64 = 1 << 31;
 
 /// A queue without its phase.
 pub(crate) struct Ring<T: Object> {
-    /// One word on each rank, which nobody uses: its memory is free when no rank has the queue any
-    /// more, and the host's block then is too.
+    /// An unused word on each rank. Its memory is released when no rank has the queue any more, and
+    /// so is the host's block.
     handle: Symmetric<u64>,
     pub(super) heap: Heap,
     pub(super) place: Place,
@@ -332,8 +334,8 @@ impl<T: Object> Ring<T> {
         world.barrier()
     }
 
-    /// How far pops and pushes are, which nobody changes meanwhile; the host's words then say that
-    /// all of them are done.
+    /// The numbers of pops and pushes. No other rank may change them meanwhile. The host's words
+    /// then say that all of them are done.
     fn settled_words(&self) -> Result<(u64, u64)> {
         let world = self.world();
         let head = self.place.word(Word::Head).atomic_load(world)?;
@@ -344,7 +346,7 @@ impl<T: Object> Ring<T> {
         Ok((head, tail))
     }
 
-    /// The number of elements, at some moment during the call, if neither side does much meanwhile
+    /// The number of elements at some moment during the call; approximate if both sides are busy
     /// (2A).
     pub(super) fn len(&self) -> Result<usize> {
         let world = self.world();
@@ -377,8 +379,8 @@ impl<T: Object> Ring<T> {
         self.place.slots().add(i).get(self.world())
     }
 
-    /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with
-    /// none. Nobody pushes or pops meanwhile.
+    /// Calls `f` with a copy of each element, in order, on the host; on other ranks not at all. No
+    /// rank may push or pop at the same time.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(T) -> Result<()>) -> Result<()> {
         let world = self.world();
         if world.rank() != self.host() {
@@ -479,12 +481,12 @@ pub(crate) fn size_of_capacity(capacity: usize) -> Result<Size> {
     Err(Error::Argument(text.into()))
 }
 
-/// Where slots of type `S` begin in a queue's block: behind the four words.
+/// The offset of slots of type `S` in a queue's block: behind the four words.
 const fn slots_at<S>() -> usize {
     Control::BYTES.next_multiple_of(align_of::<S>())
 }
 
-/// The bytes of a block for slots of type `S`, and what it is aligned to.
+/// The bytes and the alignment of a block for slots of type `S`.
 pub(crate) fn layout<S>(size: Size, has_marks: bool) -> (usize, usize) {
     let per_slot = size_of::<S>() + if has_marks { 8 } else { 0 };
     let slots = usize::try_from(size.n_slots()).unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
-//! What the host of a queue does for ranks that reach it by messages only: a whole push or pop, by
-//! the protocol of its own ones.
+//! Operations that the host of a queue performs for ranks that reach it by messages only: a whole
+//! push or pop, by the same protocol as its own ones.
 //!
-//! It never waits. Where it would have to, as for an element that another rank still writes,
-//! nothing is done, and the rank that asked goes the one-sided way.
+//! The host never waits for them. If it would have to, as for an element that another rank is
+//! writing, it does nothing, and the asking rank works one-sidedly.
 
 use pgas_am::{RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, in_handler};
@@ -14,10 +14,10 @@ use crate::Result;
 use crate::object::{Object, SlotOf};
 use crate::requests::{Sent, receive};
 
-/// What is wanted of a queue: by its name, and whether pushes and pops may meet.
+/// The name of a queue, and whether pushes and pops may meet.
 type Wanted = (WeakObject<Hosted>, bool);
 
-/// What the host runs for a push: whether there was room.
+/// The host's part of a push. Returns whether there was room.
 fn push<S: Pod>((on, meet): Wanted, slots: &[S]) -> Option<bool> {
     let on = on.upgrade()?;
     let write = |access: Access<'_>, tickets| access.place.write(access.world, tickets, slots);
@@ -25,7 +25,7 @@ fn push<S: Pod>((on, meet): Wanted, slots: &[S]) -> Option<bool> {
     Some(pushed > 0)
 }
 
-/// What the host runs for a pop: the slots, as many as are there and wanted.
+/// The host's part of a pop. Returns up to `most` slots.
 fn pop<S: Pod>(((on, meet), most): (Wanted, u64)) -> Option<Vec<Sent<S>>> {
     let on = on.upgrade()?;
     let mut slots = Vec::new();
@@ -37,7 +37,8 @@ fn pop<S: Pod>(((on, meet), most): (Wanted, u64)) -> Option<Vec<Sent<S>>> {
     Some(slots)
 }
 
-/// Does what is wanted, and says of how many elements; nothing if it cannot be done here and now.
+/// Performs a request. Returns the number of elements; `None` if the host cannot do it here and
+/// now.
 fn perform<S>(
     on: &Served,
     request: Request,
@@ -55,19 +56,19 @@ fn perform<S>(
     let mut seen = shared.get();
     let done = access.perform(&mut seen, request, |tickets| work(access, tickets));
     shared.set(seen);
-    // Whatever keeps it from being done here, the rank that asked finds it, too.
+    // The asking rank meets the same error itself.
     Some(done.ok()?.unwrap_or(0))
 }
 
-/// The operations of a rank that does not reach the queue by its own instructions: one message each
-/// (M). Nothing if they are to be done one-sidedly.
+/// Operations of a rank that reaches the queue by messages only: one message each (M). They return
+/// `None` if the operation has to be one-sided.
 impl<T: Object> Ring<T> {
     fn host_to_ask(&self) -> Option<&Served> {
         let may_ask = self.near.is_none() && self.host() != self.world().rank() && !in_handler();
         self.served.as_ref().filter(|_| may_ask)
     }
 
-    /// Has the host push all of the slots, or none; whether there was room.
+    /// Asks the host to push all of the slots, or none. Returns whether there was room.
     #[inline(never)]
     pub(super) fn ask_to_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
         let Some(served) = self.host_to_ask() else {
@@ -80,7 +81,7 @@ impl<T: Object> Ring<T> {
         receive(self.host(), answer)
     }
 
-    /// Has the host pop up to so many slots.
+    /// Asks the host to pop up to `most` slots.
     #[inline(never)]
     pub(super) fn ask_to_pop(&self, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
         let Some(served) = self.host_to_ask() else {

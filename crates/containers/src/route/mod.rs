@@ -1,12 +1,12 @@
-//! By which ranks elements travel to theirs, where a message from each rank to each other one is
-//! too much.
+//! Routes by which elements travel over several ranks, if a message from each rank to each other
+//! one is too expensive.
 //!
-//! Ranks are numbered, and a number has digits: two of them make the ranks a grid, three a cube. On
-//! its way to a rank an element takes a hop for each digit, the lowest one first, and a hop goes to
-//! the rank that has this digit of the target's number instead of its own. So a rank sends to the
-//! ranks of its row, and then to those of its column: to 512 of 65,536 in a grid, and to 121 in a
-//! cube. If the lowest digit counts the ranks of a host, the first hop is within the host, and puts
-//! together what its ranks send to others.
+//! Ranks are numbered, and a number has digits: two digits make the ranks a grid, three a cube. On
+//! its way to a rank an element takes a hop for each digit, the lowest one first. A hop goes to the
+//! rank that has this digit of the target's number instead of its own. So a rank sends to the ranks
+//! of its row, and then to those of its column: to 512 of 65,536 in a grid, and to 121 in a cube.
+//! If the lowest digit counts the ranks of a host, the first hop is within the host, and combines
+//! what its ranks send to others.
 //!
 //! The last row of a grid may have gaps. Who would pass on an element there, and is no rank, is
 //! replaced by the rank one row before. A way depends on the two ranks at its ends alone, so that
@@ -43,11 +43,11 @@ const MAX_HOPS: usize = 3;
 pub struct Route {
     n_ranks: u32,
     n_hops: usize,
-    /// How many values each digit has, the lowest digit first; one for those that there are not.
+    /// The number of values of each digit, the lowest digit first; one for unused digits.
     radices: [u32; MAX_HOPS],
 }
 
-/// How many ranks there are, and how many of them share a host.
+/// The number of ranks, and the number of them that share a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// All ranks.
@@ -64,14 +64,14 @@ impl Shape {
         Self { n_ranks, per_host }
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     #[must_use]
     pub fn n_hosts(self) -> u32 {
         self.n_ranks.div_ceil(self.per_host)
     }
 
-    /// What this rank knows of its host, for [`agreed`](Self::agreed): the least and the most ranks
-    /// that hosts may have.
+    /// This rank's part of [`agreed`](Self::agreed): the minimum and maximum number of ranks that
+    /// hosts may have.
     pub(crate) fn seen_by(world: &World) -> [u64; 2] {
         let (here, n_ranks) = (world.rank().number(), world.n_ranks());
         let is_near = |rank: &u32| world.is_direct(Rank::new(*rank));
@@ -80,7 +80,7 @@ impl Shape {
         let (first, len) = (u64::from(here) - n_before, n_before + 1 + n_behind);
         let is_last = first + len == n_ranks.into();
         let least = match () {
-            // It may have fewer than the others.
+            // The last host may have fewer ranks than the others.
             () if is_last && first > 0 => u64::MAX,
             () if first.is_multiple_of(len) => len,
             () => 1,
@@ -117,8 +117,8 @@ impl Route {
             })
     }
 
-    /// All routes that there are for so many ranks, the shortest first: with a digit for the ranks
-    /// of a host, and without.
+    /// All possible routes for a shape, the shortest first: with a digit for the ranks of a host,
+    /// and without.
     pub(crate) fn all(shape: Shape) -> impl Iterator<Item = Self> {
         let Shape { n_ranks, per_host } = shape;
         let (square, cube) = (n_ranks.isqrt(), cube_root(n_ranks));
@@ -165,26 +165,27 @@ impl Route {
         }
     }
 
-    /// How many ranks it connects.
+    /// The number of ranks that it connects.
     #[must_use]
     pub fn n_ranks(&self) -> u32 {
         self.n_ranks
     }
 
-    /// How often an element is sent at most.
+    /// The maximum number of hops of an element.
     #[must_use]
     pub fn n_hops(&self) -> usize {
         self.n_hops
     }
 
-    /// For how many ranks a rank collects elements at most, itself included, all hops together.
+    /// The maximum number of ranks for which a rank collects elements, itself included, over all
+    /// hops.
     #[must_use]
     pub fn n_lanes(&self) -> u64 {
         let lanes = (0..self.n_hops).map(|hop| u64::from(self.n_lanes_of(hop)));
         lanes.sum()
     }
 
-    /// For how many of them it does so for one hop: a lane for each value of the digit.
+    /// The number of lanes of one hop: a lane for each value of the digit.
     #[must_use]
     pub fn n_lanes_of(&self, hop: usize) -> u32 {
         self.radices[hop]
@@ -204,7 +205,7 @@ impl Route {
         to.number() / self.stride(hop) % self.radices[hop]
     }
 
-    /// Where a lane of `at` goes; nowhere if no rank has this digit.
+    /// The target of a lane of `at`; `None` if no rank has this digit.
     pub(crate) fn target(&self, hop: usize, at: Rank, lane: u32) -> Option<Rank> {
         if self.is_last(hop) {
             let to = Rank::new(self.with_digit(hop, at, lane));
@@ -213,13 +214,13 @@ impl Route {
         Some(self.passing_on(hop, at, lane))
     }
 
-    /// How many ranks have a lane for that hop that goes to `at`, itself included.
+    /// The number of ranks whose lanes of that hop go to `at`, itself included.
     pub(crate) fn n_sources(&self, hop: usize, at: Rank) -> u32 {
         let lane = self.lane(hop, at);
         let highest = self.stride(self.n_hops - 1);
         let n = (0..self.radices[hop]).flat_map(|digit| {
             let beside = self.with_digit(hop, at, digit);
-            // Those of the row behind, too, whose own rank there may be missing.
+            // Also those of the next row, whose own rank may be missing.
             let behind = if self.is_last(hop) {
                 None
             } else {
@@ -236,7 +237,7 @@ impl Route {
         hop + 1 == self.n_hops
     }
 
-    /// What the digit of a hop counts.
+    /// The place value of a hop's digit.
     pub(crate) fn stride(&self, hop: usize) -> u32 {
         self.radices[..hop].iter().product()
     }

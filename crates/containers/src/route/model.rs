@@ -1,4 +1,4 @@
-//! What routes cost, by the LogGP model, and which one is chosen.
+//! The cost of routes by the LogGP model, and the choice of a route.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub struct LogGp {
     /// On its way (L).
     pub latency_ns: f64,
-    /// Of a processor, at each end (o).
+    /// The overhead of a processor at each end (o).
     pub overhead_ns: f64,
     /// Between two messages of a host (g).
     pub gap_ns: f64,
@@ -32,7 +32,7 @@ pub struct Model {
     pub network: LogGp,
     /// Messages within a host.
     pub host: LogGp,
-    /// What it takes to pass on an element, in nanoseconds.
+    /// The time to pass on an element, in nanoseconds.
     pub element_ns: f64,
     /// Bytes of an element.
     pub element_bytes: f64,
@@ -40,7 +40,7 @@ pub struct Model {
     pub round_bytes: f64,
     /// Bytes that the lanes of a rank may take.
     pub lanes_bytes: f64,
-    /// What share of its time a route has to save for each hop more.
+    /// The share of its time that a route has to save for each further hop.
     pub hop_margin: f64,
 }
 
@@ -144,7 +144,7 @@ impl Model {
         best.unwrap_or_else(|| Route::direct(shape.n_ranks))
     }
 
-    /// What a round takes by a route, if ranks send up to `message_bytes` together.
+    /// The predicted cost of a round by a route, if ranks send up to `message_bytes` together.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -162,8 +162,8 @@ impl Model {
         predicted
     }
 
-    /// Adds what a hop takes: each lane has its share of the bytes, and sends one message at least,
-    /// by which it tells that there are no more.
+    /// Adds the cost of a hop. Each lane has its share of the bytes, and sends at least one
+    /// message, which says that there are no more.
     fn add_hop(
         &self,
         predicted: &mut Prediction,
@@ -174,8 +174,8 @@ impl Model {
         let n_lanes = route.n_lanes_of(hop);
         let bytes = self.round_bytes / f64::from(n_lanes);
         let messages = (bytes / message_bytes).ceil().max(1.0);
-        // Lanes of a hop lead to ranks whose numbers are as far from each other as its digit
-        // counts.
+        // Lanes of a hop lead to ranks whose numbers differ by multiples of the digit's place
+        // value.
         let n_near = (shape.per_host / route.stride(hop)).clamp(1, n_lanes);
         let near = f64::from(n_near - 1);
         let far = f64::from(n_lanes - n_near);
@@ -238,7 +238,8 @@ mod tests {
         }
     }
 
-    /// By hand: LogGP for 4 ranks on hosts of their own, that send 64 KiB in messages of 16 KiB.
+    /// Computed by hand: LogGP for 4 ranks on hosts of their own that send 64 KiB in messages of 16
+    /// KiB.
     #[test]
     fn a_prediction_is_what_the_model_says() {
         let network = LogGp {
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(direct.time_ns, 1000.0 + 3.0 * (100.0 + 8192.0));
         let grid = Route::of(flat(4), Routing::Grid);
         let grid = model.predict(&grid, flat(4), 16 << 10);
-        // To another rank 32 KiB in two messages, twice, and 4096 elements are passed on meanwhile.
+        // Twice 32 KiB in two messages to another rank, and 4096 elements are passed on.
         assert_eq!(grid.n_messages, 4.0);
         assert_eq!(grid.lanes_bytes, 65_536.0);
         assert_eq!(grid.time_ns, 2.0 * (1000.0 + 2.0 * 100.0 + 16_384.0));
@@ -281,8 +282,8 @@ mod tests {
         assert_eq!(near.time_ns, 5.0 + 3.0 * (2.0 * 7.0 + 1.0 + 4096.0));
     }
 
-    /// What is shipped: lanes of 65,536 ranks take no more than 64 MiB, whatever the hosts, and a
-    /// few ranks send to each other at once.
+    /// The default: lanes of 65,536 ranks take no more than 64 MiB, whatever the hosts, and a few
+    /// ranks send to each other directly.
     #[test]
     fn lanes_are_bounded_for_any_number_of_ranks() {
         let model = Model::shipped();
@@ -306,7 +307,8 @@ mod tests {
         assert_eq!(direct.n_lanes() * MESSAGE, 2 << 30);
     }
 
-    /// It is the fastest of those whose lanes fit, or has fewer hops and is nearly as fast.
+    /// The chosen route is the fastest of those whose lanes fit, or has fewer hops and is nearly as
+    /// fast.
     #[test]
     fn no_other_route_that_fits_is_faster() {
         let model = Model::shipped();
@@ -353,7 +355,7 @@ mod tests {
         assert_eq!(chosen, [Routing::Cube, Routing::Grid, Routing::Direct]);
     }
 
-    /// The fastest of those that fit, or the one with the fewest lanes.
+    /// The choice is the fastest route that fits, or the one with the fewest lanes.
     #[test]
     fn lanes_that_do_not_fit_are_not_chosen() {
         let network = LogGp {
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(route.routing(), Routing::Direct);
     }
 
-    /// Where many ranks share a host's network, the first hop puts together what they send.
+    /// If many ranks share a host's network, the first hop combines what they send.
     #[test]
     fn ranks_of_a_host_send_together() {
         let shape = Shape {

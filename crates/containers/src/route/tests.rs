@@ -8,7 +8,7 @@ const SIZES: [u32; 18] = [
     1, 2, 3, 4, 5, 7, 8, 11, 16, 27, 31, 64, 97, 100, 127, 128, 251, 256,
 ];
 
-/// All routes between so many ranks, with some numbers of ranks a host.
+/// All routes between `n_ranks` ranks, with some numbers of ranks a host.
 fn routes(n_ranks: u32) -> impl Iterator<Item = Route> {
     let shapes = [1, 2, 3, 5, 8, 64]
         .into_iter()
@@ -58,7 +58,7 @@ fn a_rank_knows_how_many_send_to_it() {
     }
 }
 
-/// No lane of a rank goes where another one goes.
+/// No two lanes of a rank go to the same rank.
 #[test]
 fn each_lane_has_its_own_rank() {
     for n_ranks in SIZES {
@@ -106,8 +106,8 @@ fn where_there_are_few_ranks_routes_are_shorter() {
     assert_eq!(routing(8, Routing::Cube), Routing::Cube);
 }
 
-/// The first hop stays on the host, and all that it sends to a rank of another host goes by one
-/// rank.
+/// The first hop stays on the host, and all elements of a host for one rank of another host leave
+/// by one rank.
 #[test]
 fn what_a_host_sends_is_put_together_on_it() {
     let shape = Shape {

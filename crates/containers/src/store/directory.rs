@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use pgas_core::{Error, StorageError};
 
-/// What is wrong with the file or directory at `path`.
+/// An error about the file or directory at `path`.
 pub(super) fn storage(path: &Path, why: impl std::fmt::Display) -> Error {
     told(path, &why, None)
 }
 
-/// What the system says of the file or directory at `path`.
+/// The system's error for the file or directory at `path`.
 pub(super) fn refused(path: &Path, error: io::Error) -> Error {
     let error = Arc::new(error);
     told(path, &error, Some(Arc::clone(&error)))
@@ -26,7 +26,7 @@ fn told(path: &Path, why: &dyn std::fmt::Display, system: Option<Arc<io::Error>>
     }))
 }
 
-/// Waits until what was done to the files of `dir` is on the disk.
+/// Waits until changes to the directory `dir` are on the disk.
 pub(super) fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

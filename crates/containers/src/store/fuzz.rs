@@ -24,7 +24,7 @@ use crate::{
     MultiMap, Result, WideBloomFilter,
 };
 
-/// How many changed checkpoints of each container are loaded, unless it is set.
+/// The number of changed checkpoints of each container that are loaded, unless it is set.
 const N: u64 = 400;
 
 /// A value that may lie within itself.
@@ -100,7 +100,7 @@ impl Files {
         fs::write(self.dir.path().join(name), bytes).unwrap();
     }
 
-    /// Changes what is in the directory; what was changed there before is undone.
+    /// Changes a file in the directory, and undoes the previous change.
     fn change(&self, random: &mut Random) {
         let mut lines: Vec<String> = self.manifest.lines().map(str::to_owned).collect();
         lines.pop();
@@ -139,7 +139,7 @@ impl Files {
     }
 }
 
-/// Whether a line says how many elements and bytes a part has.
+/// Whether a line has the numbers of elements and bytes of a part.
 fn is_info(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
 }
@@ -180,7 +180,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
                 bytes.splice(at..end.min(at + 1), n);
             }
             5 if random.below(100) == 0 => {
-                // The same thing within itself.
+                // Deeply nested values.
                 let (deep, byte) = (100_000 + random.index(9), random.below(3));
                 bytes.splice(at..end, vec![u8::try_from(byte).unwrap(); deep]);
             }

@@ -15,7 +15,7 @@ use tempfile::tempdir;
 use crate::testing::Random;
 use crate::{HashMap, MultiMap};
 
-/// Where the process that is to be killed saves.
+/// The directory of the process that will be killed.
 const DIR: &str = "PGAS_TEST_KILLED_DIR";
 const SAVED: &str = "saved ";
 const N_KEYS: u64 = 300;
@@ -101,7 +101,7 @@ fn a_checkpoint_that_is_saved_over_is_there_whenever_the_process_is_killed() {
             "kill {kill}: {last} was saved, {there} is there"
         );
     }
-    // What was left of checkpoints that did not become one has gone with the next that did.
+    // Remains of incomplete checkpoints are gone after the next complete one.
     let world = loopback::world();
     let map = HashMap::<u64, String>::load(&world, dir.path().join("map")).unwrap();
     map.save(dir.path().join("map")).unwrap();

@@ -1,4 +1,4 @@
-//! What a checkpoint says of itself.
+//! The manifest of a checkpoint.
 //!
 //! ```text
 //! pgas container, format 2
@@ -32,11 +32,11 @@ const FORMAT: &str = "pgas container, format 2";
 /// More bytes than any manifest has: of a million ranks, say.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What one map, array, queue or filter is, beside its elements.
+/// The description of one map, array, queue or filter without its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct About {
     pub(super) element: Cow<'static, str>,
-    /// What it is made with.
+    /// The numbers that it is made with.
     pub(super) sizes: Vec<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Manifest {
         publish().map_err(|e| refused(&name, e))
     }
 
-    /// What `bytes` say, if that is a container of the kind and of the elements that are expected.
+    /// Parses a manifest, which must be of a container of the expected kind and elements.
     pub(super) fn parse(bytes: &[u8], kind: &str, abouts: &[About]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
         let body = text
@@ -177,7 +177,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// What comes in the next line, behind `what`.
+    /// The rest of the next line, which begins with `what`.
     fn next(&mut self, what: &str) -> Result<&'t str, String> {
         let line = self.lines.next().unwrap_or("");
         line.strip_prefix(what)

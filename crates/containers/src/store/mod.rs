@@ -8,14 +8,14 @@
 //! part-7-1-00000   those of the second one of the maps that a multimap is made of
 //! ```
 //!
-//! A checkpoint is written beside the one that is there, in files of its own, and becomes the
-//! directory's by the rename of its manifest, when all of it is on the disk. So there is always a
-//! whole one, the former or the new; what is left of others is removed when a checkpoint is
+//! A checkpoint is written beside the existing one, in files of its own. It becomes the directory's
+//! checkpoint by the rename of its manifest, when all of it is on the disk. So there is always a
+//! complete one, the former or the new. Remains of others are removed when a checkpoint is
 //! complete.
 //!
-//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and
-//! the parts their hash. Who writes files by hand can have them loaded, and no more: an error, or a
-//! container.
+//! Everything that is read is checked before it is used: the sizes have to fit the elements, and
+//! the parts their hash. A manipulated file results in an error or in a container, and nothing
+//! else.
 
 mod arrays;
 mod directory;
@@ -43,8 +43,8 @@ use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
 
-/// `mine` if every rank has succeeded; else every rank gets an error, those that have not their
-/// own. Collective.
+/// Returns `mine` if every rank has succeeded. Otherwise every rank gets an error: its own, or one
+/// for ranks that have not failed. Collective.
 #[track_caller]
 fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     let done = world.team().all_succeeded("a checkpoint", mine);
@@ -73,7 +73,7 @@ fn save(
     let name = |i: usize| parts::name(number, i, world.rank().index());
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
     let written = together(world, dir, write_parts(&paths, write)).inspect_err(|_| {
-        // Of these files nobody knows.
+        // No manifest names these files.
         paths.iter().for_each(|path| drop(fs::remove_file(path)));
     })?;
     let mine: Vec<[u64; 3]> = written.into_iter().map(Info::to_words).collect();
@@ -105,7 +105,7 @@ fn write_parts(
     parts.into_iter().map(Part::finish).collect()
 }
 
-/// Makes the directory; the number of the next checkpoint, of which there is no file yet.
+/// Makes the directory. Returns the number of the next checkpoint, of which there is no file yet.
 fn begin(dir: &Path) -> Result<u64> {
     fs::create_dir_all(dir).map_err(|e| refused(dir, e))?;
     let mut number = 0;
@@ -124,7 +124,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
         .collect()
 }
 
-/// Removes the parts of other checkpoints, as far as that can be done: they only take room.
+/// Removes the parts of other checkpoints. Failures are ignored: the files only take room.
 fn remove_others(dir: &Path, number: u64) {
     for name in names(dir).unwrap_or_default() {
         if parts::number_in(&name).is_some_and(|of| of != number) {
@@ -139,8 +139,8 @@ struct Saved {
     manifest: Manifest,
 }
 
-/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The
-/// first rank reads, so that all see the same, also that there is nothing yet. Collective.
+/// Opens the checkpoint in `dir`, which must be a container of the expected kind and elements. The
+/// first rank reads, so that all ranks see the same, even that there is none yet. Collective.
 #[track_caller]
 fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
     let is_first = world.rank() == Rank::ZERO;
@@ -168,8 +168,8 @@ impl Saved {
         storage(&self.dir.join(manifest::NAME), why)
     }
 
-    /// One of the sizes that the container was made with, or the first of the containers that it is
-    /// made of.
+    /// A size that the container was made with; for a container of containers, that of the first
+    /// one.
     fn size(&self, i: usize) -> Result<usize> {
         self.in_memory(self.manifest.abouts[0].sizes[i])
     }
@@ -212,8 +212,8 @@ impl Saved {
         n.ok_or_else(|| self.refuse("there are more than 2^64 elements"))
     }
 
-    /// A container that was made with the sizes that are saved. That there is none with such sizes,
-    /// or no room for it, is a fault of the file as far as anybody can tell.
+    /// Checks the making of a container with the saved sizes. If no container has such sizes, or
+    /// there is no room for it, the file is to blame as far as anyone can tell.
     fn made<A>(&self, made: Result<A>) -> Result<A> {
         made.map_err(|error| match error {
             Error::Argument(_) | Error::NoCapacity | Error::Exhausted(_) | Error::Elsewhere(_) => {

@@ -1,4 +1,4 @@
-//! One rank's elements in a file.
+//! A part: one rank's elements in a file.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -24,12 +24,12 @@ pub(super) fn name(number: u64, i: usize, part: usize) -> String {
 /// The number of the checkpoint that a file is a part of.
 pub(super) fn number_in(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("part-")?;
-    // Those of the first format have no number.
+    // Files of the first format have no number.
     rest.split_once('-')
         .map_or(Some(0), |(number, _)| number.parse().ok())
 }
 
-/// What the manifest says of a part.
+/// The manifest's entry of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Info {
     pub(super) elements: u64,
@@ -55,7 +55,7 @@ impl Info {
         self.hash = mix(self.hash ^ hash_of(block));
     }
 
-    /// Whether so many bytes may be so many elements.
+    /// Whether the number of bytes is possible for the number of elements.
     pub(super) fn is_possible(self) -> bool {
         self.elements <= self.bytes.max(EMPTY)
     }
@@ -130,8 +130,8 @@ pub(super) fn read<T: Object>(
     for within in 0..n {
         let element = <T::Repr as Repr<T>>::read(&mut rest).map_err(|e| storage(path, e))?;
         f(within, element).map_err(|error| match error {
-            // What cannot be put into a container of its own size, or not be written again, is no
-            // element of it.
+            // A value that a container of this size refuses, or that cannot be encoded again, is no
+            // valid element.
             Error::Full { .. } | Error::QueueFull | Error::Codec(_) => storage(path, error),
             other => other,
         })?;

@@ -1,4 +1,4 @@
-//! What some ranks save, others load.
+//! Containers saved by some ranks are loaded by others.
 
 use std::fs;
 use std::io::Read as _;
@@ -133,7 +133,7 @@ fn arrays_and_matrices_are_dealt_out_anew() {
                 assert_eq!(array.get(i).unwrap(), text(i as u64));
             }
             assert_eq!((array.len(), array.get(30).unwrap()), (31, String::new()));
-            // One that was on one rank is dealt out, and the other way round.
+            // A hosted array is loaded as a distributed one, and the other way round.
             let dealt = DArray::<u32>::load(world, dir.join("hosted"), deal, &0).unwrap();
             assert_eq!(dealt.get_range(0..7).unwrap(), [9, 9, 9, 1, 9, 9, 9]);
             let hosted = Array::<u32>::load(world, dir.join("hosted"), Rank::ZERO, &0).unwrap();
@@ -309,14 +309,14 @@ fn elements_beyond_those_that_the_manifest_counts_are_an_error() {
 fn a_save_that_fails_leaves_the_former_checkpoint_and_nothing_else() {
     let (dir, world) = (tempdir().unwrap(), loopback::world());
     save_some(&world, dir.path(), 20).unwrap();
-    // What stands where the next manifest is written first cannot be removed.
+    // The file in the way of the next manifest's draft cannot be removed.
     let in_the_way = dir.path().join("manifest.new").join("a file");
     fs::create_dir_all(&in_the_way).unwrap();
     let error = save_some(&world, dir.path(), 10).unwrap_err();
     assert!(error.to_string().contains("manifest"), "{error}");
     assert_eq!(n_loaded(&world, dir.path()), 20);
     fs::remove_dir_all(in_the_way.parent().unwrap()).unwrap();
-    // What the failed one has left is gone with the next.
+    // Remains of the failed checkpoint are gone after the next one.
     save_some(&world, dir.path(), 5).unwrap();
     assert_eq!(n_loaded(&world, dir.path()), 5);
     assert_eq!(super::names(dir.path()).unwrap().len(), 2);

@@ -8,7 +8,8 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text that is not written if it begins with `!w`, and is written, but not read, if it begins with `!r`.
+/// A text that is not written if it begins with `!w`, and is written, but not read, if it begins
+/// with `!r`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Picky(pub(crate) String);
 
@@ -61,7 +62,8 @@ pub(crate) fn everywhere(n_ranks: u32, segment_bytes: u64, body: impl Fn(World) 
     }
 }
 
-/// Bytes of this rank's heap that are in use, once all ranks have dropped what they dropped. Collective.
+/// Bytes of this rank's heap that are in use, once all ranks have dropped what they dropped.
+/// Collective.
 pub(crate) fn used(world: &World) -> u64 {
     world.barrier().unwrap();
     world.reclaim().unwrap();

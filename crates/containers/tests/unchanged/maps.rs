@@ -256,7 +256,8 @@ fn all_ranks_learn_that_a_flush_has_failed_and_what_is_left_is_inserted_when_the
     });
 }
 
-/// Whose memory has been freed elsewhere is found out when there is no other, or by what others write there.
+/// Whose memory has been freed elsewhere is found out when there is no other, or by what others
+/// write there.
 #[test]
 fn memory_of_what_a_buffer_has_sent_is_given_back_once() {
     everywhere(2, SEGMENT, |world| {

@@ -265,7 +265,7 @@ fn a_rank_that_stalls_between_taking_and_reading_holds_up_no_pop() {
 fn a_host_that_would_have_to_wait_leaves_a_pop_and_a_push_to_the_rank_that_asked() {
     served_counted(|world| {
         let queue = queue::<u64>(&world, 2);
-        // Until the other rank was told that it is to go on by itself.
+        // Until the other rank was told to work one-sidedly.
         let serve = || {
             let limit = std::time::Instant::now() + Duration::from_secs(20);
             while !world.progress().unwrap() {

@@ -45,7 +45,8 @@ impl Model for Limited {
                     next.extend(values);
                 }
             }
-            // As many as are published, which may be fewer than are there, but never none.
+            // It pops all published elements. These may be fewer than are in the queue, but never
+            // none.
             (Op::Pop(most), Answer::Popped(values)) => {
                 let fits = values.len() <= *most && values.is_empty() == state.is_empty();
                 let taken: Vec<u64> = next.drain(..values.len().min(state.len())).collect();
@@ -59,7 +60,7 @@ impl Model for Limited {
     }
 }
 
-/// What was asked, the answer, when the call was made and when it returned.
+/// A call, its answer, and the times of the call and of the return.
 type Record = (Op, Answer, u128, u128);
 
 /// Calls of one rank in one round.

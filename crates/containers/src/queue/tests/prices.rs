@@ -1,4 +1,4 @@
-//! What each method costs, in R, W and A, as its documentation says.
+//! The cost of each method in R, W and A, as its documentation says.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_push_costs_two_atomics_and_a_write_and_a_pop_two_atomics_and_a_read() {
         for _ in 0..3 {
             assert_eq!(price(&world, || queue.push(1).unwrap()), (0, 1, 2));
         }
-        // How far the pushes have come is looked up once for all that are there.
+        // The number of pushes is read once for all elements that are there.
         assert_eq!(price(&world, || queue.pop().unwrap()), (1, 0, 3));
         assert_eq!(price(&world, || queue.pop().unwrap()), (1, 0, 2));
         assert_eq!(price(&world, || queue.pop().unwrap()), (1, 0, 2));
@@ -130,7 +130,7 @@ fn an_element_with_a_long_encoding_costs_one_write_and_one_read_more() {
     });
 }
 
-/// What rank 0 pays in messages for `f`, while rank 1 waits for it.
+/// Asserts the messages that rank 0 sends in `f`, while rank 1 serves them.
 #[track_caller]
 fn asks(world: &World, n: u64, f: impl FnOnce()) {
     if world.rank() == Rank::ZERO {
@@ -171,7 +171,7 @@ fn where_ranks_serve_each_other_a_push_or_pop_of_any_length_is_one_message_in_ea
         });
         asks(&world, 1, || assert_eq!(queue.pop().unwrap(), None));
 
-        // Where a queue is served moves with it, and what its own host does is no message.
+        // The serving rank moves with the queue, and operations of the host itself are no messages.
         let mut queue = queue.into_push_pop_phase().unwrap();
         asks(&world, 1, || queue.push(1).unwrap());
         queue.migrate(Rank::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! One rank, or one after the other.
+//! Queues with one rank, or with several ranks in turn.
 
 use std::collections::VecDeque;
 
@@ -187,7 +187,7 @@ fn a_local_phase_empties_and_fills_a_queue_of_many_chunks() {
                 queue.local_push(i).unwrap();
             }
         }
-        // What was read ahead but not popped is still there.
+        // Elements that were read ahead but not popped are still there.
         let queue = queue.into_pop_phase().unwrap();
         if world.rank() == Rank::ZERO {
             assert_eq!(
@@ -282,7 +282,7 @@ fn bad_arguments_are_errors_on_every_rank_that_name_the_values() {
             "failed on rank 0"
         };
         assert!(text(error).contains(expected));
-        // What failed leaves nothing behind that the next one would trip over.
+        // A failure leaves nothing behind that disturbs the next call.
         queue::<u8>(&world, 5).push(1).unwrap();
         world.barrier().unwrap();
     });
@@ -406,7 +406,7 @@ proptest! {
     }
 }
 
-/// One by one, so that each ticket in turn is taken without a look at the other side.
+/// One by one, so that each ticket is taken without a read of the other side.
 #[test]
 fn single_elements_go_through_a_queue_whose_tickets_wrap_around() {
     everywhere(1, |world| {

@@ -31,7 +31,8 @@ fn with_many<Op: Clone + std::fmt::Debug + Sync + Send>(
 ) {
     let config = Config {
         cases: N_SEQUENCES,
-        // What fails is a panic on a rank's thread, and the same for each shorter sequence that it is tried with.
+        // What fails is a panic on a rank's thread, and the same for each shorter sequence that it
+        // is tried with.
         max_shrink_iters: 50,
         failure_persistence: None,
         ..Config::default()
@@ -52,7 +53,8 @@ fn is_first(world: &World) -> bool {
     world.rank() == Rank::ZERO
 }
 
-/// Texts in their slots and outside of them, and such as cannot be written, or read, or have no room.
+/// Texts in their slots and outside of them, and such as cannot be written, or read, or have no
+/// room.
 fn text() -> impl Strategy<Value = Picky> {
     prop_oneof![
         4 => (0..4_usize).prop_map(|n| Picky::of(&"abc"[..n])),
