@@ -31,7 +31,7 @@ pub(crate) trait Operation: 'static {
     const IS_ORDERED: bool;
 
     /// Whether this rank carries out requests on the part of `rank` itself.
-    fn is_near(on: &Self::On, rank: Rank) -> bool;
+    fn is_local(on: &Self::On, rank: Rank) -> bool;
 
     /// Carries out the requests on the part of `rank`, in their order, and answers them up to the
     /// first one that cannot be carried out. In a handler it does not wait.
@@ -141,7 +141,7 @@ impl<R> Numbered<R> {
 /// other.
 struct Lane<O: Operation> {
     to: Rank,
-    is_near: bool,
+    is_local: bool,
     collected: Numbered<O::Request>,
     in_flight: VecDeque<(Numbered<O::Request>, Answers<O>)>,
     /// An operation has failed, and those behind it are given up.
@@ -243,7 +243,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         self.lane_of[index] = u32::try_from(lane + 1).expect("no more than a few for each rank");
         self.lanes.push(Lane {
             to,
-            is_near: O::is_near(self.on, to),
+            is_local: O::is_local(self.on, to),
             collected: Numbered::with_capacity(self.expected),
             in_flight: VecDeque::new(),
             has_failed: false,
@@ -262,9 +262,9 @@ impl<'a, O: Operation> Batch<'a, O> {
 
     /// Sends all collected requests, and performs local operations while they are on their way.
     fn ship_all(&mut self, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
-        for is_near in [false, true] {
+        for is_local in [false, true] {
             for lane in 0..self.lanes.len() {
-                if self.lanes[lane].is_near == is_near {
+                if self.lanes[lane].is_local == is_local {
                     self.ship(lane, take);
                 }
             }
@@ -302,7 +302,7 @@ impl<'a, O: Operation> Batch<'a, O> {
             }
             let Lane {
                 to,
-                is_near,
+                is_local,
                 has_failed,
                 ..
             } = self.lanes[lane];
@@ -311,7 +311,7 @@ impl<'a, O: Operation> Batch<'a, O> {
                 self.empty.push(operations);
                 return;
             }
-            if is_near {
+            if is_local {
                 let answers = O::serve(self.on, to, &operations.requests);
                 self.settle(lane, &mut operations, answers, take);
                 continue;

@@ -109,7 +109,7 @@ impl<A: Act> Operation for Scattered<A> {
 
     const IS_ORDERED: bool = A::IS_ORDERED;
 
-    fn is_near(world: &World, rank: Rank) -> bool {
+    fn is_local(world: &World, rank: Rank) -> bool {
         world.is_direct(rank) || rank == world.rank()
     }
 
@@ -153,8 +153,8 @@ pub(crate) fn one<A: Act>(
     at: GlobalPtr<u8>,
     given: A::Given,
 ) -> Result<Option<A::Answer>> {
-    let is_far = |served: &&Served| !Scattered::<A>::is_near(served, at.rank());
-    let Some(served) = asked(served).filter(is_far) else {
+    let is_remote = |served: &&Served| !Scattered::<A>::is_local(served, at.rank());
+    let Some(served) = asked(served).filter(is_remote) else {
         return Ok(None);
     };
     let ptr = at.to_bits();

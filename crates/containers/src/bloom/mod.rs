@@ -58,7 +58,7 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
     n_bits: u32,
     rate: f64,
     /// All blocks, if this process reaches them by its own instructions.
-    near: Option<NearArray<BlockOf<WORDS>>>,
+    local_blocks: Option<NearArray<BlockOf<WORDS>>>,
     /// The name of the filter for other ranks, if ranks serve requests.
     served: Option<Served>,
     item: PhantomData<fn() -> T>,
@@ -97,8 +97,8 @@ impl<const WORDS: usize> Item<WORDS> {
     /// written where they are: no bit is ever taken back while others insert.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of an insert")]
-    fn insert(&self, near: &NearArray<BlockOf<WORDS>>) -> bool {
-        let block = near.block(self.rank.index(), self.local);
+    fn insert(&self, local_blocks: &NearArray<BlockOf<WORDS>>) -> bool {
+        let block = local_blocks.block(self.rank.index(), self.local);
         let mut was_there = true;
         for (i, mask) in bits(&self.mask) {
             let set = |op, operand| -> bool {
@@ -200,7 +200,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             .offset_bytes()
             .next_multiple_of(8 * WORDS as u64);
         Ok(Self {
-            near: world.near_array(start, local),
+            local_blocks: world.near_array(start, local),
             served: scattered::serve(world),
             blocks,
             start,
@@ -229,8 +229,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[inline]
     pub fn insert(&self, item: &T) -> Result<bool> {
         let item = self.locate(object::hash_of(item)?);
-        match &self.near {
-            Some(near) => Ok(item.insert(near)),
+        match &self.local_blocks {
+            Some(local_blocks) => Ok(item.insert(local_blocks)),
             None => self.insert_elsewhere(&item),
         }
     }
@@ -260,10 +260,10 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn insert_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        let served = scattered::asked(self.served.as_ref()).filter(|_| self.near.is_none());
+        let served = scattered::asked(self.served.as_ref()).filter(|_| self.local_blocks.is_none());
         let Some(served) = served else {
-            let one = |item: &Item<WORDS>| match &self.near {
-                Some(near) => Ok(item.insert(near)),
+            let one = |item: &Item<WORDS>| match &self.local_blocks {
+                Some(local_blocks) => Ok(item.insert(local_blocks)),
                 None => self.insert_elsewhere(item),
             };
             return self.for_each(items, one);
@@ -313,8 +313,10 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             located.clear();
             for item in items {
                 let item = self.locate(object::hash_of(item)?);
-                if let Some(near) = &self.near {
-                    near.block(item.rank.index(), item.local).prefetch(0);
+                if let Some(local_blocks) = &self.local_blocks {
+                    local_blocks
+                        .block(item.rank.index(), item.local)
+                        .prefetch(0);
                 }
                 located.push(item);
             }
@@ -350,7 +352,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// As [`contains`](Self::contains).
     pub fn contains_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        if self.near.is_some() {
+        if self.local_blocks.is_some() {
             return self.for_each(items, |item| self.has(item));
         }
         let located = self.locate_all(items)?;
@@ -364,9 +366,9 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a query")]
     fn has(&self, item: &Item<WORDS>) -> Result<bool> {
-        let words: [u64; WORDS] = match &self.near {
-            Some(near) => {
-                let block = near.block(item.rank.index(), item.local);
+        let words: [u64; WORDS] = match &self.local_blocks {
+            Some(local_blocks) => {
+                let block = local_blocks.block(item.rank.index(), item.local);
                 std::array::from_fn(|i| block.load(8 * i))
             }
             None => self.block(item).cast::<[u64; WORDS]>().get(self.world())?,

@@ -5,7 +5,7 @@ use pgas_core::{Pod, Rank, Symmetric, World};
 
 use crate::Result;
 use crate::mail::{self, Inbox};
-use crate::queue::{Access, Place, Request, Seen, Size, Tickets, index, layout};
+use crate::queue::{Access, QueueBlock, Request, Seen, Size, Tickets, index, layout};
 use crate::route::Route;
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
@@ -310,7 +310,7 @@ impl<S: Pod> Channel<S> {
 
 impl Queues {
     fn access<'w, S>(&self, world: &'w World, on: Rank) -> Access<'w> {
-        let place = Place::new::<S>(self.inboxes.on(on), self.size);
+        let place = QueueBlock::new::<S>(self.inboxes.on(on), self.size);
         Access {
             world,
             place,

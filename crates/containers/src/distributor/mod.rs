@@ -24,7 +24,7 @@ use std::sync::Arc;
 use pgas_core::{Pod, Rank, World};
 
 use self::channel::{Channel, message_bytes};
-use self::passing::{Passing, Place};
+use self::passing::{LaneId, Passing};
 use crate::error::{extremes, give_up, same};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{Size, size_of_capacity};
@@ -219,7 +219,7 @@ impl<T: Object> Distributor<T> {
     #[track_caller]
     fn ship_lane(
         &mut self,
-        place: Place,
+        place: LaneId,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
         let is_last = place.hop == self.passing.hops.len();
@@ -239,7 +239,7 @@ impl<T: Object> Distributor<T> {
         Ok(())
     }
 
-    fn try_ship(&mut self, Place { hop, lane }: Place) -> Result<bool> {
+    fn try_ship(&mut self, LaneId { hop, lane }: LaneId) -> Result<bool> {
         match self.passing.hops.get_mut(hop) {
             Some(hop) => hop.channel.try_ship(&self.world, lane),
             None => self.last.try_ship(&self.world, lane),
@@ -247,7 +247,7 @@ impl<T: Object> Distributor<T> {
     }
 
     /// The rank that a lane leads to.
-    fn target(&self, Place { hop, lane }: Place) -> Rank {
+    fn target(&self, LaneId { hop, lane }: LaneId) -> Rank {
         match self.passing.hops.get(hop) {
             Some(hop) => hop.channel.to(lane),
             None => self.last.to(lane),
@@ -360,7 +360,7 @@ impl<T: Object> Distributor<T> {
                 continue;
             }
             if channel(self).is_to_be_shipped(lane) {
-                outcome = outcome.and(self.ship_lane(Place { hop, lane }, receive));
+                outcome = outcome.and(self.ship_lane(LaneId { hop, lane }, receive));
             }
             // A rank that is not told waits for ever.
             let told = channel(self).tell(&world, lane);

@@ -34,7 +34,7 @@ pub(super) struct Hop<S> {
 
 /// The lane in which an element is collected: a hop and one of its lanes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LaneId {
     pub(super) hop: usize,
     pub(super) lane: usize,
 }
@@ -67,12 +67,12 @@ impl<S: Pod> Passing<S> {
 
     /// The lane for an element for `to` that has taken the hops before `hop`: that of the next hop
     /// that leaves this rank, or of the last one.
-    pub(super) fn place(&self, mut hop: usize, to: Rank) -> Place {
+    pub(super) fn place(&self, mut hop: usize, to: Rank) -> LaneId {
         while hop < self.hops.len() && self.route.next(hop, self.here, to) == self.here {
             hop += 1;
         }
         let lane = self.route.lane(hop, to) as usize;
-        Place { hop, lane }
+        LaneId { hop, lane }
     }
 
     /// Collects an element at that place, if there is room.
@@ -80,7 +80,7 @@ impl<S: Pod> Passing<S> {
         &mut self,
         last: &mut Channel<S>,
         (to, slot): (Rank, S),
-        Place { hop, lane }: Place,
+        LaneId { hop, lane }: LaneId,
     ) -> bool {
         let Some(before_last) = self.hops.get_mut(hop) else {
             return last.collect(lane, slot) || last.open(lane) && last.collect(lane, slot);
@@ -147,7 +147,7 @@ impl<S: Pod> Passing<S> {
         &mut self,
         world: &World,
         last: &mut Channel<S>,
-        Place { hop, lane }: Place,
+        LaneId { hop, lane }: LaneId,
         slots: &mut Vec<S>,
     ) -> Result<bool> {
         match self.hops.get_mut(hop) {

@@ -45,7 +45,7 @@ where
     const IS_ORDERED: bool = O::IS_ORDERED;
 
     #[inline]
-    fn is_near(on: &Arc<Shards<K, V, S>>, rank: Rank) -> bool {
+    fn is_local(on: &Arc<Shards<K, V, S>>, rank: Rank) -> bool {
         on.is_here(rank)
     }
 
@@ -138,7 +138,7 @@ mod tests {
             let shards = shards(&map);
             // Each rank works on its neighbour's shard.
             let to = Rank::new((world.rank().number() + 1) % 3);
-            assert!(Shard::is_near(&shards, to));
+            assert!(Shard::is_local(&shards, to));
             let requests = requests_for(&map, to, 1200);
             let answers = Shard::serve(&shards, to, &requests);
             assert_eq!(answers, vec![0; requests.len()]);

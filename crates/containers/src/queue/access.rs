@@ -6,7 +6,7 @@ use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::word;
 
 use super::PushError;
-use super::ring::{Control, NearRing, Place, Ring, SlotBlock, index};
+use super::ring::{Control, LocalRing, QueueBlock, Ring, SlotBlock, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result, TakeError};
@@ -15,7 +15,7 @@ use crate::{Error, Result, TakeError};
 #[derive(Clone, Copy)]
 struct Marks<'a> {
     world: &'a World,
-    place: Place,
+    place: QueueBlock,
     /// The bytes of a slot; the marks lie behind the slots.
     slot_bytes: usize,
 }
@@ -49,13 +49,13 @@ const SPINS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 3;
 
 /// Words that this process loads from and stores to.
-struct NearWords<'a> {
+struct LocalWords<'a> {
     control: Near<'a, Control>,
     size: Size,
     marks: Marks<'a>,
 }
 
-impl Words for NearWords<'_> {
+impl Words for LocalWords<'_> {
     type Error = CoreError;
 
     #[inline(always)]
@@ -109,12 +109,12 @@ impl Words for NearWords<'_> {
 }
 
 /// Words anywhere; every step is an operation on a global pointer, and is counted.
-struct FarWords<'a> {
-    place: Place,
+struct RemoteWords<'a> {
+    place: QueueBlock,
     marks: Marks<'a>,
 }
 
-impl Words for FarWords<'_> {
+impl Words for RemoteWords<'_> {
     type Error = CoreError;
 
     fn size(&self) -> Size {
@@ -193,7 +193,7 @@ impl Request {
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) world: &'a World,
-    pub(crate) place: Place,
+    pub(crate) place: QueueBlock,
     pub(crate) slot_bytes: usize,
 }
 
@@ -208,24 +208,24 @@ impl Access<'_> {
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         if let Some(control) = self.place.block.near::<Control>(self.world) {
-            let words = NearWords {
+            let words = LocalWords {
                 control,
                 size: self.place.size,
                 marks: self.marks(),
             };
             return perform_on(self.world, &words, seen, request, work);
         }
-        self.perform_far(seen, request, work)
+        self.perform_remote(seen, request, work)
     }
 
     #[inline(never)]
-    fn perform_far(
+    fn perform_remote(
         self,
         seen: &mut Seen,
         request: Request,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let words = FarWords {
+        let words = RemoteWords {
             place: self.place,
             marks: self.marks(),
         };
@@ -295,12 +295,12 @@ impl<T: Object> Ring<T> {
         };
         let mut seen = self.seen(request.side);
         let work = |tickets| work(self, tickets);
-        let done = match &self.near {
-            Some(near) => {
-                let words = self.near_words(near);
+        let done = match &self.local {
+            Some(local) => {
+                let words = self.local_words(local);
                 perform_on(self.world(), &words, &mut seen, request, work)
             }
-            None => access.perform_far(&mut seen, request, work),
+            None => access.perform_remote(&mut seen, request, work),
         };
         self.set_seen(request.side, seen);
         done
@@ -308,14 +308,14 @@ impl<T: Object> Ring<T> {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few copies")]
-    fn near_words<'a>(&'a self, near: &'a NearRing<SlotOf<T>>) -> NearWords<'a> {
+    fn local_words<'a>(&'a self, local: &'a LocalRing<SlotOf<T>>) -> LocalWords<'a> {
         let marks = Marks {
             world: self.world(),
             place: self.place,
             slot_bytes: size_of::<SlotOf<T>>(),
         };
-        NearWords {
-            control: near.control.block(0, 0),
+        LocalWords {
+            control: local.control.block(0, 0),
             size: self.place.size,
             marks,
         }
@@ -332,10 +332,10 @@ impl<T: Object> Ring<T> {
         meet: bool,
         work: impl FnOnce(Near<'_, SlotBlock<SlotOf<T>>>) -> R,
     ) -> Result<Option<R>> {
-        let Some(near) = &self.near else {
+        let Some(local) = &self.local else {
             return Ok(None);
         };
-        let words = self.near_words(near);
+        let words = self.local_words(local);
         let taken = ticket::take_next(&words, side, self.seen(side))?;
         let ticket = match taken {
             Ok(ticket) => ticket,
@@ -346,7 +346,7 @@ impl<T: Object> Ring<T> {
         };
         self.set_taken(side, ticket.wrapping_add(1));
         let slot = index(self.place.size.slot(ticket));
-        let done = work(near.slots.block(0, slot));
+        let done = work(local.slots.block(0, slot));
         if meet && !words.advance(side.done(), ticket, ticket.wrapping_add(1))? {
             self.finish_early(side, ticket)?;
         }
@@ -356,12 +356,12 @@ impl<T: Object> Ring<T> {
     #[cold]
     #[inline(never)]
     fn finish_early(&self, side: Side, ticket: u64) -> Result<()> {
-        let near = self.near.as_ref().expect("it was near");
+        let local = self.local.as_ref().expect("it was local");
         let tickets = Tickets {
             first: ticket,
             n: 1,
         };
-        ticket::finish_early(&self.near_words(near), side, tickets)
+        ticket::finish_early(&self.local_words(local), side, tickets)
     }
 }
 
@@ -371,7 +371,7 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "all of a push")]
     pub(super) fn push(&self, value: T, meet: bool) -> Result<(), PushError<T>> {
         let slot = object::to_slot(&value, &self.heap)?;
-        let pushed = self.perform_next(Side::Push, meet, |near| near.store(0, slot))?;
+        let pushed = self.perform_next(Side::Push, meet, |local| local.store(0, slot))?;
         if pushed.is_some() {
             return Ok(());
         }
@@ -419,7 +419,7 @@ impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a pop")]
     pub(super) fn pop(&self, meet: bool) -> Result<Option<T>> {
-        let popped = self.perform_next(Side::Pop, meet, |near| near.load(0))?;
+        let popped = self.perform_next(Side::Pop, meet, |local| local.load(0))?;
         let slot = match popped {
             Some(slot) => Some(slot),
             None => self.pop_slot(meet)?,

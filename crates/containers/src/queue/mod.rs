@@ -40,7 +40,7 @@ pub(crate) use access::{Access, Request};
 /// The protocol of a queue that is pushed to and popped from at once.
 use pgas_lockfree::tickets as ticket;
 pub(crate) use pgas_lockfree::tickets::{Seen, Size, Tickets};
-pub(crate) use ring::{Place, index, layout, size_of_capacity};
+pub(crate) use ring::{QueueBlock, index, layout, size_of_capacity};
 
 use crate::Error;
 

@@ -38,13 +38,13 @@ impl<S> Block for SlotBlock<S> {
 
 /// The words and slots of a queue that this process reaches by its own instructions, looked up
 /// once.
-pub(super) struct NearRing<S> {
+pub(super) struct LocalRing<S> {
     pub(super) control: NearArray<Control>,
     pub(super) slots: NearArray<SlotBlock<S>>,
 }
 
-impl<S> NearRing<S> {
-    fn of(world: &World, place: Place) -> Option<Self> {
+impl<S> LocalRing<S> {
+    fn of(world: &World, place: QueueBlock) -> Option<Self> {
         let n_slots = usize::try_from(place.size.n_slots()).ok()?;
         Some(Self {
             control: world.near_run(place.block, 1)?,
@@ -66,14 +66,14 @@ impl Control {
 
 /// The location and layout of a queue's block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueueBlock {
     pub(crate) block: GlobalPtr<u8>,
     pub(crate) size: Size,
     /// The offset of the slots in the block.
     slots_at: u64,
 }
 
-impl Place {
+impl QueueBlock {
     /// A block for slots of type `S`.
     pub(crate) const fn new<S>(block: GlobalPtr<u8>, size: Size) -> Self {
         Self {
@@ -192,7 +192,7 @@ impl SharedSeen {
 /// A queue on which its host performs operations for other ranks, and the bounds that it has seen
 /// for them.
 pub(super) struct Hosted {
-    pub(super) place: Place,
+    pub(super) place: QueueBlock,
     pub(super) push: SharedSeen,
     pub(super) pop: SharedSeen,
 }
@@ -201,7 +201,7 @@ pub(super) type Served = DistObject<Hosted>;
 
 impl Hosted {
     /// The queue at `place` with slots of type `S`, where ranks serve each other. Collective.
-    fn at<S>(world: &World, place: Place) -> Option<Served> {
+    fn at<S>(world: &World, place: QueueBlock) -> Option<Served> {
         if size_of::<S>() == 0 || !world.capabilities().ranks_serve_atomics() {
             return None;
         }
@@ -224,8 +224,8 @@ pub(crate) struct Ring<T: Object> {
     /// so is the host's block.
     handle: Symmetric<u64>,
     pub(super) heap: Heap,
-    pub(super) place: Place,
-    pub(super) near: Option<NearRing<SlotOf<T>>>,
+    pub(super) place: QueueBlock,
+    pub(super) local: Option<LocalRing<SlotOf<T>>>,
     /// The queue as its host works on it for others, where ranks serve each other.
     pub(super) served: Option<Served>,
     /// Whether there are marks.
@@ -256,7 +256,7 @@ impl<T: Object> Ring<T> {
         let ring = Self {
             handle,
             heap,
-            near: NearRing::of(world, place),
+            local: LocalRing::of(world, place),
             served: Hosted::at::<SlotOf<T>>(world, place),
             place,
             has_marks,
@@ -361,8 +361,8 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "a store")]
     pub(super) fn write(&self, ticket: u64, slot: SlotOf<T>) -> Result<()> {
         let i = index(self.place.size.slot(ticket));
-        if let Some(near) = &self.near {
-            near.slots.block(0, i).store(0, slot);
+        if let Some(local) = &self.local {
+            local.slots.block(0, i).store(0, slot);
             return Ok(());
         }
         self.place.slots().add(i).put(self.world(), slot)
@@ -373,8 +373,8 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "a load")]
     pub(super) fn read(&self, ticket: u64) -> Result<SlotOf<T>> {
         let i = index(self.place.size.slot(ticket));
-        if let Some(near) = &self.near {
-            return Ok(near.slots.block(0, i).load(0));
+        if let Some(local) = &self.local {
+            return Ok(local.slots.block(0, i).load(0));
         }
         self.place.slots().add(i).get(self.world())
     }
@@ -425,7 +425,7 @@ impl<T: Object> Ring<T> {
             place.set_words(&world, head, tail)
         })?;
         let former = std::mem::replace(&mut self.place, place);
-        self.near = NearRing::of(&world, place);
+        self.local = LocalRing::of(&world, place);
         self.served = Hosted::at::<SlotOf<T>>(&world, place);
         self.see(head, tail);
         world.barrier()?;
@@ -435,7 +435,7 @@ impl<T: Object> Ring<T> {
         Ok(())
     }
 
-    fn copy_to(&self, place: Place, all: Tickets) -> Result<()> {
+    fn copy_to(&self, place: QueueBlock, all: Tickets) -> Result<()> {
         const CHUNK: u64 = 4096;
         let world = self.world();
         let mut done = 0;
@@ -514,11 +514,11 @@ fn allocate<T: Object>(
     host: Rank,
     size: Size,
     has_marks: bool,
-    fill: impl FnOnce(Place) -> Result<()>,
-) -> Result<Place> {
+    fill: impl FnOnce(QueueBlock) -> Result<()>,
+) -> Result<QueueBlock> {
     let (bytes, align) = layout::<SlotOf<T>>(size, has_marks);
-    let place = |block| Place::new::<SlotOf<T>>(block, size);
-    let make = || -> Result<Place> {
+    let place = |block| QueueBlock::new::<SlotOf<T>>(block, size);
+    let make = || -> Result<QueueBlock> {
         let block = world.alloc_aligned(bytes, align)?;
         let place = place(block);
         fill(place).inspect_err(|_| world.free(block))?;

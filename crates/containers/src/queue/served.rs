@@ -15,10 +15,10 @@ use crate::object::{Object, SlotOf};
 use crate::requests::{Sent, receive};
 
 /// The name of a queue, and whether pushes and pops may meet.
-type Wanted = (WeakObject<Hosted>, bool);
+type QueueName = (WeakObject<Hosted>, bool);
 
 /// The host's part of a push. Returns whether there was room.
-fn push<S: Pod>((on, meet): Wanted, slots: &[S]) -> Option<bool> {
+fn push<S: Pod>((on, meet): QueueName, slots: &[S]) -> Option<bool> {
     let on = on.upgrade()?;
     let write = |access: Access<'_>, tickets| access.place.write(access.world, tickets, slots);
     let pushed = perform::<S>(&on, Request::push(slots.len(), meet), write)?;
@@ -26,7 +26,7 @@ fn push<S: Pod>((on, meet): Wanted, slots: &[S]) -> Option<bool> {
 }
 
 /// The host's part of a pop. Returns up to `most` slots.
-fn pop<S: Pod>(((on, meet), most): (Wanted, u64)) -> Option<Vec<Sent<S>>> {
+fn pop<S: Pod>(((on, meet), most): (QueueName, u64)) -> Option<Vec<Sent<S>>> {
     let on = on.upgrade()?;
     let mut slots = Vec::new();
     let read = |access: Access<'_>, tickets: Tickets| {
@@ -64,7 +64,7 @@ fn perform<S>(
 /// `None` if the operation has to be one-sided.
 impl<T: Object> Ring<T> {
     fn host_to_ask(&self) -> Option<&Served> {
-        let may_ask = self.near.is_none() && self.host() != self.world().rank() && !in_handler();
+        let may_ask = self.local.is_none() && self.host() != self.world().rank() && !in_handler();
         self.served.as_ref().filter(|_| may_ask)
     }
 

@@ -74,9 +74,9 @@ impl Shape {
     /// hosts may have.
     pub(crate) fn seen_by(world: &World) -> [u64; 2] {
         let (here, n_ranks) = (world.rank().number(), world.n_ranks());
-        let is_near = |rank: &u32| world.is_direct(Rank::new(*rank));
-        let n_before = (0..here).rev().take_while(is_near).count() as u64;
-        let n_behind = (here + 1..n_ranks).take_while(is_near).count() as u64;
+        let is_local = |rank: &u32| world.is_direct(Rank::new(*rank));
+        let n_before = (0..here).rev().take_while(is_local).count() as u64;
+        let n_behind = (here + 1..n_ranks).take_while(is_local).count() as u64;
         let (first, len) = (u64::from(here) - n_before, n_before + 1 + n_behind);
         let is_last = first + len == n_ranks.into();
         let least = match () {

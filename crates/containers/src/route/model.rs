@@ -176,18 +176,19 @@ impl Model {
         let messages = (bytes / message_bytes).ceil().max(1.0);
         // Lanes of a hop lead to ranks whose numbers differ by multiples of the digit's place
         // value.
-        let n_near = (shape.per_host / route.stride(hop)).clamp(1, n_lanes);
-        let near = f64::from(n_near - 1);
-        let far = f64::from(n_lanes - n_near);
+        let n_local = (shape.per_host / route.stride(hop)).clamp(1, n_lanes);
+        let local = f64::from(n_local - 1);
+        let remote = f64::from(n_lanes - n_local);
         let per_host = f64::from(shape.per_host);
         // Each rank receives as much as it sends.
         let processor =
-            2.0 * messages * (near * self.host.overhead_ns + far * self.network.overhead_ns);
-        let memory = near * (messages * self.host.gap_ns + bytes * self.host.byte_ns);
-        let wire = per_host * far * (messages * self.network.gap_ns + bytes * self.network.byte_ns);
+            2.0 * messages * (local * self.host.overhead_ns + remote * self.network.overhead_ns);
+        let memory = local * (messages * self.host.gap_ns + bytes * self.host.byte_ns);
+        let wire =
+            per_host * remote * (messages * self.network.gap_ns + bytes * self.network.byte_ns);
         let latency = match () {
-            () if far > 0.0 => self.network.latency_ns,
-            () if near > 0.0 => self.host.latency_ns,
+            () if remote > 0.0 => self.network.latency_ns,
+            () if local > 0.0 => self.host.latency_ns,
             () => 0.0,
         };
         let passed_on = if hop == 0 {
@@ -195,7 +196,7 @@ impl Model {
         } else {
             self.round_bytes / self.element_bytes
         };
-        predicted.n_messages += messages * (near + far);
+        predicted.n_messages += messages * (local + remote);
         predicted.time_ns += latency + (processor + memory + passed_on * self.element_ns).max(wire);
     }
 }
@@ -278,8 +279,8 @@ mod tests {
             gap_ns: 1.0,
             byte_ns: 0.25,
         };
-        let near = Model { host, ..model }.predict(&Route::direct(4), shape, 16 << 10);
-        assert_eq!(near.time_ns, 5.0 + 3.0 * (2.0 * 7.0 + 1.0 + 4096.0));
+        let local = Model { host, ..model }.predict(&Route::direct(4), shape, 16 << 10);
+        assert_eq!(local.time_ns, 5.0 + 3.0 * (2.0 * 7.0 + 1.0 + 4096.0));
     }
 
     /// The default: lanes of 65,536 ranks take no more than 64 MiB, whatever the hosts, and a few

@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("requests.rs", "while !self.lanes[lane].in_flight.is_empty() {", 0, "if !self.lanes[lane].in_flight.is_empty() {", Tests("a_long_batch_of_finds_and_removals")),
     row("requests.rs", "self.fail(operations.numbers[0], error);", 1, "", Tests("a_panic_where_another_rank_joins")),
     row("requests.rs", "Err(error) if is_gone(&error, from) => Ok(A::default()),", 0, "", Tests("what_a_rank_that_leaves")),
-    row("hash_map/remote.rs", "Err(Error::Full { .. }) => Ok(None),", 0, "", NoTest("only over MPI are some slots near and others not")),
+    row("hash_map/remote.rs", "Err(Error::Full { .. }) => Ok(None),", 0, "", NoTest("only over MPI are some slots local and others not")),
     row("hash_map/remote.rs", "slot(former)?.as_bytes() == expected.as_bytes()", 0, "slot(former)?.as_bytes() != [0; 0]", Tests("an_update_that_was_overtaken")),
     row("hash_map/remote.rs", ".filter(|_| !in_handler())", 0, "", Tests("an_operation_in_a_handler")),
     row("hash_map/op.rs", "if slot.as_bytes() == expected.as_bytes() {", 0, "if true {", Tests("an_update_that_was_overtaken")),
@@ -103,7 +103,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("route/mod.rs", "Rank::new(number - self.stride(self.n_hops - 1))", 0, "Rank::new(number - self.stride(1))", Tests("every_element_comes_to_its_rank")),
     row("route/mod.rs", "beside.checked_add(highest)", 0, "None::<u32>", Tests("a_rank_knows_how_many")),
     row("route/model.rs", "let excess = (predicted.lanes_bytes - self.lanes_bytes).max(0.0);", 0, "let excess = 0.0_f64;", Tests("lanes_that_do_not_fit")),
-    row("route/model.rs", "messages * (near + far)", 0, "near + far", Tests("a_prediction_is_what")),
+    row("route/model.rs", "messages * (local + remote)", 0, "local + remote", Tests("a_prediction_is_what")),
     // What others wait for and is not done fails them.
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
