@@ -1,8 +1,5 @@
 //! The command line of an example: a mistake in it is told in one line, by one rank.
 
-#[path = "../../crates/pgas-run/src/usage.rs"]
-mod usage;
-
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -10,7 +7,7 @@ use clap::builder::RangedI64ValueParser;
 use pgas::config::launch::{Launcher, MAX_RANKS, RANKS_VARIABLE};
 use pgas::{Config, World};
 
-pub(crate) use usage::parse;
+pub(crate) use pgas_command_line::parse;
 
 /// How many ranks a job can have.
 pub(crate) fn ranks() -> RangedI64ValueParser<u32> {
@@ -58,9 +55,7 @@ pub(crate) fn complain(name: &str, code: u8, line: &str) -> ExitCode {
     let rank = Config::from_env().map_or(0, |config| config.launcher.rank());
     if rank == 0 {
         // File names may be in it.
-        let mut shown = String::new();
-        line.chars()
-            .for_each(|letter| usage::push_printable(&mut shown, letter));
+        let shown = pgas_command_line::one_line(line);
         // There is nobody left to tell about a failure of this.
         writeln!(io::stderr(), "{name}: {shown}").ok();
     }

@@ -29,7 +29,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    let arguments = match pgas_command_line::parse("pgas-report") {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             notice::tell(&error);

@@ -23,7 +23,6 @@ use pgas_smp::{Watcher, create_job, warn_of_size};
 
 use crate::code::code_of;
 use crate::hosts::{self, Wanted};
-use crate::usage;
 
 /// Starts the ranks of a pgas program on this host, or on several, and stays with them until all
 /// have ended.
@@ -107,7 +106,7 @@ Hosts have pgas-run and the program at the same paths, and the program is built 
 others by --env. A host of which nothing is heard for PGAS_SILENCE seconds (60) ends the job.";
 
 pub(crate) fn main() -> ExitCode {
-    let arguments = match usage::parse("pgas-run") {
+    let arguments = match pgas_command_line::parse("pgas-run") {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
@@ -148,7 +147,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
 fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let (option, named) = match (&arguments.hosts, &arguments.hostfile) {
         (Some(list), _) => {
-            let option = format!("--hosts {}", usage::shown(list));
+            let option = format!("--hosts {}", pgas_command_line::shown(list));
             (
                 option,
                 list.to_str().map_or_else(not_text, hosts::from_list),
@@ -157,7 +156,7 @@ fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         (None, file) => {
             let file = file.clone().unwrap_or_default();
             let text = fs::read_to_string(&file).map_err(|error| error.to_string());
-            let option = format!("--hostfile {}", usage::shown(file.as_os_str()));
+            let option = format!("--hostfile {}", pgas_command_line::shown(file.as_os_str()));
             (option, text.and_then(|text| hosts::from_file(&text)))
         }
     };

@@ -7,8 +7,6 @@ mod code;
 mod hosts;
 #[cfg_attr(any(pgas_portable, not(target_os = "linux")), path = "elsewhere.rs")]
 mod linux;
-#[cfg(all(target_os = "linux", not(pgas_portable)))]
-mod usage;
 
 use std::process::ExitCode;
 

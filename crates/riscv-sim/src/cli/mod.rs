@@ -5,7 +5,6 @@ mod paper;
 mod run;
 mod timed;
 mod translate;
-pub(crate) mod usage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

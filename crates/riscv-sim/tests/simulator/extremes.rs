@@ -75,12 +75,3 @@ fn a_node_for_gdb_that_is_not_there_is_refused_before_anybody_is_waited_for() {
         assert!(ended.stderr.starts_with(&expected), "{ended:?}");
     }
 }
-
-#[test]
-fn command_lines_are_refused_as_the_launcher_does() {
-    let own = include_str!("../../src/cli/usage.rs");
-    let launchers = include_str!("../../../pgas-run/src/usage.rs");
-    // But for the line that names the other file.
-    let text = |file: &'static str| file.split_once('\n').map(|(_, text)| text);
-    assert_eq!(text(own), text(launchers));
-}

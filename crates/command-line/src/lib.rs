@@ -1,4 +1,5 @@
-//! A command line that cannot be used is refused in one line; `pgas-run` has the same file.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -13,9 +14,38 @@ const USAGE: u8 = 2;
 /// Letters of an argument that are shown of it at most.
 const LONGEST: usize = 200;
 
-/// The arguments of this process, or how it has to end: a question, such as `--help`, is answered, and a
-/// mistake is told in a line that names the argument and its value.
-pub(crate) fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
+/// Reads the arguments of this process. `program` is the name that begins its messages.
+///
+/// # Errors
+///
+/// The code to exit with, after the process has answered a question, such as `--help`, on standard
+/// output, or has told a mistake on standard error, in one line that names the argument and its
+/// value.
+///
+/// # Examples
+///
+/// ```
+/// use std::process::ExitCode;
+///
+/// use clap::Parser;
+///
+/// #[derive(Parser)]
+/// struct Arguments {
+///     /// How many ranks to start.
+///     #[arg(long, default_value_t = 1)]
+///     ranks: u32,
+/// }
+///
+/// fn main() -> ExitCode {
+///     let arguments: Arguments = match pgas_command_line::parse("program") {
+///         Ok(arguments) => arguments,
+///         Err(code) => return code,
+///     };
+///     assert_eq!(arguments.ranks, 1);
+///     ExitCode::SUCCESS
+/// }
+/// ```
+pub fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
     refused(std::env::args_os().collect()).map_err(|error| {
         if !error.use_stderr() {
             let printed = error.print();
@@ -41,8 +71,17 @@ fn refused<T: Parser>(words: Vec<OsString>) -> Result<T, clap::Error> {
     })
 }
 
-/// An argument as it may be printed: one line, and not too long.
-pub(crate) fn shown(word: &OsStr) -> String {
+/// An argument in a form that can be printed: one line of at most 200 letters, in which nothing
+/// steers a terminal.
+///
+/// # Examples
+///
+/// ```
+/// let word = std::ffi::OsStr::new("a\nb");
+/// assert_eq!(pgas_command_line::shown(word), "a\\nb");
+/// ```
+#[must_use]
+pub fn shown(word: &OsStr) -> String {
     let mut shown = String::new();
     let mut n_letters = 0;
     for chunk in word.as_encoded_bytes().utf8_chunks() {
@@ -66,8 +105,9 @@ pub(crate) fn shown(word: &OsStr) -> String {
     shown
 }
 
-/// Adds a letter to a line, escaped if it ends lines, steers a terminal or turns the direction of writing.
-pub(crate) fn push_printable(line: &mut String, letter: char) {
+/// Adds a letter to a line, escaped if it ends lines, steers a terminal or turns the direction of
+/// writing.
+fn push_printable(line: &mut String, letter: char) {
     let turns = matches!(
         letter,
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -77,6 +117,22 @@ pub(crate) fn push_printable(line: &mut String, letter: char) {
     } else {
         line.push(letter);
     }
+}
+
+/// A text of any length as one line in which nothing steers a terminal: names of files, and what
+/// files hold, may be in it.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(pgas_command_line::one_line("cannot read a\tb"), "cannot read a\\tb");
+/// ```
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    text.chars()
+        .for_each(|letter| push_printable(&mut line, letter));
+    line
 }
 
 /// What clap says, without its advice.
