@@ -78,6 +78,19 @@ pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// Runs all the commands, whatever becomes of those before, and fails if one did.
+pub(crate) fn run_all(commands: &mut [Command]) -> Result<Outcome> {
+    let outcomes: Vec<_> = commands.iter_mut().map(run).collect();
+    let failures: Vec<_> = outcomes
+        .into_iter()
+        .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
+        .collect();
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
+    Ok(Outcome::Passed)
+}
+
 /// Whether the command runs and succeeds; its output is thrown away.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command

@@ -158,11 +158,34 @@ fn bench_smoke() -> Result<Outcome> {
     ])
 }
 
-/// All tests of the default members, which builds their examples, too.
+/// All tests of the default members, which builds their examples, too. The unit tests of core are
+/// built apart, without optimization: it takes them more time than it saves.
 fn tests() -> Result<Outcome> {
-    let mut tests = command("cargo", ["test", "--no-fail-fast"]);
-    process::run(tests.args(FEATURES).env(EXAMPLES_BUILT, "1"))
+    let mut tests = command("cargo", ["test", "--no-fail-fast", "--workspace"]);
+    for package in EXCLUDED.into_iter().chain([CORE]) {
+        tests.args(["--exclude", package]);
+    }
+    tests.args(FEATURES).env(EXAMPLES_BUILT, "1");
+    let core = ["test", "-p", CORE, "-p", "pgas-test-features"];
+    let mut units = command("cargo", core);
+    units.args(["--lib", "--config", CORE_AS_WRITTEN]);
+    let mut docs = command("cargo", core);
+    docs.arg("--doc");
+    process::run_all(&mut [tests, units, docs])
 }
+
+const CORE: &str = "pgas-core";
+
+/// See the profiles in the workspace's manifest.
+const CORE_AS_WRITTEN: &str = "profile.dev.package.pgas-core.opt-level=0";
+
+/// The packages that are no default members.
+const EXCLUDED: [&str; 4] = [
+    "pgas-libfabric-sys",
+    "pgas-mpi",
+    "pgas-ofi",
+    "pgas-test-hosts",
+];
 
 /// The tests of two examples once more, with these optimized, which makes the tests try more.
 fn main_job() -> Result<Outcome> {
