@@ -1,7 +1,8 @@
-//! Round trip and one-way rate of the mailbox between two threads, beside the floor: two bare cache lines.
+//! Round trip and one-way rate of the mailbox between two threads, beside the floor: two bare cache
+//! lines.
 //!
-//! `cargo run --release -p pgas-smp --example mailbox_rate`. Needs two cores; the figures of one run compare with each other, those of two
-//! runs do not.
+//! `cargo run --release -p pgas-smp --example mailbox_rate`. Needs two cores; the figures of one
+//! run compare with each other, those of two runs do not.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 
 use std::{

@@ -1,5 +1,5 @@
-//! Linux only: how a process becomes a rank, whatever started it. `attach_portable.rs` stands in
-//! for it elsewhere.
+//! Linux only: how a process becomes a rank, under any launcher. `attach_portable.rs` replaces it
+//! on other systems.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -141,7 +141,8 @@ fn become_supervisor(n_ranks: u32, config: &Config) -> Result<Member> {
     std::process::exit(i32::from(outcome.code()))
 }
 
-/// What a launcher knows of a job through its memory: who failed first, and how to tell the others.
+/// A launcher's view of a job through its memory: the first failure, and a way to tell the ranks of
+/// one.
 #[derive(Debug)]
 pub struct Watcher {
     job: Arc<Job>,

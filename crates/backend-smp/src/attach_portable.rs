@@ -1,4 +1,5 @@
-//! How a process becomes a rank on systems that are not Linux: alone. Several ranks are threads there.
+//! How a process becomes a rank on systems that are not Linux: as the only one. Several ranks are
+//! threads there.
 
 use std::sync::Arc;
 
@@ -9,13 +10,14 @@ use crate::liveness::Liveness;
 use crate::member::Member;
 use crate::segment::{Job, layout};
 
-/// Makes this process a job of one rank; where it is one already, gives another handle on that world
-/// ([`process::join_once`]).
+/// Makes this process a job of one rank; where it is one already, gives another handle on that
+/// world ([`process::join_once`]).
 ///
 /// # Errors
 ///
 /// [`Error::Setting`] when the job has several ranks: as processes they need Linux. Else when the
-/// settings do not fit or memory is refused; [`Error::CannotRejoin`] if this process has left its job.
+/// settings do not fit or memory is refused; [`Error::CannotRejoin`] if this process has left its
+/// job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }
@@ -32,7 +34,7 @@ fn launched(config: &Config) -> Result<World> {
     World::new(Arc::new(member), config.clone())
 }
 
-/// Says which setting asks for several ranks, and what works here.
+/// An error that names the setting that asks for several ranks, and what works here.
 #[cold]
 fn refusal(launcher: &Launcher) -> Error {
     let name = match launcher {

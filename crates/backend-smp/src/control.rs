@@ -1,7 +1,8 @@
-//! What the ranks of a job share besides their segments: who is here, whether the job has failed,
-//! the barrier, the doorbells and the mailboxes. Where each lies is told by `layout.rs`.
+//! The control part of a job's memory: membership, failure, barrier, doorbells and mailboxes.
+//! `layout.rs` has the offsets.
 //!
-//! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has joined.
+//! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has
+//! joined.
 
 use std::sync::atomic::AtomicU64;
 #[cfg(test)]
@@ -29,8 +30,8 @@ pub(crate) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Views the control part of a job's memory: `words` is all of it, and `bells` the same memory
-    /// from [`BELLS_AT`](crate::layout::BELLS_AT) on, of which every second element is a rank's doorbell.
+    /// Views the control part of a job's memory. `words` is all of it. `bells` is the same memory
+    /// from [`BELLS_AT`](crate::layout::BELLS_AT) on; every second element is a rank's doorbell.
     #[inline]
     pub(crate) fn new(
         words: &'a [AtomicU64],
@@ -67,7 +68,7 @@ impl<'a> Control<'a> {
         Mailbox::attach(self.part(at, MAILBOX_BYTES), MAILBOX_SLOTS)
     }
 
-    /// Lets the message of 8 bytes that lies in a mailbox claim more bytes than any message has.
+    /// Makes the header of a queued 8-byte message claim more bytes than any message has.
     #[cfg(test)]
     pub(crate) fn damage_mailbox(&self, rank: u32, class: usize) {
         let at = self.places.mailboxes_at + (2 * rank as usize + class) * MAILBOX_STRIDE;
@@ -130,7 +131,8 @@ impl<'a> Control<'a> {
         Failure::attach(self.part(FAILURE_AT, FAILURE_BYTES))
     }
 
-    /// Records that `rank` has failed, unless another failure is recorded already, and wakes everybody.
+    /// Records that `rank` has failed, unless another failure is recorded already, and wakes
+    /// everybody.
     pub(crate) fn fail(&self, rank: u32, text: &str) {
         self.told().tell(rank, text);
         for rank in 0..self.layout.n_ranks {

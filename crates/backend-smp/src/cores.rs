@@ -5,23 +5,25 @@ use std::sync::OnceLock;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Cores that this process may use: its affinity mask, and the limit of its control group if that is
-/// lower.
+/// Cores that this process may use: its affinity mask, and the limit of its control group if that
+/// is lower.
 fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What is known of the processors of a job's ranks.
+/// The processors of a job's ranks, as far as this rank knows them.
 ///
-/// One rank sees its own share only, and launchers may bind each to its own processors (Open MPI's does, for two ranks
-/// on two processors). So all are asked for theirs, once they are there.
+/// A rank sees its own processors only, and launchers may bind each rank to its own (Open MPI's
+/// does, for two ranks on two processors). So all ranks are asked for theirs, once they have
+/// joined.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
     are_too_few: OnceLock<bool>,
 }
 
 impl Cores {
-    /// Whether the ranks are more than their processors; `pid` says which process a rank is, once it is there.
+    /// Whether there are more ranks than processors. `pid` gives the process of a rank that has
+    /// joined.
     #[inline]
     pub(crate) fn are_too_few(&self, n_ranks: u32, pid: impl Fn(u32) -> Option<u32>) -> bool {
         match self.are_too_few.get() {
@@ -38,11 +40,12 @@ impl Cores {
         } else if sched_getaffinity(None).is_ok_and(|own| own.count() as usize == n_usable) {
             let pids: Option<Vec<u32>> = (0..n_ranks).map(pid).collect();
             let Some(pids) = pids else {
-                // Until all are there.
+                // Until all ranks have joined.
                 return true;
             };
             let sets = pids.into_iter().map(affinity);
-            // Ranks that are threads, or that this one may not ask, have what it has.
+            // Ranks that are threads, or that this rank must not ask, count with this rank's
+            // processors.
             sets.collect::<Option<Vec<_>>>()
                 .is_none_or(|sets| n_ranks as usize > n_in_any(&sets))
         } else {
@@ -59,7 +62,7 @@ fn affinity(pid: u32) -> Option<CpuSet> {
     sched_getaffinity(Some(pid)).ok()
 }
 
-/// How many processors are in any of the sets.
+/// The number of processors in the union of the sets.
 fn n_in_any(sets: &[CpuSet]) -> usize {
     let all = 0..CpuSet::MAX_CPU;
     all.filter(|cpu| sets.iter().any(|set| set.is_set(*cpu)))

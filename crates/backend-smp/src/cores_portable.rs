@@ -1,8 +1,9 @@
-//! What `cores.rs` does, on systems that are not Linux, where all ranks of a job are threads of this process.
+//! The twin of `cores.rs` for systems that are not Linux, where all ranks of a job are threads of
+//! this process.
 
 use std::sync::OnceLock;
 
-/// What is known of the processors of a job's ranks.
+/// The processors of a job's ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
     n_usable: OnceLock<usize>,

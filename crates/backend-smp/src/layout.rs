@@ -1,4 +1,4 @@
-//! Where things are in the memory of a job.
+//! The layout of a job's memory.
 //!
 //! ```text
 //! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... | rank 0's board | ... |
@@ -15,16 +15,16 @@ use crate::doorbell::Doorbell;
 /// The size of a large page; segments are multiples of it unless they are smaller.
 pub(crate) const HUGE_PAGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
 
-/// Slots of each mailbox: 128 KiB, of which only what is used costs memory. Miri looks at every
-/// word of the control part whenever it is lent out, so there it is small.
+/// Slots of each mailbox: 128 KiB, which cost memory only as far as they are used. Miri checks
+/// every word of the control part at each borrow, so there it is small.
 pub(crate) const MAILBOX_SLOTS: usize = if cfg!(miri) { 128 } else { 2048 };
 /// The longest message of [`MAILBOX_SLOTS`].
 pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
 pub(crate) const MAX_SHORT: usize = 48;
 
-/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260
-/// KiB, of which only what is used costs memory.
+/// Buffers of each rank for payloads that are filled in place, each as long as the longest message:
+/// 260 KiB, which cost memory only as far as they are used.
 pub(crate) const N_BUFFERS: usize = if cfg!(miri) { 2 } else { 16 };
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 
@@ -34,8 +34,8 @@ const MIN_PEERS: usize = 256;
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
 pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
 
-/// What begins a multiple of this apart shares no page where pages are small. Nothing but speed
-/// relies on it: the system's pages may be larger.
+/// Parts that begin at multiples of this share no page if pages are small. Only speed relies on it:
+/// the system's pages may be larger.
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 pub(crate) const FAILURE_AT: usize = 64;
@@ -43,10 +43,10 @@ pub(crate) const FAILURE_BYTES: usize = Failure::bytes(512);
 /// A rank's state words and its doorbell, a cache line each.
 pub(crate) const RANK_BYTES: usize = 128;
 
-/// Where the memory seen as doorbells begins, in bytes.
+/// The offset of the memory that is viewed as doorbells, in bytes.
 pub(crate) const BELLS_AT: usize = HEADER_BYTES;
 
-/// Where things are in a job's memory, in bytes from its start.
+/// The offsets of the parts of a job's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) n_ranks: u32,
@@ -89,7 +89,7 @@ impl Layout {
         boards_end.next_multiple_of(HUGE_PAGE)
     }
 
-    /// Where the segment of `rank` begins.
+    /// The offset of the segment of `rank`.
     pub(crate) fn segment_at(self, rank: u32) -> usize {
         let bytes = usize::try_from(self.segment_bytes).expect("a segment fits the address space");
         self.control_bytes() + rank as usize * bytes
@@ -104,7 +104,7 @@ impl Layout {
     }
 }
 
-/// What of a layout every message asks for, worked out once.
+/// The offsets that every message needs, computed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     /// Words before the first segment.

@@ -1,5 +1,5 @@
-//! Tests of what fences promise: of two who write a word each and then read the other one's, one at
-//! least sees what the other has written.
+//! Litmus tests of fences: two threads each write a word and then read the other one's. At least
+//! one sees what the other has written.
 
 use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use pgas_core::{Config, Rank};
 
 use crate::membarrier::{heavy, light, register};
 
-/// How often they try, as `PGAS_TEST_TURNS` says.
+/// The number of attempts, from `PGAS_TEST_TURNS`.
 fn n_turns() -> u64 {
     pgas_testkit::setting("PGAS_TEST_TURNS", 10_000)
 }
@@ -19,7 +19,7 @@ fn n_turns() -> u64 {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Where two threads meet, as near in time as they can.
+/// A spinning barrier of two threads, which leave it as simultaneously as possible.
 #[derive(Default)]
 struct Meeting {
     n_here: Line,
@@ -41,9 +41,9 @@ impl Meeting {
     }
 }
 
-/// Private memory, too much for a near cache, some of which is written before a store that is to
-/// stay behind: stores leave a processor in their order, and those before it have to wait for
-/// their lines.
+/// Private memory, too much for a first-level cache. Some of it is written before a store that
+/// should stay in the store buffer: stores leave a processor in their order, and those before it
+/// have to wait for their lines.
 struct Ballast {
     words: Vec<AtomicU64>,
     at: usize,
@@ -69,7 +69,7 @@ impl Ballast {
     }
 }
 
-/// In how many turns one has not seen the other. Each turn writes its number.
+/// The number of turns in which neither has seen the other. Each turn writes its number.
 fn n_missed(seen: &[Vec<bool>]) -> usize {
     let both = seen[0].iter().zip(&seen[1]);
     both.filter(|(first, second)| !**first && !**second).count()
@@ -98,9 +98,10 @@ fn of_a_light_fence_and_a_heavy_one_at_least_one_side_sees_the_other() {
     assert_eq!(n_missed(&seen), 0, "of {}", n_turns());
 }
 
-/// Over the direct path, where a put is a store that may still be on its way when the next get looks.
-/// In optimized code, that is: else more is stored between the two than a processor keeps, so that
-/// who changes the fences for the worse has to look at such code (`cargo xtask mutants rma.rs`).
+/// Over the direct path, where a put is a store that may still be on its way when the next get
+/// looks. In optimized code, that is: else more is stored between the two than a processor keeps,
+/// so that who changes the fences for the worse has to look at such code
+/// (`cargo xtask mutants rma.rs`).
 #[test]
 fn of_two_ranks_that_put_flush_and_get_at_least_one_sees_the_others_put() {
     let mut config = Config::default();

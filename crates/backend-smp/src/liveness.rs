@@ -1,8 +1,8 @@
 //! Linux only: whether the other ranks of a job of processes live.
 //!
-//! Every rank holds a lock on one byte of the job's file ([`Hold`]). The kernel releases it when the process
-//! ends, however it ends, before anybody could reap it; so a rank that is in the job and whose lock is
-//! free has died. This needs no supervisor and works under any launcher.
+//! Every rank holds a lock on one byte of the job's file ([`Hold`]). The kernel releases it when
+//! the process ends, however it ends, before anybody could reap it; so a rank that is in the job
+//! and whose lock is free has died. This needs no supervisor and works under any launcher.
 #![expect(
     unsafe_code,
     reason = "calls fcntl, whose locks on ranges no safe wrapper offers"
@@ -20,17 +20,18 @@ use pgas_lockfree::roster::Membership;
 
 use crate::control::Control;
 
-/// How often the locks are looked at while a rank waits.
+/// The interval between checks of the locks while a rank waits.
 const INTERVAL: Duration = Duration::from_millis(25);
-/// How often the states of processes are looked at: a part of the limit, within these bounds. A look
-/// costs ten times what one at a lock does.
+/// Checks of process states per limit, within these bounds. Such a check costs ten times as much as
+/// a check of a lock.
 const STOP_LOOKS_PER_LIMIT: u32 = 8;
 const LONGEST_STOP_INTERVAL: Duration = Duration::from_secs(1);
-/// How many others are looked at each time, so that the cost of a waiting job does not grow with the square of
-/// its ranks. Each rank begins with its successor, so that together they look at all of them.
+/// The number of other ranks checked each time. It is limited, so that the cost of a waiting job
+/// does not grow with the square of its ranks. Each rank begins with its successor, so together
+/// they check all ranks.
 const RANKS_PER_LOOK: u32 = 16;
 
-/// What one rank knows of the others' lives.
+/// A rank's checks whether the other ranks live.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     stall: Option<Duration>,
@@ -45,12 +46,12 @@ struct State {
     stopped: Vec<(u32, Instant)>,
 }
 
-/// Looks at some of the others after another, round and round.
+/// Cycles through the other ranks, some at a time.
 #[derive(Debug)]
 struct Round {
     interval: Duration,
     last: Instant,
-    /// How far behind its own rank this one is.
+    /// The distance of the next rank from the own one.
     distance: u32,
 }
 
@@ -63,7 +64,7 @@ impl Round {
         }
     }
 
-    /// The ranks to look at now, if the last look was a while ago.
+    /// The ranks to check now, if the last check was a while ago.
     fn due(&mut self, own: u32, n_ranks: u32) -> impl Iterator<Item = u32> + use<> {
         let n_others = n_ranks - 1;
         let is_due = n_others > 0 && self.last.elapsed() >= self.interval;
@@ -93,8 +94,8 @@ impl Liveness {
         }
     }
 
-    /// Looks at some of the other ranks, if the last look was a while ago, and records the first one that
-    /// is found dead or stopped as the job's failure.
+    /// Checks some of the other ranks, if the last check was a while ago. Records the first one
+    /// that is found dead or stopped as the job's failure.
     pub(crate) fn check(&self, own: u32, n_ranks: u32, control: &Control<'_>, hold: &Hold) {
         // Another thread that holds the lock does the work.
         let Ok(mut state) = self.state.try_lock() else {
@@ -102,7 +103,7 @@ impl Liveness {
         };
         let is_joined = |rank: &u32| control.membership(*rank) == Membership::Joined;
         let joined = state.locks.due(own, n_ranks).filter(is_joined);
-        // A rank that leaves does so before its lock is freed: look again.
+        // A rank announces that it leaves before its lock is freed: read its membership again.
         let dead = joined.filter(|rank| !hold.is_held(*rank)).find(is_joined);
         if let Some(rank) = dead {
             control.fail(rank, "died without leaving the job");
@@ -123,8 +124,8 @@ impl Liveness {
 }
 
 impl State {
-    /// Begins anew if this rank itself has not looked for a while: it may have been stopped together with
-    /// the others, and go on a little earlier than they.
+    /// Begins anew if this rank itself has not looked for a while: it may have been stopped
+    /// together with the others, and go on a little earlier than they.
     fn forget_if_absent(&mut self) {
         if self.stops.last.elapsed() > LONGEST_STOP_INTERVAL.max(self.stops.interval * 2) {
             self.stopped.clear();
@@ -149,7 +150,7 @@ impl State {
     }
 }
 
-/// Whether the process is stopped by a signal or a debugger, as the system tells it.
+/// Whether the system reports the process as stopped by a signal or a debugger.
 fn is_stopped(pid: u32) -> bool {
     // The state follows the name in parentheses, which may hold anything.
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
@@ -169,12 +170,13 @@ fn lock_of(rank: u32, kind: i32) -> libc::flock {
     }
 }
 
-/// The lock that shows that this process, as a rank, lives: until this is dropped or the process ends.
+/// The lock that shows that this process, as a rank, lives: until this is dropped or the process
+/// ends.
 ///
-/// It belongs to an open file of its own, and not to the process, whose locks all go when it closes any
-/// descriptor of the job's file, whoever opened that. Nor does it belong to the file that the launcher has
-/// opened, which all ranks share. The only descriptor of that open file is this one: a program that is started
-/// does not get it, and a child that is forked without one gives it up ([`Forks`]).
+/// The lock belongs to an open file description of its own. It does not belong to the process,
+/// whose locks are all released when it closes any descriptor of the job's file. Nor does it belong
+/// to the file that the launcher has opened, which all ranks share. Only this descriptor refers to
+/// it: a started program does not get it, and a forked child gives it up ([`Forks`]).
 #[derive(Debug)]
 pub(crate) struct Hold {
     own: File,
@@ -208,7 +210,8 @@ impl Hold {
     fn is_held(&self, rank: u32) -> bool {
         let mut lock = lock_of(rank, libc::F_WRLCK);
         let fd = self.own.as_raw_fd();
-        // SAFETY: the descriptor is open and `lock` is a valid lock description, which is overwritten.
+        // SAFETY: the descriptor is open and `lock` is a valid lock description, which is
+        // overwritten.
         let result = unsafe { libc::fcntl(fd, libc::F_OFD_GETLK, &raw mut lock) };
         result != 0 || i32::from(lock.l_type) != libc::F_UNLCK
     }
@@ -220,8 +223,8 @@ impl Drop for Hold {
     }
 }
 
-/// The descriptors that a forked child must not keep open, since it would hold its parent's locks for as long
-/// as it lives. Each has another one beside it, which takes its number there.
+/// Descriptors that a forked child must close, since it would hold its parent's locks as long as it
+/// lives. Each is paired with a descriptor that takes its number in the child.
 struct Forks {
     /// Both numbers in a word, or [`NONE`](Self::NONE).
     descriptors: [AtomicU64; Self::MOST],
@@ -240,8 +243,8 @@ impl Forks {
     fn add(&self, own: &File, other: &File) -> Result<()> {
         static ASKED: OnceLock<i32> = OnceLock::new();
         let asked = *ASKED.get_or_init(|| {
-            // SAFETY: the handler may run in a child of a process with threads, as it only makes system
-            // calls and loads words; it lives as long as the program.
+            // SAFETY: the handler may run in a child of a process with threads, as it only makes
+            // system calls and loads words; it lives as long as the program.
             unsafe { libc::pthread_atfork(None, None, Some(give_up_locks)) }
         });
         if asked != 0 {
@@ -282,8 +285,8 @@ extern "C" fn give_up_locks() {
                 let low = u32::try_from(bits & u64::from(u32::MAX));
                 low.unwrap_or(u32::MAX).cast_signed()
             };
-            // SAFETY: a system call on numbers, which fails if one is not open. The number stays open, on the
-            // job's file still, so that whoever owns it in the child owns such a file.
+            // SAFETY: a system call on numbers, which fails if one is not open. The number stays
+            // open, on the job's file still, so that whoever owns it in the child owns such a file.
             let _ = unsafe { libc::dup3(number(pair), number(pair >> 32), libc::O_CLOEXEC) };
         }
     }
@@ -354,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Has the next look be due.
+    /// Makes the next check due.
     fn make_due(liveness: &Liveness) {
         let mut state = liveness.state.lock().unwrap();
         let a_while_ago = Instant::now().checked_sub(Duration::from_millis(500));

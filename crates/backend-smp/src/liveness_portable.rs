@@ -1,14 +1,15 @@
-//! What `liveness.rs` does, on systems that are not Linux: nothing, since there are no other processes in a job.
+//! The twin of `liveness.rs` for systems that are not Linux: it does nothing, since a job has no
+//! other processes.
 
 use std::time::Duration;
 
 use crate::control::Control;
 
-/// What shows the others that this process lives: there are none.
+/// The proof that this process lives; nothing here, since there are no other processes.
 #[derive(Debug)]
 pub(crate) struct Hold;
 
-/// What a rank that is a process knows of the others' lives: it is the only one.
+/// The checks of other ranks' lives; nothing here, since there are no other processes.
 #[derive(Debug)]
 pub(crate) struct Liveness;
 

@@ -1,4 +1,4 @@
-//! What the mailboxes use of the processor, and messages where they lie, as bytes.
+//! The processor's part of mailboxes: prefetches, and messages in place as bytes.
 #![expect(
     unsafe_code,
     reason = "words of shared memory to which nobody writes meanwhile"

@@ -1,12 +1,15 @@
-//! Linux only: fences of which one side pays for both. `membarrier_portable.rs` stands in for it elsewhere.
+//! Linux only: asymmetric fences. The rare side issues `membarrier(2)`, the frequent side only a
+//! compiler fence. `membarrier_portable.rs` replaces it on other systems.
 //!
-//! Who publishes something and then looks whether somebody sleeps needs a full fence in between, tens of nanoseconds at every message. Who goes to
-//! sleep is in no hurry. So the sleeper has the system run a full fence on every processor that runs a process of the job ([`heavy`],
-//! Linux's `membarrier`), which makes a fence of every point of those processes' programs, and the other side only keeps the
-//! compiler from moving its two accesses past each other ([`light`]).
+//! A rank that publishes something and then checks for sleepers needs a full fence in between, tens
+//! of nanoseconds at every message. A rank that goes to sleep has time. So the sleeper makes the
+//! system run a full fence on every processor that runs a process of the job ([`heavy`], Linux's
+//! `membarrier`). This acts as a fence at every point of those processes' programs. The other side
+//! only keeps the compiler from reordering its two accesses ([`light`]).
 //!
-//! This needs that the process on the light side has asked for it ([`register`]), else `light` is a full fence too; and that the heavy side may
-//! make the call, which [`register`] tells: who may not [says so](crate::doorbell::Doorbell::refuse_light_fences).
+//! The process on the light side must have registered ([`register`]), or `light` is a full fence,
+//! too. The process on the heavy side must be allowed to make the call. [`register`] returns
+//! whether it is; if not, the rank [announces it](crate::doorbell::Doorbell::refuse_light_fences).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
@@ -22,7 +25,7 @@ pub(crate) fn register() -> bool {
     *ANSWER.get_or_init(|| {
         let is_registered = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
             && membarrier(MembarrierCommand::GlobalExpedited).is_ok();
-        // Relaxed: who does not see it yet fences fully, which is always right.
+        // Relaxed: a thread that does not see it yet uses a full fence, which is always right.
         IS_REGISTERED.store(is_registered, Ordering::Relaxed);
         is_registered
     })
@@ -38,7 +41,7 @@ pub(crate) fn light() {
     }
 }
 
-/// The side that is not: orders as a full fence does, and makes one of every `light` elsewhere.
+/// The rare side: orders as a full fence, and turns every `light` of other threads into one.
 pub(crate) fn heavy() {
     fence(Ordering::SeqCst);
     if IS_REGISTERED.load(Ordering::Relaxed) {

@@ -1,8 +1,9 @@
-//! What `membarrier.rs` does, on systems that are not Linux: a full fence on both sides.
+//! The twin of `membarrier.rs` for systems that are not Linux: a full fence on both sides.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-/// Whether every [`light`] of this process is a full fence together with a [`heavy`] elsewhere: it always is one.
+/// Whether every [`light`] of this process is a full fence together with a [`heavy`] of another
+/// one: it always is one.
 pub(crate) fn register() -> bool {
     true
 }

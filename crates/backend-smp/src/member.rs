@@ -1,4 +1,4 @@
-//! One rank's membership of a job: its messages, barriers and sleep, and what it tells of failures.
+//! One rank's membership of a job: messages, barriers, sleep, and reports of failures.
 
 use std::io::Write;
 use std::ptr::NonNull;
@@ -37,19 +37,19 @@ pub struct Member {
     /// The barrier that this rank has entered, or the last one that it left.
     epoch: AtomicU64,
     cores: Cores,
-    /// How often the job's health was asked for, for a look at the others now and then.
+    /// The number of health checks; every so often one also checks the other ranks.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
-    /// What shows the others that this process lives.
+    /// The lock that proves to other ranks that this process lives.
     pub(crate) hold: Option<Hold>,
-    /// What this rank has taken of each one's room for requests. Replies need none: they are as
-    /// many as the requests that were served.
+    /// The credits that this rank has used of each rank's room for requests. Replies need none:
+    /// there are only as many as served requests.
     credits: Box<[Credits]>,
-    /// Where this rank looks first for a buffer to fill in place.
+    /// The index where the search for a free buffer begins.
     next_buffer: AtomicUsize,
 }
 
-/// A rank that waits without sleeping looks at the others' lives once in so many looks at the
+/// A rank that waits without sleeping checks the other ranks' lives once in so many checks of the
 /// failure word.
 const CHECKS_PER_LOOK: u32 = 256;
 
@@ -119,7 +119,7 @@ impl Member {
             return Err(self.record_failure(Rank::new(self.rank), cause));
         }
         let ticket = control.barrier().arrive(self.rank);
-        // Relaxed: read by this rank's own threads, to know what it sleeps for.
+        // Relaxed: read only by this rank's own threads, to know the barrier that it sleeps for.
         self.epoch.store(ticket.epoch(), Ordering::Relaxed);
         if ticket.is_last() {
             for rank in (0..self.job.layout().n_ranks).filter(|rank| *rank != self.rank) {
@@ -170,7 +170,7 @@ impl Member {
         Ok(Sent::Accepted)
     }
 
-    /// What a sender of this class is limited by. Replies are not.
+    /// The credits that limit messages of this class; none for replies.
     #[inline]
     fn credits(&self, to: u32, class: MessageClass) -> Option<&Credits> {
         // For replies, too: behind the mailboxes of the last rank lie buffers that somebody may
@@ -203,8 +203,8 @@ impl Member {
         }))
     }
 
-    /// Sends a message whose opening goes in front of its payload in `place`, if it fits there and
-    /// the message is not so short that it fits a slot; otherwise `None`, and nothing was done.
+    /// Sends a message whose opening goes in front of its payload in `place`. Returns `None`, and
+    /// does nothing, if the opening does not fit, or if the message is short enough for a slot.
     /// After an error the place was taken back, unless the target may be reading it.
     #[inline]
     pub(crate) fn send_from(
@@ -247,21 +247,21 @@ impl Member {
             return Ok(Some(Sent::BackPressure));
         };
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
-            // It leaves at this moment, and looks once more: either it gives the buffer back, or
-            // the buffer is in use for good.
+            // The target leaves at this moment, and checks its mailbox once more: either it gives
+            // the buffer back, or the buffer stays in use for good.
             return Err(has_left(to));
         }
         Ok(Some(Sent::Accepted))
     }
 
-    /// Takes back what was offered.
+    /// Takes back an offered buffer.
     #[inline]
     pub(crate) fn take_back(&self, index: u32) {
         let buffers = self.job.control().buffers();
         buffers.give_back(self.rank, index as usize);
     }
 
-    /// How many short messages `to` takes of this rank now.
+    /// The number of short messages that `to` takes from this rank now.
     pub(crate) fn n_credits(&self, to: u32, class: MessageClass) -> u64 {
         let mailbox = self.job.control().mailbox(to, class as usize);
         let n_free = mailbox.n_free_slots();
@@ -301,7 +301,8 @@ impl Member {
         Error::backend("receive", 0, text)
     }
 
-    /// Sleeps until a message, a barrier's end, a ring or a failure, and looks after the others.
+    /// Sleeps until a message, a barrier's end, a ring or a failure, and checks the other ranks
+    /// meanwhile.
     pub(crate) fn sleep(&self, at_most: Duration) {
         let control = self.job.control();
         let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
@@ -336,9 +337,9 @@ impl Member {
     /// Whether `rank` has left in good order and nothing that it sent to this one is on its way.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         let control = self.job.control();
-        // In this order: what a rank sent is in the mailbox by the time at which it has left; what
-        // is no longer in the mailbox was taken out by a thread that is receiving until its sink
-        // has returned.
+        // In this order: messages of a rank are in the mailbox by the time at which it has left. A
+        // message that is no longer in the mailbox was taken out by a thread that is receiving
+        // until its sink has returned.
         control.membership(rank) == Membership::Left
             && (0..2).all(|class| control.mailbox(self.rank, class).n_queued_bytes() == 0)
             && (0..2).all(|class| !control.mailbox(self.rank, class).is_receiving())
@@ -352,7 +353,7 @@ impl Member {
         {
             return Err(Error::rank_failed(Rank::new(rank), text));
         }
-        // Relaxed, and not exact: it only spreads the looks.
+        // Relaxed, and not exact: it only spreads the checks.
         let n_checks = self.n_checks.load(Ordering::Relaxed).wrapping_add(1);
         self.n_checks.store(n_checks, Ordering::Relaxed);
         if n_checks.is_multiple_of(CHECKS_PER_LOOK) {
@@ -364,7 +365,7 @@ impl Member {
         }
         let mut missing = control.barrier().missing(epoch);
         match missing.find(|rank| control.membership(*rank) == Membership::Left) {
-            // It may have arrived just before it left: what was asked first may be outdated.
+            // The rank may have arrived just before it left, so check the barrier again.
             Some(_) if control.barrier().is_complete(epoch) => Ok(()),
             Some(rank) => {
                 let cause = "has left the job while others wait for it in a barrier";
@@ -408,11 +409,11 @@ impl Member {
         std::process::exit(if code == 0 { 1 } else { code })
     }
 
-    /// Leaves in good order, and hands out what has come too late.
+    /// Leaves in good order, and passes messages that came too late to `late`.
     pub(crate) fn mark_left(&self, late: &mut dyn FnMut(Message<'_>)) {
         let control = self.job.control();
         control.leave(self.rank);
-        // From here on who sends something hears of it.
+        // From here on senders are told that this rank has left.
         control.bell(self.rank).leave();
         for class in [MessageClass::Request, MessageClass::Reply] {
             // A damaged mailbox has nothing more to hand out.
@@ -443,8 +444,8 @@ fn check_length(to: Rank, bytes: usize) -> Result<()> {
 }
 
 impl Drop for Member {
-    /// Says that a rank panics before its lock on the job's file is released, which only says that
-    /// it is gone. (A thread's panic is told with its message, by who runs the threads.)
+    /// Reports a panic of the rank before its lock on the job's file is released, which only shows
+    /// that it is gone. (The code that runs threads reports a thread's panic, with its message.)
     fn drop(&mut self) {
         if std::thread::panicking() && self.liveness.is_some() {
             self.job.control().fail(self.rank, "panicked");

@@ -1,8 +1,8 @@
 //! Where the bytes move: the backend over shared memory.
 //!
-//! On the path of an operation this file comes last. Most operations never reach it, because core
-//! accesses mapped segments itself; what does (with `PGAS_DIRECT=0`, and in generic code) is done
-//! here by the same loads, stores, copies and CPU atomics, each complete when it returns.
+//! This file is last on the path of an operation. Most operations never reach it, because core
+//! accesses mapped segments itself. The others (with `PGAS_DIRECT=0`, and in generic code) use the
+//! same loads, stores, copies and CPU atomics here, each complete when it returns.
 #![expect(
     unsafe_code,
     reason = "accesses segments on addresses that core has checked"
@@ -216,7 +216,7 @@ unsafe impl Backend for Member {
         let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
         let sent = self.send(to.number(), class, handler, &[opening, payload]);
         if !matches!(sent, Ok(Sent::BackPressure)) {
-            // It was copied, or nobody wants it.
+            // The payload was copied, or is not needed.
             self.take_back(place.id);
         }
         sent

@@ -38,7 +38,8 @@ fn is_asleep(thread: i32) -> bool {
     })
 }
 
-/// Rank 1 does `before`, and sleeps for longer than any test takes; `event` of rank 0 has to wake it.
+/// Rank 1 does `before`, and sleeps for longer than any test takes; `event` of rank 0 has to wake
+/// it.
 fn wakes(before: impl Fn(&Member), event: impl Fn(&Member)) {
     let _deadline = Deadline::new("a rank that is to be woken", Duration::from_secs(120));
     let [waker, sleeper] = members();
@@ -49,7 +50,7 @@ fn wakes(before: impl Fn(&Member), event: impl Fn(&Member)) {
         scope.spawn(|| {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get())
                 .unwrap();
-            // Whoever sleeps may wake for no reason.
+            // A sleeper may wake for no reason.
             while !is_over.load(Relaxed) {
                 sleeper.sleep(Duration::from_secs(3600));
             }

@@ -7,15 +7,16 @@ use pgas_core::{Config, Rank, Result, World, process};
 use crate::member::Member;
 use crate::segment::{self, Job};
 
-/// The segment of a thread's rank unless the configuration names another one: reserved, not
-/// allocated, which Miri cannot.
+/// The default size of the segment of a rank that is a thread: reserved, not allocated; Miri
+/// allocates it.
 const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 
-/// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in order.
+/// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in
+/// order.
 ///
-/// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic is
-/// resumed here when all have ended. `init` on such a thread gives another handle on its rank's world.
-/// Jobs of threads know nothing of each other, nor of the job that the process is in.
+/// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic
+/// is resumed here when all have ended. `init` on such a thread gives another handle on its rank's
+/// world. Jobs of threads know nothing of each other, nor of the job that the process is in.
 ///
 /// [`Error::RankFailed`]: pgas_core::Error::RankFailed
 ///

@@ -1,4 +1,5 @@
-//! Linux only: mailboxes, barrier and doorbells between processes that map the same memory at different addresses.
+//! Linux only: mailboxes, barrier and doorbells between processes that map the same memory at
+//! different addresses.
 #![cfg(all(target_os = "linux", not(pgas_portable)))]
 #![expect(unsafe_code, reason = "maps memory and forks")]
 
@@ -32,7 +33,8 @@ const BARRIER_AT: usize = MAILBOX_AT + MAILBOX_WORDS;
 const CELLS_AT: usize = BARRIER_AT + BARRIER_WORDS;
 const N_WORDS: usize = CELLS_AT + N_RANKS as usize;
 
-/// Shared memory as one process sees it: a doorbell a rank, a mailbox, a barrier and a cell a rank. Mapped until the process ends.
+/// Shared memory as one process sees it: a doorbell a rank, a mailbox, a barrier and a cell a rank.
+/// Mapped until the process ends.
 #[derive(Clone, Copy)]
 struct Job {
     bells: &'static [Doorbell],
@@ -43,7 +45,8 @@ struct Job {
 
 impl Job {
     fn map(memory: &File) -> Self {
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this process.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this
+        // process.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -56,10 +59,11 @@ impl Job {
         };
         assert_ne!(base, libc::MAP_FAILED, "{}", io::Error::last_os_error());
         let base = NonNull::new(base.cast::<AtomicU64>()).expect("not MAP_FAILED");
-        // SAFETY: N_WORDS mapped and aligned words, never unmapped, which all processes access as atomics alone; zero is a value.
+        // SAFETY: N_WORDS mapped and aligned words, never unmapped, which all processes access as
+        // atomics alone; zero is a value.
         let words = unsafe { slice::from_raw_parts(base.as_ptr(), N_WORDS) };
-        // SAFETY: the first words are one aligned doorbell a rank (pages are aligned, a doorbell is a line), atomics too, and zero
-        // is one at rest; nothing accesses them through `words`.
+        // SAFETY: the first words are one aligned doorbell a rank (pages are aligned, a doorbell is
+        // a line), atomics too, and zero is one at rest; nothing accesses them through `words`.
         let bells = unsafe { slice::from_raw_parts(base.as_ptr().cast(), N_RANKS as usize) };
         Self {
             bells,
@@ -102,8 +106,8 @@ fn shared_memory() -> File {
     memory
 }
 
-/// A rank in a process of its own; `extern "C"` makes a panic end that process. It allocates nothing, as befits a fork of a
-/// program with threads.
+/// A rank in a process of its own; `extern "C"` makes a panic end that process. It allocates
+/// nothing, as befits a fork of a program with threads.
 type RankMain = extern "C" fn(&Job, u32) -> c_int;
 
 /// A forked rank, with a mapping of its own.
@@ -113,13 +117,15 @@ extern "C" fn enter(memory: &File, parent: &Job, main: RankMain, rank: u32) -> c
     main(&own, rank)
 }
 
-/// Forks ranks 1 and up, each with a mapping of its own, runs rank 0 here, and asserts that the others ended well.
+/// Forks ranks 1 and up, each with a mapping of its own, runs rank 0 here, and asserts that the
+/// others ended well.
 fn run_ranks(others: RankMain, rank_0: impl FnOnce(&Job)) {
     let memory = shared_memory();
     let job = Job::map(&memory);
     let children: Vec<_> = (1..N_RANKS)
         .map(|rank| {
-            // SAFETY: the child calls nothing but what is written to be called there, and ends by `_exit`.
+            // SAFETY: the child calls nothing but what is written to be called there, and ends by
+            // `_exit`.
             match unsafe { libc::fork() } {
                 0 => {
                     let code = enter(&memory, &job, others, rank);
@@ -144,7 +150,8 @@ fn run_ranks(others: RankMain, rank_0: impl FnOnce(&Job)) {
     }
 }
 
-/// The length and the bytes of message `n` of `src`: some of every number of slots that fits, the shortest and the longest included.
+/// The length and the bytes of message `n` of `src`: some of every number of slots that fits, the
+/// shortest and the longest included.
 fn payload(src: u32, n: u64, max: usize, buf: &mut [u8; 256]) -> usize {
     let len = usize::try_from(n * 37 % 257).unwrap_or(0).min(max);
     for (i, byte) in (0..).zip(&mut buf[..len]) {

@@ -1,5 +1,5 @@
-//! The conformance suite over shared memory: ranks as threads and as processes, with the direct path
-//! and through the backend.
+//! The conformance suite over shared memory: ranks as threads and as processes, with the direct
+//! path and through the backend.
 
 use std::env;
 use std::process::{Command, ExitCode};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How many are told to others.
+/// The number of addresses that are told to other hosts.
 pub const MOST: usize = 8;
 
 /// This host's addresses, in no order of worth; that of the loopback only if there is no other one.
@@ -40,7 +40,8 @@ fn of_version_4(table: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// The addresses of global scope: digits, number of the interface, length of the prefix, scope, flags, name.
+/// The addresses of global scope: digits, number of the interface, length of the prefix, scope,
+/// flags, name.
 fn of_version_6(table: &str) -> Vec<Ipv6Addr> {
     let global = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

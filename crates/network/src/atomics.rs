@@ -1,4 +1,4 @@
-//! Atomics at the target: what is ordered, and how the rank that has the word executes it.
+//! Atomics at the target: their encoding, and how the rank that holds the word executes them.
 #![expect(
     unsafe_code,
     reason = "makes operands of words that other ranks order atomics on"
@@ -12,7 +12,7 @@ use crate::note::Order;
 /// An atomic that its target executes.
 #[derive(Clone, Copy, Debug)]
 pub enum Remote {
-    /// One whose former bits may come back.
+    /// An atomic that may return the former bits.
     Fetch(Atomic),
     /// A compare-and-swap.
     Swap(Atomic<SwapCall>),
@@ -28,7 +28,7 @@ impl Remote {
         }
     }
 
-    /// What the target is told of it, besides the place.
+    /// Its encoding for the target, without the place.
     #[must_use]
     pub fn told(&self) -> Order {
         match self {

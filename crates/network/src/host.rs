@@ -22,7 +22,7 @@ impl Host {
         self.index
     }
 
-    /// How many they are.
+    /// The number of ranks on this host.
     ///
     /// # Panics
     ///
@@ -49,8 +49,8 @@ impl Host {
         self.ranks[index as usize]
     }
 
-    /// By which number the memory of this host names `rank` as one that has failed: its place here,
-    /// or for one of another host a number beyond these.
+    /// The number under which this host's memory records `rank` as failed: its index here, or for a
+    /// rank of another host a number beyond these.
     pub fn number_of_failed(&self, rank: u32) -> u32 {
         self.index_of(rank).unwrap_or(self.n_ranks() + rank)
     }

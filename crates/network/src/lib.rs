@@ -1,6 +1,6 @@
-//! What the backends between hosts share: who shares a host, what ranks tell each other besides the program's
-//! messages, credits, atomics at their target, limits of waits, how they park, and connections that show which hosts live. It
-//! knows no transport.
+//! Common parts of the backends between hosts: hosts of ranks, notes between ranks, credits,
+//! atomics at their target, limits of waits, parking, and connections that show which hosts live.
+//! It knows no transport.
 //!
 //! It is for backends, and changes with them: programs have no use for it.
 //!

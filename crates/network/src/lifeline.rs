@@ -1,10 +1,11 @@
-//! Connections between hosts that carry nothing while all is well, by which one notices that another is gone.
+//! Connections between hosts that carry nothing while all is well, by which one notices that
+//! another is gone.
 //!
-//! The first ranks of up to 32 hosts are all connected with each other; of more, those of each 32,
-//! and the first of these in a tree. The kernel looks after the connections (`TCP_KEEPALIVE`,
-//! `TCP_USER_TIMEOUT`), so that it is the host that answers and the way to it, whatever its ranks
-//! do. Who finds a neighbour silent tells the others; who is cut off with it finds its own
-//! neighbours silent.
+//! The first ranks of up to 32 hosts are all connected with each other; of more hosts, those of
+//! each 32, and the first of these in a tree. The kernels monitor the connections (`TCP_KEEPALIVE`,
+//! `TCP_USER_TIMEOUT`), so that they show the life of a host and of the way to it, whatever its
+//! ranks do. A host that finds a neighbour silent tells the others. A host that is cut off with it
+//! finds its own neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction
@@ -25,13 +26,13 @@ const GROUP: usize = 32;
 const FAN: usize = 16;
 /// The most seconds between two questions that Linux takes (`MAX_TCP_KEEPIDLE`).
 const LONGEST_PART: u64 = 32_767;
-/// How long an attempt to connect may take, and all of a host's.
+/// The time limits of one attempt to connect, and of all attempts of a host.
 const ATTEMPT: Duration = Duration::from_secs(1);
 const ATTEMPTS: Duration = Duration::from_secs(5);
-/// How long the other side may take to say who it is.
+/// The time that the other side may take to introduce itself.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// How long a process may be gone before it counts as failed: its launcher mostly ends the job
-/// before, and says more.
+/// The time that a process may be gone before it counts as failed: usually its launcher ends the
+/// job before, with a better report.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Connections of strangers at a time; more are not looked at.
 const MAX_STRANGERS: usize = 64;
@@ -40,10 +41,10 @@ const MAX_TEXT: usize = 500;
 /// Bytes before a text.
 const HEAD: usize = 7;
 
-/// What all ranks of a job know and nobody else.
+/// A secret that only the ranks of a job know.
 pub type Secret = [u8; 16];
 
-/// Who failed, and how.
+/// The failed rank and the cause.
 pub type Failure = (u32, String);
 
 /// The hosts that `host` connects to, all of them before it: those of its group, and for the first
@@ -56,7 +57,7 @@ pub fn elders_of(host: usize) -> impl Iterator<Item = usize> {
     parent.into_iter().chain(first..host)
 }
 
-/// What a host tells of itself to those that connect to it.
+/// The introduction of a host to those that connect to it.
 #[derive(Clone, Debug)]
 pub struct Elder {
     /// Its first rank.
@@ -72,7 +73,7 @@ pub struct Elder {
 pub struct Lifeline {
     listener: TcpListener,
     secret: Secret,
-    /// What this side says of itself: the first rank of the host, and the host with its ranks.
+    /// The introduction of this host: its first rank, and the host with its ranks.
     own: (u32, String),
     silence: Duration,
     neighbours: Vec<Neighbour>,
@@ -88,16 +89,16 @@ struct Neighbour {
     since: Instant,
     /// The first rank of the other host, if this side has connected to that.
     elder: Option<u32>,
-    /// What it has said of itself, if it knows the secret.
+    /// Its introduction, if it knows the secret.
     whom: Option<(u32, String)>,
     has_secret: bool,
-    /// It ends in good order.
+    /// It has announced its end in good order.
     has_taken_leave: bool,
     /// When its process was found gone.
     gone: Option<Instant>,
 }
 
-/// Has the kernel find out whether the other side of `stream` is there, and fail its calls after
+/// Makes the kernel check whether the other side of `stream` is alive, and fail its calls after
 /// `silence`, or nine hours at the latest.
 ///
 /// # Errors
@@ -105,7 +106,7 @@ struct Neighbour {
 /// What the system reports.
 pub fn set_limits(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     let part = Duration::from_secs((silence / 4).as_secs().clamp(1, LONGEST_PART));
-    // The kernel refuses what is negative as an `int`.
+    // The kernel refuses values that are negative as an `int`.
     let limit = i32::try_from(silence.as_millis()).unwrap_or(i32::MAX);
     let limit = limit.cast_unsigned();
     sockopt::set_tcp_keepidle(stream, part)?;
@@ -116,14 +117,14 @@ pub fn set_limits(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// What a neighbour says.
+/// A message of a neighbour.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
-    /// It is the first rank of the host that the text names.
+    /// An introduction: the first rank of the host that the text names.
     Hello(u32, String),
-    /// That rank has failed.
+    /// A rank has failed.
     Failed(u32, String),
-    /// Its process may end from now on.
+    /// The neighbour's process may end from now on.
     Bye,
 }
 
@@ -146,7 +147,8 @@ impl Word {
         bytes
     }
 
-    /// Takes the first word out of `bytes`, if all of it is there; `None` inside for one that nobody says.
+    /// Takes the first message out of `bytes`, if it is complete. The inner `None` is an invalid
+    /// message.
     fn take(bytes: &mut Vec<u8>) -> Option<Option<Self>> {
         let (kind, rest) = bytes.split_first()?;
         let (rank, rest) = rest.split_first_chunk()?;
@@ -170,16 +172,16 @@ impl Word {
     }
 }
 
-/// What a look at a neighbour finds.
+/// The result of a check of a neighbour.
 enum Found {
     Nothing,
-    /// It is no neighbour, or none any more.
+    /// It is not, or no longer, a neighbour.
     Stranger,
     Failure(Failure),
 }
 
 impl Lifeline {
-    /// Listens for the hosts' children; the port is told to them.
+    /// Listens for connections of later hosts, which are told the port.
     ///
     /// # Errors
     ///
@@ -191,7 +193,8 @@ impl Lifeline {
         Ok(listener)
     }
 
-    /// One that listens already. `own` is the first rank of this host, and the host as one reads it.
+    /// One that listens already. `own` is the first rank of this host, and the host as one reads
+    /// it.
     #[must_use]
     pub fn new(
         listener: TcpListener,
@@ -245,7 +248,7 @@ impl Lifeline {
         ));
     }
 
-    /// Says who this is.
+    /// Introduces this host.
     fn greet(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -266,7 +269,7 @@ impl Lifeline {
         Ok(())
     }
 
-    /// Whether somebody has yet to say who it is, who does so within milliseconds.
+    /// Whether a neighbour has yet to introduce itself, which takes it milliseconds.
     #[must_use]
     pub fn awaits_words(&self) -> bool {
         let strangers = self.neighbours.iter().filter(|other| other.whom.is_none());
@@ -275,8 +278,8 @@ impl Lifeline {
             .any(|other| other.since.elapsed() < INTRODUCTION)
     }
 
-    /// Looks at all connections, tells the neighbours of `known` once, and gives a failure that was
-    /// found or heard of.
+    /// Checks all connections, tells the neighbours of `known` once, and returns a failure that was
+    /// found or reported.
     pub fn look(&mut self, known: Option<&Failure>) -> Option<Failure> {
         self.accept();
         let mut failure = None;
@@ -301,7 +304,7 @@ impl Lifeline {
         while n_strangers(&self.neighbours) < MAX_STRANGERS
             && let Ok((stream, _)) = self.listener.accept()
         {
-            // Who cannot be greeted is no neighbour.
+            // A failed introduction makes no neighbour.
             drop(self.greet(stream, None));
         }
     }
@@ -329,7 +332,7 @@ impl Lifeline {
             return match (outcome, neighbour.elder) {
                 (Ok(()), _) if !is_late => Found::Nothing,
                 (Ok(()), _) => self.give_up(neighbour, &ErrorKind::TimedOut.into()),
-                // It was there when this side connected.
+                // The host was alive when this side connected.
                 (Err(error), Some(rank)) if !is_end_of_process(&error) => {
                     self.lost(rank, "a host", &error)
                 }
@@ -359,7 +362,7 @@ impl Lifeline {
         Found::Failure((rank, cause))
     }
 
-    /// It has not said who it is.
+    /// It has not introduced itself.
     fn give_up(&self, neighbour: &Neighbour, error: &io::Error) -> Found {
         if neighbour.elder.is_some() && !self.is_over {
             self.warn(error);
@@ -376,8 +379,8 @@ impl Lifeline {
 
     /// From now on the other sides' processes may end, and this one.
     pub fn take_leave(&mut self) {
-        // What is not read when this process ends would be answered by a reset, which overtakes
-        // what was said.
+        // Data that is unread when this process ends would be answered by a reset, which overtakes
+        // this side's messages.
         drop(self.look(None));
         self.is_over = true;
         self.say(&Word::Bye);
@@ -386,7 +389,7 @@ impl Lifeline {
     fn say(&self, word: &Word) {
         let bytes = word.encode();
         for neighbour in &self.neighbours {
-            // A few bytes find room, unless nobody is there who could take them.
+            // A few bytes find room, unless the other side is gone.
             drop((&neighbour.stream).write_all(&bytes));
         }
     }
@@ -404,7 +407,7 @@ fn is_end_of_process(error: &io::Error) -> bool {
 }
 
 impl Neighbour {
-    /// Takes what has come; an error when nothing more will.
+    /// Reads what has arrived. An error means that nothing more will.
     fn read(&mut self) -> io::Result<()> {
         /// More than all that one has to say.
         const MAX_UNREAD: usize = 4096;
@@ -421,7 +424,8 @@ impl Neighbour {
         Ok(())
     }
 
-    /// The whole words that have come; an error if it does not know the secret, or its words make no sense.
+    /// The whole words that have come; an error if it does not know the secret, or its words make
+    /// no sense.
     fn take_words(&mut self, secret: &Secret) -> io::Result<Vec<Word>> {
         if !self.has_secret {
             let Some(told) = self.received.get(..secret.len()) else {
@@ -471,7 +475,7 @@ mod tests {
         child.connect([elder].into_iter());
     }
 
-    /// Looks at both until `is_done`.
+    /// Checks both until `is_done`.
     fn until(
         sides: &mut [&mut Lifeline],
         mut is_done: impl FnMut(usize, &Lifeline, Option<Failure>) -> bool,

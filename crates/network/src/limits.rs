@@ -1,4 +1,4 @@
-//! How long a wait may take that this backend makes itself: what is due after how long.
+//! Limits of waits in a backend's own loops: when a report or an end is due.
 
 use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub struct Limits {
     stall_ends: bool,
 }
 
-/// What is due for a wait.
+/// The action that is due for a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
@@ -27,7 +27,7 @@ pub enum Due {
 }
 
 impl Limits {
-    /// Those of the user.
+    /// The user's limits.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {
@@ -37,13 +37,13 @@ impl Limits {
         }
     }
 
-    /// How often to look at a wait, so that what is due is not much too late.
+    /// The interval between checks of a wait, so that no action is much too late.
     pub fn pause(&self) -> Option<Duration> {
         let first = self.timeout.into_iter().chain(self.stall).min();
         first.map(|first| first / 4)
     }
 
-    /// What is due for a wait that has taken so long. The next report follows when the time has doubled.
+    /// The action that is due after `waited`. The next report follows when the time has doubled.
     pub fn due(&self, waited: Duration, next_report: &mut Option<Duration>) -> Due {
         if self.timeout.is_some_and(|limit| waited >= limit) {
             return Due::Timeout;
@@ -63,12 +63,12 @@ impl Limits {
     }
 }
 
-/// What a rank waits for.
+/// A description of a wait.
 #[derive(Clone, Copy)]
 pub struct Awaited<'a> {
     /// Read after "waited 5s for".
     pub what: &'static str,
-    /// Of whom, as far as this rank knows.
+    /// The ranks that it waits for, as far as this rank knows.
     pub missing: &'a dyn Fn() -> Vec<Rank>,
 }
 
@@ -106,7 +106,7 @@ impl Awaited<'_> {
     }
 }
 
-/// A wait in a loop of this backend's, which looks at its limits itself.
+/// A wait in a backend's loop, which checks its limits itself.
 #[derive(Debug)]
 pub struct LongWait<'a> {
     limits: Limits,
@@ -116,11 +116,11 @@ pub struct LongWait<'a> {
     next_report: Option<Duration>,
 }
 
-/// The rounds of a wait: when it looks at the job's health, and when it gives the processor away.
+/// The rounds of a wait: they say when to check the job's health, and when to yield the processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds(u32);
 
-/// What is due in a round of a wait.
+/// The actions that are due in a round of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Whether to look at the job's health, and at the wait's limits.
@@ -133,7 +133,7 @@ impl Rounds {
     /// The next round; `is_crowded` where a rank that waits takes the processor from others.
     #[inline]
     pub fn turn(&mut self, is_crowded: bool) -> Round {
-        /// Rounds between two looks, before and after the first yield: where many programs wait
+        /// Rounds between two checks, before and after the first yield. Where many programs wait
         /// for a processor, a single yield takes tens of milliseconds.
         const ROUNDS_A_LOOK: u32 = 64;
         const YIELDS_A_LOOK: u32 = 8;
@@ -168,7 +168,7 @@ impl<'a> LongWait<'a> {
         }
     }
 
-    /// Does what is due, now and then while nothing comes.
+    /// Performs actions that are due. Called now and then while nothing arrives.
     ///
     /// # Errors
     ///

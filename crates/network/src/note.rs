@@ -1,5 +1,5 @@
-//! What ranks tell each other besides the program's messages: credits, atomics to execute, who has
-//! left or failed.
+//! Notes: messages between the libraries of two ranks, besides the program's messages. They carry
+//! credits, atomics to execute, departures and failures.
 
 use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 use pgas_core::{Error, Result};
@@ -53,23 +53,24 @@ impl Order {
 /// One message between the libraries of two ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// So many messages of each class were handed out.
+    /// The number of messages of each class that were handed out.
     Credits([u16; 2]),
     /// Have you left?
     Ask,
-    /// No, and this is how many barriers the sender has entered.
+    /// The sender has not left, and has entered this number of barriers.
     Here {
         /// Entered barriers.
         barriers: u64,
     },
-    /// Yes, after so many barriers, and so many messages of each class to the asker.
+    /// The sender has left, after this number of barriers and of messages of each class to the
+    /// asker.
     Left {
         /// Messages of each class to the asker.
         sent: [u64; 2],
         /// Entered barriers.
         barriers: u64,
     },
-    /// The sender's last note of its own accord, after so many messages of each class.
+    /// The sender's last unsolicited note, with the number of messages of each class.
     Bye {
         /// Messages of each class to the receiver.
         sent: [u64; 2],
@@ -79,7 +80,7 @@ pub enum Note {
         /// From 0.
         round: u32,
     },
-    /// That rank has failed.
+    /// A rank has failed.
     Failed {
         /// Who has failed.
         rank: u32,
@@ -92,7 +93,7 @@ pub enum Note {
         id: u64,
         /// Bytes from the start of the receiver's segment.
         offset: u64,
-        /// What to do.
+        /// The operation.
         order: Order,
     },
     /// The bits that stood there.

@@ -1,10 +1,9 @@
-//! How a rank parks that nobody can wake: it looks, again and again, and naps when it has looked in
-//! vain for long.
+//! How a rank parks if no other rank can wake it: it polls, and naps when polling was in vain for
+//! long.
 //!
-//! What other ranks put, get and send is served only while this rank calls its library, so that it
-//! may not sleep for as long as it likes. A nap is a small share of the time that it has looked in
-//! vain, and ends at once when something comes by a socket, which is all that comes where the
-//! network is TCP.
+//! Puts, gets and messages of other ranks are served only while this rank calls its library, so it
+//! must not sleep for as long as it likes. A nap is a small share of the time that polling was in
+//! vain. It ends at once when data arrives by a socket; if the network is TCP, all data does.
 #![expect(
     unsafe_code,
     reason = "looks at sockets that the library of the network has opened"
@@ -21,35 +20,34 @@ use rustix::event::{self, PollFd, PollFlags};
 use rustix::net::{self, AddressFamily};
 use rustix::time::Timespec;
 
-/// How often a parked rank looks: some microseconds.
+/// Polls of a parked rank: some microseconds.
 const TURNS: u32 = 4;
-/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
-/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
-/// millisecond.
+/// Parks between two yields. A yield takes as long as the answer to an operation of another rank,
+/// which waits meanwhile. Other threads and programs can wait for a tenth of a millisecond.
 const PARKS_A_YIELD: u32 = 32;
-/// What part of the time for which a rank has looked in vain it may sleep: what comes by other ways
-/// than a socket waits so much longer, at most.
+/// The share of the time of vain polling that a rank may sleep. Data that arrives by other ways
+/// than a socket is delayed by this share, at most.
 const SHARE: u32 = 32;
 /// A shorter sleep is not worth the calls of the system that it takes.
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
-/// The longest nap, and that of a rank that takes the processor from others.
+/// The longest nap, and the nap of a rank that takes the processor from others.
 const LONGEST_NAP: Duration = Duration::from_micros(100);
 const LONGEST_NAP_IN_A_CROWD: Duration = Duration::from_millis(1);
-/// How long a list of sockets is good for.
+/// The time for which a list of sockets is valid.
 const LISTED_FOR: Duration = Duration::from_millis(100);
-/// With more sockets, a look at all of them takes longer than it saves.
+/// With more sockets, a poll of all of them takes longer than it saves.
 const MAX_SOCKETS: usize = 256;
 
-/// How the threads of a rank park.
+/// The parking state of a rank's threads.
 #[derive(Debug, Default)]
 pub struct Parking {
     n_parks: AtomicU32,
-    /// Of the thread that parks; the others look.
+    /// The state of the thread that naps; the others poll.
     parked: Mutex<Parked>,
     sockets: Mutex<Sockets>,
 }
 
-/// How long a wait has been in vain, since it began or something has come.
+/// The time that a wait was in vain, since it began or something arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vain {
     since: Option<Instant>,
@@ -60,16 +58,16 @@ pub struct Vain {
 #[derive(Debug, Default)]
 struct Parked {
     vain: Vain,
-    /// How long it could have slept when it parked last: that grows while a wait is young.
+    /// The limit of its last park, which grows while a wait is young.
     at_most: Duration,
 }
 
 impl Parking {
-    /// Looks several times, once if there are fewer processors than ranks, until a look says that
-    /// something has come. Naps before, if all looks for long were in vain, as many of them as
-    /// belong to parks of up to the same `at_most`: a wait that has just begun parks for less.
+    /// Polls several times (once if there are fewer processors than ranks), until `look` reports
+    /// that something has arrived. If polling was in vain for long, naps first. The time counts
+    /// over parks with up to the same `at_most`: a wait that has just begun parks for less.
     ///
-    /// `look` is told whether one glance will do, after a nap that nothing has ended.
+    /// `look` is told whether a short poll is enough, after a nap that nothing has ended.
     pub fn park(&self, at_most: Duration, is_crowded: bool, mut look: impl FnMut(bool) -> bool) {
         let (mut has_napped, mut is_glance) = (false, false);
         if let Ok(mut parked) = self.parked.try_lock() {
@@ -109,7 +107,7 @@ impl Parking {
         if nap < SHORTEST_NAP {
             return false;
         }
-        // One thread is enough to look at the sockets; another one goes on looking for work.
+        // One thread is enough to wait on the sockets; another one continues to poll.
         let Ok(mut sockets) = self.sockets.try_lock() else {
             return false;
         };
@@ -133,9 +131,8 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// Sleeps until there is something to be read from one of them, or a nap is over; says whether
-    /// there is. Those that have had something all the time are nobody's who looks, and are left
-    /// out.
+    /// Sleeps until a socket is readable, or the nap is over. Returns whether one is readable.
+    /// Sockets that are readable all the time are not read by the polling code, and are left out.
     fn await_one(&mut self, now: Instant, nap: Duration) -> bool {
         if self.listed.is_none_or(|listed| now - listed > LISTED_FOR) {
             self.numbers = list();
@@ -218,7 +215,8 @@ mod tests {
         assert!(sockets.await_one(now, LONG));
         assert!(now.elapsed() < LONG);
         let far = sender.join().unwrap();
-        // Nobody has read it: the next nap is not disturbed by it, nor by the end of the other.
+        // No code has read it: it does not disturb the next nap, nor does the end of the other
+        // side.
         assert!(!sockets.await_one(now, SHORT));
         assert!(sockets.numbers.is_empty());
         drop(far);

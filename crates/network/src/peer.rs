@@ -1,5 +1,5 @@
-//! What a rank knows of another one: credits, so that it never has more messages on their way to it
-//! than that has said it takes, and how many messages went either way.
+//! The state of a peer: credits, so that a rank never has more messages on their way to it than it
+//! accepts, and the numbers of messages in both directions.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -13,10 +13,10 @@ use crate::note::Note;
 
 /// Messages of one class that may be on their way from one rank to another.
 const CREDITS: u16 = 32;
-/// How many are given back by a note if no message goes that way.
+/// Credits that are returned by a note if no message goes that way.
 const CREDITS_A_NOTE: u16 = CREDITS / 2;
-/// Credits for replies that may be on their way with requests. The others come by replies and notes, and
-/// are enough for a note.
+/// Credits for replies that may be on their way with requests. The others come by replies and
+/// notes, and are enough for a note.
 const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
 
 /// The ranks that this one has exchanged messages with; nothing is kept of others.
@@ -26,7 +26,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// What is known of `rank`.
+    /// The state of `rank`.
     pub fn of(&mut self, rank: u32) -> &mut Peer {
         self.peers.entry(rank).or_default()
     }
@@ -77,7 +77,7 @@ impl Peers {
         is_due.then(|| Note::Credits(mem::take(&mut peer.owed)))
     }
 
-    /// How many messages of each class were sent to `rank`.
+    /// The numbers of messages of each class sent to `rank`.
     #[must_use]
     pub fn sent_to(&self, rank: u32) -> [u64; 2] {
         self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
@@ -90,7 +90,7 @@ impl Peers {
         peer.is_some_and(|peer| peer.total.is_some() && peer.is_drained())
     }
 
-    /// What each rank that was sent anything is told at the end.
+    /// The final notes to all ranks that were sent anything.
     #[must_use]
     pub fn goodbyes(&self) -> Vec<(u32, Note)> {
         let known = self.peers.iter().filter(|(_, peer)| peer.is_known);
@@ -99,36 +99,36 @@ impl Peers {
             .collect()
     }
 
-    /// Whether everything that those who have left ever sent has come and was taken.
+    /// Whether all messages of ranks that have left have arrived and were taken.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.peers.values().all(Peer::is_drained)
     }
 }
 
-/// What this rank knows of another one that it has exchanged messages with.
+/// The state of another rank that this rank has exchanged messages with.
 #[derive(Debug)]
 pub struct Peer {
     /// Messages of each class that it still takes.
     pub credits: [u16; 2],
-    /// Messages of each class that it may be told to send.
+    /// Credits of each class that can be returned to it.
     pub owed: [u16; 2],
-    /// Credits for replies that went with requests which it may not have taken yet, each with the number
-    /// of the request, and how many they are.
+    /// Credits for replies that were sent with requests which the peer may not have taken yet: the
+    /// number of the request, and the credits.
     riding: VecDeque<(u64, u16)>,
     n_riding: u16,
     /// Messages of each class that were sent to it.
     pub sent: [u64; 2],
     /// Messages of each class that came from it and were handed out.
     pub got: [u64; 2],
-    /// What it will have sent in all, once it has left.
+    /// The total of its messages, once it has left.
     pub total: Option<[u64; 2]>,
     /// Whether anything at all was sent to it.
     pub is_known: bool,
 }
 
 impl Peer {
-    /// One that nothing was exchanged with yet.
+    /// A peer without any messages yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -184,7 +184,7 @@ impl Peer {
         }
     }
 
-    /// Whether all that it will ever have sent was handed out, as far as it has said how much that is.
+    /// Whether all of its messages were handed out, as far as it has announced the total.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.total

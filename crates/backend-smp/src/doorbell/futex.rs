@@ -1,4 +1,5 @@
-//! Linux only: the word that a [`Doorbell`](super::Doorbell) sleeps on, a futex. `futex_portable.rs` stands in for it elsewhere.
+//! Linux only: a futex, the word that a [`Doorbell`](super::Doorbell) sleeps on.
+//! `futex_portable.rs` replaces it on other systems.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -27,7 +28,7 @@ impl Bell for Futex {
         });
         // Not private: ringers may be other processes.
         let slept = futex::wait(&self.0, futex::Flags::empty(), expected, timeout.as_ref());
-        // Woken, or the word has changed: the caller looks for itself what is the case.
+        // Woken, or the word has changed: the caller checks its condition itself.
         let is_expected = matches!(
             slept,
             Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)

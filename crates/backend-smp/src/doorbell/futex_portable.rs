@@ -1,7 +1,8 @@
-//! What `futex.rs` does, on systems that are not Linux, where all who sleep on a word and wake each other are threads of one process:
-//! a queue for each word, found by its address.
+//! The twin of `futex.rs` for systems that are not Linux. All sleepers and wakers are threads of
+//! one process: each word has a queue, found by its address.
 //!
-//! Comparing the word and going to sleep are one step with regard to a wake-up, because both happen under the queue's lock.
+//! Comparing the word and going to sleep are one step with regard to a wake-up, because both happen
+//! under the queue's lock.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,7 +18,8 @@ use crate::membarrier;
 #[repr(transparent)]
 pub struct Futex(AtomicU32);
 
-/// Queues of all words. Words that share one wake each other's sleepers, who look and sleep on.
+/// The queues of all words. Words that share a queue wake each other's sleepers, who check and
+/// sleep again.
 static QUEUES: [Queue; N_QUEUES] = [const { Queue::new() }; N_QUEUES];
 const N_QUEUES: usize = 64;
 /// The distance of the words of two ranks.
@@ -38,7 +40,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        // Nothing is behind the lock that a panic could have left half done.
+        // The lock guards nothing that a panic could leave half done.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +54,7 @@ impl Bell for Futex {
     fn wait(&self, expected: u32, timeout: Option<Duration>) {
         let queue = self.queue();
         let asleep = queue.lock();
-        // Relaxed: who changes the word takes the lock afterwards, to wake.
+        // Relaxed: a thread that changes the word takes the lock afterwards, to wake.
         if self.0.load(Relaxed) != expected {
             return;
         }

@@ -1,4 +1,5 @@
-//! The doorbell of a rank on this system: ranks that found nothing to do for a while sleep, whoever gives them work rings.
+//! The doorbell of a rank on this system. A rank without work for a while sleeps; a rank that gives
+//! it work rings.
 
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),

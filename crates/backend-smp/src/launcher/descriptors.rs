@@ -4,10 +4,11 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit};
 
-/// What a process needs beside those for its ranks or hosts: its own, its output and its errors.
+/// Descriptors that a process needs besides those for its ranks or hosts: its own, its output and
+/// its errors.
 const SPARE: u64 = 64;
 
-/// The limit that a process had, and that what it starts shall keep.
+/// The former limit of a process, which its children keep.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorLimit(pub(super) Rlimit);
 

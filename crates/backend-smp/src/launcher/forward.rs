@@ -1,8 +1,8 @@
 //! Passing on what the ranks print, line by line.
 //!
 //! One thread reads the pipes of all ranks' standard outputs, another those of their standard
-//! errors. Each is the only writer of its stream, and writes whole lines, so that a line of one rank
-//! never has another's in its middle.
+//! errors. Each is the only writer of its stream, and writes whole lines, so lines of different
+//! ranks never mix.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags};
 use super::lines::LineMerger;
 use super::signals::{self, SignalWatch};
 
-/// How much of one rank's output is read at a time.
+/// Bytes of one rank's output that are read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How long a job that failed waits for a reader of its output.
+/// The time that a failed job waits for a reader of its output.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One of the two standard streams.
@@ -41,8 +41,8 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts to pass on what comes out of `pipes`. With a `prefix` each line begins with the number
-    /// of its rank, which is that number for the first pipe.
+    /// Starts to pass on what comes out of `pipes`. With a `prefix` each line begins with the
+    /// number of its rank, which is that number for the first pipe.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Forwarder {
         })
     }
 
-    /// Says that no rank is left: what is still in the pipes is the last of it.
+    /// Announces that all ranks have ended: the pipes contain the rest of the output.
     fn stop(self) -> Draining {
         drop(self.stop);
         Draining {
@@ -130,7 +130,7 @@ pub fn finish(
     Ok(Ok(None))
 }
 
-/// A forwarder that writes what is left.
+/// A forwarder that writes the rest of the output.
 struct Draining {
     thread: JoinHandle<io::Result<()>>,
     finished: PipeReader,
@@ -150,10 +150,10 @@ impl Draining {
     }
 }
 
-/// What the thread works on.
+/// The state of the thread.
 struct Copier {
     stream: Stream,
-    /// By rank; `None` after the end of a rank's output.
+    /// The pipe of each rank; `None` after the end of its output.
     pipes: Vec<Option<File>>,
     lines: LineMerger<File>,
     stopped: PipeReader,
@@ -162,8 +162,8 @@ struct Copier {
 impl Copier {
     fn run(&mut self) -> io::Result<()> {
         match self.copy_all() {
-            // As without a launcher: a rank that goes on writing learns that nobody reads. Nobody
-            // shall fail for its diagnostics, though.
+            // As without a launcher: a rank that continues to write learns that there is no reader.
+            // No rank fails for its diagnostics, though.
             Err(error) if self.stream == Stream::Output => {
                 self.pipes.clear();
                 if error.kind() == ErrorKind::BrokenPipe {
@@ -190,7 +190,7 @@ impl Copier {
         }
     }
 
-    /// Copies what one rank has ready.
+    /// Copies the available output of one rank.
     fn copy_one(&mut self, rank: usize, chunk: &mut [u8]) -> io::Result<()> {
         let Some(pipe) = &mut self.pipes[rank] else {
             return Ok(());

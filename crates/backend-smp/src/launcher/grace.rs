@@ -1,5 +1,5 @@
-//! How long ranks have to end by themselves: a time in which each of them could run. What a user sees
-//! of the end of a job shall not depend on how many other programs want its processors.
+//! The grace period in which ranks may end by themselves. Only time in which each of them could run
+//! counts: the end of a job must not depend on how many other programs want its processors.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use rustix::process::Pid;
 
 use super::ranks::Ranks;
 
-/// How many times as long as it is given a grace may last. A rank that never gets a processor may
-/// have a reason not to end either.
+/// The maximum length of a grace period, as a multiple of the given one. A rank that never gets a
+/// processor may have a reason not to end either.
 const LONGEST: u32 = 10;
 
-/// Looks at the ranks within the time that is given, at least.
+/// The minimum number of checks within the given time.
 const LOOKS: u32 = 4;
 
 /// A grace that has begun.
@@ -24,11 +24,11 @@ pub(super) struct Grace {
     next_look: Instant,
 }
 
-/// What is known of a rank that is to end.
+/// The state of a rank that should end.
 #[derive(Debug)]
 struct Watched {
     pid: Pid,
-    /// How long it had waited for a processor when the grace began.
+    /// The time that it had waited for a processor when the grace period began.
     waited_before: Duration,
     last: Turns,
     /// Since when it has been waiting for a processor at least, without a turn.
@@ -36,7 +36,7 @@ struct Watched {
 }
 
 impl Grace {
-    /// Gives `given` to `ranks` from now on.
+    /// Begins a grace period of length `given` for `ranks`.
     pub(super) fn begin(given: Duration, ranks: &Ranks) -> Self {
         let began = Instant::now();
         let watched = |pid| {
@@ -57,12 +57,12 @@ impl Grace {
         }
     }
 
-    /// When to look again.
+    /// The time of the next check.
     pub(super) fn until(&self) -> Instant {
         self.next_look
     }
 
-    /// Whether it was over at `now` for those that still run.
+    /// Whether it is over at `now` for the ranks that still run.
     pub(super) fn is_over(&mut self, now: Instant, ranks: &Ranks) -> bool {
         if now < self.next_look {
             return false;
@@ -81,8 +81,8 @@ impl Grace {
 }
 
 impl Watched {
-    /// How long it has waited for a processor since the grace began. The system counts a wait when
-    /// it is over; one that goes on is the time since the last turn that was seen.
+    /// The time that it has waited for a processor since the grace period began. The system counts
+    /// a wait when it is over; a wait that continues is the time since the last turn that was seen.
     fn waited(&mut self, turns: Turns, now: Instant) -> Duration {
         if !turns.is_ready || turns.n_turns != self.last.n_turns {
             self.waits_since = now;
@@ -93,18 +93,18 @@ impl Watched {
     }
 }
 
-/// How long a grace lasts for a rank that has waited for a processor meanwhile.
+/// The length of the grace period for a rank that has waited for a processor.
 fn length(given: Duration, waited: Duration) -> Duration {
     (given + waited).min(given * LONGEST)
 }
 
-/// What the system says of the turns that a process has had on processors, as far as it counts them.
+/// The turns of a process on processors, as far as the system counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Turns {
-    /// How long it has been ready to run without a processor, before each of its turns.
+    /// The time that it was ready to run without a processor, before each of its turns.
     waited: Duration,
     n_turns: u64,
-    /// Whether it runs or is ready to.
+    /// Whether it is running or ready to run.
     is_ready: bool,
 }
 
@@ -147,7 +147,7 @@ mod tests {
         assert!(!Turns::parse("", "17 (R) S 1 17\n").is_ready);
         assert_eq!(Turns::parse("", ""), Turns::default());
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
-        // Whatever it is, it was no longer than the machine has run.
+        // The wait was no longer than the machine has run.
         assert!(Turns::of(own).waited < Duration::from_secs(1 << 32));
     }
 
@@ -168,10 +168,10 @@ mod tests {
         };
         assert_eq!(rank.waited(turns(50, 7, true), began + ms(40)), ms(40));
         assert_eq!(rank.waited(turns(50, 7, true), began + ms(80)), ms(80));
-        // It had a turn, and does not count twice what it waited before.
+        // It had a turn. Its earlier wait does not count twice.
         assert_eq!(rank.waited(turns(140, 8, true), began + ms(95)), ms(90));
         assert_eq!(rank.waited(turns(140, 8, true), began + ms(99)), ms(94));
-        // It sleeps.
+        // It is sleeping.
         assert_eq!(rank.waited(turns(140, 8, false), began + ms(200)), ms(90));
     }
 

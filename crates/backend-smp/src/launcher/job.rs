@@ -1,4 +1,4 @@
-//! What a job is made of, who is asked about it, and why it cannot be started.
+//! The description of a job, the hooks of its owner, and the errors of its start.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::outcome::{Failure, Outcome};
 
-/// What a job is made of.
+/// The description of a job.
 #[derive(Clone, Debug)]
 pub struct SuperviseOptions {
     /// The program that every rank runs; without a slash it is looked up in `PATH`.
@@ -78,10 +78,12 @@ pub enum Output {
     },
 }
 
-/// What the supervisor of a job asks and tells its owner, who knows what is in the job's memory.
+/// The hooks by which the supervisor of a job asks and informs its owner, which knows the contents
+/// of the job's memory.
 pub trait JobHooks {
     /// All ranks were started. Threads that are started here leave the signals to the supervisor.
-    /// Ranks of a [`Part`] ask by PMI-1, each on a socket of which this is the other end, in their order.
+    /// Ranks of a [`Part`] ask by PMI-1, each on a socket of which this is the other end, in their
+    /// order.
     ///
     /// # Errors
     ///
@@ -93,27 +95,28 @@ pub trait JobHooks {
 
     /// Whether `rank`, which exited with code 0, was no longer a member of the job.
     ///
-    /// A rank that was is blamed if another one fails for it, or if others go on for more than two seconds: a
-    /// program may end by `exit` on all ranks.
+    /// A rank that was is blamed if another one fails for it, or if others go on for more than two
+    /// seconds: a program may end by `exit` on all ranks.
     fn left_properly(&mut self, rank: u32) -> bool {
         let _ = rank;
         true
     }
 
-    /// Whether `rank`, which exited with a code other than 0, had left the job in good order before.
+    /// Whether `rank`, which exited with a code other than 0, had left the job in good order
+    /// before.
     ///
-    /// Such a rank has said itself what was wrong, so if that holds for all that fail, nothing more is
-    /// told.
+    /// Such a rank has said itself what was wrong, so if that holds for all that fail, nothing more
+    /// is told.
     fn left_before(&mut self, rank: u32) -> bool {
         let _ = rank;
         false
     }
 
-    /// The rank, if any, that the job's memory names as the first to fail, and what the ranks say of it,
-    /// to be read after "rank 3".
+    /// The rank, if any, that the job's memory names as the first to fail, and what the ranks say
+    /// of it, to be read after "rank 3".
     ///
-    /// Ranks that end because another has failed may be seen to end before that one, which may not end at
-    /// all (it is stopped), or well (it left although others still needed it).
+    /// Ranks that end because another has failed may be seen to end before that one, which may not
+    /// end at all (it is stopped), or well (it left although others still needed it).
     fn culprit(&mut self) -> Option<(u32, String)> {
         None
     }
@@ -153,7 +156,7 @@ pub enum SuperviseError {
         /// The system's reason.
         source: io::Error,
     },
-    /// What the ranks printed could not be written.
+    /// The output of the ranks could not be written.
     #[error("cannot write the output of the ranks: {0}")]
     Output(#[source] io::Error),
     /// A system call of the supervisor itself failed.

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-/// Where memory with names is.
+/// The folder of named memory.
 const FOLDER: &str = "/dev/shm";
 
 /// Removes what the process `pid` has left. It has ended and was not waited for, so that no other

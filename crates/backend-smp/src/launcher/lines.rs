@@ -1,4 +1,4 @@
-//! Whole lines out of many pieces: the arithmetic of output forwarding.
+//! Assembles whole lines of pieces of output.
 
 use std::io::{self, Write};
 
@@ -6,19 +6,19 @@ use std::io::{self, Write};
 /// bound.
 const LINE_BYTES: usize = 64 << 10;
 
-/// What the kernel writes into a pipe in one piece, whoever else writes.
+/// Bytes that the kernel writes into a pipe in one piece, even with other writers.
 const ATOMIC_BYTES: usize = 4096;
 
 /// Merges the output of several ranks into one stream, line by line.
 ///
-/// A piece of a line longer than 64 KiB is written as it comes; if another rank's line follows before
-/// its end, a line break is put between them.
+/// A piece of a line longer than 64 KiB is written as it comes; if another rank's line follows
+/// before its end, a line break is put between them.
 #[derive(Debug)]
 pub(super) struct LineMerger<W> {
     sink: W,
     /// The number of the first rank, if lines begin with the numbers of ranks.
     prefix: Option<u32>,
-    /// By rank: the beginning of a line whose end has not come yet.
+    /// For each rank, the beginning of an incomplete line.
     pending: Vec<Vec<u8>>,
     /// The rank whose line has been written without its end, if any.
     unfinished: Option<usize>,

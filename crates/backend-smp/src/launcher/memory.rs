@@ -1,4 +1,4 @@
-//! What a launcher hands to the ranks of a job: memory, as an open descriptor.
+//! The memory that a launcher passes to the ranks of a job, as an open descriptor.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// any file, for programs that use the launcher for something else.
 pub trait Memory: Descriptor {}
 
-/// How the launcher reaches the descriptor. Nobody else does: who has a descriptor writes the file
-/// behind it by safe calls, also where somebody has borrowed its bytes.
+/// Access of the launcher to the descriptor. No other code has it: whoever has a descriptor writes
+/// the file behind it by safe calls, even where its bytes are borrowed.
 #[expect(unnameable_types, reason = "only this crate calls and implements it")]
 pub trait Descriptor {
     /// The open file.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// What another process has handed over.
+    /// The memory behind a descriptor that another process has passed on.
     fn received(descriptor: OwnedFd) -> Self
     where
         Self: Sized;

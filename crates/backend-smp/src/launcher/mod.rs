@@ -1,5 +1,5 @@
-//! Linux only: starting the ranks of a job as processes of this host, watching them, and bringing the processes
-//! of a foreign launcher together.
+//! Linux only: starting the ranks of a job as processes of this host, watching them, and bringing
+//! the processes of a foreign launcher together.
 //!
 //! - [`supervise`] starts the ranks and stays with them until the last has ended. `pgas-run` is a
 //!   command line around it, and [`self_launch`] does the same with the program that calls it.
@@ -17,8 +17,8 @@
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
 //! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!
-//! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the kernel
-//! binds a rank to its parent, but nobody further down.
+//! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the
+//! kernel binds a rank to its parent, but nobody further down.
 
 mod descriptors;
 mod forward;

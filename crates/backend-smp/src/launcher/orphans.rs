@@ -1,4 +1,4 @@
-//! What the ranks started and left behind.
+//! Orphans: processes that the ranks started and left behind.
 //!
 //! A rank may start processes of its own, which a signal to the rank does not reach. The supervisor
 //! declares itself their reaper: when a rank ends, the kernel makes its children the supervisor's,
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
-/// How long killed orphans may take to end before the job is over without them.
+/// The time that killed orphans get to end before the job is over without them.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The children that reach this process by adoption, for as long as the job runs.
@@ -21,7 +21,7 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Has the kernel give the orphans among this process's descendants to this process.
+    /// Makes this process the parent of orphans among its descendants.
     pub(super) fn adopt() -> io::Result<Self> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         Ok(Self {
@@ -29,7 +29,7 @@ impl Orphans {
         })
     }
 
-    /// Forgets the orphans that have ended; `ranks` are the children whose end is awaited elsewhere.
+    /// Reaps the orphans that have ended. `ranks` are children that other code waits for.
     pub(super) fn reap(&self, ranks: &[Pid]) {
         for pid in children() {
             if !ranks.contains(&pid) && !self.unrelated.contains(&pid) {

@@ -1,11 +1,11 @@
-//! Whether the system has killed processes for want of memory while a job ran, and how much there was: SIGKILL
-//! alone says nothing of the reason.
+//! Finds out whether the system has killed processes for lack of memory while a job ran, and how
+//! much memory there was: SIGKILL alone says nothing of the reason.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How often the system had killed for want of memory when a job began.
+/// The number of kills for lack of memory when a job began.
 pub(super) struct MemoryWatch {
     root: PathBuf,
     n_kills_before: Option<u64>,
@@ -16,7 +16,7 @@ impl MemoryWatch {
         Self::under(Path::new("/"))
     }
 
-    /// Where `/proc` and `/sys` are below `root`.
+    /// A watch whose `/proc` and `/sys` are below `root`.
     fn under(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -24,8 +24,8 @@ impl MemoryWatch {
         }
     }
 
-    /// What is known of the memory, if processes were killed for want of it since the start. `asked_for` is
-    /// the size of all segments of the job in bytes.
+    /// A description of the memory, if processes were killed for lack of it since the start.
+    /// `asked_for` is the size of all segments of the job in bytes.
     pub(super) fn shortage(&self, asked_for: Option<u64>) -> Option<Box<str>> {
         let n_kills = n_kills(&self.root)?.checked_sub(self.n_kills_before?)?;
         if n_kills == 0 {
@@ -70,7 +70,7 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// How often the system has killed for want of memory: in this process's control group where that is counted,
+/// The number of kills for lack of memory: in this process's control group if it is counted there,
 /// else on the whole host.
 fn n_kills(root: &Path) -> Option<u64> {
     let in_group = cgroup(root).and_then(|cgroup| cgroup.n_kills());
@@ -124,7 +124,7 @@ impl Cgroup {
         field(&self.folder.join(self.kills), "oom_kill")
     }
 
-    /// What the group may use in bytes, if that is limited.
+    /// The memory limit of the group in bytes, if there is one.
     fn limit(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.limit)).ok()?;
         // An unlimited group of the older version has a number that no memory reaches.
@@ -145,7 +145,7 @@ fn field(path: &Path, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A folder with files, which goes with it.
+    /// A folder with files, removed on drop.
     struct Root(PathBuf);
 
     impl Root {

@@ -1,4 +1,4 @@
-//! How a job ended, in words and as an exit code.
+//! The outcome of a job, in words and as an exit code.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -58,7 +58,8 @@ pub enum Cause {
         signal: i32,
         /// Whether the kernel wrote a core file.
         core_dumped: bool,
-        /// What is known of the host's memory, if the system has killed for want of it while the job ran.
+        /// What is known of the host's memory, if the system has killed for want of it while the
+        /// job ran.
         out_of_memory: Option<Box<str>>,
     },
     /// It exited with code 0 while it was still a member of the job.

@@ -1,10 +1,10 @@
-//! What is asked of a launcher that speaks PMI-1 by the shared-memory backend: nothing.
+//! The shared-memory backend's part of PMI-1: nothing on this system.
 //!
 //! `PMI_FD` is a local socket to the launcher's process on this host, the same one for all ranks of
 //! the job here. That process's id, which the kernel knows, names the job, so there is no need to
 //! speak. A single message would have consequences: MPICH's Hydra then takes this process for a
-//! client, ends the job when it exits without a farewell, and after the farewell an `MPI_Init` in the
-//! same process finds the connection closed.
+//! client, ends the job when it exits without a farewell, and after the farewell an `MPI_Init` in
+//! the same process finds the connection closed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 
 use super::sys;
 
-/// What tells the job of the launcher behind `pmi_fd` from all others of this host.
+/// The key that distinguishes the job of the launcher behind `pmi_fd` from all others of this host.
 ///
 /// # Errors
 ///
@@ -21,7 +21,8 @@ pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
     key_behind(sys::adopt("PMI_FD", pmi_fd)?)
 }
 
-/// The socket to a launcher that speaks PMI-1, for a backend that does speak: see above what follows from that.
+/// The socket to a launcher that speaks PMI-1, for a backend that does speak: see above what
+/// follows from that.
 ///
 /// # Errors
 ///

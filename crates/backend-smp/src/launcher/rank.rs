@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    /// Runs in the process that the next test starts; elsewhere it has nothing to do.
+    /// Runs in the process that the next test starts; does nothing otherwise.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "is told by it what to play")]
     fn rank() {
@@ -77,7 +77,7 @@ mod tests {
         let mut read = String::new();
         again.read_to_string(&mut read).unwrap();
         assert_eq!(read, "here");
-        // Nothing that a rank starts is a member of the job by mistake.
+        // No child of a rank becomes a member of the job by mistake.
         for descriptor in [std::io::stdin().as_fd(), memory.as_fd(), again.as_fd()] {
             let flags = rustix::io::fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));

@@ -13,12 +13,12 @@ use super::forward::{Forwarder, Stream};
 use super::job::{Output, Part, SuperviseError, SuperviseOptions};
 use super::sys::{self, Inheritance};
 
-/// What the ranks are started with, by which they are a job.
+/// The connection that makes started ranks a job.
 #[derive(Clone, Copy)]
 pub(super) enum Bond<'a> {
     /// The job's memory.
     Memory(BorrowedFd<'a>),
-    /// A connection each to who brings them together with those of other hosts.
+    /// One connection for each rank to the launcher that connects it with ranks of other hosts.
     Part {
         part: Part,
         sockets: &'a [UnixStream],
@@ -26,7 +26,7 @@ pub(super) enum Bond<'a> {
 }
 
 impl<'a> Bond<'a> {
-    /// What the rank that is this host's `index`-th inherits.
+    /// The descriptor that this host's rank number `index` inherits.
     fn descriptor(self, index: u32) -> BorrowedFd<'a> {
         match self {
             Self::Memory(memory) => memory,

@@ -12,7 +12,7 @@ use std::process::Command;
 use super::descriptors::DescriptorLimit;
 use super::sys::{self, Inheritance, SignalSet};
 
-/// What is passed on to the ranks.
+/// The signals that are passed on to the ranks.
 const FORWARDED: [i32; 8] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -78,8 +78,8 @@ impl SignalWatch {
         self.previous_mask
     }
 
-    /// Arranges that the process started by `command` has signals and a limit of descriptors as this
-    /// one did before, and that it dies with this thread.
+    /// Arranges that the process started by `command` has signals and a limit of descriptors as
+    /// this one did before, and that it dies with this thread.
     pub fn tie(&self, command: &mut Command, descriptors: DescriptorLimit) {
         let inheritance = Inheritance {
             mask: self.previous_mask,

@@ -20,8 +20,8 @@ use super::watch::Watch;
 /// number of ranks and the descriptor of `memory` in its environment. Signals to this process are
 /// passed on to the ranks; a second request to end within one job kills it.
 ///
-/// When a rank fails, or exits with code 0 although `hooks` still counts it as a member, one line on
-/// standard error names it; the others are given time to end by themselves, then SIGTERM, then
+/// When a rank fails, or exits with code 0 although `hooks` still counts it as a member, one line
+/// on standard error names it; the others are given time to end by themselves, then SIGTERM, then
 /// SIGKILL. Processes that the ranks left behind are killed at the end in any case.
 ///
 /// To do so this process becomes the reaper of its descendants' orphans. It should do nothing else:
@@ -30,7 +30,8 @@ use super::watch::Watch;
 /// # Errors
 ///
 /// [`SuperviseError::Start`] if the program cannot be run: no rank is left running then. The other
-/// variants tell of failures of this process's own system calls, after which no rank is left either.
+/// variants tell of failures of this process's own system calls, after which no rank is left
+/// either.
 ///
 /// # Panics
 ///
@@ -48,7 +49,8 @@ pub fn supervise(
 
 /// As [`supervise`], for the ranks of a job that are on this host, which have no standard input.
 ///
-/// Who brings them together with the others tells the user of the outcome, too: nothing is said here.
+/// Who brings them together with the others tells the user of the outcome, too: nothing is said
+/// here.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The system calls that have no safe form elsewhere: signal masks, the moment between fork and
-//! exec, descriptors that arrive as numbers, and the credentials of a socket's peer.
+//! System calls without a safe form in other crates: signal masks, the time between fork and exec,
+//! descriptors that arrive as numbers, and the credentials of a socket's peer.
 
 #![expect(unsafe_code, reason = "calls of libc and of Command::pre_exec")]
 
@@ -22,7 +22,8 @@ impl SignalSet {
         // SAFETY: `set` is writable for one sigset_t, which the call initialises.
         check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
         for &signal in signals {
-            // SAFETY: `set` was initialised by sigemptyset; a bad number is an error, not undefined.
+            // SAFETY: `set` was initialised by sigemptyset; a bad number is an error, not
+            // undefined.
             check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
         }
         // SAFETY: sigemptyset succeeded, so all of `set` is initialised.
@@ -34,7 +35,7 @@ impl SignalSet {
         self.change_mask(libc::SIG_BLOCK)
     }
 
-    /// Lets these signals through in the calling thread.
+    /// Unblocks these signals in the calling thread.
     pub(super) fn unblock(&self) -> io::Result<()> {
         self.change_mask(libc::SIG_UNBLOCK).map(drop)
     }
@@ -82,7 +83,7 @@ pub(super) fn raise(signal: i32) -> io::Result<()> {
     check(unsafe { libc::raise(signal) }).map(drop)
 }
 
-/// What a rank has as this process had it before it became a supervisor.
+/// Properties of this process, from before it became a supervisor, that a rank gets.
 #[derive(Clone, Copy)]
 pub(super) struct Inheritance {
     pub(super) mask: SignalSet,
@@ -156,7 +157,7 @@ fn was_started_with(variable: &str, fd: RawFd) -> io::Result<bool> {
     Ok(entries.any(|found| found == entry.as_bytes()))
 }
 
-/// Who is at the other end of a local socket.
+/// The process at the other end of a local socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     /// Its process id; 0 if it is in a process namespace that this one cannot see.

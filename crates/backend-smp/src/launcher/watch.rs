@@ -1,4 +1,4 @@
-//! The supervisor's loop: what has ended, what has arrived, and what is due.
+//! The supervisor's loop: ended ranks, received signals, and actions that are due.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,8 +20,8 @@ use super::signals::{self, SignalWatch};
 /// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
 
-/// How long the other ranks have to end, too, once one has exited with code 0 without leaving the job: a
-/// program may end by `exit` on all ranks.
+/// The time that the other ranks have to end, too, after one has exited with code 0 without leaving
+/// the job: a program may end by `exit` on all ranks.
 const EXIT_TOGETHER: Duration = Duration::from_secs(2);
 
 /// A job on its way to its outcome.
@@ -33,9 +33,10 @@ pub(super) struct Watch<'a> {
     started: Instant,
     phase: Phase,
     outcome: Outcome,
-    /// Whether the user has been told the outcome, or somebody else tells it.
+    /// Whether the user has been told the outcome, or another program tells it.
     told: bool,
-    /// Whether each rank that has failed so far had left the job before, and so spoken for itself.
+    /// Whether each rank that has failed so far had left the job before, and so has reported its
+    /// error itself.
     all_had_left: bool,
     /// Whether the ranks had found a culprit by themselves when the first failure was seen.
     was_reported: bool,
@@ -54,14 +55,14 @@ struct EndedWell {
     was_member: bool,
 }
 
-/// How far the end of the job has come.
+/// The progress of the job's end.
 enum Phase {
     Running {
         until: Option<Instant>,
     },
     /// The ranks end by themselves.
     Grace(Grace),
-    /// They have been sent SIGTERM and have until then.
+    /// SIGTERM was sent; SIGKILL follows at this time.
     Terminating {
         until: Instant,
     },
@@ -104,8 +105,8 @@ impl<'a> Watch<'a> {
     ) -> io::Result<()> {
         self.hooks.started(ends)?;
         while !ranks.running().is_empty() {
-            // What was due before this look at the ranks is done after it: a rank that has ended in
-            // time is seen to have.
+            // Actions that were due before this check of the ranks are done after it: so a rank
+            // that has ended in time is seen to have.
             let now = Instant::now();
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fds.extend(
@@ -132,7 +133,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Waits for what is left of the output, and gives the job's outcome.
+    /// Waits for the rest of the output, and returns the job's outcome.
     pub(super) fn until_all_is_written(
         self,
         forwarders: Vec<Forwarder>,
@@ -251,8 +252,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Blames the rank that the job's memory names, if the one that was seen to fail first is another one
-    /// and the user has not been told yet.
+    /// Blames the rank that the job's memory names, if another one was seen to fail first and the
+    /// user has not been told yet.
     fn blame_instead(&mut self, culprit: Failure) {
         if let Outcome::Failed(first) = &self.outcome
             && matches!(self.phase, Phase::Grace(_))
@@ -292,7 +293,8 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Blames the first rank that exited with code 0 as a member of the job, if others go on for long.
+    /// Blames the first rank that exited with code 0 as a member of the job, if others go on for
+    /// long.
     fn blame_who_left_early(&mut self, ranks: &Ranks) {
         let mut ended = self.ended_well.iter();
         let Some(ended) = ended.find(|ended| ended.was_member) else {
@@ -330,8 +332,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether there is an outcome and no reason to wait for a better explanation: the rank that the
-    /// job's memory names as the first to fail is the one that is blamed, or will not be.
+    /// Whether there is an outcome and no reason to wait for a better explanation: the rank that
+    /// the job's memory names as the first to fail is the one that is blamed, or will not be.
     fn blames_the_culprit(&mut self, ranks: &Ranks) -> bool {
         match &self.outcome {
             Outcome::Finished => false,
@@ -359,7 +361,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Does what was due at `now`, before the last look at the ranks.
+    /// Performs the actions that were due at `now`, before the last check of the ranks.
     fn advance(&mut self, ranks: &Ranks, now: Instant) {
         if ranks.running().is_empty() {
             return;
@@ -400,7 +402,7 @@ impl<'a> Watch<'a> {
         self.phase = Phase::Killed;
     }
 
-    /// How long nothing is due; `None` is for ever.
+    /// The time until the next action; `None` if there is none.
     fn time_left(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Running { until } => {

@@ -1,7 +1,7 @@
 //! Linux only: the file behind the memory of a job of processes.
 //!
-//! The file lives on a private tmpfs with 2 MiB pages where the system grants one, else it is a memfd.
-//! Either way it has no name, so that nothing of a job can be left behind.
+//! The file lives on a private tmpfs with 2 MiB pages where the system grants one, else it is a
+//! memfd. Either way it has no name, so that nothing of a job can be left behind.
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -86,8 +86,8 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
         _ => {
             let file = memfd()?;
             resize(&file)?;
-            // Whatever becomes of its descriptor: a file that got shorter would end every rank by
-            // SIGBUS. Files of a tmpfs have no seals.
+            // Seal the size, whoever gets the descriptor: a file that got shorter would end every
+            // rank by SIGBUS. Files of a tmpfs have no seals.
             let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
             rustix::fs::fcntl_add_seals(&file, seals)
                 .map_err(|errno| Error::os("fcntl(F_ADD_SEALS)", errno.into()))?;
@@ -161,8 +161,8 @@ impl Job {
     }
 }
 
-/// An error where a limit of file sizes forbids the job's memory: the system would kill this process by
-/// SIGXFSZ instead of refusing.
+/// An error where a limit of file sizes forbids the job's memory: the system would kill this
+/// process by SIGXFSZ instead of refusing.
 fn check_file_size(bytes: u64) -> Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     match limit {

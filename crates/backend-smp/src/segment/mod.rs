@@ -2,7 +2,7 @@
 //! words and every rank's segment, mapped whole by every rank.
 //!
 //! It is reserved, not allocated: pages cost memory once they are touched. The file, which only
-//! jobs of processes have, is Linux's business (`file.rs`); the mapping itself is `pages.rs`.
+//! jobs of processes have, is in `file.rs`, for Linux only; the mapping itself is in `pages.rs`.
 
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 mod file;
@@ -29,8 +29,8 @@ use pages::Pages;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use file::{JobMemory, create_job};
 
-/// The most that the segments of a host may take together: what is left of the address space is
-/// ample for everything else.
+/// The maximum size of all segments of a host: the rest of the address space is ample for
+/// everything else.
 const MAX_RESERVED: u64 = 1 << 46;
 
 /// A job's memory as this process has mapped it.
@@ -64,8 +64,8 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes in pages
-/// of `page` has for each of so many ranks.
+/// The layout for segments of `wanted` bytes. Without `wanted`, each of the ranks gets an equal
+/// share of a host with `memory` bytes in pages of `page`.
 fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let granule = |bytes: u64| {
@@ -97,8 +97,8 @@ fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> R
     })
 }
 
-/// Says once, on the standard error output, that the segments that `config` asks for may grow
-/// beyond the host's memory, if they may. Without a size of one's own each may grow to all of it,
+/// Warns once, on standard error, if the segments that `config` asks for may exceed the host's
+/// memory. No warning without an explicit size: then each segment may grow to all of the memory,
 /// which is no surprise.
 pub fn warn_of_size(n_ranks: u32, config: &Config) {
     let Some(bytes) = config.segment_bytes else {
@@ -152,20 +152,20 @@ impl Job {
         Control::new(words, bells, self.layout, self.places)
     }
 
-    /// The words in which `rank` tells what it does, if there are some.
+    /// The words in which `rank` publishes its activity, if there are any.
     pub(crate) fn board(self: &Arc<Self>, rank: u32) -> Option<Board> {
         let is_there = rank < self.layout.n_ranks && self.places.board_bytes > 0;
         is_there.then(|| Board::of(Arc::clone(self), |job| job.control().board(rank)))
     }
 
-    /// Where the segment of `rank` begins.
+    /// The address of the segment of `rank`.
     pub(crate) fn segment(&self, rank: u32) -> NonNull<u8> {
         assert!(rank < self.layout.n_ranks, "rank {rank} is not in the job");
         self.pages.at(self.layout.segment_at(rank))
     }
 
-    /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as
-    /// zero afterwards. Says whether all of the range does.
+    /// Gives the whole pages in a range of the segment of `rank` back to the system; they read as
+    /// zero afterwards. Returns whether all of the range reads as zero.
     pub(crate) fn discard(&self, rank: u32, offset: u64, bytes: u64) -> bool {
         let from = self.layout.segment_at(rank) as u64;
         if offset > self.layout.segment_bytes {

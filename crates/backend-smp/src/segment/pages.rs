@@ -57,7 +57,7 @@ impl Pages {
         reserve(bytes, map).map(|base| Self::new(base, bytes, places))
     }
 
-    /// What is mapped at `base`, which the views lie in: they need not be checked again.
+    /// The mapping at `base`. All views lie in it, so they need not be checked again.
     fn new(base: NonNull<u8>, bytes: usize, places: &Places) -> Self {
         let Places {
             control_words,
@@ -139,7 +139,7 @@ impl Pages {
         renewed
     }
 
-    /// What the system calls do, word by word.
+    /// The effect of the system calls, word by word.
     #[cfg(miri)]
     pub(super) fn renew(&self, at: usize, bytes: usize) -> rustix::io::Result<()> {
         for at in (at..at + bytes).step_by(size_of::<AtomicU64>()) {

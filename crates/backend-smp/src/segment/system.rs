@@ -1,4 +1,5 @@
-//! Linux only: the host's memory, large pages, and memory given back. `system_portable.rs` stands in for it elsewhere.
+//! Linux only: the host's memory, large pages, and memory given back. `system_portable.rs` replaces
+//! it on other systems.
 
 use std::fs::File;
 
@@ -22,8 +23,8 @@ pub(super) fn advise_huge(pages: &Pages, segment_bytes: u64) {
     pages.advise_huge();
 }
 
-/// Gives whole pages of the segments back, `bytes` from `at` on in the job's memory, which is in `file` if it
-/// is shared. They read as zero afterwards; an error changes nothing.
+/// Gives whole pages of the segments back to the system: `bytes` from `at` on in the job's memory,
+/// which is in `file` if it is shared. They read as zero afterwards. An error changes nothing.
 pub(super) fn give_back(
     pages: &Pages,
     file: Option<&File>,

@@ -1,4 +1,4 @@
-//! What `system.rs` does, on systems that are not Linux, where the ranks of a job are threads.
+//! The twin of `system.rs` for systems that are not Linux, where the ranks of a job are threads.
 
 use std::fs::File;
 
@@ -13,8 +13,8 @@ pub(super) fn memory_of_host() -> u64 {
 /// Does nothing: the system chooses its pages.
 pub(super) fn advise_huge(_pages: &Pages, _segment_bytes: u64) {}
 
-/// Gives whole pages of the segments back, `bytes` from `at` on in the job's memory. They read as zero
-/// afterwards; an error changes nothing.
+/// Gives whole pages of the segments back, `bytes` from `at` on in the job's memory. They read as
+/// zero afterwards; an error changes nothing.
 pub(super) fn give_back(
     pages: &Pages,
     _file: Option<&File>,

@@ -46,7 +46,8 @@ fn a_rank_that_floods_an_inattentive_one_leaves_as_much_room_to_another() {
                 n_accepted
             }
             1 => {
-                // Out of the barrier, and without a call of the library, so that nothing is served meanwhile.
+                // Out of the barrier, and without a call of the library, so that nothing is served
+                // meanwhile.
                 is_deaf.store(true, Ordering::Release);
                 wait_for(&is_full);
                 0

@@ -1,9 +1,9 @@
 //! Bringing together the processes that a foreign launcher started on this host.
 //!
-//! Rank 0 creates the job's memory and listens on a local socket in the kernel's abstract name space,
-//! which leaves no file behind; its name is made of the user and of what the launcher calls the job.
-//! The others connect, and each gets the memory as an open descriptor. Both sides ask the kernel who
-//! the other is, so that no other user can take part.
+//! Rank 0 creates the job's memory and listens on a local socket in the kernel's abstract name
+//! space, which leaves no file behind. The name is made of the user and of the launcher's name for
+//! the job. The others connect, and each gets the memory as an open descriptor. Both sides ask the
+//! kernel for the other's user, so that no other user can take part.
 //!
 //! ```text
 //! rank k                                     rank 0
@@ -32,7 +32,7 @@ use super::{Memory, pmi, sys};
 /// How long the ranks wait for each other unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 const MAGIC: [u8; 8] = *b"pgasmeet";
 
 /// The magic bytes, the rank, the number of ranks and the length of the key.
@@ -44,14 +44,14 @@ const ANOTHER_JOB: u8 = b'j';
 const RANK_TAKEN: u8 = b't';
 const THANKS: u8 = b'k';
 
-/// How long a connected process may take for its part of the exchange.
+/// The time that a connected process may take for its part of the exchange.
 const REPLY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long rank k waits before it tries again, at first and at most.
+/// The first and the longest pause between attempts of other ranks.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// What fits into an abstract socket's name beside our own words.
+/// The room for the key in an abstract socket's name.
 const KEY_BYTES: usize = 80;
 
 /// Why the ranks of a foreign launcher did not come together.
@@ -66,7 +66,7 @@ pub enum MeetError {
     SeveralHosts {
         /// The number of ranks.
         n_ranks: u32,
-        /// How many of them are here.
+        /// The number of ranks on this host.
         n_local_ranks: u32,
     },
     /// Rank 0 is not on this host, or has not come.
@@ -79,7 +79,7 @@ pub enum MeetError {
         rank: u32,
         /// For how long.
         seconds: u32,
-        /// What the launcher calls the job.
+        /// The launcher's name for the job.
         job: Box<str>,
     },
     /// Some ranks are not on this host, or have not come.
@@ -117,7 +117,7 @@ pub enum MeetError {
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The failed step.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -128,13 +128,13 @@ const _: () = assert!(size_of::<MeetError>() <= 32);
 
 /// Gives all ranks that a foreign launcher started on this host the same memory.
 ///
-/// Rank 0 calls `create` with the number of ranks; the others receive what it creates. Rank 0 returns
-/// when all have it.
+/// Rank 0 calls `create` with the number of ranks; the others receive what it creates. Rank 0
+/// returns when all have it.
 ///
 /// # Cost
 ///
-/// *Collective over the job.* One connection a rank, all of them to rank 0; under a millisecond each
-/// once both sides have started.
+/// *Collective over the job.* One connection a rank, all of them to rank 0; under a millisecond
+/// each once both sides have started.
 ///
 /// # Errors
 ///
@@ -173,8 +173,8 @@ pub fn meet<M: Memory, E: From<MeetError>>(
     Meeting::new(seat, key, patience)?.hold(create)
 }
 
-/// As [`meet`], for `n_ranks` processes of this host that have come together by other means, and have
-/// agreed on a `key` that no other job of the host has.
+/// As [`meet`], for `n_ranks` processes of this host that have come together by other means, and
+/// have agreed on a `key` that no other job of the host has.
 ///
 /// # Cost
 ///
@@ -192,14 +192,14 @@ pub fn share<M: Memory, E: From<MeetError>>(
     Meeting::new(Seat { rank, n_ranks }, key, PATIENCE)?.hold(create)
 }
 
-/// Where a process stands among those that meet.
+/// The place of a process among those that meet.
 #[derive(Clone, Copy)]
 struct Seat {
     rank: u32,
     n_ranks: u32,
 }
 
-/// One job's meeting, seen from one rank.
+/// A rendezvous, as seen by one rank.
 struct Meeting {
     place: Seat,
     key: String,
@@ -261,7 +261,7 @@ impl Meeting {
             let (stream, _) = listener
                 .accept()
                 .map_err(failed("cannot accept the other ranks"))?;
-            // One that breaks off comes again, or is missing at the end.
+            // A rank whose connection broke tries again, or is missing at the end.
             if let Ok(Some(rank)) = self.welcome(stream, memory, &missing) {
                 missing.retain(|&other| other != rank);
             }
@@ -361,7 +361,7 @@ impl Meeting {
         Ok(reply)
     }
 
-    /// What `rank` says first; the job's key follows.
+    /// The header that `rank` sends first; the job's key follows.
     fn header(&self, rank: u32) -> [u8; HEADER_BYTES] {
         let key_bytes = u32::try_from(self.key.len()).unwrap_or(u32::MAX);
         let words = [rank, self.place.n_ranks, key_bytes];
@@ -423,7 +423,7 @@ fn send_descriptor(stream: &UnixStream, byte: u8, fd: BorrowedFd<'_>) -> io::Res
     Ok(())
 }
 
-/// One byte and the descriptor that came with it, if any.
+/// Receives one byte and the descriptor that came with it, if any.
 fn receive_descriptor(stream: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
