@@ -1,13 +1,13 @@
 //! Atomics: all by the CPU of the rank that has the word.
 //!
-//! An atomic on a word of another rank is a note with the operation, which the target executes with a
-//! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a
-//! flush waits for the answers. Words of ranks that this one shares memory with it changes itself, and
-//! its own always.
+//! An atomic on a word of another rank is a note with the operation, which the target executes with
+//! a CPU atomic when it makes progress, and a note with the former bits. Several may be on their
+//! way; a flush waits for the answers. Words of ranks that this one shares memory with it changes
+//! itself, and its own always.
 //!
 //! MPI's own atomics are not used. They do not go together with CPU atomics on the same word; the
-//! libraries that run here execute them in the progress of the target as well, or under a lock of it;
-//! and then several that belong together would not be one message.
+//! libraries that run here execute them in the progress of the target as well, or under a lock of
+//! it; and then several that belong together would not be one message.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
@@ -81,7 +81,8 @@ impl Network {
         self.begin_note(order, Some(former))
     }
 
-    /// Tells the target; waits for answers to earlier atomics if too many are on their way.
+    /// Sends the atomic to the target. Waits for answers to earlier atomics if too many are in
+    /// flight.
     fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
         let from = order.target().rank.number();
         let mut op = OpId::DONE;
@@ -120,8 +121,8 @@ impl Network {
     /// Executes an atomic whose word is on this host, and gives the former bits.
     fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
-            Remote::Fetch(atomic) => self.member.fetch_atomic(self.near_word(atomic)?),
-            Remote::Swap(swap) => self.member.compare_swap(self.near_word(swap)?),
+            Remote::Fetch(atomic) => self.member.fetch_atomic(self.local_word(atomic)?),
+            Remote::Swap(swap) => self.member.compare_swap(self.local_word(swap)?),
         };
         Some(done.expect("a CPU atomic on mapped memory cannot fail"))
     }

@@ -8,10 +8,11 @@ use pgas_core::backend::BarrierTicket;
 
 use crate::sys::{self, Comm, Mpi, Request};
 
-/// How long a barrier may last before ranks are asked whether they have left, and between two rounds of asking.
+/// The time that a barrier may last before ranks are asked whether they have left, and the time
+/// between two rounds of questions.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How many looks at an open barrier pass between two at the clock.
-const LOOKS_A_GLANCE: u32 = 64;
+/// Checks of an open barrier between two reads of the clock.
+const POLLS_PER_CLOCK: u32 = 64;
 /// Barriers over a communicator of their own.
 #[derive(Debug)]
 pub(crate) struct Barrier {
@@ -23,8 +24,9 @@ pub(crate) struct Barrier {
     asked: Instant,
     /// The rank that is asked next.
     pub(crate) next: u32,
-    n_looks: u32,
-    /// How many barriers others had entered when they last said so, while somebody asks.
+    n_polls: u32,
+    /// The numbers of barriers that other ranks had entered by their last answers, while answers
+    /// are needed.
     pub(crate) entered: Option<HashMap<u32, u64>>,
 }
 
@@ -37,7 +39,7 @@ impl Barrier {
             is_open: false,
             asked: Instant::now(),
             next: 0,
-            n_looks: 0,
+            n_polls: 0,
             entered: None,
         }
     }
@@ -50,7 +52,7 @@ impl Barrier {
         self.request = sys::ibarrier(mpi, &self.comm)?;
         self.n_entered += 1;
         self.is_open = true;
-        self.n_looks = 0;
+        self.n_polls = 0;
         Ok(BarrierTicket(self.n_entered))
     }
 
@@ -66,13 +68,15 @@ impl Barrier {
         self.is_open
     }
 
-    /// Whether all ranks have now entered the open barrier. Makes MPI's progress, by its shortest call for that.
+    /// Whether all ranks have now entered the open barrier. Makes MPI's progress, by its shortest
+    /// call for that.
     pub(crate) fn glance(&mut self, mpi: &Mpi) -> Result<bool> {
         self.is_open = !sys::test(mpi, &mut self.request)?;
         Ok(!self.is_open)
     }
 
-    /// That of the open barrier, or null; who finds it complete says so by [`complete`](Self::complete).
+    /// The request of the open barrier, or null. A caller that finds it complete calls
+    /// [`complete`](Self::complete).
     #[inline]
     pub(crate) fn request(&mut self) -> &mut Request {
         &mut self.request
@@ -83,7 +87,7 @@ impl Barrier {
         self.is_open = false;
     }
 
-    /// Whether a rank that has entered so many barriers has not entered the open one.
+    /// Whether a rank that has entered `barriers` barriers has not entered the open one.
     pub(crate) fn is_missing(&self, barriers: u64) -> bool {
         self.is_open && barriers < self.n_entered
     }
@@ -94,16 +98,16 @@ impl Barrier {
         }
     }
 
-    /// Whether it is time to ask some ranks.
+    /// Whether it is time to ask some ranks whether they have left.
     pub(crate) fn is_due(&mut self) -> bool {
         if !self.is_open {
             return false;
         }
-        self.n_looks = self.n_looks.wrapping_add(1);
-        if self.n_looks == 1 {
+        self.n_polls = self.n_polls.wrapping_add(1);
+        if self.n_polls == 1 {
             self.asked = Instant::now();
         }
-        if !self.n_looks.is_multiple_of(LOOKS_A_GLANCE) || self.asked.elapsed() < PATIENCE {
+        if !self.n_polls.is_multiple_of(POLLS_PER_CLOCK) || self.asked.elapsed() < PATIENCE {
             return false;
         }
         self.asked = Instant::now();

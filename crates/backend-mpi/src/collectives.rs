@@ -18,7 +18,8 @@ use pgas_core::{Rank, Result};
 use crate::session::{Session, c_rank, number};
 use crate::sys::{self, Comm, Extreme, Mode, Mpi, Request};
 
-/// Asks a rank that has left how many operations of a group it had begun; and the answer.
+/// The tag of the question how many operations of a group a departed rank had begun, and of its
+/// answer.
 const QUESTION: i32 = 1;
 const ANSWER: i32 = 2;
 
@@ -26,7 +27,8 @@ const ANSWER: i32 = 2;
 type Pair = [u64; 2];
 const PAIR_BYTES: i32 = 16;
 
-/// Where the ranks of a job are, for the choice between MPI's collectives and core's.
+/// The distribution of a job's ranks over hosts, for the choice between MPI's collectives and
+/// core's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hosts {
     /// All on one, with mailboxes in its memory.
@@ -35,25 +37,26 @@ pub(crate) enum Hosts {
     Several,
 }
 
-/// From how many bytes of one member on MPI's collectives are used on one host, for those that give values to
-/// many, and for an all-to-all.
+/// The number of bytes of one member from which on MPI's collectives are used on one host: for
+/// those that send values to many members, and for an all-to-all.
 ///
-/// Measured with 2 ranks, in microseconds, MPI's and core's over mailboxes, Open MPI 4.1 | MPICH 4.0 (medians on a
-/// busy machine): broadcast of 4 KiB 32, 11 | 8, 21; of 32 KiB 76, 122 | 63, 124; of 1 MiB 1730, 7430 | 1700, 12850;
-/// allgather of 32 KiB 125, 152 | 93, 123; of 1 MiB 3240, 8230 | 2930, 9640; all-to-all of 32 KiB 355, 174 | 168,
-/// 458; of 256 KiB 3530, 4950 | 2820, 2890. Reductions and scans depend on the library: a reduce of 1 MiB 38500,
-/// 15000 | 4780, 12400; a scan of 256 KiB 460, 1620 | 4340, 1460. Short ones are two to thirty times faster by
-/// mailbox: a broadcast of 8 B 3.5, 0.2 | 10, -.
+/// Measured with 2 ranks, in microseconds, MPI's and core's over mailboxes, Open MPI 4.1 | MPICH
+/// 4.0 (medians on a busy machine): broadcast of 4 KiB 32, 11 | 8, 21; of 32 KiB 76, 122 | 63, 124;
+/// of 1 MiB 1730, 7430 | 1700, 12850; allgather of 32 KiB 125, 152 | 93, 123; of 1 MiB 3240, 8230 |
+/// 2930, 9640; all-to-all of 32 KiB 355, 174 | 168, 458; of 256 KiB 3530, 4950 | 2820, 2890.
+/// Reductions and scans depend on the library: a reduce of 1 MiB 38500, 15000 | 4780, 12400; a scan
+/// of 256 KiB 460, 1620 | 4340, 1460. Short ones are two to thirty times faster by mailbox: a
+/// broadcast of 8 B 3.5, 0.2 | 10, -.
 const LONG: usize = 32 << 10;
 const LONG_ALL_TO_ALL: usize = 256 << 10;
 
-/// How long a rank sleeps at most while one of MPI's collectives is in flight.
+/// The longest sleep of a rank while one of MPI's collectives is in flight.
 const BUSY_NAP: Duration = Duration::from_micros(50);
 
-/// What all groups of this process have in common.
+/// The common state of all groups of this process.
 ///
-/// A rank that has left the job answers questions until all have left, since who waits in an operation
-/// cannot tell from MPI whether another member is late or will never come.
+/// A rank that has left the job answers questions until all have left: a member that waits in an
+/// operation cannot tell from MPI whether another one is late or will never come.
 pub(crate) struct Collectives {
     shared: Arc<Shared>,
     /// The group of all ranks, until it is asked for.
@@ -63,9 +66,10 @@ pub(crate) struct Collectives {
 struct Shared {
     /// For questions and answers; `None` once closed.
     inquiry: Mutex<Option<Comm>>,
-    /// How many operations of each group this rank has begun, by the group's name.
+    /// The number of operations that this rank has begun in each group, by the group's name.
     begun: Mutex<HashMap<u64, u64>>,
-    /// How many those that have left had begun, by group and rank; `None` while the answer is awaited.
+    /// The numbers that departed ranks had begun, by group and rank; `None` while the answer is
+    /// awaited.
     answers: Mutex<HashMap<(u64, u32), Option<u64>>>,
     /// Questions and answers that are being sent.
     sending: Mutex<Vec<(Box<Pair>, Request)>>,
@@ -124,7 +128,7 @@ impl Collectives {
         Some(Arc::new(group))
     }
 
-    /// How much of `at_most` a rank may sleep before it looks at its operations.
+    /// The part of `at_most` that a rank may sleep before it checks its operations.
     pub(crate) fn nap(&self, at_most: Duration) -> Duration {
         if self.shared.n_flying.load(Ordering::Relaxed) > 0 {
             at_most.min(BUSY_NAP)
@@ -148,14 +152,16 @@ impl Collectives {
         self.shared.reap(mpi)
     }
 
-    /// Whether all that this rank has asked was answered; [`serve`](Self::serve) hears the answers. A rank stays
-    /// until then, so that those whom it asked are still there, and nothing is on its way when the communicator
-    /// is freed: Open MPI would take it for a message of the next one that gets the same number.
+    /// Whether all of this rank's questions were answered; [`serve`](Self::serve) receives the
+    /// answers. A rank stays until then, so that the ranks that it asked are still there, and no
+    /// message is in flight when the communicator is freed: Open MPI would take it for a message of
+    /// the next communicator with the same number.
     pub(crate) fn are_answered(&self) -> bool {
         !lock(&self.shared.answers).values().any(Option::is_none)
     }
 
-    /// Frees the communicators; collective, after the last group is gone. No question is open any more.
+    /// Frees the communicators; collective, after the last group is gone. No question is open any
+    /// more.
     pub(crate) fn close(&self) -> Result<()> {
         drop(lock(&self.world).take());
         // Groups that somebody still has leave theirs to the end of MPI.
@@ -171,7 +177,7 @@ impl Collectives {
     }
 }
 
-/// A message with `tag`, if one has come, and from whom.
+/// A message with `tag` and its sender, if one has arrived.
 fn receive(mpi: &Mpi, comm: &Comm, tag: i32) -> Result<Option<(i32, Pair)>> {
     let (mut name, mut number) = ([0; 8], [0; 8]);
     let mut bytes = [0; 16];
@@ -207,7 +213,8 @@ impl Shared {
         failure
     }
 
-    /// How many operations of a group `rank` had begun when it left, once it has answered.
+    /// The number of operations of a group that `rank` had begun when it left, once it has
+    /// answered.
     fn begun_by(&self, name: u64, rank: u32) -> Result<Option<u64>> {
         if let Some(Some(begun)) = lock(&self.answers).get(&(name, rank)) {
             return Ok(Some(*begun));
@@ -252,9 +259,9 @@ fn is_countable(call: &Collective, n_ranks: u32) -> bool {
     i32::try_from(largest).is_ok()
 }
 
-/// Whether MPI's operator is that of the contract. Open MPI 4.1 adds 8-bit and 16-bit integers without wrapping
-/// around where it uses AVX (its component `op/avx`): 200 + 200 is 255 there. MPICH 4.0 takes unsigned integers for
-/// signed ones in `MPI_MIN` and `MPI_MAX`.
+/// Whether MPI's operator is that of the contract. Open MPI 4.1 adds 8-bit and 16-bit integers
+/// without wrapping around where it uses AVX (its component `op/avx`): 200 + 200 is 255 there.
+/// MPICH 4.0 takes unsigned integers for signed ones in `MPI_MIN` and `MPI_MAX`.
 fn is_exact(call: &Collective, compares_unsigned: bool) -> bool {
     match *call {
         Collective::Reduce { elements, .. }
@@ -308,7 +315,7 @@ fn is_wanted(call: &Collective, hosts: Hosts) -> bool {
 struct MpiGroup {
     /// `None` while dropped.
     comm: Option<Comm>,
-    /// The same on all members, and of no other group of the job.
+    /// The group's name: the same on all members, and unique in the job.
     name: u64,
     rank: u32,
     n_ranks: u32,
@@ -346,9 +353,9 @@ impl MpiGroup {
     }
 }
 
-// SAFETY: 1. MPI reads and writes the buffers in the lengths that it is given, which are the collective's, until
-// the request is complete. 2. MPI's definitions are those of the contract; the operators that are offered give
-// the same bits in whatever order they are applied.
+// SAFETY: 1. MPI reads and writes the buffers in the lengths that it is given, which are the
+// collective's, until the request is complete. 2. MPI's definitions are those of the contract; the
+// operators that are offered give the same bits in whatever order they are applied.
 unsafe impl Group for MpiGroup {
     fn offers(&self, call: &Collective) -> bool {
         is_countable(call, self.n_ranks)
@@ -384,7 +391,7 @@ unsafe impl Group for MpiGroup {
     }
 
     fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool> {
-        // An error is met again where it can be told.
+        // An error will be met again where it can be reported.
         let begun = self
             .shared
             .begun_by(self.name, rank.number())
@@ -415,8 +422,8 @@ impl Drop for MpiGroup {
         let Some(mut comm) = self.comm.take() else {
             return;
         };
-        // Freeing is collective and waits for nobody, in both libraries: operations in flight keep what
-        // they need.
+        // Freeing is collective but does not wait, in both libraries: operations in flight keep
+        // what they need.
         if !self.shared.is_over.load(Ordering::Acquire)
             && let Ok(mpi) = sys::enter()
         {

@@ -1,4 +1,4 @@
-//! How what was begun is completed: flushes of one rank or of all, on this side or on both, and the operations that
+//! Completes operations: flushes of one rank or of all, local or remote, and the operations that
 //! they complete.
 
 use std::sync::atomic::Ordering;
@@ -12,16 +12,18 @@ use crate::ops::Plain;
 use crate::session::c_rank;
 use crate::sys::{self, Mpi, Probe};
 
-/// Rounds of a wait outside of MPI before it is noted as a long one. Each yields, which takes tens of
-/// milliseconds where many programs wait for a processor.
+/// Rounds of a wait outside of MPI before it is noted as a long one. Each yields, which takes tens
+/// of milliseconds where many programs wait for a processor.
 const ROUNDS_UNNOTED: u64 = 32;
 
 impl Network {
-    /// Before anything is begun on `rank`, or only this one is flushed, with Open MPI: short puts to another one leave
-    /// their staged sources, by the local flush that they have saved until now. So there is one at most for each put. With
-    /// MPICH they may be on their way to many ranks: it sends them at once, and would wait for their arrival here.
+    /// Completes staged puts to other ranks. Called before an operation begins on `rank`, or only
+    /// `rank` is flushed. With Open MPI, short puts to another rank leave their staged sources by
+    /// the local flush that they have saved until now. So a put never costs more than one flush.
+    /// With MPICH, staged puts may be in flight to many ranks: it sends them at once, and would
+    /// wait for their arrival here.
     #[inline]
-    pub(crate) fn turn_to(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+    pub(crate) fn flush_other_staged(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
         if !self.is_open_mpi {
             return Ok(());
         }
@@ -47,8 +49,8 @@ impl Network {
             return self.member.flush_all();
         }
         self.await_answers(Some(rank.number()))?;
-        if self.is_polite && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
-            self.approach(&[rank])?;
+        if self.is_oversubscribed && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
+            self.wait_until_answered(&[rank])?;
         }
         self.flush_open(&mut sys::enter()?, rank.number())
     }
@@ -57,11 +59,11 @@ impl Network {
         self.member.flush_all()?;
         self.await_answers(None)?;
         let mut mpi = sys::enter()?;
-        if self.is_polite {
+        if self.is_oversubscribed {
             let open = self.flushes.get(&mut mpi).open();
             let open: Vec<Rank> = open.map(Rank::new).collect();
             drop(mpi);
-            self.approach(&open)?;
+            self.wait_until_answered(&open)?;
             mpi = sys::enter()?;
         }
         let flushes = self.flushes.get(&mut mpi);
@@ -89,10 +91,11 @@ impl Network {
         Ok(())
     }
 
-    /// Makes Open MPI send what was begun on others than `rank`; see [`flush_here`](Self::flush_here).
+    /// Makes Open MPI send the operations begun on ranks other than `rank`; see
+    /// [`flush_here`](Self::flush_here).
     #[inline(never)]
     fn send_beside(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
-        self.turn_to(mpi, rank)?;
+        self.flush_other_staged(mpi, rank)?;
         if self.flushes.get(mpi).has_unsent_beside(rank) {
             self.flush_all_here(mpi)?;
         }
@@ -101,10 +104,11 @@ impl Network {
 
     /// Completes here what this rank has begun on `rank`.
     ///
-    /// For one rank Open MPI's `pt2pt` waits for ever for what it has not even sent to another one, so that this is
-    /// flushed too. MPICH, over UCX, knows of each rank only what the last operation needs: a get and then a put that is
-    /// free at once leave nothing for a local flush to wait for, though the get is under way. So it waits for one
-    /// operation only, and a flush of both sides for several.
+    /// Completes operations on `rank` locally. Open MPI's `pt2pt` waits for ever for operations on
+    /// another rank that it has not sent yet, so these are flushed, too. MPICH, over UCX, knows
+    /// only the last operation on each rank: after a get and then a put that is free at once, a
+    /// local flush waits for nothing, though the get is in flight. So one operation takes a local
+    /// flush, and several take a flush of both sides.
     #[inline]
     pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
         if self.flushes.get(mpi).has_unsent() {
@@ -136,9 +140,9 @@ impl Network {
         Ok(())
     }
 
-    /// Before this rank waits inside of MPI for what it has begun on `ranks`: waits outside of it until each
-    /// has answered something later. Then the wait is a short one.
-    pub(crate) fn approach(&self, ranks: &[Rank]) -> Result<()> {
+    /// Waits outside of MPI until each of `ranks` has answered a later read. A wait inside of MPI
+    /// for earlier operations on them is then short.
+    pub(crate) fn wait_until_answered(&self, ranks: &[Rank]) -> Result<()> {
         let mut outcome = Ok(());
         let mut probes = Vec::with_capacity(ranks.len());
         for rank in ranks {
@@ -224,15 +228,15 @@ impl Network {
         tested
     }
 
-    /// Completes the operation in slot `index` at its target, if it is a put whose request is complete. A rank
-    /// that is [polite](Self::is_polite) flushes only when the target has answered something later, because
-    /// then the flush does not wait.
+    /// Completes the operation in slot `index` at its target, if it is a put whose request is
+    /// complete. An [oversubscribed](Self::is_oversubscribed) rank flushes only when the target has
+    /// answered something later, because then the flush does not wait.
     fn is_flushed(&self, state: &mut State, mpi: &mut Mpi, index: usize) -> Result<bool> {
         let Some((rank, n_flushes, is_waiting)) = state.ops.put(index) else {
             return Ok(true);
         };
         let is_flushed = self.flushes.get(mpi).n_flushes(rank) != n_flushes;
-        let has_to_wait = is_waiting || self.is_polite && !is_flushed;
+        let has_to_wait = is_waiting || self.is_oversubscribed && !is_flushed;
         if has_to_wait && !self.is_overtaken(state, mpi, (index, rank))? {
             return Ok(false);
         }
@@ -261,10 +265,10 @@ impl Network {
         Ok(false)
     }
 
-    /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
-    /// operation is given up. As MPI's own waits, it does not look at the job's health, since its buffers
-    /// are MPI's until the end of the operation: the lookout does.
-    pub(crate) fn wait_politely(&self, op: OpId, stage: Stage) -> Result<()> {
+    /// Waits outside of MPI until `op` has reached `stage`, so that other ranks get the processor;
+    /// the operation is then given up. Like MPI's own waits, it does not check the job's health,
+    /// since its buffers are MPI's until the end of the operation: the lookout does.
+    pub(crate) fn wait_without_blocking(&self, op: OpId, stage: Stage) -> Result<()> {
         if op == OpId::DONE {
             return Ok(());
         }

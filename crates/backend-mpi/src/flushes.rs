@@ -1,8 +1,8 @@
-//! What this rank has begun on others and only a flush completes.
+//! Operations on other ranks that only a flush completes.
 //!
-//! A put or get that MPI gives no request for is known by its target and the number of flushes of that target
-//! before it: it is complete once there was one more. So a flood of them costs little beside MPI's calls and one
-//! flush.
+//! A put or get that MPI gives no request for is known by its target and the number of flushes of
+//! that target before it: it is complete once there was one more. So a flood of them costs little
+//! beside MPI's calls and one flush.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -16,11 +16,12 @@ pub(crate) struct Flushes {
     peers: Vec<Peer>,
     /// The place of the last one that was begun on.
     last: usize,
-    /// How many have operations that no flush has completed.
+    /// The number of targets with operations that no flush has completed.
     n_open: usize,
-    /// How many have operations that MPI may not have sent yet: no flush of either kind came after them.
+    /// The number of targets with operations that MPI may not have sent yet: no flush of either
+    /// kind came after them.
     n_unsent: usize,
-    /// How many of them have puts whose sources are staged, and the last of these.
+    /// The number of targets with staged puts, and the last of these targets.
     n_staged: usize,
     last_staged: u32,
 }
@@ -32,7 +33,7 @@ struct Peer {
     is_unsent: bool,
     /// Whether that is a put from a staged source, which then is open and unsent.
     is_staged: bool,
-    /// How often what was begun was completed there and here, and how often here.
+    /// Completed remote flushes and completed local flushes of this target.
     n_flushes: u64,
     n_local_flushes: u64,
 }
@@ -48,10 +49,10 @@ impl Flushes {
         peer.n_flushes
     }
 
-    /// An operation on `rank` has begun that is not flushed before the next one begins; gives the number of local
-    /// flushes before it.
+    /// An operation on `rank` has begun that is not flushed before the next one begins; gives the
+    /// number of local flushes before it.
     #[inline]
-    pub(crate) fn leave_open(&mut self, rank: u32) -> u64 {
+    pub(crate) fn begin_unflushed(&mut self, rank: u32) -> u64 {
         let place = self.place(rank);
         let peer = &mut self.peers[place];
         self.n_unsent += usize::from(!peer.is_unsent);
@@ -59,11 +60,11 @@ impl Flushes {
         peer.n_local_flushes
     }
 
-    /// As [`begin`](Self::begin) for an operation that is [left open](Self::leave_open).
+    /// As [`begin`](Self::begin) for an operation that is [left open](Self::begin_unflushed).
     #[inline]
     pub(crate) fn begin_unsent(&mut self, rank: u32) -> u64 {
         let n_flushes = self.begin(rank);
-        self.leave_open(rank);
+        self.begin_unflushed(rank);
         n_flushes
     }
 
@@ -90,7 +91,7 @@ impl Flushes {
         self.n_staged > 0
     }
 
-    /// The last rank that sources were staged for, if there are any and it is another one than `rank`.
+    /// The last rank with staged puts, if it is not `rank`.
     #[inline]
     pub(crate) fn staged_beside(&self, rank: u32) -> Option<u32> {
         (self.has_staged() && self.last_staged != rank).then_some(self.last_staged)
@@ -114,7 +115,7 @@ impl Flushes {
         self.n_unsent > usize::from(self.is_unsent(rank))
     }
 
-    /// The same for the rank at that place.
+    /// The same for the target at this index.
     #[inline]
     pub(crate) fn has_unsent_beside_place(&self, place: usize) -> bool {
         self.n_unsent > usize::from(self.peers[place].is_unsent)
@@ -166,19 +167,19 @@ impl Flushes {
         self.known_place(rank).map(|place| &self.peers[place])
     }
 
-    /// How often operations on `rank` were completed.
+    /// The number of remote flushes of `rank`.
     #[inline]
     pub(crate) fn n_flushes(&self, rank: u32) -> u64 {
         self.peer(rank).map_or(0, |peer| peer.n_flushes)
     }
 
-    /// How often they were completed here.
+    /// The number of local flushes of `rank`.
     #[inline]
     pub(crate) fn n_local_flushes(&self, rank: u32) -> u64 {
         self.peer(rank).map_or(0, |peer| peer.n_local_flushes)
     }
 
-    /// What has begun on `rank` is complete here.
+    /// Records a local flush of `rank`.
     #[inline]
     pub(crate) fn complete_here(&mut self, rank: u32) {
         if self.n_unsent > 0
@@ -188,7 +189,7 @@ impl Flushes {
         }
     }
 
-    /// What has begun on any rank is.
+    /// Records a local flush of all ranks.
     pub(crate) fn complete_all_here(&mut self) {
         for place in 0..self.peers.len() {
             if self.n_unsent == 0 {
@@ -227,7 +228,7 @@ impl Flushes {
         self.peers[place].is_open.then_some(place)
     }
 
-    /// How many ranks there are of which this is so.
+    /// The number of ranks with operations that no flush has completed.
     #[inline]
     pub(crate) fn n_open(&self) -> usize {
         self.n_open
@@ -303,12 +304,12 @@ mod tests {
     #[test]
     fn a_get_is_complete_after_the_next_flush_of_either_kind() {
         let mut flushes = Flushes::default();
-        let get = flushes.leave_open(4);
+        let get = flushes.begin_unflushed(4);
         let put = flushes.begin(4);
         flushes.complete_here(4);
         assert_ne!(flushes.n_local_flushes(4), get);
         assert_eq!(flushes.n_flushes(4), put);
-        let get = flushes.leave_open(4);
+        let get = flushes.begin_unflushed(4);
         assert!(flushes.is_open(4));
         flushes.complete(4);
         assert_ne!(flushes.n_local_flushes(4), get);
@@ -318,8 +319,8 @@ mod tests {
     fn what_may_not_be_sent_is_known_until_it_is_flushed() {
         let mut flushes = Flushes::default();
         assert!(!flushes.has_unsent_beside(1));
-        flushes.leave_open(1);
-        flushes.leave_open(2);
+        flushes.begin_unflushed(1);
+        flushes.begin_unflushed(2);
         assert!(flushes.has_unsent_beside(1));
         flushes.complete_here(2);
         assert!(!flushes.has_unsent_beside(1) && flushes.has_unsent_beside(2));
@@ -337,7 +338,7 @@ mod tests {
             |flushes: &mut Flushes, _| flushes.complete_all(),
         ] {
             flushes.begin(6);
-            flushes.leave_open(6);
+            flushes.begin_unflushed(6);
             flushes.stage(2);
             assert!(flushes.is_open(2) && flushes.is_unsent(2));
             flushes.stage(2);
@@ -358,7 +359,7 @@ mod tests {
         }
         flushes.complete_here(4);
         flushes.complete(1);
-        flushes.leave_open(4);
+        flushes.begin_unflushed(4);
         assert!(flushes.has_staged() && !flushes.is_unsent(1));
         for rank in [3, 0, 2] {
             assert!(flushes.has_staged());

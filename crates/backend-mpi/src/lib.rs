@@ -47,14 +47,14 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | the contract, and transfers of many pieces | `contract`, `pieces` |
-//! | its parts; starting and leaving a job | `atomics`, `completion`, `farewell`, `missing`, `rma`, `serve`, `start` |
+//! | the contract, and transfers of many pieces | `contract`, `fragmentation` |
+//! | its parts; starting and leaving a job | `atomics`, `completion`, `shutdown`, `missing`, `rma`, `serve`, `start` |
 //! | a rank of several hosts, or of one | `network`, `one_host` |
 //! | what a rank has over MPI | `collectives`, `mailbox`, `window` |
 //! | its stay in MPI | `session` |
 //! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
-//! | what knows no MPI | `flushes`, `output`, `settings`, `slice`, `staging` |
+//! | what knows no MPI | `flushes`, `output`, `settings`, `time_slice`, `staging` |
 //! | calls of the system that nothing wraps | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 
@@ -80,8 +80,8 @@ mod barrier;
 mod collectives;
 mod completion;
 mod contract;
-mod farewell;
 mod flushes;
+mod fragmentation;
 mod lookout;
 mod mailbox;
 mod missing;
@@ -89,16 +89,16 @@ mod network;
 mod one_host;
 mod ops;
 mod output;
-mod pieces;
 mod rma;
 mod serve;
 mod session;
 mod settings;
-mod slice;
+mod shutdown;
 mod staging;
 mod start;
 mod sys;
 mod system;
+mod time_slice;
 mod window;
 
 pub use start::{init, init_on, init_on_serialized};

@@ -1,6 +1,5 @@
-//! Looks after this process from a thread of its own: after waits that cannot be interrupted,
-//! because MPI has the thread or a buffer that it waits for, and after the connections to other
-//! hosts.
+//! The lookout: a thread that watches waits of this process that cannot be interrupted, because MPI
+//! has the thread or a buffer, and watches the connections to other hosts.
 //!
 //! A wait that is too long is reported from here, and the process ends from here, where the
 //! settings or a failure of the job say so: nothing else can.
@@ -19,30 +18,30 @@ use pgas_network::host::Host;
 use pgas_network::lifeline::{Failure, Lifeline};
 use pgas_network::limits::{Due, Limits};
 
-/// How long a rank stays inside of MPI after the job has failed, before it ends.
+/// The time that a rank may stay inside of MPI after the job has failed, before it ends.
 const GRACE: Duration = Duration::from_secs(1);
-/// How seldom and how often it looks.
+/// The longest and shortest interval between checks.
 const SELDOM: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_millis(20);
 
 /// The failure that a rank has noted.
 pub(crate) type Noted = Arc<OnceLock<(Rank, String)>>;
 
-/// What looks after this process.
+/// The lookout of this process.
 pub(crate) struct Lookout {
     limits: Limits,
     silence: Option<Duration>,
-    /// As far as the launcher tells, until MPI does.
+    /// The rank as the launcher names it, until MPI does.
     rank: OnceLock<u32>,
     pmi_fd: Option<i32>,
     lifeline: Mutex<Option<Lifeline>>,
-    /// What connections to others have told, before there is a job.
+    /// A failure reported by connections, before the job begins.
     heard: OnceLock<Failure>,
     job: OnceLock<Job>,
     state: Mutex<State>,
 }
 
-/// What is looked at once there is a job.
+/// The state that is watched once there is a job.
 struct Job {
     member: Arc<Member>,
     host: Host,
@@ -52,7 +51,7 @@ struct Job {
 #[derive(Debug)]
 struct State {
     last: Instant,
-    /// What the last look asked for.
+    /// The pause that the last check asked for.
     pause: Duration,
     /// The stay inside of MPI that was seen last.
     stay: Option<Wait>,
@@ -67,8 +66,8 @@ struct Wait {
     id: u64,
     what: &'static str,
     rank: Option<u32>,
-    /// For how long it has been seen, and how long of that after a failure of the job. A time in
-    /// which this thread does not look does not count: the whole process may have been stopped.
+    /// The time that the wait was observed, and the part of it after a failure of the job. Time in
+    /// which this thread does not run does not count: the whole process may have been stopped.
     waited: Duration,
     failed: Duration,
     next_report: Option<Duration>,
@@ -117,7 +116,7 @@ impl fmt::Debug for Lookout {
 }
 
 impl Lookout {
-    /// Begins to look; `rank` is what the launcher calls this process, if it is known.
+    /// Starts the lookout; `rank` is the launcher's name for this process, if known.
     pub(crate) fn begin(config: &Config, rank: Option<u32>, pmi_fd: Option<i32>) -> Arc<Self> {
         let lookout = Arc::new(Self {
             limits: Limits::new(config),
@@ -156,7 +155,7 @@ impl Lookout {
         *lock(&self.lifeline) = Some(lifeline);
     }
 
-    /// From now on failures are told to the ranks of this host, and theirs heard of.
+    /// From now on the lookout tells failures to the ranks of this host, and learns of theirs.
     pub(crate) fn know_job(&self, member: &Arc<Member>, host: &Host, noted: &Noted) {
         self.job.get_or_init(|| Job {
             member: Arc::clone(member),
@@ -165,7 +164,7 @@ impl Lookout {
         });
     }
 
-    /// From now on this process may end, and those that it is connected with.
+    /// From now on this process, and those connected to it, may end.
     pub(crate) fn take_leave(&self) {
         if let Some(lifeline) = &mut *lock(&self.lifeline) {
             lifeline.take_leave();
@@ -185,9 +184,9 @@ impl Lookout {
         lock(&self.state)
     }
 
-    /// The job's failure, as far as this process knows of it. That of another rank of this host is
-    /// asked for only on behalf of one that waits: a rank that is stopped counts as failed where it
-    /// is waited for.
+    /// The job's failure, as far as this process knows of it. Failures of other ranks of this host
+    /// are checked only for a waiting rank: a stopped rank counts as failed only if it is waited
+    /// for.
     fn failure(&self, is_waiting: bool) -> Option<Failure> {
         if let Some(job) = self.job.get() {
             if let Some((rank, cause)) = job.noted.get() {
@@ -201,7 +200,7 @@ impl Lookout {
         self.heard.get().cloned()
     }
 
-    /// Tells this process and this host of a failure that another host was found to have.
+    /// Reports a failure of another host to this process and this host.
     fn spread(&self, (rank, cause): Failure) {
         if let Some(job) = self.job.get() {
             let number = job.host.number_of_failed(rank);
@@ -211,8 +210,8 @@ impl Lookout {
         drop(self.heard.set((rank, cause)));
     }
 
-    /// Looks at the connections, and gives the job's failure, if it has failed, and whether words
-    /// are expected of others.
+    /// Checks the connections. Returns the job's failure, if there is one, and whether
+    /// introductions of neighbours are expected.
     fn look_around(&self, is_waiting: bool) -> (Option<Failure>, bool) {
         let known = self.failure(is_waiting);
         let mut lifeline = lock(&self.lifeline);
@@ -231,7 +230,7 @@ impl Lookout {
         )
     }
 
-    /// Does what is due for a wait.
+    /// Performs the action that is due for a wait.
     fn judge(&self, wait: &mut Wait, failure: Option<&Failure>) {
         if let Some((rank, cause)) = failure
             && wait.failed >= GRACE

@@ -1,8 +1,9 @@
-//! Messages over a communicator of their own: receives that are posted before anything is sent, and credits,
-//! so that a rank never has more on its way to another one than that has said it takes.
+//! Messages over a communicator of their own. Receives are posted before anything is sent, and
+//! credits limit the messages in flight to what the receiver accepts.
 //!
-//! Requests, replies and the library's own [notes](Note) have a tag each, receives of their own, and buffers of
-//! their own to send from. A reply therefore never waits for room that only requests could free.
+//! Requests, replies and the library's own [notes](Note) have a tag each, receives of their own,
+//! and buffers of their own to send from. A reply therefore never waits for room that only requests
+//! could free.
 //!
 //! ```text
 //! | handler: u16 | credits for requests: u16 | for replies: u16 | unused: 10 bytes | payload |
@@ -26,19 +27,19 @@ const HEADER_BYTES: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; also that of the mailboxes in shared memory.
 pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
-/// What an eager message of either MPI surely holds.
+/// A length that is certainly eager with both MPI libraries.
 pub(crate) const MAX_SHORT: usize = 1024;
 
-/// Receives posted for each class, and for notes. UCX looks for that of a message among all that are
-/// for messages from anybody, whatever their tags: with four times as many notes and twice as many of
-/// the others that was a tenth of the time of a short call.
+/// Receives posted for each class, and for notes. UCX searches the receive of a message among all
+/// wildcard receives, whatever their tags: with four times as many for notes and twice as many for
+/// the others that took a tenth of the time of a short call.
 const N_RECEIVES: usize = 8;
 const N_NOTE_RECEIVES: usize = 8;
-/// Buffers to send from, for each class; notes are bounded by what they are about.
+/// Send buffers for each class; notes are bounded by their subjects.
 const N_SENDS: usize = 64;
-/// How many sends are looked at together, so that a look, which makes MPI's progress, is not one for
-/// each message. As many buffers are there before the first look.
-const SENDS_A_LOOK: usize = 8;
+/// Sends that are tested together, so that a test, which makes MPI's progress, is not made for each
+/// message. There are this many buffers before the first test.
+const SENDS_PER_TEST: usize = 8;
 /// The place of notes behind the two classes.
 const NOTES: usize = 2;
 /// The place behind them of a request that is none of the post's.
@@ -66,14 +67,14 @@ impl Letter {
     }
 }
 
-/// What has come.
+/// A completed request.
 #[derive(Debug)]
 pub(crate) enum Arrived {
     /// A message, to be taken by [`Post::take`].
     Message,
     /// A note of that rank.
     Note(u32, Note),
-    /// Nothing, but the other request is complete.
+    /// The other request is complete; no message has arrived.
     Other,
 }
 
@@ -81,7 +82,7 @@ pub(crate) enum Arrived {
 #[derive(Debug)]
 struct Inbox {
     slots: Vec<Slot>,
-    /// The oldest message that was not handed out, and how many there are.
+    /// The index of the oldest message that was not handed out, and the number of messages.
     first: usize,
     n_arrived: usize,
 }
@@ -105,12 +106,13 @@ struct Outbox {
     slot_bytes: usize,
 }
 
-/// One rank's messages.
+/// The messages of this rank.
 #[derive(Debug)]
 pub(crate) struct Post {
     comm: Comm,
     inboxes: [Inbox; 3],
-    /// The receive of each inbox that the next message meets, and a place for another request that is looked at with them.
+    /// The receive of each inbox that the next message meets, and a place for another request that
+    /// is looked at with them.
     heads: [Request; OTHER + 1],
     outboxes: [Outbox; 3],
     pub(crate) peers: Peers,
@@ -159,13 +161,14 @@ impl Post {
     fn post_receive(&mut self, mpi: &Mpi, tag: usize, index: usize) -> Result<()> {
         let slot = &mut self.inboxes[tag].slots[index];
         let (at, len) = (slot.buffer.as_mut_ptr(), c_len(slot.buffer.len()));
-        // SAFETY: the buffer stays where it is, and is left alone, until the receive is complete or cancelled.
+        // SAFETY: the buffer stays where it is, and is left alone, until the receive is complete or
+        // cancelled.
         slot.request = unsafe { sys::irecv(mpi, &self.comm, c_len(tag), at, len) }?;
         Ok(())
     }
 
-    /// Sends a message if there is room for it here and there. If `to` has said that it has left,
-    /// that is an error; what it gets before it says so, it tells of itself.
+    /// Sends a message if there is room for it here and at `to`. If `to` has announced that it has
+    /// left, that is an error; `to` reports messages that arrive before that itself.
     pub(crate) fn send(
         &mut self,
         mpi: &Mpi,
@@ -265,8 +268,8 @@ impl Post {
         self.inboxes[class as usize].n_arrived
     }
 
-    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) before the next one is
-    /// taken.
+    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) before
+    /// the next one is taken.
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let inbox = &mut self.inboxes[class as usize];
         if inbox.n_arrived == 0 {
@@ -283,7 +286,8 @@ impl Post {
         Some(letter)
     }
 
-    /// A message was handed out: its buffer receives again, and its sender may send again, if `is_served`.
+    /// A message was handed out: its buffer receives again, and its sender may send again, if
+    /// `is_served`.
     pub(crate) fn finish(
         &mut self,
         mpi: &Mpi,
@@ -301,7 +305,7 @@ impl Post {
         }
     }
 
-    /// Whether all sends are complete; looks at some of the oldest ones.
+    /// Whether all sends are complete; tests some of the oldest ones.
     pub(crate) fn has_sent_all(&mut self, mpi: &Mpi) -> Result<bool> {
         for outbox in &mut self.outboxes {
             outbox.reap(mpi)?;
@@ -309,7 +313,8 @@ impl Post {
         Ok(self.outboxes.iter().all(|outbox| outbox.busy.is_empty()))
     }
 
-    /// Tells everybody who was sent anything how much that was, by notes that are complete when received.
+    /// Tells every rank that was sent messages their number, by notes that are complete when
+    /// received.
     pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
         for (rank, note) in self.peers.goodbyes() {
             self.tell(mpi, rank, &note, Mode::Synchronous)?;
@@ -317,7 +322,8 @@ impl Post {
         Ok(())
     }
 
-    /// Takes the receives back, for which nothing comes any more, and frees the communicator; collective.
+    /// Takes the receives back, for which nothing comes any more, and frees the communicator;
+    /// collective.
     pub(crate) fn close(&mut self, mpi: &Mpi) -> Result<()> {
         let slots = self.inboxes.iter_mut().flat_map(|inbox| &mut inbox.slots);
         let posted = slots.map(|slot| &mut slot.request);
@@ -350,7 +356,7 @@ impl Slot {
 impl Outbox {
     /// A free buffer, if there is one.
     fn take(&mut self, mpi: &Mpi) -> Result<Option<usize>> {
-        if self.free.is_empty() && self.slots.len() >= SENDS_A_LOOK {
+        if self.free.is_empty() && self.slots.len() >= SENDS_PER_TEST {
             self.reap(mpi)?;
         }
         if let Some(index) = self.free.pop() {
@@ -364,7 +370,7 @@ impl Outbox {
         Ok(Some(self.slots.len() - 1))
     }
 
-    /// Sends what is in a buffer that was [taken](Self::take), up to `len`.
+    /// Sends the first `len` bytes of a buffer that was [taken](Self::take).
     fn begin(
         &mut self,
         mpi: &Mpi,
@@ -387,14 +393,13 @@ impl Outbox {
         Ok(())
     }
 
-    /// Finds some of the oldest sends complete; the others come behind those that it has not looked
-    /// at.
+    /// Tests some of the oldest sends, and moves incomplete ones behind those that were not tested.
     fn reap(&mut self, mpi: &Mpi) -> Result<()> {
-        let n = self.busy.len().min(SENDS_A_LOOK);
+        let n = self.busy.len().min(SENDS_PER_TEST);
         if n == 0 {
             return Ok(());
         }
-        let mut oldest: [Request; SENDS_A_LOOK] = array::from_fn(|_| Request::null());
+        let mut oldest: [Request; SENDS_PER_TEST] = array::from_fn(|_| Request::null());
         for (request, index) in oldest.iter_mut().zip(&self.busy) {
             mem::swap(request, &mut self.slots[*index].1);
         }

@@ -1,4 +1,4 @@
-//! Who is missing in a barrier that lasts.
+//! Finds the ranks that are missing in a long barrier.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use crate::network::{Network, State};
 use crate::sys::Mpi;
 use pgas_network::limits::Awaited;
 
-/// How many ranks are asked a round.
+/// Ranks asked in a round.
 const RANKS_A_ROUND: u32 = 8;
-/// How long answers may take when somebody wants to know who is missing.
+/// The time for answers to the question who is missing.
 const ANSWER_TIME: Duration = Duration::from_millis(100);
 
 impl Network {
@@ -21,9 +21,9 @@ impl Network {
         if !state.barrier.is_due() {
             return Ok(());
         }
-        // By the clock: answers to these questions keep the wait from looking at the job's health,
-        // and on a busy machine its rounds are few.
-        self.member.look_after_the_others();
+        // By the clock: answers to these questions keep the wait from checking the job's health,
+        // and on a busy machine it has few rounds.
+        self.member.check_other_ranks();
         let n_ranks = self.session.n_ranks();
         for _ in 0..RANKS_A_ROUND.min(n_ranks) {
             let rank = state.barrier.next % n_ranks;
@@ -35,8 +35,8 @@ impl Network {
         Ok(())
     }
 
-    /// Asks everybody how many barriers they have entered; who does not say that it has entered this one in time
-    /// is missing.
+    /// Asks every rank how many barriers it has entered. A rank that does not answer in time that
+    /// it has entered this one is missing.
     pub(crate) fn find_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
         let others = || (0..self.session.n_ranks()).filter(|rank| *rank != self.session.rank());
         self.state().barrier.entered = Some(HashMap::new());

@@ -1,6 +1,7 @@
-//! A rank of a job that communicates over MPI: of several hosts, or of one with the direct path off.
+//! A rank of a job that communicates over MPI: of several hosts, or of one with the direct path
+//! off.
 //!
-//! What every other file of the network path works on.
+//! The state of the network path.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -34,46 +35,49 @@ pub(crate) const MAX_TRANSFER: u64 = 1 << 30;
 pub(crate) struct Network {
     pub(crate) session: Session,
     pub(crate) host: Host,
-    /// This host's memory: all segments of its ranks, their mailboxes, and who of them lives. Behind an `Arc`,
-    /// as the state, so that it can be left to MPI when a job ends in disorder.
+    /// This host's memory: the segments of its ranks, their mailboxes, and their lives. Behind an
+    /// `Arc`, like the state, so that it can be left to MPI when a job ends in disorder.
     pub(crate) member: Arc<Member>,
     /// Whether ranks of this host use its memory.
     pub(crate) is_direct: bool,
     pub(crate) capabilities: Capabilities,
     pub(crate) window: Window,
-    /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI does not yield
-    /// while it waits.
-    pub(crate) is_polite: bool,
+    /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI
+    /// does not yield while it waits.
+    pub(crate) is_oversubscribed: bool,
     /// Which of the two libraries it is, whose local flushes have different traps.
     pub(crate) is_open_mpi: bool,
     pub(crate) collectives: Collectives,
-    /// What a flush has to complete.
+    /// Operations that a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
-    /// What short puts send.
+    /// Staged sources of short puts.
     pub(crate) staging: Inside<Staging>,
-    /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock to find again.
+    /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock
+    /// to find again.
     pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
-    /// Messages that have come, of each class, so that a look costs no lock.
+    /// The number of arrived messages of each class, so that a check takes no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
     pub(crate) failure: Noted,
-    /// Whether the failure is still to be told to the other ranks, by whoever is inside of MPI next.
+    /// Whether the failure still has to be sent to the other ranks, by the next thread inside of
+    /// MPI.
     pub(crate) is_untold: AtomicBool,
 }
 
-/// What changes while the rank runs.
+/// The mutable state of a rank.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) post: Post,
     pub(crate) ops: Ops,
     pub(crate) barrier: Barrier,
     /// The barrier that ends the job.
-    pub(crate) farewell: Barrier,
-    /// When this rank last asked another one whether it has left.
+    pub(crate) shutdown_barrier: Barrier,
+    /// The time of the last question to another rank whether it has left.
     pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions would pile up.
+    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions
+    /// would pile up.
     pub(crate) unanswered: HashSet<u32>,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
@@ -89,7 +93,7 @@ impl State {
             post: Post::new(mpi, comm)?,
             ops: Ops::default(),
             barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
-            farewell: Barrier::new(sys::comm_dup(mpi, session.comm())?),
+            shutdown_barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
             asked: None,
             unanswered: HashSet::new(),
             has_left: false,
@@ -128,7 +132,7 @@ impl Network {
             let is_open_mpi = sys::library_version(&mpi)?.starts_with("Open MPI");
             (is_open_mpi, window::needs_target(&mpi, is_open_mpi)?)
         };
-        let is_polite =
+        let is_oversubscribed =
             !is_open_mpi && (member.is_oversubscribed() || settings::is_mpich_told_to_yield());
         let capabilities = Capabilities {
             atomics: AtomicsBy::Cpu,
@@ -146,7 +150,7 @@ impl Network {
             is_direct: config.direct,
             capabilities,
             window,
-            is_polite,
+            is_oversubscribed,
             is_open_mpi,
             collectives,
             flushes: Inside::new(Flushes::default()),
@@ -171,9 +175,10 @@ impl Network {
         }
     }
 
-    /// The operand as the member of the shared-memory backend has it, if its rank is reached directly.
+    /// The operand as the member of the shared-memory backend has it, if its rank is reached
+    /// directly.
     #[inline]
-    pub(crate) fn nearby<O: Operand>(&self, operand: O) -> Option<O> {
+    pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
         if self.is_direct {
             self.beside(operand)
         } else {
@@ -181,18 +186,19 @@ impl Network {
         }
     }
 
-    /// As [`nearby`](Self::nearby), and for this rank's own words also without the direct path.
-    pub(crate) fn near_word<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
+    /// As [`on_this_host`](Self::on_this_host), and for this rank's own words also without the
+    /// direct path.
+    pub(crate) fn local_word<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
         if word.rank().number() == self.session.rank() {
             return self.beside(word);
         }
-        self.nearby(word)
+        self.on_this_host(word)
     }
 
     /// Whether a rank that waits takes the processor from one that is waited for.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.is_polite || self.member.is_oversubscribed()
+        self.is_oversubscribed || self.member.is_oversubscribed()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

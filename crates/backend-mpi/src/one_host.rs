@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::sys;
 use pgas_network::limits::{Awaited, LongWait, Over};
 
-/// How long a rank sleeps at most before it looks again whether the others have left.
+/// The longest sleep before the next check whether the other ranks have left.
 const LEAVING_NAP: Duration = Duration::from_millis(2);
 
 /// A rank of a job on one host.
@@ -49,8 +49,8 @@ impl OneHost {
         LongWait::new(self.session.lookout().limits(), self.rank(), awaited)
     }
 
-    /// Does what is due for a wait, of which an end is the job's failure: this rank is about to
-    /// leave, and nobody hears of an error.
+    /// Performs the action that is due for a wait. Its end fails the job: this rank is about to
+    /// leave, and an error would be lost.
     fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
         long.check().map_err(|over| match over {
             Over::Timeout(error) => {
@@ -74,14 +74,14 @@ impl OneHost {
         Ok(())
     }
 
-    /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not
-    /// come.
+    /// Waits until all have left: a rank that waits inside of MPI cannot tell why another one does
+    /// not come.
     fn wait_for_the_others(&self) -> Result<()> {
         let mut long = self.long_wait("the others to leave");
         while !self.member.have_all_left() {
             self.member.health()?;
             self.check(&mut long)?;
-            // Where another thread than MPI's leaves, those that wait in MPI's collectives are not
+            // If a thread other than MPI's leaves, ranks that wait in MPI's collectives are not
             // told.
             if let Ok(mpi) = sys::enter() {
                 self.collectives.serve(&mpi)?;
@@ -100,7 +100,7 @@ impl Drop for OneHost {
         // With a failure the launcher ends the job; without one all have left by now.
         let health = self.member.health();
         if health.is_ok() && self.member.have_all_left() {
-            // Nobody is left to tell.
+            // No rank is left to be told.
             drop(self.collectives.close());
             drop(self.session.close(false));
             return;
@@ -243,7 +243,7 @@ unsafe impl Backend for OneHost {
     }
 
     fn park(&self, at_most: Duration) {
-        // Nobody wakes a rank for MPI, which gets on only while it is asked.
+        // No rank wakes another one for MPI, which makes progress only while it is called.
         self.member.park(self.collectives.nap(at_most));
     }
 
@@ -272,14 +272,14 @@ unsafe impl Backend for OneHost {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        // The others are not told by other means: one that fails of it might end first, with a code
-        // of its own.
+        // Other ranks are not told by other means: one that fails because of it might end first,
+        // with an exit code of its own.
         self.session
             .abort(code, &format!("ended the job: {message}"))
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // A failure is reported by who was failed, and ends the waiting.
+        // The failed rank reports a failure, which ends the wait.
         drop(self.wait_for_answers());
         self.member.leave(late);
         drop(self.wait_for_the_others());

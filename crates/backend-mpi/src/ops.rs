@@ -10,17 +10,17 @@ use crate::sys::{self, Mpi, Probe, Request};
 /// Operations that may be in flight; the next one is complete when it has begun.
 pub(crate) const LIMIT: usize = 4096;
 
-/// What an operation's id has of its slot, behind which are the low bits of the slot's generation. The highest
-/// bit is no slot's.
+/// Bits of the slot's index in an operation's id. The low bits of the slot's generation follow. The
+/// highest bit is never set for a slot.
 const INDEX_BITS: u32 = 13;
 const INDICES: u64 = (1 << INDEX_BITS) - 1;
 const GENERATIONS: u64 = u64::MAX >> (INDEX_BITS + 1);
 const _: () = assert!(LIMIT < 1 << INDEX_BITS);
 
-/// What an operation waits for.
+/// The state of an operation in flight.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// A put: its request, then a flush of `rank`, of which there were so many before it.
+    /// A put: its request, then a flush of `rank`, and the number of flushes before it.
     Put {
         request: Request,
         rank: u32,
@@ -30,14 +30,15 @@ pub(crate) enum Flight {
     },
     /// A get: its request.
     Get { request: Request },
-    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
+    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only
+    /// counted.
     Answer { from: u32, result: Option<Former> },
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// How many operations have had it before. An operation of another one is over, however long ago: it
-    /// takes years until a number comes again.
+    /// The number of earlier operations in this slot. An operation with another generation is over,
+    /// however old: it takes years until a number recurs.
     generation: u64,
     /// `None` if the slot is free.
     flight: Option<Flight>,
@@ -68,7 +69,7 @@ impl Ops {
         Some(self.slots.len() - 1)
     }
 
-    /// Gives back what [`reserve`](Self::reserve) gave.
+    /// Gives back a reserved slot.
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.flight = None;
@@ -97,8 +98,8 @@ impl Ops {
         (op.0 >> INDEX_BITS == slot.generation && slot.flight.is_some()).then_some(index)
     }
 
-    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result, or asks when
-    /// many more atomics have begun, keeps none.
+    /// Stores the answer of an atomic's target. Its slot is free at once: a caller that never asks
+    /// for the result, or asks after many more atomics, occupies none.
     pub(crate) fn answered(&mut self, from: u32, op: OpId, bits: u64) {
         let Some(index) = self.index_of(op) else {
             return;
@@ -124,7 +125,7 @@ impl Ops {
             .is_some_and(|index| matches!(self.slots[index].flight, Some(Flight::Answer { .. })))
     }
 
-    /// Nobody waits for the result of `op` any more.
+    /// Abandons `op`: its result is not needed any more.
     pub(crate) fn abandon(&mut self, op: OpId) {
         if let Some(index) = self.index_of(op)
             && let Some(Flight::Answer { result, .. }) = &mut self.slots[index].flight
@@ -133,7 +134,7 @@ impl Ops {
         }
     }
 
-    /// Gives up the slot of `op`, if MPI does nothing with it any more.
+    /// Frees the slot of `op`, if MPI has finished with it.
     pub(crate) fn forget(&mut self, op: OpId) {
         let Some(index) = self.index_of(op) else {
             return;
@@ -184,8 +185,8 @@ impl Ops {
         }
     }
 
-    /// The target of the put in slot `index`, how often it was flushed before, and whether a get was begun
-    /// after it.
+    /// The target of the put in slot `index`, the number of flushes before it, and whether a get
+    /// was begun after it.
     pub(crate) fn put(&self, index: usize) -> Option<(u32, u64, bool)> {
         match &self.slots[index].flight {
             Some(Flight::Put {
@@ -199,14 +200,14 @@ impl Ops {
     }
 }
 
-/// A put or get that MPI gave no request for: its target, and how often that was flushed before, in one id. The
-/// highest bit tells it from a slot's.
+/// A put or get without a request of MPI: its target, and the number of flushes before it, in one
+/// id. The highest bit tells it from a slot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plain {
     pub(crate) is_get: bool,
     pub(crate) rank: u32,
-    /// Flushes, for a get local ones. Their low bits: the number may come again only if the operation outlasts
-    /// 2^38 flushes of its target, and then it is flushed once more.
+    /// Flushes, for a get local ones. Their low bits: the number may come again only if the
+    /// operation outlasts 2^38 flushes of its target, and then it is flushed once more.
     pub(crate) n_flushes: u64,
 }
 
@@ -233,7 +234,7 @@ impl Plain {
         })
     }
 
-    /// Whether there was a flush after it, of now so many.
+    /// Whether it is complete: whether one of `n_flushes` flushes came after it.
     pub(crate) fn is_complete(self, n_flushes: u64) -> bool {
         n_flushes & Self::FLUSHES != self.n_flushes
     }

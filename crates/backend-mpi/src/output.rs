@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use rustix::fd::AsFd;
 use rustix::fs::FileType;
 
-/// How long a launcher gets to read what this process has printed.
+/// The time that a launcher gets to read the output of this process.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Waits until what this process has printed is out of its pipes, at most [`PATIENCE`] long. A launcher that is told to end
-/// the job does so at once, and throws away what it has not read: the line that says why, too.
+/// Waits until the launcher has read the output from this process's pipes, for at most
+/// [`PATIENCE`]. A launcher that is told to end the job does so at once, and discards unread
+/// output, including the line that says why.
 pub(crate) fn await_readers() {
     let began = Instant::now();
     while is_waiting(std::io::stdout()) || is_waiting(std::io::stderr()) {

@@ -1,4 +1,4 @@
-//! Where the bytes move: puts and gets through the window.
+//! Puts and gets through the window: where the bytes move.
 
 use pgas_core::Result;
 use pgas_core::backend::{Backend, Get, OpId, Operand, Put, Stage};
@@ -8,8 +8,8 @@ use crate::ops::{Flight, Plain};
 use crate::staging::Staging;
 use crate::sys::{self, Mpi};
 
-/// Up to this length an operation that nobody waits for has no request of its own, so that a flood of them costs no
-/// more than MPI's. Longer ones can be tested without waiting for a flush.
+/// Up to this length a non-blocking operation has no request of its own, so that a flood of them
+/// costs no more than MPI's. Longer ones can be tested without a flush.
 const SHORT: usize = 8 << 10;
 
 impl Network {
@@ -19,7 +19,7 @@ impl Network {
     fn put_staged(&self, put: &Put) -> Result<()> {
         let (rank, staging) = (put.rank().number(), &self.staging);
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, rank)?;
+        self.flush_other_staged(&mut mpi, rank)?;
         if !self.flushes.get(&mut mpi).has_staged() {
             staging.get(&mut mpi).clear();
         }
@@ -37,21 +37,22 @@ impl Network {
         Ok(())
     }
 
-    /// Begins a put, which a flush completes here and there. The caller notes that it is under way.
+    /// Begins a put, which a flush completes locally and remotely. The caller records it as in
+    /// flight.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "a call more is felt beside MPI's own put"
     )]
     fn issue_put(&self, mpi: &mut Mpi, put: &Put) -> Result<()> {
-        self.turn_to(mpi, put.rank().number())?;
+        self.flush_other_staged(mpi, put.rank().number())?;
         sys::put(mpi, &self.window, put)
     }
 
-    /// Begins a put that nobody flushes before the next operation begins.
+    /// Begins a put without a flush before the next operation.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as for a put alone")]
-    pub(crate) fn leave_put(&self, mpi: &mut Mpi, put: &Put) -> Result<Plain> {
+    pub(crate) fn begin_put_unflushed(&self, mpi: &mut Mpi, put: &Put) -> Result<Plain> {
         self.issue_put(mpi, put)?;
         let rank = put.rank().number();
         Ok(Plain {
@@ -68,20 +69,20 @@ impl Network {
         reason = "a call more is felt beside MPI's own get"
     )]
     fn issue_get(&self, mpi: &mut Mpi, get: &Get) -> Result<()> {
-        self.turn_to(mpi, get.rank().number())?;
+        self.flush_other_staged(mpi, get.rank().number())?;
         sys::get(mpi, &self.window, get)
     }
 
-    /// Begins a get that nobody flushes before the next operation begins.
+    /// Begins a get without a flush before the next operation.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as for a get alone")]
-    pub(crate) fn leave_get(&self, mpi: &mut Mpi, get: &Get) -> Result<Plain> {
+    pub(crate) fn begin_get_unflushed(&self, mpi: &mut Mpi, get: &Get) -> Result<Plain> {
         self.issue_get(mpi, get)?;
         let rank = get.rank().number();
         Ok(Plain {
             is_get: true,
             rank,
-            n_flushes: self.flushes.get(mpi).leave_open(rank),
+            n_flushes: self.flushes.get(mpi).begin_unflushed(rank),
         })
     }
 
@@ -91,8 +92,8 @@ impl Network {
         reason = "a put that is a call of MPI and some tens of instructions notices each call in between"
     )]
     pub(crate) fn put_bytes(&self, put: &Put) -> Result<()> {
-        if self.is_direct || self.is_polite {
-            self.put_with_care(put)
+        if self.is_direct || self.is_oversubscribed {
+            self.put_slow(put)
         } else if put.len() <= Staging::LONGEST {
             self.put_staged(put)
         } else {
@@ -100,14 +101,14 @@ impl Network {
         }
     }
 
-    /// A put that may not be one through the window, or must not wait inside of MPI.
+    /// Slow path: the target is on this host, or MPI must not block (oversubscribed).
     #[inline(never)]
-    fn put_with_care(&self, put: &Put) -> Result<()> {
-        if let Some(near) = self.nearby(*put) {
+    fn put_slow(&self, put: &Put) -> Result<()> {
+        if let Some(near) = self.on_this_host(*put) {
             return self.member.put(near);
         }
-        if self.is_polite {
-            self.put_politely(put)
+        if self.is_oversubscribed {
+            self.put_without_blocking(put)
         } else if put.len() <= Staging::LONGEST {
             self.put_staged(put)
         } else {
@@ -127,20 +128,20 @@ impl Network {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn get_bytes(&self, get: &Get) -> Result<()> {
-        if self.is_direct || self.is_polite {
-            return self.get_with_care(get);
+        if self.is_direct || self.is_oversubscribed {
+            return self.get_slow(get);
         }
         self.get_whole(get)
     }
 
-    /// A get that may not be one through the window, or must not wait inside of MPI.
+    /// Slow path: the target is on this host, or MPI must not block (oversubscribed).
     #[inline(never)]
-    fn get_with_care(&self, get: &Get) -> Result<()> {
-        if let Some(near) = self.nearby(*get) {
+    fn get_slow(&self, get: &Get) -> Result<()> {
+        if let Some(near) = self.on_this_host(*get) {
             return self.member.get(near);
         }
-        if self.is_polite {
-            return self.get_politely(get);
+        if self.is_oversubscribed {
+            return self.get_without_blocking(get);
         }
         self.get_whole(get)
     }
@@ -155,37 +156,37 @@ impl Network {
     }
 
     #[cold]
-    fn put_politely(&self, put: &Put) -> Result<()> {
+    fn put_without_blocking(&self, put: &Put) -> Result<()> {
         let op = self.begin_put(put)?;
-        self.wait_politely(op, Stage::Source)
+        self.wait_without_blocking(op, Stage::Source)
     }
 
     #[cold]
-    fn get_politely(&self, get: &Get) -> Result<()> {
+    fn get_without_blocking(&self, get: &Get) -> Result<()> {
         let op = self.begin_get(get)?;
-        self.wait_politely(op, Stage::Operation)
+        self.wait_without_blocking(op, Stage::Operation)
     }
 
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
-        if let Some(near) = self.nearby(*put) {
+        if let Some(near) = self.on_this_host(*put) {
             return self.member.put_nb(near);
         }
-        if put.len() <= SHORT && !self.is_polite {
+        if put.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;
-            return Ok(self.leave_put(&mut mpi, put)?.id());
+            return Ok(self.begin_put_unflushed(&mut mpi, put)?.id());
         }
         self.request_put(put)
     }
 
-    /// Begins a put that can be tested, if there may be one more of these.
+    /// Begins a put with a request, if there may be one more of these.
     #[inline(never)]
     fn request_put(&self, put: &Put) -> Result<OpId> {
         let mut state = self.state();
         let mut mpi = sys::enter()?;
         let rank = put.rank().number();
-        self.turn_to(&mut mpi, rank)?;
+        self.flush_other_staged(&mut mpi, rank)?;
         let Some(index) = state.ops.reserve() else {
-            return Ok(self.leave_put(&mut mpi, put)?.id());
+            return Ok(self.begin_put_unflushed(&mut mpi, put)?.id());
         };
         match sys::rput(&mpi, &self.window, put) {
             Ok(request) => {
@@ -206,24 +207,24 @@ impl Network {
     }
 
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
-        if let Some(near) = self.nearby(*get) {
+        if let Some(near) = self.on_this_host(*get) {
             return self.member.get_nb(near);
         }
-        if get.len() <= SHORT && !self.is_polite {
+        if get.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;
-            return Ok(self.leave_get(&mut mpi, get)?.id());
+            return Ok(self.begin_get_unflushed(&mut mpi, get)?.id());
         }
         self.request_get(get)
     }
 
-    /// Begins a get that can be tested, if there may be one more of these.
+    /// Begins a get with a request, if there may be one more of these.
     #[inline(never)]
     fn request_get(&self, get: &Get) -> Result<OpId> {
         let mut state = self.state();
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, get.rank().number())?;
+        self.flush_other_staged(&mut mpi, get.rank().number())?;
         let Some(index) = state.ops.reserve() else {
-            return Ok(self.leave_get(&mut mpi, get)?.id());
+            return Ok(self.begin_get_unflushed(&mut mpi, get)?.id());
         };
         match sys::rget(&mpi, &self.window, get) {
             Ok(request) => Ok(state.ops.begin(index, Flight::Get { request })),

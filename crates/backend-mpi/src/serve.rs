@@ -1,4 +1,4 @@
-//! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
+//! Serves other ranks, and waits: receives messages, answers requests, spreads failures.
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -15,11 +15,11 @@ use pgas_network::note::Note;
 use pgas_network::park::Vain;
 
 impl Network {
-    /// Serves what has come up to the first message, and says whether there was anything. A message is
-    /// for the caller to take, who does not wait until MPI has looked once more.
+    /// Serves arrived notes up to the first message, and returns whether there was anything. A
+    /// message is left to the caller, which should not wait for another poll of MPI.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         let mut worked = false;
-        // With the open barrier, since each look of MPI is one at the network.
+        // Together with the open barrier, since each test of MPI polls the network.
         while let Some(arrived) = state.post.next(mpi, state.barrier.request())? {
             worked = true;
             match arrived {
@@ -32,7 +32,7 @@ impl Network {
             .into_iter()
             .zip(&self.n_arrived)
         {
-            // Relaxed: a hint; who takes a message holds the lock.
+            // Relaxed: a hint; a thread that takes a message holds the lock.
             n.store(state.post.n_arrived(class), Ordering::Relaxed);
         }
         self.watch_barrier(state, mpi)?;
@@ -86,32 +86,33 @@ impl Network {
         Ok(())
     }
 
-    /// Records a failure and tells everybody, if it is the first one that this rank knows of.
+    /// Records a failure and tells all ranks, if it is the first one that this rank knows of.
     pub(crate) fn fail(&self, state: &mut State, mpi: &Mpi, rank: Rank, cause: &str) -> Result<()> {
         self.note_failure(rank, cause);
         self.tell_failure(state, mpi)
     }
 
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
-    /// this host. Whoever is inside of MPI next [tells](Self::tell_failure) the others.
+    /// this host. The next thread inside of MPI [tells](Self::tell_failure) the others.
     fn note_failure(&self, rank: Rank, cause: &str) {
         if self.failure.set((rank, cause.to_owned())).is_ok() {
             let number = self.host.number_of_failed(rank.number());
             drop(self.member.blame(Rank::new(number), cause));
-            // Release, with the acquire of who tells: the failure is there by then.
+            // Release: pairs with the acquire of the thread that tells, which then sees the
+            // failure.
             self.is_untold.store(true, Ordering::Release);
         }
     }
 
     /// As [`fail`](Self::fail), without waiting for a thread that is inside of MPI, which may stay
-    /// there: the process's lookout calls this, too. Such a thread tells the others when it is back,
-    /// and until then the connections between hosts do.
+    /// there: the process's lookout calls this, too. Such a thread tells the others when it is
+    /// back, and until then the connections between hosts do.
     pub(crate) fn fail_without_waiting(&self, rank: Rank, cause: &str) {
         self.note_failure(rank, cause);
         self.try_to_tell_failure();
     }
 
-    /// Tells the others of a failure that was noted, unless a thread is inside of MPI.
+    /// Tells the other ranks of a recorded failure, unless another thread is inside of MPI.
     pub(crate) fn try_to_tell_failure(&self) {
         if !self.is_untold.load(Ordering::Relaxed) {
             return;
@@ -122,12 +123,12 @@ impl Network {
             Err(TryLockError::WouldBlock) => return,
         };
         if let Some(mpi) = sys::try_enter().filter(|_| !state.is_over) {
-            // Who cannot be told is told by the launcher.
+            // A rank that cannot be told is told by the launcher.
             drop(self.tell_failure(&mut state, &mpi));
         }
     }
 
-    /// Tells all other ranks of a failure that was noted here, once.
+    /// Tells all other ranks of a recorded failure, once.
     fn tell_failure(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
         if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
         {
@@ -171,7 +172,7 @@ impl Network {
                     return Ok(());
                 }
             }
-            // After one more look: what is waited for may have come before the failure.
+            // After one more check: the awaited event may have come before the failure.
             if let Some(error) = failure {
                 return Err(error);
             }

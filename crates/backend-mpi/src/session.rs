@@ -1,4 +1,5 @@
-//! This process's part in a job over MPI, from its start to its end: who it is, what all agree on, how it ends.
+//! This process's part in a job over MPI, from start to end: its rank, the agreement of all ranks,
+//! and its end.
 
 use std::ffi::c_int;
 use std::io::Write;
@@ -61,8 +62,8 @@ impl Session {
         self.comm.as_ref().expect("a session is closed at its end")
     }
 
-    /// Gives what `result` holds, if it is well on every rank. Else those where it is not get their error, and
-    /// the others the first of these.
+    /// Returns the value of `result` if it is `Ok` on every rank. Otherwise ranks with an error get
+    /// it, and the others get the first error.
     pub(crate) fn agree<T>(&self, result: Result<T>) -> Result<T> {
         let mpi = sys::enter()?;
         let comm = self.comm();
@@ -102,15 +103,16 @@ impl Session {
         sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, &[value])
     }
 
-    /// Sees to it that the job does not go on without this process, if that exits before the session is closed.
+    /// Sees to it that the job does not go on without this process, if that exits before the
+    /// session is closed.
     pub(crate) fn watch_exit(&self) {
         if let Some(pmi_fd) = self.pmi_fd.filter(|_| self.owns_mpi) {
             sys::watch_exit(pmi_fd);
         }
     }
 
-    /// Frees the communicator, and ends MPI if that was started for this session; collective. `is_networked` says
-    /// whether MPI may have connected ranks over a network.
+    /// Frees the communicator, and ends MPI if that was started for this session; collective.
+    /// `is_networked` says whether MPI may have connected ranks over a network.
     pub(crate) fn close(&mut self, is_networked: bool) -> Result<()> {
         let Some(mut comm) = self.comm.take() else {
             return Ok(());
@@ -129,15 +131,15 @@ impl Session {
         }
     }
 
-    /// Says why the job ends, when this rank leaves it after a failure: its exit may be what the launcher ends the others for,
-    /// before they have said a word.
+    /// Reports why the job ends, when this rank leaves it after a failure: its exit may make the
+    /// launcher end the others before they have reported anything.
     pub(crate) fn tell_of(&self, failure: &Error) {
         self.say(&format!("leaves a job that has failed: {failure}"));
     }
 
     fn say(&self, message: &str) {
         let line = format!("pgas: rank {} {}\n", self.rank, printable(message));
-        // One write, so that lines of several ranks do not mix.
+        // A single write, so that lines of several ranks do not mix.
         drop(std::io::stderr().write_all(line.as_bytes()));
     }
 

@@ -11,7 +11,7 @@ pub(crate) fn is_mpich_told_to_yield() -> bool {
     setting(MPICH_YIELDS).is_some_and(|polls| polls != "0")
 }
 
-/// A setting, if it is there.
+/// The value of a setting, if it is set.
 pub(crate) fn setting(name: &str) -> Option<OsString> {
     #[expect(
         clippy::disallowed_methods,

@@ -1,7 +1,8 @@
 //! Copies of what short puts send, so that the callers' own are free at once.
 //!
-//! MPI says that a source is free by a local flush only, which with Open MPI takes half as long as a flush of both sides.
-//! A copy takes some nanoseconds, and is given up by the next flush of either kind that the target gets anyway.
+//! MPI says that a source is free by a local flush only, which with Open MPI takes half as long as
+//! a flush of both sides. A copy takes some nanoseconds, and is given up by the next flush of
+//! either kind that the target gets anyway.
 
 #![expect(unsafe_code, reason = "copies sources, and makes puts of the copies")]
 
@@ -18,7 +19,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Longer puts wait for MPI: what they wait is little beside their own time.
+    /// Longer puts wait for MPI: the wait is short beside their own time.
     pub(crate) const LONGEST: usize = 256;
     const BYTES: usize = 16 << 10;
     /// Copies begin at multiples of this.
@@ -31,7 +32,8 @@ impl Staging {
         }
     }
 
-    /// `len` bytes that are left alone until all are [cleared](Self::clear), if there is room for them.
+    /// `len` bytes that are left alone until all are [cleared](Self::clear), if there is room for
+    /// them.
     #[inline]
     fn take(&mut self, len: usize) -> Option<*mut u8> {
         let place = self.bytes.get(self.n_used..)?.get(..len)?;
@@ -40,8 +42,8 @@ impl Staging {
         Some(place.as_ptr().cast_mut().cast())
     }
 
-    /// `put` with a copy of its source, if there is room for it. The copy is left alone until all are
-    /// [cleared](Self::clear), which is when MPI has taken them.
+    /// `put` with a copy of its source, if there is room for it. The copy is left alone until all
+    /// are [cleared](Self::clear), which is when MPI has taken them.
     #[inline]
     pub(crate) fn copy(&mut self, put: &Put) -> Option<Put> {
         let (src, len) = (put.src(), put.len());

@@ -1,4 +1,5 @@
-//! From MPI's processes to a world: what is asked of MPI, what all ranks agree on, and which ranks share a host.
+//! Makes a world of MPI's processes: settings of MPI, agreement of all ranks, and the ranks of each
+//! host.
 #![expect(
     unsafe_code,
     reason = "sets environment variables for MPI, and takes a foreign communicator"
@@ -23,20 +24,21 @@ use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
-use crate::slice;
 use crate::sys::{self, Mpi, ThreadLevel};
+use crate::time_slice;
 use pgas_network::addresses;
 use pgas_network::host::Host;
 use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 
-/// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
-/// is left. If the application has started MPI already, this is [`init_on`] its world. In a process that has joined
-/// already it gives another handle on that world ([`process::join_once`]).
+/// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it
+/// when the world is left. If the application has started MPI already, this is [`init_on`] its
+/// world. In a process that has joined already it gives another handle on that world
+/// ([`process::join_once`]).
 ///
-/// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and `pt2pt`
-/// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
-/// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield, and
-/// the system is asked for short time slices.
+/// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and
+/// `pt2pt` (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and
+/// the other crashes in `MPI_Compare_and_swap`. On a host with more ranks than processors both
+/// libraries are told to yield, and the system is asked for short time slices.
 ///
 /// It is told so by environment variables, which are set only while this process has no other
 /// thread that might read them. So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt`
@@ -44,8 +46,8 @@ use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 ///
 /// # Errors
 ///
-/// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different settings;
-/// memory that cannot be had; [`Error::CannotRejoin`] if this process has left its job.
+/// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different
+/// settings; memory that cannot be had; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }
@@ -73,7 +75,7 @@ fn launched(config: &Config) -> Result<World> {
         IS_STARTED_HERE.store(true, Ordering::Relaxed);
         heed(level);
         if let Some(place) = place_of(&config.launcher) {
-            // MPI has started, so its launcher is there; a parent that is not visible ties nobody.
+            // MPI has started, so its launcher exists. An invisible parent ties no process.
             drop(launcher::die_with_parent());
             check_launcher(&mpi, place, &config.launcher)?;
         }
@@ -83,30 +85,32 @@ fn launched(config: &Config) -> Result<World> {
     begin(Session::new(comm, owns_mpi, pmi_fd, lookout)?, config)
 }
 
-/// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective over `comm`.
-/// MPI keeps running when the world is left.
+/// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective
+/// over `comm`. MPI keeps running when the world is left.
 ///
-/// Each call makes a world of its own, with segments of its own, so that worlds of several communicators, or
-/// several of one, may exist side by side and after one another; none of them is the one that `init` gives.
+/// Each call makes a world of its own, with segments of its own, so that worlds of several
+/// communicators, or several of one, may exist side by side and after one another; none of them is
+/// the one that `init` gives.
 ///
-/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` any thread may use the
-/// world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling thread may use it. With
-/// `MPI_THREAD_SERIALIZED` somebody has to see to it that no two threads are inside of MPI, which the
-/// world cannot do for the program's own calls: that is [`init_on_serialized`].
+/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` any thread
+/// may use the world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling thread
+/// may use it. With `MPI_THREAD_SERIALIZED` somebody has to see to it that no two threads are
+/// inside of MPI, which the world cannot do for the program's own calls: that is
+/// [`init_on_serialized`].
 ///
 /// # Errors
 ///
 /// What MPI reports; ranks with different settings; memory that cannot be had; a progress thread
-/// (`PGAS_PROGRESS=thread`) with a thread level that allows none; a program that has started MPI with
-/// `MPI_THREAD_SERIALIZED`.
+/// (`PGAS_PROGRESS=thread`) with a thread level that allows none; a program that has started MPI
+/// with `MPI_THREAD_SERIALIZED`.
 pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
     let mpi = sys::enter()?;
     admit(&mpi, config)?;
     world_of(mpi, comm, config)
 }
 
-/// As [`init_on`], in a program that has started MPI with `MPI_THREAD_SERIALIZED`. Any thread may use the world,
-/// which lets one thread at a time of those that do call MPI.
+/// As [`init_on`], in a program that has started MPI with `MPI_THREAD_SERIALIZED`. Any thread may
+/// use the world, which lets one thread at a time of those that do call MPI.
 ///
 /// # Errors
 ///
@@ -114,9 +118,9 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
 ///
 /// # Safety
 ///
-/// While this runs, and for as long as the world exists, the program calls MPI by itself only while no thread of
-/// the process is inside of a call of this library, and no thread of the library's own calls MPI: there is one
-/// with `PGAS_PROGRESS=thread` only.
+/// While this runs, and for as long as the world exists, the program calls MPI by itself only while
+/// no thread of the process is inside of a call of this library, and no thread of the library's own
+/// calls MPI: there is one with `PGAS_PROGRESS=thread` only.
 pub unsafe fn init_on_serialized(
     comm: &impl AsRaw<Raw = MPI_Comm>,
     config: &Config,
@@ -169,7 +173,7 @@ fn heed(level: ThreadLevel) {
     }
 }
 
-/// Tells MPI what suits this library, where the user has not chosen.
+/// Sets MPI's settings that suit this library, unless the user has set them.
 fn advise(config: &Config) {
     let place = place_of(&config.launcher);
     let mut suggested = vec![("OMPI_MCA_osc", "sm,pt2pt")];
@@ -178,7 +182,7 @@ fn advise(config: &Config) {
     // Ranks that Open MPI has bound have a processor each, and see no other.
     let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
     if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {
-        slice::shorten();
+        time_slice::shorten();
         suggested.extend([("OMPI_MCA_mpi_yield_when_idle", "1"), (MPICH_YIELDS, "1")]);
     }
     suggested.retain(|(name, _)| setting(name).is_none());
@@ -315,7 +319,7 @@ fn agreed_settings(session: &Session, config: &Config) -> Result<Config> {
     let mut config = config.clone();
     if wanted == 0 {
         let own = session.agree(pgas_smp::segment_bytes(session.n_ranks(), &config))?;
-        // What the smallest host has.
+        // The segment size that the smallest host offers.
         config.segment_bytes = Some(session.extremes(own)?.0);
     }
     Ok(config)
@@ -331,7 +335,7 @@ fn differing(name: &'static str, own: String, all: &[u64]) -> Error {
     Error::setting(name, own, reason)
 }
 
-/// Which ranks share this host, and a name for what they share that nothing else on it has.
+/// The ranks of this host, and a name for their shared objects that is unique on it.
 fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     let mpi = sys::enter()?;
     let ranks = sys::ranks_on_this_host(&mpi, session.comm())?;
@@ -344,7 +348,7 @@ fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     Ok((Host::new(ranks, index.expect("not more than ranks")), name))
 }
 
-/// Has the first rank of each host connect to those of others, to notice when they are gone; collective.
+/// Connects the first ranks of hosts, to notice when hosts are gone. Collective.
 fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
     /// The first rank, the port, and the addresses in two words each.
     const N_WORDS: usize = 2 + 2 * addresses::MOST;
@@ -395,7 +399,8 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
             }
         }));
     }
-    // Twice, so that those who have connected are answered before anything else happens, and have heard it.
+    // Twice, so that connected hosts are answered before anything else happens, and have received
+    // the answer.
     for _ in 0..2 {
         sys::meet(&sys::enter()?, &firsts)?;
         if let Some(found) = lifeline.as_mut().and_then(|lifeline| lifeline.look(None)) {
@@ -421,7 +426,7 @@ fn random_name(is_drawn: bool) -> [u8; 16] {
     name
 }
 
-/// Gives all ranks of the host the memory that the first one has.
+/// Passes the first rank's memory to all ranks of the host.
 fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemory> {
     let n_local = host.n_ranks();
     let no_memory = || MeetError::System {

@@ -1,4 +1,5 @@
-//! Calls of the system that nothing wraps, and the launcher's descriptor, which arrives as a number.
+//! Calls of the system that nothing wraps, and the launcher's descriptor, which arrives as a
+//! number.
 #![expect(
     unsafe_code,
     reason = "calls of the system, and a descriptor that is a number"
@@ -14,7 +15,7 @@ pub(crate) fn launcher(pmi_fd: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(pmi_fd) }
 }
 
-/// Has the system call `hook` when the process exits, if it has room for one more.
+/// Registers `hook` to run at the exit of the process, if the system has room for one more.
 pub(crate) fn at_exit(hook: extern "C" fn()) {
     // SAFETY: the function may be called at any time, by any thread, as its type says. If there is
     // no room for it, an exit is noticed no worse than without.

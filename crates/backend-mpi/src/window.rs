@@ -1,4 +1,4 @@
-//! How peers reach this rank's segment: the window, and what MPI needs of its target.
+//! The window, by which peers reach this rank's segment, and what MPI needs of its target.
 
 use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +11,9 @@ use crate::session::Session;
 use crate::sys::{self, Mpi, Window};
 use pgas_network::host::Host;
 
-/// What MPI is told about the window.
+/// Hints to MPI about the window.
 const HINTS: &[(&CStr, &CStr)] = &[
-    // So is every segment, and no table of them is needed.
+    // Every segment has the same size, so MPI needs no table of sizes.
     (c"same_size", c"true"),
     (c"same_disp_unit", c"true"),
 ];
@@ -46,10 +46,11 @@ pub(crate) fn open(
     Err(Error::backend("MPI_Win_get_attr", 0, text))
 }
 
-/// What needs the target inside of MPI, or of this library: atomics do always, which its CPU executes.
+/// The operations that need the target's CPU inside of MPI or of this library. Atomics always do:
+/// the CPU executes them.
 pub(crate) fn needs_target(mpi: &Mpi, is_open_mpi: bool) -> Result<NeedsTarget> {
-    // The setting does not change while MPI runs, and Open MPI loads all of its components to answer: fifth parts of a
-    // second, most of them naps in the constructor of a network's library.
+    // The setting does not change while MPI runs, and Open MPI loads all of its components to
+    // answer: fifth parts of a second, most of them naps in the constructor of a network's library.
     static OPEN_MPIS: OnceLock<NeedsTarget> = OnceLock::new();
     if !is_open_mpi {
         // MPICH's windows are messages.
@@ -63,8 +64,9 @@ pub(crate) fn needs_target(mpi: &Mpi, is_open_mpi: bool) -> Result<NeedsTarget> 
     Ok(*OPEN_MPIS.get_or_init(|| needs_target))
 }
 
-/// By Open MPI's setting `osc`: a list of components, or of those that are left out. Of its components
-/// `rdma`, `ucx` and `pt2pt` have such windows; the first two write and read past the target's CPU.
+/// By Open MPI's setting `osc`, a list of components, or of excluded ones. Of its components
+/// `rdma`, `ucx` and `pt2pt` have such windows; the first two write and read without the target's
+/// CPU.
 fn of_components(selection: &str) -> NeedsTarget {
     let (is_negative, list) = match selection.trim().strip_prefix('^') {
         Some(list) => (true, list),

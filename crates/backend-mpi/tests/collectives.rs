@@ -1,5 +1,5 @@
-//! Whose collectives are used, MPI's or core's, and what becomes of a wait in MPI's for a rank that has left. That their
-//! results are right is the conformance suite's matter.
+//! Whose collectives are used, MPI's or core's, and what becomes of a wait in MPI's for a rank that
+//! has left. That their results are right is the conformance suite's matter.
 
 mod support;
 
@@ -13,7 +13,8 @@ use pgas_testkit::conversation::{Job, serve};
 use support::mpirun;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The argument by which the binary runs as a rank that does what it is told, or one of which others leave early.
+/// The argument by which the binary runs as a rank that does what it is told, or one of which
+/// others leave early.
 const RANK: &str = "--rank";
 const LEAVING: &str = "--leaving";
 

@@ -1,7 +1,9 @@
-//! The conformance suite over MPI: with the direct path, through the window, over TCP only, and under valgrind.
+//! The conformance suite over MPI: with the direct path, through the window, over TCP only, and
+//! under valgrind.
 //!
-//! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, once for many
-//! cases; a rank that finds something wrong ends its job, and the next case starts another one.
+//! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with,
+//! once for many cases; a rank that finds something wrong ends its job, and the next case starts
+//! another one.
 
 mod support;
 #[path = "support/wanted.rs"]
@@ -42,7 +44,8 @@ const TCP: &[(&str, &str)] = &[
     ("MPIR_CVAR_NOLOCAL", "1"),
 ];
 
-/// Cases of every kind of operation through the window, for the way [`MEMORY`]: valgrind makes them twenty times slower.
+/// Cases of every kind of operation through the window, for the way [`MEMORY`]: valgrind makes them
+/// twenty times slower.
 const OF_EVERY_KIND: &[&str] = &[
     "slices_of_structs_round_trip",
     "short_puts_arrive_whatever_comes_between_them_and_the_barrier",
@@ -58,7 +61,8 @@ const OF_EVERY_KIND: &[&str] = &[
     "a_rank_may_leave_with_dropped_operations_in_flight",
 ];
 
-/// As if the ranks with odd numbers were on another host, which MPICH can be told; Open MPI knows no such thing.
+/// As if the ranks with odd numbers were on another host, which MPICH can be told; Open MPI knows
+/// no such thing.
 const HOSTS: &[(&str, &str)] = &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")];
 
 /// The job that runs, if one does, and how its ranks work.
@@ -107,8 +111,9 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Of the cases most ways run one in so many, and the next way the next ones, so that any three of them together run
-/// each: beside all with two ranks, and all with ranks as processes in the tests of the shared-memory backend.
+/// Of the cases most ways run one in so many, and the next way the next ones, so that any three of
+/// them together run each: beside all with two ranks, and all with ranks as processes in the tests
+/// of the shared-memory backend.
 const SHARES: usize = 3;
 
 fn ways() -> Vec<Way> {
@@ -160,7 +165,8 @@ fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
 /// The argument by which the binary runs as a rank.
 const RANK: &str = "--rank";
 
-/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use.
+/// The name of the way under valgrind, which ends a rank at the first access to memory that it must
+/// not use.
 const MEMORY: &str = "memory";
 
 /// Open MPI's own list of reports that mean nothing. MPICH has none, and needs none.

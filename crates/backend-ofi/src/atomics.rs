@@ -1,14 +1,15 @@
 //! Atomics: all by the CPU of the rank that has the word.
 //!
-//! An atomic on a word of another rank is a note with the operation, which the target executes with a
-//! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a
-//! flush waits for the answers. Words of ranks that this one shares memory with it changes itself, and
-//! its own always.
+//! An atomic on a word of another rank is a note with the operation, which the target executes with
+//! a CPU atomic when it makes progress, and a note with the former bits. Several may be on their
+//! way; a flush waits for the answers. Words of ranks that this one shares memory with it changes
+//! itself, and its own always.
 //!
-//! `fi_atomic` is not used. Updates are lost unless all atomics on a word go one way, and no provider
-//! that was tried has them all: `tcp;ofi_rxm` and `shm` offer each, but their minima and maxima of
-//! floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers those that it does not have, and
-//! `tcp` has none. They execute them in the target's progress, too, so that nothing would be saved.
+//! `fi_atomic` is not used. Updates are lost unless all atomics on a word go one way, and no
+//! provider that was tried has them all: `tcp;ofi_rxm` and `shm` offer each, but their minima and
+//! maxima of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers those that it does
+//! not have, and `tcp` has none. They execute them in the target's progress, too, so that nothing
+//! would be saved.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Backend, Former, OpId, RemoteAddr};
@@ -60,7 +61,7 @@ impl Network {
         self.begin_note(order, Some(former))
     }
 
-    /// Tells the target; waits for operations before it if too many are on their way.
+    /// Sends the atomic to the target. Waits for earlier operations if too many are in flight.
     fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
         let target = order.target();
         let from = target.rank.number();
@@ -100,8 +101,8 @@ impl Network {
     /// Executes an atomic whose word this rank reaches, and gives the former bits.
     fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
-            Remote::Fetch(atomic) => self.member.fetch_atomic(self.nearby(atomic)?),
-            Remote::Swap(swap) => self.member.compare_swap(self.nearby(swap)?),
+            Remote::Fetch(atomic) => self.member.fetch_atomic(self.on_this_host(atomic)?),
+            Remote::Swap(swap) => self.member.compare_swap(self.on_this_host(swap)?),
         };
         Some(done.expect("a CPU atomic on mapped memory cannot fail"))
     }

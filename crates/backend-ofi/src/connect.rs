@@ -26,7 +26,7 @@ pub(crate) fn open(
     let endpoint = chosen.and_then(|info| Endpoint::open(info, n_ranks, N_COMPLETIONS));
     let mut endpoint = agree(way, endpoint)?;
     let (segments, exposed) = Segments::open(&mut endpoint, member, way)?;
-    // Nobody begins before all receive.
+    // No rank begins before all have posted receives.
     let state = agree(way, State::new(endpoint, exposed, (rank, n_ranks)))?;
     Ok((state, segments))
 }

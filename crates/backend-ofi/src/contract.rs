@@ -1,6 +1,6 @@
 //! The contract's methods, each in a line or two: the work is in [`rma`](crate::rma),
 //! [`atomics`](crate::atomics), [`mailbox`](crate::mailbox), [`serve`](crate::serve) and
-//! [`farewell`](crate::farewell).
+//! [`shutdown`](crate::shutdown).
 #![expect(unsafe_code, reason = "implements the contract on raw bytes")]
 
 use std::ops::Range;
@@ -18,15 +18,15 @@ use pgas_network::atomics::Remote;
 use crate::mailbox::MAX_MEDIUM;
 use crate::network::{Network, State};
 
-/// How often a call of progress looks for work: some microseconds.
-const LOOKS: u32 = 8;
+/// Polls in a call of progress: some microseconds.
+const MAX_POLLS: u32 = 8;
 
 impl Network {
-    /// Looks for work up to `n_looks` times, and says whether there was any.
-    fn look(&self, n_looks: u32) -> Result<bool> {
+    /// Polls for work up to `n_polls` times, and returns whether there was any.
+    fn poll(&self, n_polls: u32) -> Result<bool> {
         let mut state = self.state();
-        let n_looks = if self.is_crowded() { 1 } else { n_looks };
-        for _ in 0..n_looks {
+        let n_polls = if self.is_crowded() { 1 } else { n_polls };
+        for _ in 0..n_polls {
             if self.pump(&mut state)? {
                 return Ok(true);
             }
@@ -128,8 +128,8 @@ unsafe impl Backend for Network {
     }
 
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
-        if let Some((near, near_signal)) = self.nearby(put).zip(self.nearby(signal)) {
-            return self.member.put_signal(near, near_signal);
+        if let Some((near, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
+            return self.member.put_signal(near, local_signal);
         }
         self.put_bytes(&put)?;
         self.flush(put.rank())?;
@@ -251,23 +251,23 @@ unsafe impl Backend for Network {
         self.receive(class, limit, sink)
     }
 
-    /// Looks several times where nobody else needs the processor: what others put and get here is
-    /// served by a look, which is short beside the way to it.
+    /// Polls several times if no other rank needs the processor: a poll serves what other ranks put
+    /// and get here, and is short beside the way to it.
     fn progress(&self) -> Result<bool> {
-        self.look(LOOKS)
+        self.poll(MAX_POLLS)
     }
 
-    /// Keeps looking, but for naps: nobody can wake a process that does not call libfabric, and
-    /// others may wait for it to do so. Short, since what its caller waits for may be an operation of its own,
-    /// which this does not see.
+    /// Polls, except for naps: no other rank can wake a process that does not call libfabric, and
+    /// others may wait for its calls. The naps are short, since the caller may wait for an
+    /// operation of its own, which this does not see.
     fn park(&self, at_most: Duration) {
         let is_crowded = self.is_crowded();
-        self.parking.park(at_most, is_crowded, |is_glance| {
-            let worked = self.look(if is_glance { 1 } else { LOOKS });
+        self.parking.park(at_most, is_crowded, |is_short| {
+            let worked = self.poll(if is_short { 1 } else { MAX_POLLS });
             !matches!(worked, Ok(false))
         });
         if is_crowded {
-            self.member.look_after_the_others();
+            self.member.check_other_ranks();
         }
     }
 
@@ -305,9 +305,8 @@ unsafe impl Backend for Network {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // A failure is reported by who was failed, and ends the waiting; so does the limit of a
-        // wait, which is one.
-        if let Err(error) = self.bid_farewell(late)
+        // The failed rank reports a failure, which ends the wait; so does the limit of a wait.
+        if let Err(error) = self.shut_down(late)
             && self.health().is_ok()
         {
             drop(self.blame(self.rank(), &format!("could not leave: {error}")));

@@ -1,5 +1,5 @@
-//! Joining a job of several hosts: who shares one, the memory of each, and connections that show
-//! which of them live.
+//! Joins a job of several hosts: the ranks of each host, its memory, and connections that show
+//! which hosts live.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -51,7 +51,7 @@ fn agreed_settings(way: &mut dyn Way, config: &Config) -> Result<Config> {
         let all = all
             .iter()
             .filter_map(|bytes| bytes.as_slice().try_into().ok());
-        // What the smallest host has.
+        // The segment size that the smallest host offers.
         config.segment_bytes = all.map(u64::from_ne_bytes).min();
     }
     Ok(config)
@@ -85,8 +85,8 @@ fn meet_the_host(way: &mut dyn Way, rank: u32) -> Result<Host> {
     Ok(Host::new(ranks.into(), index.expect("not more than ranks")))
 }
 
-/// What processes have in common that can share memory and see each other: the same start of the
-/// same system, and the name spaces of networks and processes.
+/// The identity of processes that can share memory and see each other: the same start of the same
+/// system, and the name spaces of networks and processes.
 fn identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = |name: &str| {
@@ -117,7 +117,7 @@ fn join_memory(way: &mut dyn Way, host: &Host, secret: Secret, config: &Config) 
     agree(way, Member::join(memory, host.index(), config))
 }
 
-/// Gives all ranks of the host the memory that the first one has.
+/// Passes the first rank's memory to all ranks of the host.
 fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemory> {
     let no_memory = || MeetError::System {
         doing: "no memory to share",
@@ -129,7 +129,7 @@ fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemor
     .map_err(|error: MeetError| Error::backend("start-up", 0, error.to_string()))
 }
 
-/// Has the first rank of each host connect to those of others, to notice when they are gone; collective.
+/// Connects the first ranks of hosts, to notice when hosts are gone. Collective.
 fn connect_hosts(
     way: &mut dyn Way,
     host: &Host,
@@ -170,7 +170,8 @@ fn connect_hosts(
             .unwrap_or(0);
         lifeline.connect(elders_of(here).map(|elder| firsts[elder].clone()));
     }
-    // Twice, so that those who have connected are answered before anything else happens, and have heard it.
+    // Twice, so that connected hosts are answered before anything else happens, and have received
+    // the answer.
     for _ in 0..2 {
         let found = lifeline.as_mut().and_then(|lifeline| lifeline.look(None));
         let failure = found.map(|(rank, cause)| Error::rank_failed(Rank::new(rank), cause));

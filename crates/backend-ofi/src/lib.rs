@@ -54,7 +54,7 @@
 //! |---|---|
 //! | joining a job | `start` |
 //! | joining one of several hosts; the contract | `contract`, `hosts` |
-//! | its parts; opening the network | `atomics`, `connect`, `farewell`, `rma`, `serve` |
+//! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
 //! | a rank that communicates over libfabric | `network` |
 //! | what a rank has over libfabric | `mailbox`, `ops`, `segment`, `staging` |
 //! | which network, and how ranks meet before there is one | `bootstrap`, `provider` |
@@ -67,7 +67,6 @@ mod atomics;
 mod bootstrap;
 mod connect;
 mod contract;
-mod farewell;
 mod hosts;
 mod mailbox;
 mod network;
@@ -76,6 +75,7 @@ mod provider;
 mod rma;
 mod segment;
 mod serve;
+mod shutdown;
 mod staging;
 mod start;
 mod sys;

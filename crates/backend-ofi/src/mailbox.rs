@@ -1,10 +1,10 @@
-//! Messages: receives that are posted before anything is sent, and credits, so that a rank never
-//! has more on its way to another one than that has said it takes.
+//! Messages. Receives are posted before anything is sent, and credits limit the messages in flight
+//! to what the receiver accepts.
 //!
-//! Requests, replies and the library's own [notes](Note) have buffers of their own to send from.
-//! Whatever comes is received in whichever buffer is posted, and another one is posted in its
-//! place: messages that wait to be handed out, of which credits bound the number, keep nothing from
-//! coming behind them. A reply therefore never waits for room that only requests could free.
+//! Requests, replies and the library's own [notes](Note) have send buffers of their own. Any
+//! message is received in any posted buffer, and another one is posted in its place. So messages
+//! that wait to be handed out, whose number credits bound, do not block those behind them. A reply
+//! therefore never waits for room that only requests could free.
 //!
 //! ```text
 //! | kind: u16 | handler: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
@@ -25,12 +25,12 @@ const HEADER_BYTES: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; nearly that of the mailboxes in shared memory.
 pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
-/// What is worth no call of its own beside the message.
+/// A payload up to this length costs no call of its own beside the message.
 pub(crate) const MAX_SHORT: usize = 1024;
 
 /// Receives that are posted.
 const N_RECEIVES: usize = 32;
-/// Buffers to send from, for each class; notes are bounded by what they are about.
+/// Send buffers for each class; notes are bounded by their subjects.
 const N_SENDS: usize = 64;
 /// The kind of notes, behind the two classes.
 const NOTES: usize = 2;
@@ -56,7 +56,7 @@ impl Letter {
     }
 }
 
-/// What the header of a message says, if it is long enough to be one.
+/// Decodes the header of a message, if it is long enough.
 fn sender_and_kind(bytes: &[u8]) -> Option<(u32, usize)> {
     let header = bytes.get(..HEADER_BYTES)?;
     let from = header[8..12].try_into().ok()?;
@@ -73,19 +73,19 @@ fn word(bytes: &[u8], index: usize) -> u16 {
 struct Outgoing {
     buffer: Buffer,
     kind: usize,
-    /// Who gets, or got last, what is in it.
+    /// The present or last receiver of its bytes.
     to: u32,
 }
 
-/// One rank's messages.
+/// The messages of this rank.
 #[derive(Debug)]
 pub(crate) struct Post {
     rank: u32,
     n_ranks: u32,
     inject_bytes: usize,
-    /// How numbers of contexts are made of indices of receives and of sends.
+    /// Functions from indices of receives and of sends to numbers of contexts.
     numbers: [fn(usize) -> u64; 2],
-    /// Those that are lent to libfabric. What is not is with its letter, or free.
+    /// Buffers lent to libfabric. Other buffers hold messages, or are free.
     receives: Vec<Option<Buffer>>,
     free_receives: Vec<(usize, Buffer)>,
     n_posted: usize,
@@ -139,8 +139,8 @@ impl Post {
                     (index, buffer)
                 }
             };
-            // SAFETY: the buffer is kept and left alone until its completion takes it out, or until this is
-            // dropped, before which the endpoint is shut (`network.rs`).
+            // SAFETY: the buffer is kept and left alone until its completion takes it out, or until
+            // this is dropped, before which the endpoint is shut (`network.rs`).
             let begun = unsafe { endpoint.receive(&buffer) };
             match begun {
                 Ok(Begun::Yes) => {
@@ -160,8 +160,8 @@ impl Post {
         Ok(())
     }
 
-    /// Sends a message if there is room for it here and there. If `to` has said that it has left,
-    /// that is an error; what it gets before it says so, it tells of itself.
+    /// Sends a message if there is room for it here and at `to`. If `to` has announced that it has
+    /// left, that is an error; `to` reports messages that arrive before that itself.
     pub(crate) fn send(
         &mut self,
         (endpoint, segments): (&mut Endpoint, &Segments),
@@ -320,7 +320,7 @@ impl Post {
         self.has_begun(index, to, begun)
     }
 
-    /// Who gets what is in buffer `index`.
+    /// The receiver of the bytes in buffer `index`.
     pub(crate) fn receiver_of(&self, index: usize) -> Option<u32> {
         self.sends.get(index).map(|outgoing| outgoing.to)
     }
@@ -346,7 +346,7 @@ impl Post {
         self.n_posted -= 1;
         let bytes = buffer.bytes().get(..len).unwrap_or_default();
         let (from, kind) = sender_and_kind(bytes).unwrap_or((u32::MAX, usize::MAX));
-        // Anybody may connect to an endpoint whose address he knows.
+        // Any program may connect to an endpoint if it knows the address.
         let kind = if from < self.n_ranks {
             kind
         } else {
@@ -366,7 +366,7 @@ impl Post {
         self.free_receives.push((index, buffer));
         self.post_receives(endpoint)?;
         let Some(note) = note.transpose()? else {
-            // What is no message of a rank is somebody else's, or a receive that has failed.
+            // This is no message of a rank, but of a stranger, or a failed receive.
             return Ok(None);
         };
         self.peers.heed(from, &note);
@@ -387,7 +387,8 @@ impl Post {
         Some(letter)
     }
 
-    /// A message was handed out: its buffer receives again, and its sender may send again, if `is_served`.
+    /// A message was handed out: its buffer receives again, and its sender may send again, if
+    /// `is_served`.
     pub(crate) fn finish(
         &mut self,
         endpoint: &mut Endpoint,
@@ -409,7 +410,7 @@ impl Post {
         self.n_busy == 0 && self.unsent.is_empty()
     }
 
-    /// Tells everybody who was sent anything how much that was.
+    /// Tells every rank that was sent messages their number.
     pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
         for (rank, note) in self.peers.goodbyes() {
             self.tell(endpoint, segments, rank, note)?;

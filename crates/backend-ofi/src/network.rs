@@ -1,6 +1,6 @@
 //! A rank of a job that communicates over libfabric.
 //!
-//! What every other file of the network path works on.
+//! The state of the network path.
 
 use std::collections::HashSet;
 use std::mem;
@@ -25,10 +25,10 @@ use crate::sys::{Completion, Endpoint, Region};
 
 /// The longest single transfer, in bytes.
 const MAX_TRANSFER: u64 = 1 << 30;
-/// Completions that may wait to be looked at, beside those of operations.
+/// Completions that may wait to be read, beside those of operations.
 const MESSAGES: usize = 1024;
 
-/// What the number of a context says first.
+/// The number of kinds of contexts, the lowest part of a context's number.
 pub(crate) const KINDS: u64 = 3;
 pub(crate) const OPERATION: u64 = 0;
 pub(crate) const RECEIVE: u64 = 1;
@@ -41,28 +41,28 @@ pub(crate) struct Network {
     state: Mutex<State>,
     pub(crate) host: Host,
     pub(crate) rank: u32,
-    /// This host's memory: all segments of its ranks, their mailboxes, and who of them lives.
+    /// This host's memory: the segments of its ranks, their mailboxes, and their lives.
     pub(crate) member: Member,
     /// Whether ranks of this host use its memory.
     pub(crate) is_direct: bool,
     pub(crate) capabilities: Capabilities,
     pub(crate) limits: Limits,
     pub(crate) segments: Segments,
-    /// Messages that have come, of each class, so that a look costs no lock.
+    /// The number of arrived messages of each class, so that a check takes no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
     pub(crate) failure: OnceLock<(Rank, String)>,
-    /// Whether the failure is still to be told to the other ranks.
+    /// Whether the failure still has to be sent to the other ranks.
     pub(crate) is_untold: AtomicBool,
-    /// Whether operations have failed, of whom and how: the job ends of it unless it ends of
-    /// something that says more.
+    /// The first failed operation: its target, the error and the time. The job fails of it unless a
+    /// better explanation comes.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
     /// The launcher that is told when the rank has left.
     pub(crate) launcher: Option<Mutex<Pmi>>,
 }
 
-/// What changes while the rank runs.
+/// The mutable state of a rank.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) post: Post,
@@ -73,9 +73,10 @@ pub(crate) struct State {
     exposed: Option<Region>,
     /// The last one to go: all registrations are made with it.
     pub(crate) endpoint: Endpoint,
-    /// When this rank last asked another one whether it has left.
+    /// The time of the last question to another rank whether it has left.
     pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions would pile up.
+    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions
+    /// would pile up.
     pub(crate) unanswered: HashSet<u32>,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
@@ -121,7 +122,7 @@ impl State {
     }
 }
 
-/// How many completions an endpoint has room for.
+/// The number of completions that an endpoint has room for.
 pub(crate) const N_COMPLETIONS: usize = LIMIT + MESSAGES;
 
 impl Network {
@@ -169,9 +170,10 @@ impl Network {
         }
     }
 
-    /// The operand as the member of the shared-memory backend has it, if its rank is reached directly.
+    /// The operand as the member of the shared-memory backend has it, if its rank is reached
+    /// directly.
     #[inline]
-    pub(crate) fn nearby<O: Operand>(&self, operand: O) -> Option<O> {
+    pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
         self.near(operand.rank())
             .map(|index| self.beside(operand, index))
     }

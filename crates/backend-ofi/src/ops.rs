@@ -10,13 +10,13 @@ use crate::sys::{Buffer, Context, Region};
 /// Operations that may be in flight; the next one waits until one of them is over.
 pub(crate) const LIMIT: usize = 4096;
 
-/// What an operation's id has of its slot, behind which are the low bits of the slot's generation.
+/// Bits of the slot's index in an operation's id. The low bits of the slot's generation follow.
 const INDEX_BITS: u32 = 13;
 const INDICES: u64 = (1 << INDEX_BITS) - 1;
 const GENERATIONS: u64 = u64::MAX >> INDEX_BITS;
 const _: () = assert!(LIMIT < 1 << INDEX_BITS);
 
-/// What an operation waits for.
+/// The state of an operation in flight.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// A put, with the copy of its source, if there is one, and the registration of its source, if
@@ -33,15 +33,16 @@ pub(crate) enum Flight {
         #[expect(dead_code, reason = "is closed with the operation")]
         region: Option<Region>,
     },
-    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
+    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only
+    /// counted.
     Answer { from: u32, result: Option<Former> },
 }
 
 #[derive(Debug)]
 struct Slot {
     context: Context,
-    /// How many operations have had it before. An operation of another one is over, however long ago: it
-    /// takes years until a number comes again.
+    /// The number of earlier operations in this slot. An operation with another generation is over,
+    /// however old: it takes years until a number recurs.
     generation: u64,
     /// `None` if the slot is free.
     flight: Option<Flight>,
@@ -49,12 +50,12 @@ struct Slot {
     epoch: u64,
 }
 
-/// What is not complete at a rank: puts and atomics.
+/// Puts and atomics that are not complete at a rank.
 #[derive(Debug, Default)]
 struct Open {
-    /// How many flushes there were that had something to wait for.
+    /// The number of flushes that had something to wait for.
     epoch: u64,
-    /// How many operations began in each epoch and are not complete: never zero.
+    /// The number of operations that began in each epoch and are not complete: never zero.
     counts: BTreeMap<u64, u32>,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Ops {
     slots: Vec<Slot>,
     free: Vec<usize>,
     open: HashMap<u32, Open>,
-    /// How the number of a context is made of that of its slot.
+    /// A function from the index of a slot to the number of its context.
     number: fn(usize) -> u64,
 }
 
@@ -103,7 +104,7 @@ impl Ops {
         Some(index)
     }
 
-    /// Gives back what [`reserve`](Self::reserve) gave.
+    /// Gives back a reserved slot.
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.flight = None;
@@ -111,7 +112,7 @@ impl Ops {
         self.free.push(index);
     }
 
-    /// What libfabric knows the operation in slot `index` by.
+    /// The context by which libfabric knows the operation in slot `index`.
     pub(crate) fn context(&self, index: usize) -> &Context {
         &self.slots[index].context
     }
@@ -165,8 +166,8 @@ impl Ops {
         }
     }
 
-    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result,
-    /// or asks when many more atomics have begun, keeps none.
+    /// Stores the answer of an atomic's target. Its slot is free at once: a caller that never asks
+    /// for the result, or asks after many more atomics, occupies none.
     pub(crate) fn answered(&mut self, from: u32, op: OpId, bits: u64) {
         let Some(index) = self.index_of(op) else {
             return;
@@ -197,7 +198,7 @@ impl Ops {
         }
     }
 
-    /// Nobody waits for the result of `op` any more.
+    /// Abandons `op`: its result is not needed any more.
     pub(crate) fn abandon(&mut self, op: OpId) {
         if let Some(index) = self.index_of(op)
             && let Some(Flight::Answer { result, .. }) = &mut self.slots[index].flight
@@ -206,8 +207,8 @@ impl Ops {
         }
     }
 
-    /// Begins a flush of `rank`: gives what tells earlier operations from later ones, which other
-    /// threads may begin without end.
+    /// Begins a flush of `rank`. The result separates earlier operations from later ones, which
+    /// other threads may begin without end.
     pub(crate) fn begin_flush(&mut self, rank: u32) -> Flush {
         let open = self.open.entry(rank).or_default();
         if !open.counts.is_empty() {

@@ -10,17 +10,17 @@ const ORDER: &[&str] = &["cxi", "efa", "psm3", "opx", "psm2", "verbs;ofi_rxm", T
 /// Over TCP, which every host has.
 const TCP: &str = "tcp;ofi_rxm";
 
-/// What separates names in a message.
+/// The separator of names in a message.
 const BETWEEN: char = '\n';
 
-/// What this rank can use: of `asked`, or of those that are chosen unasked, best first. An error,
-/// if there is none.
+/// The providers that this rank can use, best first: those of `asked`, or the default ones. An
+/// error if there is none.
 pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
     let Some(asked) = asked else {
         let mut found = sys::find(None, None)?;
         found.retain(|info| place_of(&info.provider()).is_some());
         found.sort_by_key(|info| place_of(&info.provider()));
-        // Over TCP libfabric is told by which of the host's addresses.
+        // Over TCP, libfabric is told which of the host's addresses to use.
         found.retain(|info| !is_over_tcp(&info.provider()));
         found.extend(sys::find(Some(TCP), Some(node))?);
         if found.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn names(candidates: &[Info]) -> Vec<u8> {
     names.join(&BETWEEN.to_string()).into_bytes()
 }
 
-/// The first of this rank's candidates that all ranks have, by the names that each has told.
+/// The first of this rank's candidates that all ranks have, by the exchanged names.
 pub(crate) fn choose(candidates: Vec<Info>, told: &[Vec<u8>]) -> Result<Info> {
     let told: Vec<String> = told
         .iter()

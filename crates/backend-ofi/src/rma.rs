@@ -31,7 +31,7 @@ impl Network {
 
     /// Begins a put from the caller's memory.
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
-        if let Some(near) = self.nearby(*put) {
+        if let Some(near) = self.on_this_host(*put) {
             return self.member.put_nb(near);
         }
         if put.len() == 0 {
@@ -41,8 +41,8 @@ impl Network {
         self.begin(rank, |state, index| {
             let State { endpoint, ops, .. } = state;
             let (src, len) = (put.src(), put.len());
-            // SAFETY: the source stays until the put is reported, which is after its registration is closed
-            // with the operation, or after the endpoint was shut.
+            // SAFETY: the source stays until the put is reported, which is after its registration
+            // is closed with the operation, or after the endpoint was shut.
             let region = unsafe { endpoint.prepare(src.cast_mut(), len) }?;
             // SAFETY: who made the put promised that its bytes lie in a segment, all of which is
             // registered, and that the source is readable and stays as it is until the put is
@@ -56,7 +56,7 @@ impl Network {
 
     /// Begins a short put from a copy of its source.
     fn begin_copied(&self, put: &Put) -> Result<()> {
-        if let Some(near) = self.nearby(*put) {
+        if let Some(near) = self.on_this_host(*put) {
             return self.member.put(near);
         }
         if put.len() == 0 {
@@ -69,7 +69,7 @@ impl Network {
 
     /// Begins a get.
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
-        if let Some(near) = self.nearby(*get) {
+        if let Some(near) = self.on_this_host(*get) {
             return self.member.get_nb(near);
         }
         if get.len() == 0 {
@@ -125,7 +125,8 @@ impl Network {
         Ok(op)
     }
 
-    /// Waits until a transfer is complete. If that fails, the caller's memory is not libfabric's any more.
+    /// Waits until a transfer is complete. If that fails, the caller's memory is not libfabric's
+    /// any more.
     fn finish(&self, op: OpId, rank: Rank, what: &'static str) -> Result<()> {
         if op == OpId::DONE {
             return Ok(());
@@ -142,8 +143,8 @@ impl Network {
         over
     }
 
-    /// Nobody waits for `op` any more, whose memory is its caller's again. The network is of no use
-    /// after that: nothing but closing the endpoint is certain to keep libfabric from the memory.
+    /// Takes back the memory of `op`, which was given up. The network cannot be used after that:
+    /// only closing the endpoint certainly keeps libfabric from the memory.
     #[cold]
     fn take_memory_back(&self, op: OpId) {
         if self.state().ops.is_over(op) {
@@ -198,14 +199,14 @@ impl Network {
     }
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
-        if let Some(near) = self.nearby(grid) {
+        if let Some(near) = self.on_this_host(grid) {
             return self.member.put_strided(near);
         }
         self.put_each(listed(|visit| grid.for_each(visit)))
     }
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
-        if let Some(near) = self.nearby(grid) {
+        if let Some(near) = self.on_this_host(grid) {
             return self.member.get_strided(near);
         }
         self.get_each(listed(|visit| grid.for_each(visit)))

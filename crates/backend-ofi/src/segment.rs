@@ -8,7 +8,7 @@ use pgas_smp::Member;
 use crate::bootstrap::{Way, gather};
 use crate::sys::{Endpoint, Region, Target};
 
-/// Where the segments of all ranks are.
+/// The addresses of all ranks' segments.
 #[derive(Debug)]
 pub(crate) struct Segments {
     /// For each rank, the start of its segment.
@@ -80,7 +80,7 @@ impl Segments {
     }
 }
 
-/// What another rank has said, which is as long as this rank's own.
+/// Reads what another rank has sent, which is as long as this rank's own.
 fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result<Target> {
     let wrong = || {
         let text = format!(

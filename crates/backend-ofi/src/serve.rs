@@ -1,5 +1,4 @@
-//! What a rank does for others, and how it waits: takes what has come, answers what asks for it,
-//! spreads failures.
+//! Serves other ranks, and waits: receives messages, answers requests, spreads failures.
 
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -15,15 +14,15 @@ use pgas_network::park::Vain;
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
 use crate::sys::Completion;
 
-/// How long an operation may have failed until the job does: whoever watches over ranks and hosts
-/// says more about the cause, if it is one of them.
+/// The time between the failure of an operation and that of the job: whoever watches ranks and
+/// hosts reports the cause better, if it is one of them.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often the first rank of a host looks at the others.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval at which the first rank of a host checks the others.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Network {
-    /// Serves what has come, and says whether there was anything.
+    /// Serves arrived messages, and returns whether there were any.
     pub(crate) fn pump(&self, state: &mut State) -> Result<bool> {
         let mut completions = mem::take(&mut state.completions);
         let polled = state.endpoint.poll(&mut completions);
@@ -39,7 +38,7 @@ impl Network {
             .into_iter()
             .zip(&self.n_arrived)
         {
-            // Relaxed: a hint; who takes a message holds the lock.
+            // Relaxed: a hint; a thread that takes a message holds the lock.
             n.store(state.post.n_arrived(class), Ordering::Relaxed);
         }
         let State { post, endpoint, .. } = state;
@@ -49,12 +48,12 @@ impl Network {
         Ok(worked)
     }
 
-    /// Looks, now and then, whether the other hosts are there.
+    /// Checks now and then whether the other hosts are alive.
     fn look_at_hosts(&self, state: &mut State) {
         let Some(lifeline) = &mut state.lifeline else {
             return;
         };
-        if state.looked.elapsed() < LOOK {
+        if state.looked.elapsed() < CHECK_INTERVAL {
             return;
         }
         state.looked = Instant::now();
@@ -83,7 +82,7 @@ impl Network {
                 self.broken.get_or_init(broken);
             }
             if kind == OPERATION {
-                // It never completes, and the job fails of it.
+                // It never completes, and makes the job fail.
                 return Ok(());
             }
         }
@@ -142,12 +141,13 @@ impl Network {
     }
 
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
-    /// this host. Who has the lock next [tells](Self::tell_failure) the others.
+    /// this host. The next holder of the lock [tells](Self::tell_failure) the others.
     fn note_failure(&self, rank: Rank, cause: &str) {
         if self.failure.set((rank, cause.to_owned())).is_ok() {
             let number = self.host.number_of_failed(rank.number());
             drop(self.member.blame(Rank::new(number), cause));
-            // Release, with the acquire of who tells: the failure is there by then.
+            // Release: pairs with the acquire of the thread that tells, which then sees the
+            // failure.
             self.is_untold.store(true, Ordering::Release);
         }
     }
@@ -157,14 +157,14 @@ impl Network {
     pub(crate) fn fail(&self, rank: Rank, cause: &str) {
         self.note_failure(rank, cause);
         if let Some(mut state) = self.try_state() {
-            // Who cannot be told finds out by itself.
+            // A rank that cannot be told finds out by itself.
             drop(self.tell_failure(&mut state));
         }
     }
 
-    /// Tells all other ranks of a failure that was noted here, once.
+    /// Tells all other ranks of a recorded failure, once.
     fn tell_failure(&self, state: &mut State) -> Result<()> {
-        // Acquire: with the release of who noted it.
+        // Acquire: pairs with the release in `note_failure`.
         if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
         {
             return Ok(());
@@ -205,13 +205,13 @@ impl Network {
                     return Ok(());
                 }
             }
-            // After one more look: what is waited for may have come before the failure.
+            // After one more check: the awaited event may have come before the failure.
             if let Some(error) = failure {
                 return Err(error);
             }
             let round = rounds.turn(self.member.is_oversubscribed());
             if round.looks {
-                self.member.look_after_the_others();
+                self.member.check_other_ranks();
                 failure = self.check(&mut long).err();
             }
             if round.yields {

@@ -15,11 +15,10 @@ use crate::network::Network;
 /// Joins the job that `config.launcher` describes; in a process that has joined already it gives
 /// another handle on that world ([`process::join_once`]).
 ///
-/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as `pgas-run --hosts`,
-/// MPICH's and Slurm's (`srun --mpi=pmi2`) do.
-/// One on a single host is started as for the shared-memory backend, and with the direct path
-/// ([`Config::direct`]) it is in shared memory alone. Without it, all but a rank's own memory is
-/// reached over libfabric.
+/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as
+/// `pgas-run --hosts`, MPICH's and Slurm's (`srun --mpi=pmi2`) do. One on a single host is started
+/// as for the shared-memory backend, and with the direct path ([`Config::direct`]) it is in shared
+/// memory alone. Without it, all but a rank's own memory is reached over libfabric.
 ///
 /// # Errors
 ///

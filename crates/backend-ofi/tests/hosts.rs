@@ -1,5 +1,5 @@
-//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by MPICH's launcher, without
-//! any MPI in the program.
+//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by MPICH's launcher,
+//! without any MPI in the program.
 
 use std::env;
 use std::path::Path;

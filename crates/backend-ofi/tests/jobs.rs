@@ -1,4 +1,5 @@
-//! Whole jobs over libfabric: how they end when a rank fails, in every kind of wait, and what bad input gets.
+//! Whole jobs over libfabric: how they end when a rank fails, in every kind of wait, and what bad
+//! input gets.
 //!
 //! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
 
@@ -125,13 +126,15 @@ fn ends_by(fault: Fault, wait: &str) {
     command.env(STALL.0, STALL.1);
     let ended = run(command);
     assert_blamed(&ended, fault, 1);
-    // Who aborts the job, and who leaves it, says so itself, and the others may be ended before they do.
+    // Who aborts the job, and who leaves it, says so itself, and the others may be ended before
+    // they do.
     if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
         assert_known(&ended, 1, 2);
     }
 }
 
-/// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its own.
+/// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its
+/// own.
 fn no_meeting() {
     const SLURM: &[(&str, &str)] = &[
         ("SLURM_JOB_ID", "1"),

@@ -1,4 +1,5 @@
-//! The conformance suite over libfabric: over TCP, over its shared memory, and with the direct path.
+//! The conformance suite over libfabric: over TCP, over its shared memory, and with the direct
+//! path.
 //!
 //! Started by cargo, the binary starts itself as ranks, once for many cases; a rank that finds
 //! something wrong ends its job, and the next case starts another one. Cases that need a world of

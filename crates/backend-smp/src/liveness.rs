@@ -24,12 +24,12 @@ use crate::control::Control;
 const INTERVAL: Duration = Duration::from_millis(25);
 /// Checks of process states per limit, within these bounds. Such a check costs ten times as much as
 /// a check of a lock.
-const STOP_LOOKS_PER_LIMIT: u32 = 8;
+const STOP_CHECKS_PER_LIMIT: u32 = 8;
 const LONGEST_STOP_INTERVAL: Duration = Duration::from_secs(1);
 /// The number of other ranks checked each time. It is limited, so that the cost of a waiting job
 /// does not grow with the square of its ranks. Each rank begins with its successor, so together
 /// they check all ranks.
-const RANKS_PER_LOOK: u32 = 16;
+const RANKS_PER_CHECK: u32 = 16;
 
 /// A rank's checks whether the other ranks live.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Round {
         let is_due = n_others > 0 && self.last.elapsed() >= self.interval;
         let n_looks = if is_due {
             self.last = Instant::now();
-            n_others.min(RANKS_PER_LOOK)
+            n_others.min(RANKS_PER_CHECK)
         } else {
             0
         };
@@ -82,7 +82,7 @@ impl Round {
 
 impl Liveness {
     pub(crate) fn new(stall: Option<Duration>) -> Self {
-        let part = stall.unwrap_or(LONGEST_STOP_INTERVAL) / STOP_LOOKS_PER_LIMIT;
+        let part = stall.unwrap_or(LONGEST_STOP_INTERVAL) / STOP_CHECKS_PER_LIMIT;
         let state = State {
             locks: Round::new(INTERVAL),
             stops: Round::new(part.clamp(INTERVAL, LONGEST_STOP_INTERVAL)),
@@ -439,7 +439,7 @@ mod tests {
         for n_ranks in [1_u32, 2, 16, 17, 18, 64, 100] {
             for own in [0, n_ranks / 2, n_ranks - 1] {
                 let mut round = Round::new(Duration::ZERO);
-                let n_looks = (n_ranks - 1).div_ceil(RANKS_PER_LOOK);
+                let n_looks = (n_ranks - 1).div_ceil(RANKS_PER_CHECK);
                 let mut seen: Vec<_> = (0..n_looks)
                     .flat_map(|_| round.due(own, n_ranks).collect::<Vec<_>>())
                     .collect();

@@ -51,7 +51,7 @@ pub struct Member {
 
 /// A rank that waits without sleeping checks the other ranks' lives once in so many checks of the
 /// failure word.
-const CHECKS_PER_LOOK: u32 = 256;
+const HEALTH_CHECKS_PER_LIVENESS_CHECK: u32 = 256;
 
 impl Member {
     pub(crate) const CAPABILITIES: &Capabilities = &Capabilities {
@@ -317,7 +317,7 @@ impl Member {
                 || (was_open && control.barrier().is_complete(epoch))
         };
         let _ = control.bell(self.rank).sleep_until(ready, at_most);
-        self.look_after_the_others();
+        self.check_other_ranks();
     }
 
     /// Looks whether the other ranks live, if the last look was a while ago. What waits by other
@@ -327,7 +327,7 @@ impl Member {
     /// # Cost
     ///
     /// l: a look at the clock; a system call now and then.
-    pub fn look_after_the_others(&self) {
+    pub fn check_other_ranks(&self) {
         if let (Some(liveness), Some(hold)) = (&self.liveness, &self.hold) {
             let n_ranks = self.job.layout().n_ranks;
             liveness.check(self.rank, n_ranks, &self.job.control(), hold);
@@ -356,8 +356,8 @@ impl Member {
         // Relaxed, and not exact: it only spreads the checks.
         let n_checks = self.n_checks.load(Ordering::Relaxed).wrapping_add(1);
         self.n_checks.store(n_checks, Ordering::Relaxed);
-        if n_checks.is_multiple_of(CHECKS_PER_LOOK) {
-            self.look_after_the_others();
+        if n_checks.is_multiple_of(HEALTH_CHECKS_PER_LIVENESS_CHECK) {
+            self.check_other_ranks();
         }
         let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
         if control.barrier().is_complete(epoch) {

@@ -135,12 +135,16 @@ impl Rounds {
     pub fn turn(&mut self, is_crowded: bool) -> Round {
         /// Rounds between two checks, before and after the first yield. Where many programs wait
         /// for a processor, a single yield takes tens of milliseconds.
-        const ROUNDS_A_LOOK: u32 = 64;
-        const YIELDS_A_LOOK: u32 = 8;
+        const ROUNDS_PER_CHECK: u32 = 64;
+        const YIELDS_PER_CHECK: u32 = 8;
         const SPINS: u32 = 200;
         self.0 = self.0.wrapping_add(1);
         let yields = self.0 > SPINS || is_crowded;
-        let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
+        let n_between = if yields {
+            YIELDS_PER_CHECK
+        } else {
+            ROUNDS_PER_CHECK
+        };
         let looks = self.0.is_multiple_of(n_between);
         Round { looks, yields }
     }

@@ -69,7 +69,7 @@ impl Parking {
     ///
     /// `look` is told whether a short poll is enough, after a nap that nothing has ended.
     pub fn park(&self, at_most: Duration, is_crowded: bool, mut look: impl FnMut(bool) -> bool) {
-        let (mut has_napped, mut is_glance) = (false, false);
+        let (mut has_napped, mut is_short) = (false, false);
         if let Ok(mut parked) = self.parked.try_lock() {
             if parked.at_most != at_most {
                 *parked = Parked {
@@ -78,10 +78,10 @@ impl Parking {
                 };
             }
             has_napped = self.nap(&mut parked.vain, is_crowded);
-            is_glance = parked.vain.naps;
+            is_short = parked.vain.naps;
         }
         let n_turns = if has_napped || is_crowded { 1 } else { TURNS };
-        if (0..n_turns).any(|_| look(is_glance)) {
+        if (0..n_turns).any(|_| look(is_short)) {
             if let Ok(mut parked) = self.parked.try_lock() {
                 parked.vain = Vain::default();
             }

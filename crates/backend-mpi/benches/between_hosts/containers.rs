@@ -1,5 +1,6 @@
-//! Operations of maps and arrays one at a time, in batches and through buffers. Entries have 16 bytes,
-//! and half of them belong to the other rank. What is pushed and popped is all the other rank's.
+//! Operations of maps and arrays one at a time, in batches and through buffers. Entries have 16
+//! bytes, and half of them belong to the other rank. What is pushed and popped is all the other
+//! rank's.
 
 use std::hint::black_box;
 
@@ -50,8 +51,8 @@ fn map(ranks: &Ranks, n: usize) -> Map {
     Map::with_capacity(&ranks.world, 2 * n_entries).expect("room")
 }
 
-/// The floor is a request to the other rank and its answer, of the size of key and value, for half of
-/// the operations.
+/// The floor is a request to the other rank and its answer, of the size of key and value, for half
+/// of the operations.
 fn single(ranks: &Ranks) {
     let n = ranks.times(1000);
     let ask = |_| requests::<3, 2>(&ranks.comm, n / 2);
@@ -88,8 +89,8 @@ fn single(ranks: &Ranks) {
     map.into_atomic_phase().expect("the other rank lives");
 }
 
-/// The floor packs what is sent by rank, and moves it and the answers by `MPI_Alltoallv`: a word for
-/// each entry that is inserted, and the value of each key.
+/// The floor packs what is sent by rank, and moves it and the answers by `MPI_Alltoallv`: a word
+/// for each entry that is inserted, and the value of each key.
 fn batches(ranks: &Ranks) {
     let rows = [
         "insert_many",
@@ -246,8 +247,8 @@ fn sorted(ranks: &Ranks) {
     );
 }
 
-/// Each rank pushes to the other one's queue, and pops there. The floor is a request to the other rank
-/// and its answer, as long as the elements where these are.
+/// Each rank pushes to the other one's queue, and pops there. The floor is a request to the other
+/// rank and its answer, as long as the elements where these are.
 fn queues(ranks: &Ranks) {
     let rows = ["push", "pop", "push_slice of 64", "pop_many of 64"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {

@@ -1,8 +1,8 @@
-//! Jobs of more ranks than processors, none of which reaches the memory of another one: whether an operation
-//! takes as long for all of them as for two.
+//! Jobs of more ranks than processors, none of which reaches the memory of another one: whether an
+//! operation takes as long for all of them as for two.
 //!
-//! All ranks work at once, and share so many operations, whatever their number is. So with no loss all of them
-//! together take as long as two ranks do, which is the floor here.
+//! All ranks work at once, and share so many operations, whatever their number is. So with no loss
+//! all of them together take as long as two ranks do, which is the floor here.
 
 use std::hint::black_box;
 use std::time::Instant;

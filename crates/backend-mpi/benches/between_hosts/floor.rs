@@ -1,4 +1,5 @@
-//! What MPI alone takes to move the bytes: messages there and back, and an exchange of all with all.
+//! What MPI alone takes to move the bytes: messages there and back, and an exchange of all with
+//! all.
 
 use mpi::collective::CommunicatorCollectives as _;
 use mpi::datatype::{Partition, PartitionMut};
@@ -12,8 +13,8 @@ pub(crate) struct Parcels {
 }
 
 impl Parcels {
-    /// Packs `each` of the items, some words, for the rank that `to` names: as many passes as it takes
-    /// to know where each rank's words begin.
+    /// Packs `each` of the items, some words, for the rank that `to` names: as many passes as it
+    /// takes to know where each rank's words begin.
     pub(crate) fn pack<const N: usize>(
         n_ranks: usize,
         each: &[[u64; N]],

@@ -1,10 +1,10 @@
-//! What containers and transfers do between hosts, each beside what MPI alone takes to move the same
-//! bytes, in one run.
+//! What containers and transfers do between hosts, each beside what MPI alone takes to move the
+//! same bytes, in one run.
 //!
 //! `cargo xtask bench-hosts` runs this with each MPI library. The program starts itself again under
-//! the library's launcher, with a rank on each of two hosts, in each of the [`ways`](Way) to have two
-//! hosts on one machine. Both ranks work at once. A figure is the median of several rounds, in each
-//! of which floor and library run one after the other.
+//! the library's launcher, with a rank on each of two hosts, in each of the [`ways`](Way) to have
+//! two hosts on one machine. Both ranks work at once. A figure is the median of several rounds, in
+//! each of which floor and library run one after the other.
 //!
 //! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
 #![expect(clippy::print_stdout, reason = "a bench reports")]
@@ -96,9 +96,9 @@ struct Way {
     on_one_host: Option<&'static [(&'static str, &'static str)]>,
 }
 
-/// Namespaces that are joined by TCP show what a network costs. A library that is told that its ranks
-/// share no memory has less of it, so that the rest is seen better. Open MPI cannot be told so, but this
-/// library can: without its direct path, a rank reaches its own memory alone.
+/// Namespaces that are joined by TCP show what a network costs. A library that is told that its
+/// ranks share no memory has less of it, so that the rest is seen better. Open MPI cannot be told
+/// so, but this library can: without its direct path, a rank reaches its own memory alone.
 fn ways(library: &str) -> Vec<Way> {
     let launcher = if library.starts_with("Open MPI") {
         Launcher::OpenMpi
@@ -144,7 +144,8 @@ impl Way {
             }
             None => {
                 let hosts = Hosts::new(2, Link::Clean).map_err(|error| error.to_string())?;
-                // Which Open MPI takes before the library, which does not start MPI here, can say so.
+                // Which Open MPI takes before the library, which does not start MPI here, can say
+                // so.
                 let mpirun = hosts.mpirun(self.launcher);
                 let mut command = mpirun.env("OMPI_MCA_osc", "sm,pt2pt").command(program);
                 command.arg(RANK).args(words);

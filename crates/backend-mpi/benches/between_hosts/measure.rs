@@ -76,8 +76,8 @@ impl Ranks {
         if self.is_smoke_test { 2 } else { 8 }
     }
 
-    /// Runs `floor` and `ours` on both ranks, in turn; each is given the number of the round, and does
-    /// something `n` times. Rank 0 tells the medians.
+    /// Runs `floor` and `ours` on both ranks, in turn; each is given the number of the round, and
+    /// does something `n` times. Rank 0 tells the medians.
     pub(crate) fn compare(
         &self,
         name: &str,

@@ -21,8 +21,8 @@ pub(crate) fn measure(ranks: &Ranks) {
     calls(ranks);
 }
 
-/// As many transfers or atomics of a word, all begun before the first one is waited for. A rank only reads,
-/// only writes or only adds to what the other one has.
+/// As many transfers or atomics of a word, all begun before the first one is waited for. A rank
+/// only reads, only writes or only adds to what the other one has.
 fn floods(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &RawWindow) {
     for n in [1 << 12, 1 << 16] {
         flood(ranks, "", n, (peer, raw));

@@ -1,5 +1,5 @@
-//! Containers under MPI: with the direct path and without, beside the shared-memory backend. Both ranks work at once, as in
-//! the figures that BCL publishes.
+//! Containers under MPI: with the direct path and without, beside the shared-memory backend. Both
+//! ranks work at once, as in the figures that BCL publishes.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use pgas_core::{Rank, World};
 use crate::shared::{Job, tell, world};
 use crate::{is_smoke_test, report};
 
-/// Runs jobs over shared memory, over MPI with the direct path and over MPI without it in turn, and prints what an operation
-/// costs in the last two beside the first.
+/// Runs jobs over shared memory, over MPI with the direct path and over MPI without it in turn, and
+/// prints what an operation costs in the last two beside the first.
 pub(crate) fn compare_with_smp() {
     println!(
         "\nContainers: the shared-memory backend beside MPI's, with the direct path and without"

@@ -1,11 +1,12 @@
-//! Every operation of the network path beside the same loop written straight on MPI, and the direct path beside the
-//! shared-memory backend: ratios of runs in turn.
+//! Every operation of the network path beside the same loop written straight on MPI, and the direct
+//! path beside the shared-memory backend: ratios of runs in turn.
 //!
-//! `cargo bench -p pgas-mpi` starts this program again under the launcher of its MPI library, with two ranks: rank 0
-//! measures, and rank 1 waits in a barrier, MPI's own or ours, since most windows need their target inside of MPI. Both
-//! sides use windows of the same kind (`MPI_Win_create`), of the same component and over the same kind of memory, and
-//! the same buffers. The loop on MPI runs beside itself too, on two windows, which tells what is chance. Latency and
-//! flood bandwidth are those of figure 6 and table 1 of the GASNet-EX paper (Bonachea, Hargrove: GASNet-EX, LCPC 2018).
+//! `cargo bench -p pgas-mpi` starts this program again under the launcher of its MPI library, with
+//! two ranks: rank 0 measures, and rank 1 waits in a barrier, MPI's own or ours, since most windows
+//! need their target inside of MPI. Both sides use windows of the same kind (`MPI_Win_create`), of
+//! the same component and over the same kind of memory, and the same buffers. The loop on MPI runs
+//! beside itself too, on two windows, which tells what is chance. Latency and flood bandwidth are
+//! those of figure 6 and table 1 of the GASNet-EX paper (Bonachea, Hargrove: GASNet-EX, LCPC 2018).
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
 mod containers;
@@ -18,8 +19,9 @@ use std::process::{Command, ExitCode};
 
 /// The argument by which the program measures; without it, it starts itself under the launcher.
 const PAIRS: &str = "--pairs-of-ranks";
-/// With it, atomics alone, executed at the target: the direct path is on, and the ranks are on two hosts. MPICH can be
-/// told so (`MPIR_CVAR_ODD_EVEN_CLIQUES=1`), and `cargo xtask hosts` has real ones for either library.
+/// With it, atomics alone, executed at the target: the direct path is on, and the ranks are on two
+/// hosts. MPICH can be told so (`MPIR_CVAR_ODD_EVEN_CLIQUES=1`), and `cargo xtask hosts` has real
+/// ones for either library.
 const AT_TARGET: &str = "--at-target";
 /// The argument by which a rank measures the direct path alone.
 const ALONE: &str = "--direct-path";
@@ -94,8 +96,8 @@ fn is_wanted(name: &str) -> bool {
     words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
-/// Prints the medians of times of `n_ops` operations, that of their ratios, and the ratio of the shortest times, which
-/// a busy machine disturbs least.
+/// Prints the medians of times of `n_ops` operations, that of their ratios, and the ratio of the
+/// shortest times, which a busy machine disturbs least.
 fn report(name: &str, n_ops: usize, rounds: &[(f64, f64)]) {
     let median = |of: fn(&(f64, f64)) -> f64| median(rounds.iter().map(of));
     #[expect(clippy::cast_precision_loss, reason = "a count of operations")]

@@ -1,4 +1,5 @@
-//! Transfers of many pieces, beside one operation of MPI with a type for all of them, and beside an operation for each.
+//! Transfers of many pieces, beside one operation of MPI with a type for all of them, and beside an
+//! operation for each.
 
 use zerocopy::IntoBytes as _;
 

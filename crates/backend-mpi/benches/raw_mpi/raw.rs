@@ -10,8 +10,8 @@ use mpi::topology::{Communicator as _, SimpleCommunicator};
 use pgas_core::{Config, Result, World};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// A window over shared memory, as a segment is, locked for all ranks. The kind of memory matters: Open MPI puts 1 MiB
-/// into memory of the heap in nine tenths of the time.
+/// A window over shared memory, as a segment is, locked for all ranks. The kind of memory matters:
+/// Open MPI puts 1 MiB into memory of the heap in nine tenths of the time.
 pub(crate) struct RawWindow {
     window: ffi::MPI_Win,
     comm: ffi::MPI_Comm,
@@ -21,7 +21,8 @@ pub(crate) struct RawWindow {
 
 /// Places of the window that one operation reads or writes.
 pub(crate) enum Pieces {
-    /// So many blocks of so many bytes, with the distance from one to the next, from the window's beginning on.
+    /// So many blocks of so many bytes, with the distance from one to the next, from the window's
+    /// beginning on.
     Grid(usize, usize, usize),
     /// Blocks at these places, each of so many bytes.
     At(Vec<usize>, usize),
@@ -99,7 +100,8 @@ impl RawWindow {
         let ty = unsafe { ffi::RSMPI_UINT8_T };
         let (count, disp) = (count(bytes), disp(at));
         let from = bytes.as_ptr().cast();
-        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the
+        // window.
         ok(unsafe { ffi::MPI_Put(from, count, ty, self.peer, disp, count, ty, self.window) });
     }
 
@@ -109,7 +111,8 @@ impl RawWindow {
         let ty = unsafe { ffi::RSMPI_UINT8_T };
         let (count, disp) = (count(bytes), disp(at));
         let to = bytes.as_mut_ptr().cast();
-        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the
+        // window.
         ok(unsafe { ffi::MPI_Get(to, count, ty, self.peer, disp, count, ty, self.window) });
     }
 
@@ -118,7 +121,8 @@ impl RawWindow {
         // SAFETY: a constant of the library.
         let byte = unsafe { ffi::RSMPI_UINT8_T };
         let (count, ty, from) = (count(bytes), pieces.ty(), bytes.as_ptr().cast());
-        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the
+        // window.
         ok(unsafe { ffi::MPI_Put(from, count, byte, self.peer, 0, 1, ty, self.window) });
         free(ty);
     }
@@ -128,7 +132,8 @@ impl RawWindow {
         // SAFETY: a constant of the library.
         let byte = unsafe { ffi::RSMPI_UINT8_T };
         let (count, ty, to) = (count(bytes), pieces.ty(), bytes.as_mut_ptr().cast());
-        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the
+        // window.
         ok(unsafe { ffi::MPI_Get(to, count, byte, self.peer, 0, 1, ty, self.window) });
         free(ty);
     }

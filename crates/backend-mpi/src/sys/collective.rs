@@ -47,12 +47,12 @@ fn operator(op: OpKind) -> &'static Object<Operators> {
     }
 }
 
-/// A count as MPI wants it; who begins a collective has found it to fit.
+/// A count as MPI's type. The caller has checked that it fits.
 fn count(n: usize) -> c_int {
     c_int::try_from(n).expect("collectives of more than 2^31 elements are declined")
 }
 
-/// Begins what `collective` says, by the members of `comm`, of which this is number `me`.
+/// Begins `collective` among the members of `comm`; this process is number `me`.
 ///
 /// # Safety
 ///
@@ -168,13 +168,13 @@ fn member(rank: u32) -> c_int {
 /// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to
 /// others, which are waited for, also where there are more ranks than processors.
 fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
-    /// Looks before the first yield.
-    const LOOKS: u32 = 100;
-    let mut n_looks = 0;
+    /// Polls before the first yield.
+    const MAX_POLLS: u32 = 100;
+    let mut n_polls = 0;
     begin_wait(call, None);
     while !test(mpi, &mut request)? {
-        n_looks += 1;
-        if n_looks > LOOKS {
+        n_polls += 1;
+        if n_polls > MAX_POLLS {
             thread::yield_now();
         }
     }
@@ -212,8 +212,8 @@ fn complete<T: Pod>(
     Ok(values)
 }
 
-/// Waits for all processes of `comm`, so that they are about as far as this one where the next call
-/// makes them wait for each other inside of MPI.
+/// Waits for all processes of `comm`, so that a following call that makes them wait for each other
+/// inside of MPI is short.
 pub(crate) fn meet(mpi: &Mpi, comm: &Comm) -> Result<()> {
     finish(mpi, Call::Ibarrier, ibarrier(mpi, comm)?)
 }
@@ -251,7 +251,7 @@ pub(crate) fn allgather(
     complete(mpi, comm, what, (values.to_vec(), all))
 }
 
-/// Gives all ranks what `root` has in `values`.
+/// Broadcasts `values` of `root` to all ranks.
 pub(crate) fn bcast(mpi: &Mpi, comm: &Comm, root: c_int, values: &mut [u8]) -> Result<()> {
     let bytes = values.len();
     if c_int::try_from(bytes).is_err() {
@@ -302,7 +302,7 @@ pub(crate) fn comm_dup(mpi: &Mpi, comm: &Comm) -> Result<Comm> {
     Ok(*new)
 }
 
-/// A communicator for those that give the same colour, in the order of their keys; collective.
+/// A communicator for ranks with the same colour, in the order of their keys. Collective.
 pub(crate) fn comm_split(
     mpi: &Mpi,
     comm: &Comm,

@@ -68,7 +68,7 @@ pub(crate) fn init_thread(_: &Mpi) -> Result<ThreadLevel> {
     Ok(ThreadLevel::of(granted))
 }
 
-/// What the application started MPI for.
+/// The thread level with which the application started MPI.
 pub(crate) fn query_thread(_: &Mpi) -> Result<ThreadLevel> {
     let mut level: c_int = 0;
     check(Call::QueryThread, MPI_Query_thread(&mut level))?;
@@ -123,7 +123,8 @@ pub(crate) fn comm_size(_: &Mpi, comm: &Comm) -> Result<c_int> {
     Ok(size)
 }
 
-/// Ends the processes of all of MPI's world. Another thread may be inside of MPI: it ends with the process.
+/// Ends the processes of all of MPI's world. Another thread may be inside of MPI: it ends with the
+/// process.
 pub(crate) fn abort(code: c_int) -> ! {
     MPI_Abort(RSMPI_COMM_WORLD.handle(), code);
     #[expect(

@@ -25,7 +25,7 @@ pub(crate) fn type_hvector(
     Ok(new)
 }
 
-/// A block of `inner` for each length, so many bytes from the first place.
+/// A block of `inner` for each length, at these distances in bytes from the first place.
 pub(crate) fn type_hindexed(
     _: &Mpi,
     lens: &[c_int],

@@ -1,7 +1,7 @@
 //! Telling MPICH's launcher of a process that exits in the middle of a job.
 //!
-//! Between hosts the launcher takes such an exit for a good one and waits for the other ranks, which wait for this
-//! one. Open MPI's ends the job by itself.
+//! Between hosts the launcher takes such an exit for a good one and waits for the other ranks,
+//! which wait for this one. Open MPI's ends the job by itself.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -39,8 +39,8 @@ extern "C" fn tell() {
     end_job(pmi_fd);
 }
 
-/// Ends this process at once, and with it the job, whatever other threads are about: nothing of
-/// theirs is run. `pmi_fd` is the descriptor of a launcher that has to be told.
+/// Ends this process at once, and with it the job, without running code of other threads. `pmi_fd`
+/// is the descriptor of a launcher that has to be told.
 pub(crate) fn now(pmi_fd: Option<RawFd>) -> ! {
     crate::output::await_readers();
     if let Some(pmi_fd) = pmi_fd {
@@ -51,7 +51,7 @@ pub(crate) fn now(pmi_fd: Option<RawFd>) -> ! {
 
 /// Tells the launcher that the job is to end.
 fn end_job(pmi_fd: RawFd) {
-    // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1. A few
-    // bytes go whole.
+    // A failure cannot be reported to anyone. The line and its answer are those of PMI-1. A few
+    // bytes are written whole.
     let _ = rustix::io::write(system::launcher(pmi_fd), b"cmd=abort exitcode=1\n");
 }

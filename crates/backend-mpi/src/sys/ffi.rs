@@ -1,5 +1,5 @@
-//! What of MPI can be called by anyone: its constants, and the functions whose arguments say by
-//! their types all that the C function relies on.
+//! Safe declarations of MPI: its constants, and functions whose argument types express all that the
+//! C function relies on.
 //!
 //! A handle has a type of its own here, which only MPI makes: it is a constant of the library, or
 //! was written by one of its functions. Who owns it ends it by the function for that, which leaves
@@ -19,7 +19,7 @@ use mpi::ffi::MPI_Aint;
 
 /// A kind of MPI's objects.
 pub(crate) trait Kind {
-    /// What C has for an object: a number or a pointer.
+    /// The C type of an object: a number or a pointer.
     type Raw: Copy + Debug + PartialEq;
 }
 
@@ -78,7 +78,7 @@ unsafe impl<K: Kind> Send for Object<K> {}
 // SAFETY: as for `Send`; what is behind a shared reference is never written.
 unsafe impl<K: Kind> Sync for Object<K> {}
 
-/// The name of an object that somebody else owns meanwhile.
+/// A borrowed name of an object that another value owns.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Handle<'a, K: Kind>(K::Raw, PhantomData<&'a Object<K>>);
@@ -96,7 +96,7 @@ impl<K: Kind> Object<K> {
         self.0
     }
 
-    /// Where a function of the crate `mpi` writes the name of what it makes.
+    /// The place where a function of the crate `mpi` writes the name of a new object.
     #[inline]
     pub(super) fn place(&mut self) -> *mut K::Raw {
         &raw mut self.0
@@ -182,12 +182,12 @@ impl<'a> From<&'a CStr> for Text<'a> {
     }
 }
 
-/// Where MPI would write the status of a request if somebody wanted it.
+/// The null status: no status of a request is wanted.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct NoStatus(*mut ffi::MPI_Status);
 
-/// `MPI_IN_PLACE`: what is given stands where the result goes.
+/// `MPI_IN_PLACE`: the input is at the place of the result.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct InPlace(*const c_void);
@@ -469,7 +469,7 @@ pub(super) fn cvar_read(setting: &Setting, len: c_int, bytes: &mut Vec<u8>) -> c
     unsafe { ffi::MPI_T_cvar_read(setting.0, bytes.as_mut_ptr().cast()) }
 }
 
-/// How many there are, as C counts them.
+/// The length of the list as a C number.
 fn list_len<T>(list: &[T]) -> c_int {
     c_int::try_from(list.len()).expect("lists are short: core keeps to `max_transfer`")
 }

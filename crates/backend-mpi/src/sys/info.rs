@@ -1,4 +1,4 @@
-//! What MPI is told about an object that it makes.
+//! Hints to MPI about an object that it makes.
 
 use std::ffi::CStr;
 

@@ -1,10 +1,10 @@
 //! The lock around MPI, which costs a process with one thread no atomic instruction.
 //!
-//! Such an instruction waits until all earlier stores have left the processor, and with shared memory below MPI these
-//! are what was put into other ranks' memory: two of them make a put of a word a tenth slower. So the lock is the
-//! first thread's, by plain stores and loads, until another thread comes. That one revokes it for good, makes every
-//! thread of the process pass a barrier by `membarrier(2)`, waits until the first one is outside, and from then on all
-//! take a mutex.
+//! Such an instruction waits until all earlier stores have left the processor, and with shared
+//! memory below MPI these are what was put into other ranks' memory: two of them make a put of a
+//! word a tenth slower. So the lock is the first thread's, by plain stores and loads, until another
+//! thread comes. That one revokes it for good, makes every thread of the process pass a barrier by
+//! `membarrier(2)`, waits until the first one is outside, and from then on all take a mutex.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -24,8 +24,8 @@ const EVERYBODY: usize = 1;
 pub(super) struct Lock {
     /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
     owner: AtomicUsize,
-    /// How often a thread has gone in or out: an odd number while one is inside, and another one
-    /// for each stay. Only the thread inside writes this.
+    /// The number of times that a thread has entered or left: odd while one is inside, and another
+    /// number for each stay. Only the thread inside writes this.
     n_turns: AtomicU64,
     mutex: Mutex<()>,
     /// Whether the thread inside came by the mutex; only that one writes this.
@@ -39,8 +39,9 @@ thread_local! {
 
 /// The proof that the lock is held, by this thread, with which it stays as a mutex's guard does.
 ///
-/// One word, which is handed around in a register. One with a part of a byte is written to memory in parts and read back
-/// whole, and such a load waits until all earlier stores have left the processor, as an atomic instruction does.
+/// One word, which is handed around in a register. One with a part of a byte is written to memory
+/// in parts and read back whole, and such a load waits until all earlier stores have left the
+/// processor, as an atomic instruction does.
 #[derive(Debug)]
 pub(super) struct Guard {
     lock: &'static Lock,
@@ -69,10 +70,11 @@ impl Lock {
         }
     }
 
-    /// This thread goes in or out. Release, at the end: pairs with the acquire of who is inside next.
+    /// Records that this thread enters or leaves. Release, at the end: pairs with the acquire of
+    /// the next thread inside.
     #[inline]
     fn turn(&self, ordering: Ordering) {
-        // Relaxed: only who is inside writes it.
+        // Relaxed: only the thread inside writes it.
         let n_turns = self.n_turns.load(Ordering::Relaxed);
         self.n_turns.store(n_turns + 1, ordering);
     }
@@ -80,7 +82,7 @@ impl Lock {
     /// The number of the stay of the thread that is inside, if one is; no other stay has it.
     #[inline]
     pub(super) fn stay(&self) -> Option<u64> {
-        // Relaxed: who asks from outside looks whether it changes for seconds.
+        // Relaxed: a thread outside only watches whether it changes over seconds.
         let n_turns = self.n_turns.load(Ordering::Relaxed);
         (n_turns & 1 == 1).then_some(n_turns)
     }
@@ -101,11 +103,13 @@ impl Lock {
         let me = token();
         // Relaxed: a thread reads its own token only after it has written it.
         if self.owner.load(Ordering::Relaxed) == me {
-            // Acquire: pairs with the release at the end of a thread whose token this one was given.
+            // Acquire: pairs with the release at the end of a thread whose token this one was
+            // given.
             let n_turns = self.n_turns.load(Ordering::Acquire);
             debug_assert!(n_turns & 1 == 0, "not reentrant");
             self.n_turns.store(n_turns + 1, Ordering::Relaxed);
-            // The store comes before the load for who revokes, by its `membarrier`, which is a fence of this thread.
+            // The store comes before the load for the revoking thread, by its `membarrier`, which
+            // acts as a fence of this thread.
             compiler_fence(Ordering::SeqCst);
             if self.owner.load(Ordering::Relaxed) == me {
                 return self.guard();
@@ -118,14 +122,14 @@ impl Lock {
     #[inline(never)]
     #[cold]
     fn lock_mutex(&'static self, me: usize) -> Guard {
-        // Nothing is inside of the mutex that a panic could leave half done.
+        // The mutex guards nothing that a panic could leave half done.
         let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: written under the mutex only.
         match self.owner.load(Ordering::Relaxed) {
             EVERYBODY => {}
             // This one is inside by the mutex; the next time it needs none.
             NOBODY => self.owner.store(first_owner(me), Ordering::Relaxed),
-            // It found another one that tried, and has given up.
+            // The owner found another thread that tried, and has given up.
             owner if owner == me => {}
             _ => {
                 self.revoke();
@@ -151,14 +155,14 @@ impl Lock {
             self.revoke();
         }
         if self.is_inside() {
-            // As if nothing had happened: the owner is outside before it looks again.
+            // Restore the owner: it is outside before it checks again.
             self.owner.store(owner, Ordering::Relaxed);
             return None;
         }
         Some(self.hold(guard))
     }
 
-    /// Goes in by the mutex, of which this is the guard.
+    /// Enters by the mutex of `guard`.
     fn hold(&'static self, guard: MutexGuard<'static, ()>) -> Guard {
         self.turn(Ordering::Relaxed);
         self.by_mutex.store(true, Ordering::Relaxed);
@@ -215,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// A number that only who holds the lock counts up, in two steps, of which those of others are
-    /// lost that come between.
+    /// A counter that only the holder of the lock increments, in two steps. Concurrent increments
+    /// would be lost.
     #[derive(Debug, Default)]
     struct Count(AtomicU64);
 

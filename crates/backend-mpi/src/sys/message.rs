@@ -12,7 +12,7 @@ use super::ffi::{
 };
 use super::{Call, Comm, Mpi, check};
 
-/// A request that is complete: which one, and of a received message from whom and how long.
+/// A completed request: its index, and for a received message its sender and length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) index: usize,
@@ -87,7 +87,8 @@ pub(crate) fn test(_: &Mpi, request: &mut Request) -> Result<bool> {
     Ok(flag != 0)
 }
 
-/// One of the requests that is complete, if one is; the first `n_receives` of them are receives. Makes MPI's progress.
+/// One of the requests that is complete, if one is; the first `n_receives` of them are receives.
+/// Makes MPI's progress.
 pub(crate) fn test_any(
     _: &Mpi,
     requests: &mut [Request],
@@ -140,7 +141,8 @@ pub(crate) fn ibarrier(_: &Mpi, comm: &Comm) -> Result<Request> {
     Ok(request)
 }
 
-/// Receives a message of `bytes.len()` bytes with `tag` from anybody, if one has come, and says from whom.
+/// Receives a message of `bytes.len()` bytes with `tag` from anybody, if one has come, and says
+/// from whom.
 pub(crate) fn receive_now(
     _: &Mpi,
     comm: &Comm,

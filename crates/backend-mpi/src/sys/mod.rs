@@ -1,9 +1,9 @@
 //! Every call of MPI, each checked: the only code of the crate that sees return codes.
 //!
-//! A wrapper has the name of its call and gives an error with that name and MPI's own text. It takes a
-//! [`Mpi`], the proof that this thread is the only one of the process inside of MPI: the library is asked for
-//! `MPI_THREAD_SERIALIZED`, since Open MPI's windows over TCP refuse more, and a thread that waits inside of
-//! MPI makes MPI's progress for all.
+//! A wrapper has the name of its call and gives an error with that name and MPI's own text. It
+//! takes a [`Mpi`], the proof that this thread is the only one of the process inside of MPI: the
+//! library is asked for `MPI_THREAD_SERIALIZED`, since Open MPI's windows over TCP refuse more, and
+//! a thread that waits inside of MPI makes MPI's progress for all.
 #![expect(unsafe_code, reason = "calls of a C library")]
 
 mod collective;
@@ -200,7 +200,7 @@ pub(crate) fn start_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// How often each call was made since counting began.
+/// The number of times that each call was made since counting began.
 pub(crate) fn counts() -> impl Iterator<Item = (&'static str, u64)> {
     let counts = COUNTS.iter().map(|count| count.load(Ordering::Relaxed));
     NAMES.into_iter().zip(counts)
@@ -283,8 +283,8 @@ pub(crate) fn try_enter() -> Option<Mpi> {
     Some(Mpi { _lock: lock })
 }
 
-/// What the thread inside of MPI waits for there: the low 24 bits of its stay's number, the other
-/// rank plus one or zero, and the call.
+/// What the thread inside of MPI waits for: the low 24 bits of its stay's number, the other rank
+/// plus one or zero, and the call.
 static AWAITED: AtomicU64 = AtomicU64::new(0);
 const CALL_BITS: u32 = 8;
 const RANK_BITS: u32 = 32;
@@ -311,7 +311,7 @@ pub(crate) struct Stay {
     pub(crate) rank: Option<u32>,
 }
 
-/// Where the thread is that is inside of MPI now, for one that is not.
+/// The stay of the thread that is inside of MPI now, for another thread.
 pub(crate) fn stay() -> Option<Stay> {
     let number = INSIDE.stay()?;
     let awaited = AWAITED.load(Ordering::Relaxed);
@@ -329,7 +329,7 @@ pub(crate) fn stay() -> Option<Stay> {
     })
 }
 
-/// What only the thread inside of MPI reaches.
+/// A value that only the thread inside of MPI accesses.
 #[derive(Debug)]
 pub(crate) struct Inside<T>(UnsafeCell<T>);
 

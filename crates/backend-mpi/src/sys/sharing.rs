@@ -13,16 +13,16 @@ use super::{Call, Comm, Mpi, begin_wait, check, comm_free, comm_size, meet};
 
 /// The ranks of `comm` that share memory with this process, ascending; collective.
 ///
-/// MPI is asked once, about all of its processes: while it finds the answer they wait for each other
-/// and keep their processors, which takes long where there are more of them than processors.
+/// MPI is asked once, about all of its processes: while it finds the answer they wait for each
+/// other and keep their processors, which takes long where there are more of them than processors.
 pub(crate) fn ranks_on_this_host(mpi: &Mpi, comm: &Comm) -> Result<Vec<c_int>> {
-    /// Those of MPI's world. Either all of its processes know theirs, or none.
+    /// The host numbers of MPI's world. Either all of its processes know theirs, or none.
     static OF_WORLD: OnceLock<Vec<c_int>> = OnceLock::new();
     let world = Members::of(mpi, &RSMPI_COMM_WORLD)?;
     let group = Members::of(mpi, comm)?;
     let in_world = group.ranks_in(&world)?;
-    // A process that MPI has started later has a world of its own. Where processes of several worlds
-    // meet, each of them finds one that is not of its own.
+    // A process that MPI has started later has a world of its own. Where processes of several
+    // worlds meet, each of them finds one that is not of its own.
     let are_of_world = !in_world.contains(&RSMPI_UNDEFINED);
     if are_of_world && let Some(here) = OF_WORLD.get() {
         let ranks = (0..).zip(in_world);
@@ -43,7 +43,8 @@ pub(crate) fn ranks_on_this_host(mpi: &Mpi, comm: &Comm) -> Result<Vec<c_int>> {
     Ok(ranks)
 }
 
-/// The processes of `comm` that share memory with this one, in the order of their ranks; collective.
+/// The processes of `comm` that share memory with this one, in the order of their ranks;
+/// collective.
 fn comm_split_shared(_: &Mpi, comm: &Comm) -> Result<Comm> {
     let mut new = Comm::null();
     let (ty, info) = (RSMPI_COMM_TYPE_SHARED, RSMPI_INFO_NULL.handle());

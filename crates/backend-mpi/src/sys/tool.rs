@@ -10,12 +10,12 @@ use super::ffi::{
 };
 use super::{Call, Mpi, check};
 
-/// What the library has for the setting of this name, if it knows one that is a text.
+/// The library's value of the setting with this name, if it is a text.
 pub(crate) fn setting(_: &Mpi, name: &CStr) -> Result<Option<String>> {
     let (mut level, mut granted): (c_int, c_int) = (0, 0);
     check(Call::QueryThread, MPI_Query_thread(&mut level))?;
-    // The level that MPI runs with: Open MPI 4.1 takes what is asked for here as that of all of MPI,
-    // in what `MPI_Query_thread` says and in whether it locks anything.
+    // The level that MPI runs with: Open MPI 4.1 takes the level given here for all of MPI, in the
+    // answer of `MPI_Query_thread` and in whether it locks anything.
     let code = MPI_T_init_thread(level, &mut granted);
     check(Call::ToolInitThread, code)?;
     let read = read(name);

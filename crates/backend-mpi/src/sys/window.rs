@@ -25,13 +25,13 @@ fn target(at: RemoteAddr) -> (c_int, ffi::MPI_Aint) {
     (rank, disp)
 }
 
-/// So many bytes as MPI has them: core cuts transfers to what fits.
+/// A number of bytes as MPI's type: core cuts transfers to what fits.
 #[inline]
 pub(crate) fn count_of(len: usize) -> c_int {
     c_int::try_from(len).expect("core keeps to max_transfer")
 }
 
-/// So many elements of a type.
+/// A number of elements of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout<'a> {
     pub(crate) count: c_int,
@@ -99,14 +99,14 @@ pub(crate) fn win_create(
     };
     let code = MPI_Win_set_errhandler(window.handle(), RSMPI_ERRORS_RETURN.handle());
     check(Call::WinSetErrhandler, code)?;
-    // Nobody locks it otherwise.
+    // No rank locks it otherwise.
     let no_check = c_int::try_from(ffi::MPI_MODE_NOCHECK).expect("a small flag");
     let code = MPI_Win_lock_all(no_check, window.handle());
     check(Call::WinLockAll, code)?;
     Ok(window)
 }
 
-/// Whether what is put into a window's memory is seen by plain loads without further calls.
+/// Whether plain loads see puts into a window's memory without further calls.
 pub(crate) fn win_is_unified(_: &Mpi, window: &Window) -> Result<bool> {
     let mut flag: c_int = 0;
     let code = pgas_mpi_is_unified(window.handle(), &mut flag);
@@ -222,8 +222,8 @@ impl Probe {
     pub(crate) fn begin(mpi: &Mpi, window: &Window, rank: Rank) -> Result<Self> {
         let mut word = vec![0];
         let first = RemoteAddr { rank, offset: 0 };
-        // SAFETY: every segment has a first word. The other place is the probe's, which keeps it until
-        // the request is complete, or for ever.
+        // SAFETY: every segment has a first word. The other place is the probe's, which keeps it
+        // until the request is complete, or for ever.
         let get = unsafe { Get::new(first, word.as_mut_ptr().cast(), size_of::<u64>()) };
         let request = rget(mpi, window, &get)?;
         Ok(Self { request, word })

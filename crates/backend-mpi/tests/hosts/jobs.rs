@@ -15,8 +15,8 @@ use crate::{PART, wanted};
 /// What a job may take at most; far more than any needs, also on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
-/// What the end of a job may take when a rank or its launcher has failed, and then that of its processes: seconds, but
-/// for a machine that does other things too.
+/// What the end of a job may take when a rank or its launcher has failed, and then that of its
+/// processes: seconds, but for a machine that does other things too.
 pub(crate) const END_OF_JOB: Duration = Duration::from_secs(60);
 
 /// Cases that take seconds over a link where a round trip takes milliseconds.
@@ -140,7 +140,8 @@ pub(crate) fn assert_nothing_left(hosts: &Hosts) {
     assert!(left.is_empty(), "left on the hosts: {left:?}");
 }
 
-/// Ranks of different hosts have different names and memory, and no pointers into each other's segments.
+/// Ranks of different hosts have different names and memory, and no pointers into each other's
+/// segments.
 pub(crate) fn share_no_memory(shape: Shape) {
     let _deadline = Deadline::new("looking around", 2 * LIMIT);
     let hosts = shape.hosts(Link::Clean);
@@ -166,9 +167,9 @@ pub(crate) fn share_no_memory(shape: Shape) {
 /// Removes what `look-around` leaves, on up to three hosts.
 const CLEAN: &str = "for host in node0 node1 node2; do /tmp/agent $host 'rm /dev/shm/rank*' 2>/dev/null; done; true";
 
-/// Every case of the suite holds between hosts. Where that would take long, some of every kind do: over a bad link,
-/// where each round trip takes milliseconds, and, unless all are asked for, with more ranks than processors, and over
-/// MPICH, where nothing moves until the target runs.
+/// Every case of the suite holds between hosts. Where that would take long, some of every kind do:
+/// over a bad link, where each round trip takes milliseconds, and, unless all are asked for, with
+/// more ranks than processors, and over MPICH, where nothing moves until the target runs.
 pub(crate) fn pass_the_suite(shape: Shape, link: Link, direct: &str) {
     let _deadline = Deadline::new("the suite between hosts", 2 * LIMIT);
     let hosts = shape.hosts(link);
@@ -220,7 +221,8 @@ pub(crate) fn end_after_a_stop_beside_another() {
     end_after_a_stop(shape, stopped, STALL, &text);
 }
 
-/// One that is alone on its host is to the others as one that computes for long: the limit of a wait names it.
+/// One that is alone on its host is to the others as one that computes for long: the limit of a
+/// wait names it.
 pub(crate) fn end_after_a_stop_alone() {
     let shape = Shape::new(2, 1, Mapping::Slot);
     end_after_a_stop(shape, 1, ("PGAS_TIMEOUT", "2"), "rank 0 waited ");

@@ -1,5 +1,5 @@
-//! The network path: ranks on two and three hosts that share no memory, started by the launcher of the MPI
-//! library that this is built with.
+//! The network path: ranks on two and three hosts that share no memory, started by the launcher of
+//! the MPI library that this is built with.
 
 mod jobs;
 mod parts;

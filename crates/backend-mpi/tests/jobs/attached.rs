@@ -45,7 +45,8 @@ pub(crate) fn attach(_: &str) {
     all.barrier();
 }
 
-/// A process joins once; who asks again gets the same world, beside which others may be made of communicators.
+/// A process joins once; who asks again gets the same world, beside which others may be made of
+/// communicators.
 pub(crate) fn joined_twice(direct: &str) {
     assert_well(&run(ranks(3, "twice", "", direct)));
 }
@@ -144,7 +145,8 @@ pub(crate) fn serialized(_: &str) {
     assert_eq!(sum, 300 * u64::from(world.n_ranks()));
 }
 
-/// With `MPI_THREAD_MULTIPLE` and the settings of Debian's Open MPI a window is one of its component `rdma`.
+/// With `MPI_THREAD_MULTIPLE` and the settings of Debian's Open MPI a window is one of its
+/// component `rdma`.
 pub(crate) fn attached_by_many(direct: &str) {
     let mut command = ranks(3, "many_threads", "", direct);
     command.env_remove("OMPI_MCA_osc");
@@ -202,8 +204,8 @@ fn needs_what_it_says(world: &World) {
         ("an atomic", needs.atomics, &atomic),
     ];
     for (what, needs, operation) in operations {
-        // One try of several is enough: a processor that others use too lets a rank wait that need not, or does not let
-        // the target go to sleep in time.
+        // One try of several is enough: a processor that others use too lets a rank wait that need
+        // not, or does not let the target go to sleep in time.
         let is_as_said = (0..TRIES).any(|_| {
             let has_waited = waits_for_the_target(world, operation);
             let of_rank_0 = world.broadcast(Rank::ZERO, u32::from(has_waited));

@@ -16,7 +16,8 @@ pub(crate) fn reported() {
     assert_well(&run(ranks(2, "err", "", "0")));
 }
 
-/// The error of an operation whose call of MPI fails has the call's name and MPI's text for the code.
+/// The error of an operation whose call of MPI fails has the call's name and MPI's text for the
+/// code.
 pub(crate) fn err(_: &str) {
     let world = world();
     let words = world.alloc_symmetric::<u64>(1).expect("a word");
@@ -72,8 +73,8 @@ fn failure() -> Option<c_int> {
     (code != 0).then_some(code)
 }
 
-/// What this process has sent that a program pays for, and what it has sent for credits. The rest are
-/// answers, and questions of ranks that wait for long.
+/// What this process has sent that a program pays for, and what it has sent for credits. The rest
+/// are answers, and questions of ranks that wait for long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) requests: u64,
@@ -85,8 +86,8 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 static ORDERS: AtomicU64 = AtomicU64::new(0);
 static CREDITS: AtomicU64 = AtomicU64::new(0);
 
-/// The tags of requests and of the library's own notes, and the first words of notes with credits and of
-/// those that order an atomic.
+/// The tags of requests and of the library's own notes, and the first words of notes with credits
+/// and of those that order an atomic.
 const REQUEST: c_int = 0;
 const NOTE: c_int = 2;
 const CREDIT: u64 = 0;

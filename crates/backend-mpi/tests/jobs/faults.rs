@@ -124,8 +124,9 @@ pub(crate) fn return_early(_: &str) {
     }
 }
 
-/// Ranks that leave while others still wait in a collective of MPI, again and again: what the others ask them
-/// meanwhile must not reach the next world, whose communicators may get the same numbers.
+/// Ranks that leave while others still wait in a collective of MPI, again and again: what the
+/// others ask them meanwhile must not reach the next world, whose communicators may get the same
+/// numbers.
 pub(crate) fn left_often(direct: &str) {
     let mut command = ranks(7, "leave_often", "", direct);
     command.env("PGAS_SEGMENT", "64K");

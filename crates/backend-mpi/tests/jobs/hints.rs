@@ -36,8 +36,8 @@ pub(crate) fn create(_: &str) {
     world().barrier().expect("all are here");
 }
 
-/// What MPI does not change while it runs it is asked for once, however many worlds a process makes: Open MPI loads all of its
-/// components for an answer.
+/// What MPI does not change while it runs it is asked for once, however many worlds a process
+/// makes: Open MPI loads all of its components for an answer.
 pub(crate) fn asked_once() {
     let mut command = ranks(2, "create_often", "", "0");
     command.env("PGAS_STATS", "1");
@@ -94,7 +94,8 @@ pub unsafe extern "C" fn MPI_Win_create(
     code
 }
 
-/// Says what the window has, each list in the order of its words: libraries have orders of their own.
+/// Says what the window has, each list in the order of its words: libraries have orders of their
+/// own.
 fn tell_hints(window: ffi::MPI_Win) {
     // SAFETY: a constant of the library.
     let mut info = unsafe { ffi::RSMPI_INFO_NULL };
@@ -112,7 +113,8 @@ fn tell_hints(window: ffi::MPI_Win) {
         let code = unsafe { ffi::MPI_Info_get_nthkey(info, i, key.as_mut_ptr()) };
         assert_eq!(code, 0);
         let (mut is_found, to) = (0, value.as_mut_ptr());
-        // SAFETY: the key ends with a zero, and there is room for a value of 1024 bytes and its own.
+        // SAFETY: the key ends with a zero, and there is room for a value of 1024 bytes and its
+        // own.
         let code = unsafe { ffi::MPI_Info_get(info, key.as_ptr(), 1024, to, &raw mut is_found) };
         assert_eq!((code, is_found), (0, 1));
         let (key, value) = (text(&key), text(&value));

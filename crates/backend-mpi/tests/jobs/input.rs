@@ -147,8 +147,8 @@ pub(crate) fn separate_model_refused() {
     assert_refused(command, "separate memory model only");
 }
 
-/// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2): the backend asks it for nothing but the
-/// memory model of its window.
+/// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2): the backend asks it for
+/// nothing but the memory model of its window.
 ///
 /// # Safety
 ///

@@ -10,7 +10,8 @@ use crate::{assert_well, ranks, run, world};
 
 static N_SERVED: AtomicU64 = AtomicU64::new(0);
 
-/// How many calls one rank has sent, the other one has served and told of, on two hosts of one rank each.
+/// How many calls one rank has sent, the other one has served and told of, on two hosts of one rank
+/// each.
 pub(crate) fn told() {
     let mut command = ranks(2, "call_who_leaves", "", "1");
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");

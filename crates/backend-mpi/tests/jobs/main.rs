@@ -1,8 +1,9 @@
-//! Whole jobs over MPI: how they end when a rank fails, what bad input gets, one word hammered from all sides, very long
-//! transfers, and worlds of communicators of a program that has started MPI itself.
+//! Whole jobs over MPI: how they end when a rank fails, what bad input gets, one word hammered from
+//! all sides, very long transfers, and worlds of communicators of a program that has started MPI
+//! itself.
 //!
-//! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, as ranks that
-//! play one of the [`PARTS`].
+//! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with,
+//! as ranks that play one of the [`PARTS`].
 
 mod attached;
 mod codes;

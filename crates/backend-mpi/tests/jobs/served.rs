@@ -1,4 +1,5 @@
-//! Who serves a rank's memory: a thread while it computes, and the component of Open MPI that its user has chosen.
+//! Who serves a rank's memory: a thread while it computes, and the component of Open MPI that its
+//! user has chosen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ pub(crate) fn by_a_thread(direct: &str) {
     assert_well(&run(command));
 }
 
-/// Rank 1 makes no call until rank 0's operations on it are complete, which it learns from a message.
+/// Rank 1 makes no call until rank 0's operations on it are complete, which it learns from a
+/// message.
 pub(crate) fn compute(_: &str) {
     let world = world();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -42,7 +44,8 @@ pub(crate) fn compute(_: &str) {
     world.barrier().expect("all are here");
 }
 
-/// Open MPI's `rdma`, which this library would not choose: what it is known to do is what the world says.
+/// Open MPI's `rdma`, which this library would not choose: what it is known to do is what the world
+/// says.
 pub(crate) fn by_a_choice() {
     let mut command = ranks(3, "choose", "", "0");
     command.env("OMPI_MCA_osc", "rdma");

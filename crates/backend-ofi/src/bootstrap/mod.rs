@@ -1,6 +1,6 @@
-//! How ranks tell each other their addresses before there is a network.
+//! The bootstrap: ranks exchange their addresses before there is a network.
 //!
-//! What brings them together is a [`Way`]; what they do with it is the same for each.
+//! A [`Way`] connects them; the exchange is the same for each.
 
 mod one_host;
 mod pmi;
@@ -10,15 +10,16 @@ use pgas_core::{Error, Result};
 pub(crate) use one_host::OneHost;
 pub(crate) use pmi::Pmi;
 
-/// What brings the ranks of a job together.
+/// A way by which the ranks of a job exchange bytes.
 pub(crate) trait Way {
     fn n_ranks(&self) -> u32;
 
-    /// What each rank says, in their order; collective.
+    /// Exchanges the bytes of all ranks, in the order of ranks. Collective.
     fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>>;
 }
 
-/// What each rank says; fails on all of them, in the same words, if one has an error. Collective.
+/// Exchanges the bytes of all ranks. Fails on all of them, with the same text, if one has an error.
+/// Collective.
 pub(crate) fn gather(way: &mut dyn Way, own: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let said = match &own {
         Ok(bytes) => [&[0], &bytes[..]].concat(),

@@ -9,7 +9,7 @@ use pgas_smp::Member;
 
 use super::Way;
 
-/// The ranks of one host, who are the whole job.
+/// The bootstrap of a job on one host.
 #[derive(Debug)]
 pub(crate) struct OneHost<'a> {
     member: &'a Member,
@@ -18,8 +18,8 @@ pub(crate) struct OneHost<'a> {
 
 /// Messages of a meeting. No other ones are in the mailboxes until it is over.
 const MEETING: HandlerId = HandlerId(HandlerId::N_RESERVED);
-/// Rounds of waiting between two looks at the job's health.
-const ROUNDS_A_LOOK: u32 = 64;
+/// Rounds of waiting between two checks of the job's health.
+const ROUNDS_PER_CHECK: u32 = 64;
 
 impl<'a> OneHost<'a> {
     pub(crate) fn new(member: &'a Member, config: &Config) -> Self {
@@ -36,8 +36,8 @@ impl<'a> OneHost<'a> {
         let mut round = 0_u32;
         while !ready()? {
             round = round.wrapping_add(1);
-            if round.is_multiple_of(ROUNDS_A_LOOK) {
-                self.member.look_after_the_others();
+            if round.is_multiple_of(ROUNDS_PER_CHECK) {
+                self.member.check_other_ranks();
                 self.member.health()?;
                 long.check().map_err(|over| match over {
                     Over::Timeout(error) => error,
@@ -81,7 +81,8 @@ impl Way for OneHost<'_> {
                 })?;
             Ok(next == n_ranks && answers.iter().all(Option::is_some))
         })?;
-        // Until all have all, so that nobody's next message comes among these.
+        // Wait until all ranks have received everything, so that no later message comes among
+        // these.
         if let Some(ticket) = self.member.barrier_begin()? {
             self.wait("the other ranks to meet", || {
                 self.member.barrier_test(ticket)

@@ -1,10 +1,10 @@
 //! Ranks of several hosts meet through a launcher that speaks PMI-1: `pgas-run --hosts`, MPICH's
 //! `mpiexec`, Intel MPI's, Slurm's with `--mpi=pmi2`.
 //!
-//! It is a text protocol on the socket that the launcher left open, a line for each question and
-//! answer. Each rank puts what it says under keys of its own, all meet in the launcher's barrier,
-//! and each gets what the others said. From the first line on the launcher takes this process for
-//! one that says good-bye ([`Pmi::finish`]), and ends the job if it ends without.
+//! PMI-1 is a text protocol on the socket that the launcher left open, with a line for each
+//! question and answer. Each rank puts its bytes under keys of its own, all ranks meet in the
+//! launcher's barrier, and each gets the bytes of the others. From the first line on the launcher
+//! expects this process to say good-bye ([`Pmi::finish`]), and ends the job if it ends without.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -20,8 +20,8 @@ use super::Way;
 
 /// Bytes of one value, which has two letters for each: launchers take 1,024 letters.
 const VALUE_BYTES: usize = 400;
-/// How often a wait for the launcher looks at its limits.
-const LOOK: Duration = Duration::from_millis(200);
+/// The interval at which a wait for the launcher checks its limits.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A rank's connection to its launcher.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ pub(crate) struct Pmi {
     answers: BufReader<UnixStream>,
     place: Place,
     limits: Limits,
-    /// What the launcher calls the space of the job's keys.
+    /// The launcher's name for the space of the job's keys.
     space: String,
-    /// How often the ranks have met.
+    /// The number of completed exchanges.
     round: u32,
 }
 
@@ -43,7 +43,7 @@ impl Pmi {
     }
 
     fn over(socket: UnixStream, place: Place, config: &Config) -> Result<Self> {
-        let limited = socket.set_read_timeout(Some(LOOK));
+        let limited = socket.set_read_timeout(Some(CHECK_INTERVAL));
         limited.map_err(|error| Error::os("PMI", error))?;
         let mut this = Self {
             answers: BufReader::new(socket),
@@ -167,7 +167,7 @@ impl Way for Pmi {
     }
 }
 
-/// What fits into one value each, behind a byte that says whether it is the last one.
+/// Cuts `bytes` into values, each behind a byte that says whether it is the last one.
 fn parts(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let n_parts = bytes.len().div_ceil(VALUE_BYTES).max(1);
     (0..n_parts).map(move |part| {
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// A launcher for one rank of two, of which the other one has said the same.
+    /// A launcher for one rank of two; the other one has sent the same bytes.
     fn serve(socket: UnixStream) {
         let mut kept: HashMap<String, String> = HashMap::new();
         let mut answers = socket.try_clone().unwrap();

@@ -1,4 +1,4 @@
-//! What libfabric has to offer on this host: fabrics, by their providers.
+//! The fabrics that libfabric offers on this host, by their providers.
 #![expect(unsafe_code, reason = "reads and fills structures of libfabric")]
 
 use std::ffi::{CStr, CString, c_int};
@@ -32,8 +32,9 @@ const MR_MODES: u32 =
 /// The version of the interface that this backend is written for.
 const INTERFACE: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
 
-/// What there is with reliable, connectionless endpoints for messages and one-sided transfers; in
-/// libfabric's order. Only of `provider` and at the address `node` of this host, if they are given.
+/// The fabrics with reliable, connectionless endpoints for messages and one-sided transfers, in
+/// libfabric's order. Only those of `provider` and at the address `node` of this host, if these are
+/// given.
 pub(crate) fn find(provider: Option<&str>, node: Option<&str>) -> Result<Vec<Info>> {
     let library = library()?;
     let node = node.map(c_text).transpose()?;
@@ -108,8 +109,8 @@ impl Info {
         let fabric = unsafe { &mut *info.fabric_attr };
         send.msg_order = u64::from(FI_ORDER_SAS);
         if let Some(provider) = provider {
-            // SAFETY: the text ends with a zero. libfabric frees the copy, which `strdup` makes by the
-            // allocator that it frees by.
+            // SAFETY: the text ends with a zero. libfabric frees the copy, which `strdup` makes by
+            // the allocator that it frees by.
             fabric.prov_name = unsafe { libc::strdup(provider.as_ptr()) };
         }
         Ok(())
@@ -170,7 +171,7 @@ impl Info {
         unsafe { &*self.parts().tx_attr }.inject_size
     }
 
-    /// How the provider wants memory to be registered.
+    /// The provider's mode of memory registration.
     fn mr_mode(&self) -> c_int {
         // SAFETY: as above.
         unsafe { &*self.parts().domain_attr }.mr_mode

@@ -11,7 +11,8 @@ use std::slice;
 use pgas_libfabric_sys::bindings::{fi_context2, fid_mr};
 use pgas_libfabric_sys::calls::{Local, fi_close, fi_mr_desc, fi_mr_key};
 
-/// What an operation gives libfabric to know it by: room that a provider may use meanwhile, and a number.
+/// A context, by which libfabric knows an operation: room that a provider may use meanwhile, and a
+/// number.
 #[derive(Debug)]
 pub(crate) struct Context {
     at: NonNull<Known>,
@@ -51,14 +52,16 @@ impl Context {
     ///
     /// It is that of an operation of this backend, whose [`Context`] lives.
     pub(super) unsafe fn number_of(context: *mut c_void) -> u64 {
-        // SAFETY: the caller promises that it is the address of such a value, whose number never changes.
+        // SAFETY: the caller promises that it is the address of such a value, whose number never
+        // changes.
         unsafe { (*context.cast::<Known>()).number }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was leaked by `new`, and who drops it promises by that that no operation has it.
+        // SAFETY: it was leaked by `new`, and who drops it promises by that that no operation has
+        // it.
         drop(unsafe { Box::from_raw(self.at.as_ptr()) });
     }
 }
@@ -69,7 +72,8 @@ pub(crate) struct Region {
     at: *mut fid_mr,
 }
 
-// SAFETY: libfabric does not care which thread closes a registration; the endpoint's lock orders calls.
+// SAFETY: libfabric does not care which thread closes a registration; the endpoint's lock orders
+// calls.
 unsafe impl Send for Region {}
 
 impl Region {
@@ -98,7 +102,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it is open, and nobody has it any more. What closing reports would change nothing.
+        // SAFETY: it is open, and nobody has it any more. What closing reports would change
+        // nothing.
         unsafe { fi_close(self.at.cast()) };
     }
 }
@@ -129,7 +134,7 @@ impl Buffer {
         }
     }
 
-    /// As memory that is to be registered.
+    /// The address and length, for registration.
     pub(crate) fn range(&self) -> (*mut u8, usize) {
         (self.start.as_ptr(), self.len)
     }

@@ -1,4 +1,4 @@
-//! Every call of libfabric, each in a few lines that look at its outcome.
+//! Every call of libfabric, each in a few lines that check its result.
 
 mod endpoint;
 mod info;

@@ -13,7 +13,7 @@ use super::ranks::Ranks;
 const LONGEST: u32 = 10;
 
 /// The minimum number of checks within the given time.
-const LOOKS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// A grace that has begun.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Grace {
             began,
             given,
             ranks: pids.map(watched).collect(),
-            next_look: began + given / LOOKS,
+            next_look: began + given / CHECKS,
         }
     }
 
@@ -75,7 +75,7 @@ impl Grace {
             .map(|rank| rank.waited(Turns::of(rank.pid), now))
             .max();
         let until = self.began + length(self.given, waited.unwrap_or_default());
-        self.next_look = until.min(now + self.given / LOOKS);
+        self.next_look = until.min(now + self.given / CHECKS);
         now >= until
     }
 }

@@ -1,4 +1,4 @@
-//! The shared-memory backend's part of PMI-1: nothing on this system.
+//! The shared-memory backend's part of PMI-1: it sends the launcher no message.
 //!
 //! `PMI_FD` is a local socket to the launcher's process on this host, the same one for all ranks of
 //! the job here. That process's id, which the kernel knows, names the job, so there is no need to

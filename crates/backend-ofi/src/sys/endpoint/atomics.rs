@@ -33,7 +33,7 @@ const TYPES: [(AtomicType, u32); 6] = [
     (AtomicType::F64, FI_DOUBLE),
 ];
 
-/// What the provider says that it lacks.
+/// The operations that the provider reports as missing.
 fn missing(one: &mut Endpoint) -> Vec<(AtomicType, AtomicOp)> {
     let mut missing = Vec::new();
     for (ty, datatype) in TYPES {
@@ -61,7 +61,7 @@ fn missing(one: &mut Endpoint) -> Vec<(AtomicType, AtomicOp)> {
     missing
 }
 
-/// What a word of the second endpoint has after an atomic of the first one.
+/// The value of a word of the second endpoint after an atomic of the first one.
 fn after(provider: &str, node: Option<&str>, before: u64, kind: Kind, operand: u64) -> u64 {
     let (mut one, mut other, mut memory, region, target) = pair(provider, node, |info| {
         info.want_atomics();

@@ -44,7 +44,7 @@ pub(crate) struct Completion {
     pub(crate) number: u64,
     /// Received bytes.
     pub(crate) len: usize,
-    /// What went wrong, if something has.
+    /// The error, if there is one.
     pub(crate) error: Option<String>,
 }
 
@@ -72,7 +72,7 @@ const AGAIN: isize = -FI_EAGAIN.cast_signed() as isize;
 const AVAILABLE: isize = -FI_EAVAIL.cast_signed() as isize;
 
 /// Completions that are taken at a time.
-const A_LOOK: usize = 16;
+const PER_POLL: usize = 16;
 
 /// An open endpoint.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ pub(crate) struct Endpoint {
     next_key: u64,
 }
 
-// SAFETY: the objects are this value's alone, and libfabric does not care which thread calls it as long as it
-// is one at a time, as exclusive references see to.
+// SAFETY: the objects are this value's alone, and libfabric does not care which thread calls it as
+// long as it is one at a time, as exclusive references see to.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
@@ -164,8 +164,8 @@ impl Endpoint {
     pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
         let mut place = 0;
         let at = address.as_ptr().cast();
-        // SAFETY: the table is open, and one address is read, which is as long as this endpoint's own,
-        // as `segment.rs` sees to.
+        // SAFETY: the table is open, and one address is read, which is as long as this endpoint's
+        // own, as `segment.rs` sees to.
         let n = unsafe { fi_av_insert(self.av, at, 1, &raw mut place, 0, ptr::null_mut()) };
         check("fi_av_insert", n)?;
         if n != 1 {
@@ -251,7 +251,8 @@ impl Endpoint {
     pub(crate) unsafe fn receive(&mut self, buffer: &Buffer) -> Result<Begun> {
         self.check_open()?;
         let (local, context) = (buffer.local(usize::MAX), buffer.context.as_ptr());
-        // SAFETY: the endpoint is open, and the caller promises the rest. Messages of anybody are meant.
+        // SAFETY: the endpoint is open, and the caller promises the rest. Messages of anybody are
+        // meant.
         begun("fi_recv", unsafe {
             fi_recv(self.endpoint, local, u64::MAX, context)
         })
@@ -294,7 +295,8 @@ impl Endpoint {
             data: 0,
         };
         let flags = u64::from(FI_DELIVERY_COMPLETE);
-        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises the rest.
+        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises
+        // the rest.
         begun("fi_sendmsg", unsafe {
             fi_sendmsg(self.endpoint, &raw const message, flags)
         })
@@ -393,19 +395,20 @@ impl Endpoint {
             data: 0,
         };
         let flags = u64::from(FI_DELIVERY_COMPLETE);
-        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises the rest.
+        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises
+        // the rest.
         begun("fi_writemsg", unsafe {
             fi_writemsg(self.endpoint, &raw const message, flags)
         })
     }
 
-    /// Makes progress, and adds what is complete to `completions`.
+    /// Makes progress, and adds completed operations to `completions`.
     pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> Result<()> {
         self.check_open()?;
-        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); A_LOOK];
+        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); PER_POLL];
         let at = entries.as_mut_ptr().cast();
         // SAFETY: the queue is open, its entries have this type, and there is room for so many.
-        let n = unsafe { fi_cq_read(self.cq, at, A_LOOK) };
+        let n = unsafe { fi_cq_read(self.cq, at, PER_POLL) };
         if n == AGAIN {
             return Ok(());
         }
@@ -415,7 +418,7 @@ impl Endpoint {
         let Ok(n) = usize::try_from(n) else {
             return Err(failed("fi_cq_read", code_of(n)));
         };
-        for entry in &entries[..n.min(A_LOOK)] {
+        for entry in &entries[..n.min(PER_POLL)] {
             // SAFETY: libfabric has written the first `n`.
             let entry = unsafe { entry.assume_init() };
             if entry.op_context.is_null() {
@@ -434,7 +437,8 @@ impl Endpoint {
     /// Takes the failed completion.
     #[cold]
     fn poll_error(&mut self, completions: &mut Vec<Completion>) -> Result<()> {
-        // Later versions have longer entries, which they fill if they are asked for that version alone.
+        // Later versions have longer entries, which they fill if they are asked for that version
+        // alone.
         let mut entry: fi_cq_err_entry = zeroed();
         // SAFETY: the queue is open, and the entry is of this version of the interface.
         let n = unsafe { fi_cq_readerr(self.cq, &raw mut entry, 0) };
@@ -464,7 +468,8 @@ impl Endpoint {
     fn text_of(&self, entry: &fi_cq_err_entry) -> String {
         let text = library().map_or_else(|_| String::new(), |it| it.error_text(entry.err));
         let (err_data, none) = (entry.err_data.cast_const(), ptr::null_mut());
-        // SAFETY: the queue is open, and the data is that of the entry. Without a place for the text it is a constant.
+        // SAFETY: the queue is open, and the data is that of the entry. Without a place for the
+        // text it is a constant.
         let own = unsafe { fi_cq_strerror(self.cq, entry.prov_errno, err_data, none, 0) };
         if own.is_null() {
             return text;
@@ -505,13 +510,13 @@ impl Drop for Endpoint {
 /// Closes an object that nobody has any more, if there is one.
 fn close<T>(object: *mut T) {
     if !object.is_null() {
-        // SAFETY: all objects begin with what `fi_close` takes, it is open, and what was made with it is
-        // closed. What closing reports would change nothing.
+        // SAFETY: all objects begin with what `fi_close` takes, it is open, and what was made with
+        // it is closed. What closing reports would change nothing.
         unsafe { fi_close(object.cast()) };
     }
 }
 
-/// What the outcome of beginning an operation means.
+/// Decodes the result of beginning an operation.
 fn begun(call: &'static str, outcome: isize) -> Result<Begun> {
     if outcome >= 0 {
         return Ok(Begun::Yes);
@@ -584,8 +589,8 @@ mod tests {
         let (mut one, mut other) = (open(), open());
         let memory = other.buffer(BYTES, 0).unwrap();
         let (start, len) = memory.range();
-        // SAFETY: the test keeps the memory until the registration is closed, and looks at it when nothing
-        // is in flight.
+        // SAFETY: the test keeps the memory until the registration is closed, and looks at it when
+        // nothing is in flight.
         let region = unsafe { other.expose(start, len) }.unwrap();
         let base = if other.info().by_address() {
             start.addr() as u64
@@ -625,7 +630,8 @@ mod tests {
             address: target.address + 128,
             ..target
         };
-        // SAFETY: both memories stay until the completion, and the place lies in what is registered.
+        // SAFETY: both memories stay until the completion, and the place lies in what is
+        // registered.
         while unsafe { one.write_buffer(&source, 64, there, &source.context) }.unwrap()
             == Begun::NoRoom
         {

@@ -1,4 +1,5 @@
-//! Leaving the job so that nothing is on its way to nobody, and knowing who has left.
+//! Leaves the job in order: no message is in flight to a rank that has left, and ranks know who has
+//! left.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,11 +12,13 @@ use crate::network::{Network, State};
 use crate::sys;
 use pgas_network::limits::Awaited;
 
-/// How long to wait before a rank is asked whether it has left, after this one or another one was.
+/// The time before a rank is asked whether it has left, after a question to this one or another
+/// one.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Network {
-    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the next time.
+    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
+    /// next time.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
         if let Some(index) = self.near(rank) {
             return self.member.has_left(Rank::new(index));
@@ -40,11 +43,13 @@ impl Network {
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
     /// 1. What this rank has begun is complete.
-    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when received. Later
-    ///    notes are answers only, which their receiver waits for before it says good-bye itself.
-    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way to it.
+    /// 2. It tells each rank that it sent messages to their number, by a note that is complete when
+    ///    received. Later notes are answers only, which their receiver waits for before it leaves
+    ///    itself.
+    /// 3. A barrier: then every rank has received every good-bye, and knows which messages are
+    ///    still in flight to it.
     /// 4. That is taken from the network.
-    pub(crate) fn bid_farewell(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
+    pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;
         self.member.leave(&mut |message: Message<'_>| {
@@ -78,7 +83,7 @@ impl Network {
                             && state.post.has_sent_all(mpi)?
                     }
                     Step::Bye => state.post.has_sent_all(mpi)?,
-                    Step::Barrier(ticket) => state.farewell.test(mpi, ticket)?,
+                    Step::Barrier(ticket) => state.shutdown_barrier.test(mpi, ticket)?,
                     Step::Drain => state.post.peers.is_drained(),
                 };
                 if !is_done {
@@ -89,7 +94,7 @@ impl Network {
                         state.post.say_bye(mpi)?;
                         Step::Bye
                     }
-                    Step::Bye => Step::Barrier(state.farewell.enter(mpi)?),
+                    Step::Bye => Step::Barrier(state.shutdown_barrier.enter(mpi)?),
                     Step::Barrier(_) => Step::Drain,
                     Step::Drain => return Ok(true),
                 };
@@ -115,18 +120,18 @@ impl Network {
             let State {
                 post,
                 barrier,
-                farewell,
+                shutdown_barrier,
                 ..
             } = &mut *state;
             post.close(&mpi)?;
             barrier.close(&mpi)?;
-            farewell.close(&mpi)?;
+            shutdown_barrier.close(&mpi)?;
         }
         self.session.close(true)
     }
 }
 
-/// How far a rank has come in leaving.
+/// The step that a leaving rank has reached.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Finish,
@@ -147,7 +152,7 @@ impl Drop for Network {
         if let Err(failure) = self.health() {
             self.session.tell_of(&failure);
         }
-        // The launcher ends the job. Until then MPI may still read and write what was lent to it.
+        // The launcher ends the job. Until then MPI may still read and write lent buffers.
         self.staging.get_mut().leave();
         let _ = Arc::into_raw(Arc::clone(&self.member));
         let _ = Arc::into_raw(Arc::clone(&self.state));

@@ -1,7 +1,7 @@
 //! Transfers of many pieces: boxes of blocks, and lists of fragments.
 //!
-//! Many small ones are one operation of MPI, with a type for their places: that takes a half to a seventh of the time of an
-//! operation for each.
+//! Many small ones are one operation of MPI, with a type for their places: that takes a half to a
+//! seventh of the time of an operation for each.
 #![expect(unsafe_code, reason = "describes many operands to MPI as one")]
 
 use std::collections::BTreeSet;
@@ -12,13 +12,15 @@ use pgas_core::{Rank, Result};
 use crate::network::{MAX_TRANSFER, Network};
 use crate::sys::{self, Datatype, Layout, Mpi, count_of};
 
-/// From this size on, pieces are operations of their own: that is no slower, and copies nothing together.
+/// From this size on, pieces are operations of their own: that is no slower, and copies nothing
+/// together.
 const LARGE: usize = 4096;
-/// So are gets from this size on with MPICH: a long answer to one takes it longer than many short ones.
+/// Gets from this size on are separate operations with MPICH: one long answer takes it longer than
+/// many short ones.
 const LARGE_OF_MPICH: usize = 256;
 /// Fewer fragments are, too: a type takes as long.
 const FEW: usize = 8;
-/// As many fragments have types that fit into one of Open MPI's packets beside its header.
+/// With this number of fragments the types fit into one of Open MPI's packets beside its header.
 const MANY: usize = 256;
 
 impl Network {
@@ -29,7 +31,7 @@ impl Network {
         let fragments = sorted.as_deref().unwrap_or(fragments);
         let lists = fragments.chunk_by(|one, next| one.rank() == next.rank());
         for list in lists.flat_map(|list| list.chunks(MANY)) {
-            let is_near = self.nearby(list[0]).is_some();
+            let is_near = self.on_this_host(list[0]).is_some();
             outcome = if !is_near && is_one(list.iter().map(Put::len), LARGE) {
                 begun.add(list[0].rank());
                 self.put_as_one(list)
@@ -47,11 +49,11 @@ impl Network {
     fn put_each(&self, fragments: &[Put], begun: &mut Begun) -> Result<()> {
         fragments
             .iter()
-            .try_for_each(|put| match self.nearby(*put) {
+            .try_for_each(|put| match self.on_this_host(*put) {
                 Some(near) => self.member.put(near),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(put.rank());
-                    self.leave_put(&mut mpi, put).map(drop)
+                    self.begin_put_unflushed(&mut mpi, put).map(drop)
                 }),
             })
     }
@@ -63,7 +65,7 @@ impl Network {
         let src = fragments.iter().map(Put::src);
         let src = src.min_by_key(|src| src.addr()).expect("some");
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, dst.rank.number())?;
+        self.flush_other_staged(&mut mpi, dst.rank.number())?;
         let types = Types::of_list(
             &mpi,
             fragments.iter().map(|put| Distances {
@@ -93,7 +95,7 @@ impl Network {
         let fragments = sorted.as_deref().unwrap_or(fragments);
         let lists = fragments.chunk_by(|one, next| one.rank() == next.rank());
         for list in lists.flat_map(|list| list.chunks(MANY)) {
-            let is_near = self.nearby(list[0]).is_some();
+            let is_near = self.on_this_host(list[0]).is_some();
             outcome = if !is_near && is_one(list.iter().map(Get::len), large) {
                 begun.add(list[0].rank());
                 self.get_as_one(list)
@@ -111,11 +113,11 @@ impl Network {
     fn get_each(&self, fragments: &[Get], begun: &mut Begun) -> Result<()> {
         fragments
             .iter()
-            .try_for_each(|get| match self.nearby(*get) {
+            .try_for_each(|get| match self.on_this_host(*get) {
                 Some(near) => self.member.get(near),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(get.rank());
-                    self.leave_get(&mut mpi, get).map(drop)
+                    self.begin_get_unflushed(&mut mpi, get).map(drop)
                 }),
             })
     }
@@ -127,7 +129,7 @@ impl Network {
         let dst = fragments.iter().map(Get::dst);
         let dst = dst.min_by_key(|dst| dst.addr()).expect("some");
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, src.rank.number())?;
+        self.flush_other_staged(&mut mpi, src.rank.number())?;
         let types = Types::of_list(
             &mpi,
             fragments.iter().map(|get| Distances {
@@ -139,14 +141,16 @@ impl Network {
         let (to, from) = ((dst, types.here.layout()), (src, types.there.layout()));
         // SAFETY: as in `put_as_one`, in the other direction.
         let begun = unsafe { sys::get_pieces(&mpi, &self.window, to, from) };
-        self.flushes.get(&mut mpi).leave_open(src.rank.number());
+        self.flushes
+            .get(&mut mpi)
+            .begin_unflushed(src.rank.number());
         types.free(&mpi).and(begun)
     }
 
-    /// Completes here what was begun.
+    /// Completes the begun operations locally.
     fn complete(&self, begun: &Begun) -> Result<()> {
-        let approached = if self.is_polite {
-            self.approach(&begun.ranks())
+        let approached = if self.is_oversubscribed {
+            self.wait_until_answered(&begun.ranks())
         } else {
             Ok(())
         };
@@ -163,12 +167,12 @@ impl Network {
     }
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
-        if let Some(near) = self.nearby(grid) {
+        if let Some(near) = self.on_this_host(grid) {
             return self.member.put_strided(near);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, rank.number())?;
+        self.flush_other_staged(&mut mpi, rank.number())?;
         if let Some(types) = Types::of_box(&mpi, grid.shape())? {
             let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
             // SAFETY: the types are those of the grid's shape, on either side, from the first
@@ -181,18 +185,18 @@ impl Network {
             begun?;
             return self.complete(&Begun::On(rank));
         }
-        let begun = grid.for_each(|put| self.leave_put(&mut mpi, &put).map(drop));
+        let begun = grid.for_each(|put| self.begin_put_unflushed(&mut mpi, &put).map(drop));
         drop(mpi);
         self.complete(&Begun::On(rank)).and(begun)
     }
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
-        if let Some(near) = self.nearby(grid) {
+        if let Some(near) = self.on_this_host(grid) {
             return self.member.get_strided(near);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, rank.number())?;
+        self.flush_other_staged(&mut mpi, rank.number())?;
         if let Some(types) = Types::of_box(&mpi, grid.shape())? {
             let (to, from) = ((dst, types.here.layout()), (src, types.there.layout()));
             // SAFETY: as in `put_blocks`, in the other direction.
@@ -202,7 +206,7 @@ impl Network {
             begun?;
             return self.complete(&Begun::On(rank));
         }
-        let begun = grid.for_each(|get| self.leave_get(&mut mpi, &get).map(drop));
+        let begun = grid.for_each(|get| self.begin_get_unflushed(&mut mpi, &get).map(drop));
         drop(mpi);
         self.complete(&Begun::On(rank)).and(begun)
     }
@@ -218,13 +222,13 @@ fn sorted<F: Copy>(fragments: &[F], rank_of: impl Fn(&F) -> Rank) -> Option<Vec<
     Some(sorted)
 }
 
-/// Whether pieces of these lengths are one operation, if those of `large` bytes are not.
+/// Whether pieces of these lengths become one operation, if pieces of `large` bytes do not.
 fn is_one(lens: impl ExactSizeIterator<Item = usize>, large: usize) -> bool {
     let n_pieces = lens.len();
     n_pieces >= FEW && lens.sum::<usize>() < large * n_pieces
 }
 
-/// Where a fragment is, in bytes from the first one on either side.
+/// The distance of a fragment from the first one, in bytes, on either side.
 #[derive(Clone, Copy, Debug)]
 struct Distances {
     there: u64,
@@ -232,14 +236,14 @@ struct Distances {
     len: usize,
 }
 
-/// What one operation moves, on both sides.
+/// The datatypes of one operation, on both sides.
 struct Types {
     there: Side,
     here: Side,
 }
 
 impl Types {
-    /// Of a box, if it is worth it: many blocks, and small ones.
+    /// The types of a box, if they are worth it: many small blocks.
     fn of_box(mpi: &Mpi, shape: &Shape) -> Result<Option<Self>> {
         let n_blocks = shape.extents.iter().product::<usize>();
         let bytes = n_blocks.saturating_mul(shape.block_bytes) as u64;
@@ -275,16 +279,16 @@ impl Types {
         }
     }
 
-    /// Operations in flight keep what they need of the types.
+    /// Frees the types; operations in flight keep what they need of them.
     fn free(self, mpi: &Mpi) -> Result<()> {
         let freed = self.there.free(mpi);
         self.here.free(mpi).and(freed)
     }
 }
 
-/// One side's places.
+/// The places of one side.
 enum Side {
-    /// So many bytes, one behind the other.
+    /// This number of contiguous bytes.
     Dense(usize),
     /// A type that was made for them.
     Made(Datatype),
@@ -315,7 +319,7 @@ impl Side {
         Ok(Self::Made(ty))
     }
 
-    /// Of fragments at these distances, and with these lengths.
+    /// The type of fragments at these distances, and with these lengths.
     fn of_list(
         mpi: &Mpi,
         fragments: impl ExactSizeIterator<Item = (isize, usize)> + Clone,

@@ -1,4 +1,5 @@
-//! Leaving the job so that nothing is on its way to nobody, and knowing who has left.
+//! Leaves the job in order: no message is in flight to a rank that has left, and ranks know who has
+//! left.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -10,10 +11,11 @@ use pgas_network::note::Note;
 
 use crate::network::{Network, State};
 
-/// How long to wait before a rank is asked whether it has left, after this one or another one was.
+/// The time before a rank is asked whether it has left, after a question to this one or another
+/// one.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How far a rank has come in leaving.
+/// The step that a leaving rank has reached.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Finish,
@@ -23,7 +25,8 @@ enum Step {
 }
 
 impl Network {
-    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the next time.
+    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
+    /// next time.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
         if let Some(index) = self.near(rank) {
             return self.member.has_left(Rank::new(index));
@@ -47,13 +50,14 @@ impl Network {
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
     /// 1. What this rank has begun is complete.
-    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when
-    ///    received. Later notes are answers only, which their receiver waits for before it says
-    ///    good-bye itself.
-    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way
-    ///    to it. In each round a rank tells another one, twice as far away as in the round before.
+    /// 2. It tells each rank that it sent messages to their number, by a note that is complete when
+    ///    received. Later notes are answers only, which their receiver waits for before it leaves
+    ///    itself.
+    /// 3. A barrier: then every rank has received every good-bye, and knows which messages are
+    ///    still in flight to it. In each round a rank tells another one, twice as far away as in
+    ///    the round before.
     /// 4. That is taken from the network.
-    pub(crate) fn bid_farewell(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
+    pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;
         self.member.leave(&mut |message: Message<'_>| {
@@ -87,7 +91,7 @@ impl Network {
         })
     }
 
-    /// Hands out what has come too late.
+    /// Passes messages that came too late to `late`.
     fn take_late(&self, state: &mut State, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let State { post, endpoint, .. } = state;
         for class in [MessageClass::Request, MessageClass::Reply] {
@@ -104,7 +108,7 @@ impl Network {
         Ok(())
     }
 
-    /// What comes after `step`, if that is done; begins it.
+    /// Begins the step after `step` if that is done, and returns it.
     fn step_after(&self, state: &mut State, step: Step) -> Result<Option<Step>> {
         let n_rounds = self.segments.n_ranks().next_power_of_two().ilog2();
         let is_done = match step {

@@ -1,4 +1,4 @@
-//! How long the system lets this rank run while others wait for its processor.
+//! The time slices of this rank: how long it runs while others wait for its processor.
 
 use crate::system::{scheduling, set_scheduling};
 
