@@ -224,7 +224,7 @@ impl World {
         self.flush(self.rank())
     }
 
-    /// Gives the memory of a large freed range back to the system.
+    /// Returns the memory of a large freed range to the system.
     fn discard(&self, range: Range<u64>) {
         if range.end - range.start >= DISCARD_BYTES {
             self.backend().discard(range.start, range.end - range.start);

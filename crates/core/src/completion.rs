@@ -40,7 +40,7 @@ impl World {
             missing: &missing,
         };
         let waited = match self.backend().barrier_test(ticket) {
-            // Who comes last does not wait, and serves the others all the same.
+            // The last rank to arrive does not wait, and serves the others all the same.
             Ok(true) => self.advance().map(drop),
             Ok(false) => self.wait_until(&awaited, || self.backend().barrier_test(ticket)),
             Err(error) => Err(error),

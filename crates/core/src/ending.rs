@@ -1,9 +1,9 @@
-//! What becomes of the figures of all ranks when the job ends (`PGAS_STATS`).
+//! Reports the figures of all ranks when the job ends (`PGAS_STATS`).
 //!
-//! On one host they lie in memory that all its ranks share. What supervises the ranks tells them,
-//! since it sees every end of them; without a supervisor the last rank to leave does, or, if the
-//! job has failed, the first to notice. Over a network each rank sends its figures to rank 0 before
-//! it leaves, which waits for them.
+//! On one host the figures lie in memory that all its ranks share. The supervisor of the ranks
+//! reports them, since it sees every end of a job. Without a supervisor the last rank to leave
+//! reports them, or, if the job has failed, the first one to notice. Over a network each rank sends
+//! its figures to rank 0 before it leaves, which waits for them.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::stall::FIGURES;
 use crate::stats::{Board, Counting, Report};
 use crate::world::World;
 
-/// How long the others have to end, too, after a failure, before their figures are told as they
-/// are.
+/// The time that the other ranks have to end after a failure, before their figures are reported as
+/// they are.
 const GRACE: Duration = Duration::from_millis(200);
 const NAP: Duration = Duration::from_millis(1);
 
 impl World {
-    /// Tells the figures of the job, if this rank is who does that. Called when the rank leaves,
+    /// Reports the figures of the job, if that is this rank's task. Called when the rank leaves,
     /// and when it ends the job, for which it has a `cause`.
     pub(crate) fn tell_statistics(&self, cause: Option<&str>) {
         let Some(counting) = self.counting() else {
@@ -90,8 +90,7 @@ impl World {
         tell(&boards, self.n_ranks(), failure.as_deref());
     }
 
-    /// Sends what this rank has counted to rank 0, in pieces, the one that says how many there are
-    /// last.
+    /// Sends this rank's figures to rank 0, in pieces; the last piece has their number.
     fn send_figures(&self, counting: &Counting) {
         let most_words = (self.capabilities().max_medium - 16) / 8;
         for piece in counting.pieces(most_words.min(500)) {
@@ -115,8 +114,8 @@ impl World {
     }
 }
 
-/// Tells the figures of ranks that are all on this host, if this one is the last to leave, or the
-/// first that sees the job fail.
+/// Reports the figures of ranks that are all on this host, if this rank is the last one to leave,
+/// or the first one that sees the job fail.
 fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<&str>) {
     let Some(first) = boards.first() else {
         return;
@@ -133,7 +132,7 @@ fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<&str>) {
     while failure.is_some() && is_missing() && began.elapsed() < GRACE {
         thread::sleep(NAP);
     }
-    // Those of a board that was too small are this rank's alone.
+    // If the board was too small, report this rank's figures alone.
     let own = [counting.board().clone()];
     let boards = if boards.len() == 1 { &own } else { boards };
     let n_ranks = u32::try_from(boards.len()).unwrap_or(u32::MAX);

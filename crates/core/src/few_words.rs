@@ -11,15 +11,15 @@ use crate::pod::Pod;
 
 /// Words of a buffer.
 pub(crate) const N_WORDS: usize = 2;
-/// How many buffers a thread keeps at most, which take 32 bytes each, and as much in the list.
+/// The maximum number of buffers that a thread keeps. Each takes 32 bytes, and as much in the list.
 const N_KEPT: usize = 1 << 16;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A few words that a network reads or writes. They stay where they are while this is moved: a
-/// vector's memory may be accessed through a pointer meanwhile, which a box's may not.
+/// A few words that a network reads or writes. They do not move when this value moves. A vector's
+/// memory may be accessed through a pointer at that time, which a box's may not.
 #[derive(Debug)]
 pub(crate) struct FewWords(Vec<u64>);
 
@@ -29,7 +29,7 @@ impl FewWords {
         size_of::<T>() <= N_WORDS * 8
     }
 
-    /// Zeros, or what was there before.
+    /// A buffer with zeros or former contents.
     #[inline]
     pub(crate) fn new() -> Self {
         let kept = KEPT.try_with(|kept| kept.borrow_mut().pop());
@@ -51,12 +51,12 @@ impl FewWords {
         &mut self.0.as_mut_bytes()[..size_of::<T>()]
     }
 
-    /// What is in them, when nobody else accesses them any more.
+    /// Takes the words, when nothing else accesses them any more.
     #[inline]
     pub(crate) fn take(mut self) -> [u64; N_WORDS] {
         let words = [self.0[0], self.0[1]];
         let buffer = mem::take(&mut self.0);
-        // Who is not kept is freed.
+        // A buffer that is not kept is freed.
         let _is_kept = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.len() < N_KEPT {

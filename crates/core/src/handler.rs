@@ -21,7 +21,7 @@ pub fn in_handler() -> bool {
 /// [`Error::InHandler`](crate::Error::InHandler), and progress does nothing there.
 #[inline]
 pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
-    /// Back to what was, also when a handler panics.
+    /// Restores the former state on drop, also after a panic of a handler.
     struct Former(bool);
     impl Drop for Former {
         #[inline]

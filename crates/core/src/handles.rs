@@ -21,7 +21,7 @@ pub(crate) struct Handles {
 impl Handles {
     /// Counts a new handle of the program.
     pub(crate) fn count_handle(&self) {
-        // Relaxed: who makes a handle has one, so the count cannot reach zero meanwhile.
+        // Relaxed: a thread that makes a handle has one, so the count cannot reach zero meanwhile.
         self.n_handles.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -20,8 +20,8 @@ use crate::{Rank, Result, World};
 pub struct InPlace<'w> {
     world: &'w World,
     to: Rank,
-    /// What the world's backend offered for a message to `to`, and has not got back: see
-    /// [`World::prepare_in_place`], which alone makes this value, and what consumes it.
+    /// The place that the world's backend offered for a message to `to`.
+    /// [`World::prepare_in_place`] alone makes this value; what consumes it gives the place back.
     place: Place,
 }
 

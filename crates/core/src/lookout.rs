@@ -1,5 +1,5 @@
-//! A thread of the process that looks, now and then, after what cannot report itself: a handler
-//! that does not return, a call of a foreign library that waits.
+//! The lookout: a thread of the process that watches what cannot report itself, such as a handler
+//! that does not return, or a call of a foreign library that waits.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::locks::lock;
 
-/// What is looked after.
+/// A watched object.
 pub trait Watched: Send + Sync {
     /// Looks, and says after which time to look again, at the latest. Others wait meanwhile for
     /// their own looks, so that this waits for nothing.
@@ -17,7 +17,7 @@ pub trait Watched: Send + Sync {
 
 /// The stack of the thread, which formats a text now and then.
 const STACK_BYTES: usize = 256 << 10;
-/// How seldom and how often it looks.
+/// The longest and shortest interval between checks.
 const SELDOM: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(20);
 
@@ -40,9 +40,8 @@ struct Posts {
     has_thread: bool,
 }
 
-/// Looks after `watched` from now on, for as long as somebody has it. All that is looked after has
-/// one thread of the process in common; without one, where the system refuses it, there are no
-/// reports.
+/// Watches `watched` from now on, for as long as it lives. All watched objects share one thread of
+/// the process. If the system refuses the thread, there are no reports.
 ///
 /// # Cost
 ///
@@ -86,7 +85,7 @@ pub fn look_after<T: Watched + 'static>(watched: &Arc<T>) {
 
 fn look_after_all() {
     loop {
-        // Not locked while a look lasts, which may take locks of its own.
+        // Not locked during a check, which may take locks of its own.
         let mut list = mem::take(&mut lock(&LOOKOUT.posts).list);
         let mut pause = SELDOM;
         list.retain(|post| match post.upgrade() {
@@ -97,7 +96,7 @@ fn look_after_all() {
             None => false,
         });
         let mut posts = lock(&LOOKOUT.posts);
-        // What was added meanwhile is looked at with the others.
+        // Objects added meanwhile are checked with the others.
         pause = if posts.list.is_empty() { pause } else { OFTEN };
         posts.list.append(&mut list);
         if posts.list.is_empty() {

@@ -1,5 +1,5 @@
-//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or
-//! by core itself.
+//! Sends messages, and serves those that arrive: by handlers, by the layer above core or by core
+//! itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -194,7 +194,8 @@ impl World {
         self.serve(message)
     }
 
-    /// As [`dispatch`](Self::dispatch), and notes in the trace what comes and how long it is served.
+    /// As [`dispatch`](Self::dispatch), and notes in the trace what comes and how long it is
+    /// served.
     #[cold]
     #[inline(never)]
     fn dispatch_traced(&self, trace: &Trace, message: Message<'_>) -> Result<()> {
@@ -253,7 +254,7 @@ impl World {
         self.layer_above().is_none_or(|layer| layer.is_idle())
     }
 
-    /// Lets the layer above core do what is left to do.
+    /// Runs pending work of the layer above core.
     #[inline]
     pub(crate) fn advance_layer(&self) -> Result<bool> {
         match self.layer_above() {

@@ -1,4 +1,4 @@
-//! What operations in flight still read or write after their events were dropped.
+//! Buffers that operations in flight still use after their events were dropped.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::backend::OpId;
 use crate::locks::lock;
 
-/// How many of them are asked after at once, so that a round of progress is not longer the more
-/// there are.
+/// Operations that are tested at once, so that a round of progress does not get longer with their
+/// number.
 const ASKED: usize = 64;
 
 /// Operations whose events were dropped in flight, with their buffers; the one next that was not
@@ -54,7 +54,7 @@ impl Orphans {
         self.reap_among(ASKED, over);
     }
 
-    /// The same among all.
+    /// The same for all operations.
     pub(crate) fn reap_all(&self, over: impl FnMut(OpId) -> bool) {
         self.reap_among(usize::MAX, over);
     }

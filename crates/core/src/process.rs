@@ -1,4 +1,4 @@
-//! Which job this process is in, and which rank this thread plays.
+//! The job of this process, and the rank of this thread.
 //!
 //! A process joins one job, once: a second world over the same segment would hand out the same
 //! memory again. Who asks again gets another handle on the world, as a library does whose caller
@@ -85,7 +85,7 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
-    /// Gives the thread back what it played before, also after a panic.
+    /// Restores the former rank of the thread on drop, also after a panic.
     struct Before(Option<WeakWorld>);
     impl Drop for Before {
         fn drop(&mut self) {

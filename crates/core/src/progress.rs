@@ -12,7 +12,7 @@ use crate::messages::BATCH;
 use crate::waits::Awaited;
 use crate::world::World;
 
-/// How long the thread sleeps when there is nothing to do; messages wake it.
+/// The sleep of the thread when there is nothing to do; messages wake it.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Rounds of progress in which a rank that is about to leave serves what still comes.
@@ -62,7 +62,7 @@ impl World {
         Ok(self.advance_rest()? || worked)
     }
 
-    /// What there is to do besides serving messages.
+    /// Progress besides serving messages.
     pub(crate) fn advance_rest(&self) -> Result<bool> {
         let mut worked = self.backend().progress()?;
         worked |= self.advance_layer()?;
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// Serves what has come, and sends what the layer has kept, before the rank leaves.
+    /// Serves arrived messages, and sends those that the layer has kept, before the rank leaves.
     pub(crate) fn settle(&self) -> Result<()> {
         let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
         let mut n_rounds = 0_u32;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::{HandlerId, Message, MessageClass};
 use crate::rank::Rank;
 
-/// How many there were: nobody else tells of them.
+/// The number of refused requests, which only this rank can report.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     n: AtomicU64,
@@ -14,18 +14,18 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Takes note of a message, if it is such a request. Whoever asks about a long wait, and
-    /// whoever waits for a reply, is told otherwise.
+    /// Records a message, if it is such a request. Questions about long waits and replies need no
+    /// report: their senders learn of it otherwise.
     pub(crate) fn add(&self, message: &Message<'_>) {
         if !message.handler.is_heard_of() || message.class != MessageClass::Request {
             return;
         }
-        // Relaxed: the thread that leaves is the one that tells.
+        // Relaxed: the leaving thread itself reports the number.
         self.n.fetch_add(1, Ordering::Relaxed);
         self.first.get_or_init(|| (message.from, message.handler));
     }
 
-    /// What is told of them.
+    /// The report.
     pub(crate) fn text(&self, rank: Rank) -> Option<String> {
         let (from, HandlerId(id)) = self.first.get()?;
         let n = self.n.load(Ordering::Relaxed);

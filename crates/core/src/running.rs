@@ -1,6 +1,6 @@
-//! Reports of handlers that do not return, such as one that waits for a lock whose guard its own
-//! thread holds across the wait that runs it. A rank that is stuck so can report nothing itself, so
-//! the process's lookout looks after all of its ranks.
+//! Reports handlers that do not return, such as one that waits for a lock whose guard its own
+//! thread holds across the wait that runs it. Such a rank can report nothing itself, so the
+//! process's lookout watches all of its ranks.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub(crate) struct Running {
     seen: Mutex<Seen>,
 }
 
-/// What the handler that runs now works on, if that is known.
+/// Describes the object that the running handler works on, if it is known.
 pub(crate) type Description = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 struct Described(Description);
@@ -82,10 +82,10 @@ impl Running {
         self.describe.get_or_init(|| Described(describe));
     }
 
-    /// Takes note of a handler that begins.
+    /// Records the start of a handler.
     #[inline]
     pub(crate) fn begin(self: &Arc<Self>, from: Rank) -> Runs<'_> {
-        // Relaxed, and not exact: the watch only looks whether they change for seconds.
+        // Relaxed, and not exact: the watch only checks whether they change over seconds.
         let n_begun = self.n_begun.load(Ordering::Relaxed);
         self.n_begun.store(n_begun + 1, Ordering::Relaxed);
         self.from
@@ -134,11 +134,11 @@ impl Running {
     }
 }
 
-/// How seldom and how often a handler that runs is looked at.
+/// The longest and shortest interval between checks of a running handler.
 const SELDOM: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(20);
 
-/// What was seen of a rank.
+/// The last observation of a rank.
 #[derive(Debug)]
 struct Seen {
     /// The handler that ran then.

@@ -1,9 +1,9 @@
-//! Reports instead of hangs: who waits for what, since when and from which line of the program.
+//! Reports long waits: which rank waits for what, since when and from which line of the program.
 //!
-//! A wait that gets long is noted. One that has taken [`Config::stall`] asks every rank what it
-//! waits for, collects what comes back within a moment, and prints it; a rank that does not come
-//! back computes, or is stuck outside of the library. The same way over threads, processes and
-//! hosts: by messages, which every rank that waits serves.
+//! A wait that gets long is recorded. A wait that has taken [`Config::stall`] asks every rank what
+//! it waits for, collects the answers of a moment, and prints them; a rank without an answer
+//! computes, or is stuck outside of the library. This works by messages, which every waiting rank
+//! serves, over threads, processes and hosts alike.
 
 use std::fmt::{self, Write as _};
 use std::panic::Location;
@@ -17,9 +17,9 @@ use crate::rank::Rank;
 use crate::waits::{Awaited, Inquiry, Watch};
 use crate::world::World;
 
-/// How long answers are waited for before a report is printed.
+/// The time for answers before a report is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a wait that is noted says anew whom it waits for.
+/// The interval at which a recorded wait updates the ranks that it waits for.
 const RENEWAL: Duration = Duration::from_millis(100);
 /// Ranks ask one after another, so that the first one's report is everybody's.
 const STAGGER: Duration = Duration::from_millis(50);
@@ -78,7 +78,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-/// So much later, or in many years: a limit may be any number.
+/// The time `by` later, or a time in many years: a limit may be any number.
 fn later(at: Instant, by: Duration) -> Instant {
     const NEVER: Duration = Duration::from_secs(1 << 31);
     at.checked_add(by).unwrap_or(at + NEVER)
@@ -149,8 +149,8 @@ fn report(world: &World, waited: Duration, answers: &[Option<String>]) -> String
 }
 
 impl World {
-    /// Looks after a wait that gets long: notes it, and when it has taken too long, finds out who
-    /// waits for what.
+    /// Watches a long wait: records it, and asks all ranks what they wait for when it has taken too
+    /// long.
     pub(crate) fn watch_over<'a>(
         &'a self,
         noted: &mut Option<Noted<'a>>,
@@ -227,7 +227,7 @@ impl World {
                 let text = state.text();
                 drop(state);
                 let parts: [&[u8]; 2] = [&[ANSWER], text.as_bytes()];
-                // Who asks takes silence for an answer.
+                // The asking rank accepts silence as an answer.
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
             Some((&FIGURES, words)) => {

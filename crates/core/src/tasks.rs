@@ -20,7 +20,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Default)]
 pub struct Tasks {
     list: Mutex<VecDeque<Task>>,
-    /// How many have not ended.
+    /// The number of tasks that have not ended.
     n_tasks: AtomicUsize,
 }
 
@@ -83,7 +83,7 @@ impl Tasks {
     }
 }
 
-/// Uncounts a task, unless it goes on.
+/// Uncounts a task on drop, unless it continues.
 struct Ends<'a>(Option<&'a AtomicUsize>);
 
 impl Drop for Ends<'_> {
@@ -94,7 +94,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// The tasks while they run; those that are not over return to the list, whatever happens.
+/// The tasks while they run. Unfinished ones return to the list, also after a panic.
 struct Taken<'a> {
     of: &'a Tasks,
     left: VecDeque<Task>,
@@ -105,7 +105,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.pending.append(&mut self.left);
         let mut list = lock(&self.of.list);
-        // Those that were spawned meanwhile come last.
+        // Tasks spawned meanwhile come last.
         self.pending.append(&mut list);
         mem::swap(&mut *list, &mut self.pending);
     }

@@ -1,4 +1,4 @@
-//! Waiting: spin briefly, then yield, then sleep, and look at the job's health meanwhile.
+//! Waits: spin briefly, then yield, then sleep, and check the job's health.
 
 use std::fmt;
 use std::hint;
@@ -20,13 +20,13 @@ use crate::world::World;
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond,
 /// in which most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
 const TIGHT_ROUNDS: u32 = 100;
-/// How many of these rounds only look for messages, for one that does all.
+/// One in so many of these rounds does everything; the others only poll for messages.
 const ROUNDS_PER_TURN: u32 = 8;
 /// Rounds of spinning before the first yield.
 const SPINS: u32 = 300;
 /// Rounds of yielding before the first sleep: about a tenth of a millisecond.
 const YIELDS: u32 = 400;
-/// What they may take at most, and one in how many of them looks at the clock: where many programs
+/// The maximum time of these rounds, and the rounds between reads of the clock. Where many programs
 /// wait for a processor, a single yield takes tens of milliseconds.
 const LONGEST_YIELDING: Duration = Duration::from_millis(1);
 const YIELDS_PER_LOOK: u32 = 8;
@@ -34,12 +34,12 @@ const YIELDS_PER_LOOK: u32 = 8;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(2);
-/// One in how many rounds of a wait of one's own yields, where others wait for a rank that serves
-/// them and each has a processor: a yield is as long as what they wait for, and longer where other
-/// programs want the processor.
+/// One in so many rounds of an own wait yields, if other ranks wait for this one's service and each
+/// rank has a processor: a yield takes as long as what they wait for, and longer if other programs
+/// want the processor.
 const PAUSES_PER_YIELD: u32 = 32;
-/// How many rounds in which there was progress may follow each other without a look at the job's
-/// health: messages may come for ever from ranks that do not wait.
+/// The maximum number of consecutive rounds with progress without a check of the job's health:
+/// messages may come for ever from ranks that do not wait.
 const BUSY_ROUNDS: u32 = 64;
 
 impl World {
@@ -113,8 +113,8 @@ impl World {
         }
     }
 
-    /// Before a wait fails with the job: a rank may have done what is waited for, and have failed
-    /// after it.
+    /// Receives messages once more before a wait fails with the job: a rank may have done what is
+    /// waited for, and have failed after it.
     #[cold]
     fn take_in_what_came(&self) -> Result<()> {
         for _ in 0..BUSY_ROUNDS {
@@ -171,7 +171,7 @@ impl World {
         serves && !self.backend().is_oversubscribed()
     }
 
-    /// What times a wait, while operations are counted.
+    /// The clock of a wait, if operations are counted.
     fn wait_clock(
         &self,
         what: &'static str,
@@ -198,7 +198,7 @@ impl World {
         })
     }
 
-    /// Looks at the clock and at the job's health: whether a wait has reached its limit, is to be
+    /// Checks the clock and the job's health: whether a wait has reached its limit, is to be
     /// reported, or is in vain.
     fn look<'a>(
         &'a self,
@@ -228,7 +228,7 @@ impl World {
     }
 }
 
-/// How often a trace says that a wait goes on.
+/// The interval at which a trace records that a wait continues.
 const RENEWAL: Duration = Duration::from_millis(100);
 
 /// Times a wait until it is dropped.
@@ -244,7 +244,7 @@ struct WaitClock<'w> {
 }
 
 impl WaitClock<'_> {
-    /// Notes whom a wait that gets long is for.
+    /// Records the ranks that a long wait is for.
     fn look(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
         let former = self.last;
@@ -275,7 +275,7 @@ impl Drop for WaitClock<'_> {
     }
 }
 
-/// What a rank does between two looks at what it waits for.
+/// The work of a rank between two checks of its condition.
 struct Rounds<'w> {
     clock: Option<WaitClock<'w>>,
     world: &'w World,
@@ -288,11 +288,11 @@ struct Rounds<'w> {
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
     n_busy: u32,
-    /// One message is most often the one that is waited for, and who takes it does not look for
-    /// another one, which would be a look at memory that a sender is about to write.
+    /// A single message is most often the awaited one. The receiver does not poll for another one,
+    /// which would read memory that a sender is about to write.
     limit: usize,
     owes_the_rest: bool,
-    /// Why the wait is in vain, unless what it waits for has come before.
+    /// The failure that ends the wait, unless the awaited event came before.
     failure: Option<Error>,
 }
 
@@ -307,8 +307,8 @@ impl<'w> Rounds<'w> {
         } else {
             0
         };
-        // Others wait for a rank that serves them whenever it yields, and parking it is looking for
-        // what they want.
+        // Backends that need the target's CPU poll for work while parked, so they park early
+        // instead of yielding.
         let yields = world.capabilities().needs_target == NeedsTarget::NOTHING && !parks_at_once;
         Self {
             clock: None,
@@ -334,8 +334,7 @@ impl<'w> Rounds<'w> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        // Answers are what is waited for most; the rest has its turn when there was one, and now
-        // and then.
+        // Answers are awaited most often. The rest has its turn after an answer, and now and then.
         let received = self.world.receive(self.limit)?;
         self.limit = if received { BATCH } else { 1 };
         let is_due = self.round >= TIGHT_ROUNDS || self.round.is_multiple_of(ROUNDS_PER_TURN);
@@ -369,7 +368,7 @@ impl<'w> Rounds<'w> {
         self.clock = self.world.wait_clock(self.awaited.what, self.from);
     }
 
-    /// Lets others run, and looks at the job's health.
+    /// Yields the processor, and checks the job's health.
     fn pause(&mut self) {
         if self.clock.is_none() {
             self.start_clock();

@@ -1,4 +1,4 @@
-//! What the threads of a rank wait for, as others are told.
+//! The waits of a rank's threads, for reports to other ranks.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::locks::lock;
 use crate::rank::Rank;
 
-/// What a rank waits for, for the message of a failed wait.
+/// A description of a wait, for the message of a failed wait.
 pub(crate) struct Awaited<'a> {
     pub(crate) what: &'static str,
     /// Which of many such things.
@@ -44,15 +44,16 @@ pub(crate) struct Wait {
 }
 
 thread_local! {
-    /// What this thread's waits are parts of, and the line of the program that called it.
+    /// The operation that this thread's waits are parts of, and the line of the program that called
+    /// it.
     static PART_OF: Cell<Option<(&'static str, &'static Location<'static>)>> = const { Cell::new(None) };
 }
 
-/// Says while it lives what the waits of this thread are parts of. See [`part_of`].
+/// A guard that names the operation that this thread's waits are parts of. See [`part_of`].
 #[derive(Debug)]
 #[must_use = "it is over when this is dropped"]
 pub struct PartOf {
-    /// Inside of a call that has said what it is, which says more.
+    /// Set inside of a call that has named its operation already; the outer name says more.
     is_inner: bool,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
@@ -112,7 +113,7 @@ pub(crate) fn program_line(
     }
 }
 
-/// What a rank that asks has heard.
+/// The answers to a rank's question.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     /// The wait that asks.
@@ -163,7 +164,7 @@ impl fmt::Display for Wait {
 }
 
 impl State {
-    /// What this rank waits for.
+    /// A description of this rank's wait.
     pub(crate) fn text(&self) -> String {
         let waits: Vec<_> = self.waits.iter().map(ToString::to_string).collect();
         let mut text = if waits.is_empty() {
@@ -183,7 +184,7 @@ impl Watch {
         lock(&self.0)
     }
 
-    /// Notes a wait, and gives its number and the line of the program that it is told with.
+    /// Records a wait, and returns its number and the line of the program for reports.
     pub(crate) fn note(
         &self,
         awaited: &Awaited<'_>,
@@ -206,7 +207,7 @@ impl Watch {
         (id, from)
     }
 
-    /// What this rank waits for, if a wait was noted.
+    /// A description of this rank's waits, if any was recorded.
     pub(crate) fn waits(&self) -> Option<String> {
         let state = lock(&self.0);
         (!state.waits.is_empty()).then(|| state.text())

@@ -1,4 +1,4 @@
-//! What the calls of a backend do, as plain data.
+//! Arguments of a backend's calls, as plain data.
 
 /// The element type of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -113,8 +113,8 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// How many bytes `member`, of so many, lends for it: of its own block or blocks, and of where
-    /// the result goes.
+    /// The bytes that `member` of `n_members` lends for it: of its own block or blocks, and of the
+    /// result.
     fn lent(&self, (member, n_members): (u32, u32)) -> [usize; 2] {
         let all = |bytes: usize| bytes * n_members as usize;
         match *self {
@@ -293,7 +293,7 @@ pub(crate) struct Flying<T> {
 }
 
 impl<T: Pod> Flying<T> {
-    /// Begins it for a member of a group, of which `member` is the number and how many there are.
+    /// Begins it for a member of a group: its number, and the number of members.
     ///
     /// # Panics
     ///
@@ -328,7 +328,7 @@ impl<T: Pod> Flying<T> {
         self.op
     }
 
-    /// Whether it is over; with an error it is, too.
+    /// Whether it is complete. After an error it is, too.
     pub(crate) fn test(&mut self, group: &dyn Group) -> Result<bool> {
         if self.is_over {
             return Ok(true);

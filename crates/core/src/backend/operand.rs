@@ -1,11 +1,9 @@
-//! What an operation works on: a place in a segment, and memory of this process, once both were
-//! checked.
+//! Operands: a place in a segment, and memory of this process, both checked.
 //!
-//! Core checks rank, bounds and alignment, and makes an operand of what it has checked; that takes
-//! an `unsafe` block, and is the only step that does. The operand carries the proof from there on:
-//! a transport cuts it into parts, keeps it for later, or hands it to a transport behind it,
-//! without another promise. Where the bytes move, a transport relies on what the operand's maker
-//! has promised.
+//! Core checks rank, bounds and alignment, and makes an operand of what it has checked. This is the
+//! only step that takes an `unsafe` block. The operand carries the proof from there on: a transport
+//! cuts it into parts, keeps it for later, or passes it to a transport behind it, without another
+//! promise. Where the bytes move, a transport relies on the promise of the operand's maker.
 #![expect(unsafe_code, reason = "carries pointers that were checked")]
 
 use std::slice;
@@ -79,7 +77,7 @@ pub struct Copied {
     bytes: Vec<u8>,
 }
 
-/// Where the former bits of a word go.
+/// The destination of the former bits of a word.
 #[derive(Debug)]
 pub struct Former(*mut u64);
 

@@ -1,4 +1,4 @@
-//! Where an operation goes, what it is called while it is in flight, and how far it is.
+//! The address of an operation, its identifier while it is in flight, and its stage.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl OpId {
     pub const DONE: Self = Self(0);
 }
 
-/// How far a non-blocking operation has come.
+/// The stage that a non-blocking operation has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The initiator's source buffer may be reused.

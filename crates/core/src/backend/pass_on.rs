@@ -1,4 +1,4 @@
-//! One transport in front of another: the one-sided part of the contract, passed on.
+//! A transport in front of another one: forwards the one-sided part of the contract.
 
 /// The one-sided operations of a [`Backend`](crate::backend::Backend) that is in front of another
 /// one, of the same ranks and segments: they go to the field `$inner`, after `self.$first(name)?`

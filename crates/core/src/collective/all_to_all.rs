@@ -12,8 +12,7 @@ const LONG_BYTES: usize = 256;
 /// Teams up to this size have so few rounds that blocks always travel once.
 const SMALL_TEAM: u32 = 4;
 
-/// Sends the `i`th block of `mine` to member `i`, and stores that of member `i` as the `i`th of
-/// `all`.
+/// Sends block `i` of `mine` to member `i`, and stores that of member `i` as block `i` of `all`.
 async fn all_to_all(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let block_bytes = mine.len() / lane.n_ranks() as usize;
     if block_bytes > LONG_BYTES || lane.n_ranks() <= SMALL_TEAM {
@@ -42,7 +41,7 @@ async fn pairwise(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usiz
 async fn by_hops(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usize) -> Result<()> {
     let n = lane.n_ranks();
     let block = |i: u32| blocks(i, block_bytes)..blocks(i + 1, block_bytes);
-    // Sorted by the distance that is to be covered.
+    // Sorted by the distance to the target.
     let mut under_way = vec![0; mine.len()];
     for distance in 0..n {
         under_way[block(distance)].copy_from_slice(&mine[block(lane.after(distance))]);

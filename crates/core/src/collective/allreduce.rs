@@ -17,8 +17,8 @@ const UNFOLD: u32 = 65;
 /// The first round of the second half of a long allreduce.
 const SPREAD: u32 = 32;
 
-/// A power of two of places for any number of members: with `rest` members too many, each of the
-/// first `rest` places stands for two neighbours, of whom the second one acts.
+/// Maps any number of members to a power of two of places. With `rest` members too many, each of
+/// the first `rest` places stands for two neighbours, of whom the second one acts.
 #[derive(Clone, Copy)]
 struct Places {
     n: u32,

@@ -8,7 +8,7 @@ use crate::cost::CostKind;
 use crate::event::Event;
 use crate::{Elsewhere, Error, Result, Team};
 
-/// What is told of an error to the members that did not have it, in bytes.
+/// Bytes of an error's text that are sent to the other members.
 const TOLD_BYTES: usize = 512;
 
 impl Team {

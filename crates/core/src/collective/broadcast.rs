@@ -1,4 +1,4 @@
-//! One member's values for all.
+//! Broadcast: one member's values for all.
 
 use std::slice;
 
@@ -9,9 +9,9 @@ use super::{Kind, Signature, doublings, wrap};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
-/// Copies the root's `bytes` to all members, down a binomial tree: the member `i` places after the
-/// root gets them from the one `i` minus its lowest bit places after. Longer than one message, they
-/// travel in pieces, each of which a member passes on before it waits for the next.
+/// Copies the root's `bytes` to all members, down a binomial tree: member `i` after the root
+/// receives from member `i` minus its lowest bit. Data longer than one message travels in pieces,
+/// each of which a member passes on before it waits for the next.
 pub(super) async fn broadcast(lane: Lane<'_>, root: u32, bytes: &mut [u8]) -> Result<()> {
     let n = lane.n_ranks();
     if n == 1 {

@@ -1,4 +1,4 @@
-//! How an algorithm is driven.
+//! Drives the algorithm of a collective.
 //!
 //! An algorithm is an `async fn` that is written once. A blocking collective polls it between calls
 //! of progress (`Team::drive`); a non-blocking one hands it to the engine, which polls it inside
@@ -24,12 +24,13 @@ use crate::trace;
 use crate::waits::Awaited;
 use crate::world::World;
 
-/// How many collectives of a team a rank may be ahead of the slowest member.
+/// The number of collectives of a team that a rank may be ahead of the slowest member.
 pub(super) const WINDOW: u64 = 64;
 
 impl Call {
-    /// Waits until the team is near enough, and compares the arguments if that is wanted. Every
-    /// algorithm begins with it. Where it gives a turn, the transport takes the algorithm's place.
+    /// Waits until the slowest member is within the window, and compares the arguments if that is
+    /// enabled. Every algorithm begins with it. If it returns a turn, the transport performs the
+    /// collective instead.
     pub(super) async fn enter(&self) -> Result<Option<Turn<'_>>> {
         if self.is_refused {
             let what = self.signature.kind.name();
@@ -53,7 +54,7 @@ impl Call {
     }
 
     async fn admit(&self) -> Result<()> {
-        // What others have sent before the job failed would let this member alone go on.
+        // Messages from before the job's failure would let this member alone continue.
         self.wire.backend.health()?;
         let window = self.number / WINDOW;
         if self.number.is_multiple_of(WINDOW) && window > 0 {
@@ -65,7 +66,7 @@ impl Call {
         }
         if self.wire.check {
             let compared = check::compare(self.lane(Phase::Check), &self.signature).await;
-            // Relaxed: whoever polls the algorithm asks for it.
+            // Relaxed: the thread that polls the algorithm reads it.
             let is_agreed = matches!(compared, Err(Error::Mismatch(_)));
             self.is_agreed.store(is_agreed, Ordering::Relaxed);
             compared?;
@@ -136,7 +137,8 @@ impl Team {
             Ok(output.is_some())
         });
         let waited = waited.and_then(|()| match n_steps {
-            // Who need not wait, such as the root of a broadcast, serves the others all the same.
+            // A member that need not wait, such as the root of a broadcast, serves the others all
+            // the same.
             1 => self.world().advance().map(drop),
             _ => Ok(()),
         });
@@ -168,7 +170,7 @@ impl Team {
             let result = same.outcome(algorithm.await);
             drop(same);
             *lock(&for_task.result) = Some(result);
-            // Pairs with the load in `is_done`: who sees the flag finds the result.
+            // Pairs with the load in `is_done`: a thread that sees the flag finds the result.
             for_task.is_done.store(true, Ordering::Release);
         });
         let mut cx = Context::from_waker(Waker::noop());
@@ -185,7 +187,7 @@ impl Team {
     }
 }
 
-/// Where a task leaves its result.
+/// The place of a task's result.
 struct Outcome<T> {
     is_done: AtomicBool,
     result: Mutex<Option<Result<T>>>,

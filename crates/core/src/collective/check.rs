@@ -42,8 +42,7 @@ impl Extremes {
     }
 }
 
-/// Compares `signature` with those of the other members, and fails on all of them alike if two
-/// differ.
+/// Compares `signature` with those of the other members. Fails on all members alike if two differ.
 ///
 /// Smallest and largest may count a member twice, so the rounds of the dissemination barrier spread
 /// them to every member, whatever their number.

@@ -2,7 +2,7 @@
 //! encoding, whose length may differ from member to member.
 
 use super::lane::{Call, Lane, Phase};
-use super::varying::{allgather_varying, exchange_varying, gather_varying};
+use super::vector::{allgather_varying, exchange_varying, gather_varying};
 use super::{Kind, ReduceOp, Signature, doublings, wrap};
 use crate::event::Event;
 use crate::{Result, Team};
@@ -46,7 +46,7 @@ pub trait Encoding<T> {
     }
 }
 
-/// Gives every member the root's `bytes`, down a binomial tree, each time whole.
+/// Sends the root's `bytes` to every member, down a binomial tree, unfragmented.
 async fn broadcast(lane: Lane<'_>, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let n = lane.n_ranks();
     let place = wrap(lane.rank(), n - root, n);
@@ -68,7 +68,7 @@ async fn broadcast(lane: Lane<'_>, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Gives each member its entry of the root's `all`.
+/// Sends each member its entry of the root's `all`.
 async fn scatter(lane: Lane<'_>, root: u32, all: Vec<Vec<u8>>) -> Result<Vec<u8>> {
     if lane.rank() != root {
         return Ok(lane.receive(root, 0).await?.bytes().to_vec());
@@ -137,7 +137,7 @@ async fn allreduce<T, E: Encoding<T>>(call: &Call, value: T, op: &impl ReduceOp<
     }
 }
 
-/// Each member's value combined with those of all members before it, by doubling (Hillis and
+/// Combines each member's value with those of all members before it, by doubling (Hillis and
 /// Steele, Data parallel algorithms, 1986).
 async fn scan<T, E: Encoding<T>>(lane: Lane<'_>, mut value: T, op: &impl ReduceOp<T>) -> Result<T> {
     let (me, n) = (lane.rank(), lane.n_ranks());

@@ -72,8 +72,8 @@ pub(super) async fn climb(
 }
 
 /// Fills `all`, which begins with this member's block, with those of the members after it, around
-/// the team: in each round a member gets as many blocks as it has from the one so many places after
-/// it. `end` says where the first so many blocks of `all` end.
+/// the team. In each round a member doubles its blocks by those of the member at that distance.
+/// `end` gives the end of the first blocks of `all`, by their number.
 pub(super) async fn collect(
     lane: Lane<'_>,
     all: &mut [u8],

@@ -1,4 +1,4 @@
-//! One collective that this rank takes part in, and how its algorithm sends and receives.
+//! A collective of this rank, and the sends and receives of its algorithm.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::wire::{Header, Key, Payload, Wire};
 pub(super) enum Phase {
     /// The collective, or its first part.
     Main,
-    /// Its second part.
+    /// The second part.
     Second,
     /// The comparison of the arguments.
     Check,
@@ -32,9 +32,9 @@ pub(super) struct Call {
     pub(super) team: Arc<Shared>,
     pub(super) number: u64,
     pub(super) signature: Signature,
-    /// The call's place among those that the transport performs, if it is one.
+    /// The call's ticket, if the transport performs it.
     pub(super) ticket: Option<Ticket>,
-    /// Whether it was called inside a handler, where it is an error that changes nothing.
+    /// Whether it was called inside a handler, which is an error without effect.
     pub(super) is_refused: bool,
     /// Whether it ends with an error that all members get.
     pub(super) is_agreed: AtomicBool,

@@ -1,4 +1,4 @@
-//! What all members of a team do together: barrier, broadcast, reductions, exchanges and scans.
+//! Collectives of a team: barrier, broadcast, reductions, exchanges and scans.
 //!
 //! The methods are those of [`Team`]; [`World`](crate::World) has the commonest for all ranks.
 //! Every member calls the same collectives of a team in the same order, with the same root, length
@@ -71,7 +71,7 @@ mod reduce;
 mod scan;
 mod split;
 mod ticket;
-mod varying;
+mod vector;
 mod world;
 mod world_nb;
 
@@ -170,7 +170,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the members of a team must agree on in a collective.
+/// The arguments of a collective that all members of a team must agree on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
     kind: Kind,
@@ -181,9 +181,9 @@ pub(crate) struct Signature {
     /// The type of the elements that `op` combines; part of what the element size and the operator
     /// say.
     integer: Option<IntegerType>,
-    /// What an agreement is about, and the value.
+    /// The subject of an agreement, and the value.
     subject: Option<(&'static str, u64)>,
-    /// What the values of the subject stand for, in their order; none if they are numbers.
+    /// The names of the subject's values, in their order; none if they are numbers.
     choices: &'static [&'static str],
 }
 

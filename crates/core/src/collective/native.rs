@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::pod::Pod;
 use crate::rank::Rank;
 
-/// A call whose turn it is to begin at the transport.
+/// A call that may begin at the transport now.
 #[must_use = "nothing begins after it until it has"]
 pub(super) struct Turn<'a> {
     call: &'a Call,
@@ -41,7 +41,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Gives `values` to others, and gets `n_received` elements of them.
+    /// Sends `values` to other members, and receives `n_received` elements from them.
     pub(super) async fn exchange<T: Pod>(
         self,
         values: Vec<T>,
@@ -74,7 +74,7 @@ impl<'a> Turn<'a> {
             if !matches!(tested, Ok(false)) {
                 return Poll::Ready(tested.map(drop));
             }
-            // One member each time: a look at all of them would cost more than the waiting.
+            // One member each time: a check of all of them would cost more than the wait.
             next_asked = super::wrap(next_asked, 1, self.ticket.team.n_ranks());
             let member = self.ticket.team.world_rank(next_asked);
             if self.call.has_deserted(group, flying.op(), member) {

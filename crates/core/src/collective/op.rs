@@ -1,4 +1,4 @@
-//! What reductions and scans combine values with.
+//! The operators of reductions and scans.
 
 use std::fmt;
 

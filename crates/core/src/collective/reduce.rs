@@ -10,7 +10,7 @@ use crate::{Pod, Result, Team};
 /// The round of the message from member 0 to the root.
 const TO_ROOT: u32 = u32::MAX;
 
-/// Combines all members' `values` in the root's; what those of the others become does not matter.
+/// Combines all members' `values` in the root's. Those of other members are undefined afterwards.
 ///
 /// Member `i` combines the values of the members behind it up a binomial tree whose root is member
 /// 0, so that every operand is a run of neighbours. Another root then gets the result from member

@@ -1,4 +1,4 @@
-//! What all members up to each one have, combined.
+//! Scans: for each member, the combined values of the members up to it.
 
 use zerocopy::IntoBytes;
 
@@ -8,9 +8,9 @@ use super::{Kind, ReduceOp, Signature, doublings, single};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
-/// Combines in `values` those of all members up to and with this one.
+/// Combines into `values` those of all members up to this one, inclusively.
 ///
-/// In each round, members pass on what they have combined to the one at twice the distance.
+/// In each round, members send their combined values to the member at twice the distance.
 async fn inclusive<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {
     let (me, n) = (lane.rank(), lane.n_ranks());
     for (round, distance) in doublings(n) {

@@ -14,13 +14,13 @@ use crate::rank::Rank;
 use crate::team::Team;
 use crate::world::World;
 
-/// What a member says in a split.
+/// A member's argument in a split.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Choice {
     /// The count that names the new team, should this be its first member.
     counter: u64,
-    /// 1 for who joins a new team.
+    /// 1 if the member joins a new team.
     joins: u32,
     colour: u32,
     key: u32,
@@ -124,9 +124,9 @@ impl Team {
     }
 }
 
-/// What a split is made of.
+/// The result of the exchange in a split.
 pub(crate) struct Chosen<T> {
-    /// What the members say, in their order.
+    /// The arguments of all members, in their order.
     pub(crate) choices: Vec<T>,
     /// This member's new group at the transport.
     group: Option<Arc<dyn Group>>,
@@ -146,8 +146,8 @@ impl Team {
         self.drive(&call, async {
             let turn = call.enter().await?;
             let mut choices = zeroed::<T>(self.n_ranks() as usize);
-            // By messages: who has all of them knows that all members are here, and none of them
-            // needs this one's progress any more.
+            // By messages: a member that has all of them knows that all members are here, and that
+            // none of them needs this one's progress any more.
             allgather(call.main(), choice.as_bytes(), choices.as_mut_bytes()).await?;
             let place = place(&choices);
             let group = turn.map(|turn| turn.split(place)).transpose()?;

@@ -23,7 +23,7 @@ const GIVEN_UP: u64 = u64::MAX;
 pub(super) struct Ticket {
     pub(super) team: Arc<Shared>,
     number: u64,
-    /// What is to begin; a split of the group if nothing.
+    /// The collective to begin; `None` for a split of the group.
     pub(super) collective: Option<Collective>,
     has_passed: AtomicBool,
 }
@@ -66,13 +66,13 @@ impl Ticket {
         .await
     }
 
-    /// Lets the next call begin.
+    /// Allows the next call to begin.
     pub(super) fn pass(&self) {
-        // Only this thread looks at it until it is dropped.
+        // Only this thread reads it until it is dropped.
         self.has_passed.store(true, Ordering::Relaxed);
         let turn = &self.native().turn;
         let next = self.number + 1;
-        // Pairs with `turn`. It fails if a call was given up meanwhile, and then that stays.
+        // Pairs with `turn`. The exchange fails if a call was given up meanwhile; that state stays.
         let passed = turn.compare_exchange(self.number, next, Ordering::Release, Ordering::Relaxed);
         debug_assert!(
             passed.is_ok_and(|_| true) || passed == Err(GIVEN_UP),

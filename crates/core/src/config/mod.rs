@@ -1,4 +1,4 @@
-//! How a job is set up: the settings, and what started this process.
+//! The configuration of a job: its settings, and its launcher.
 //!
 //! This is the only place of the library that reads environment variables.
 
@@ -286,7 +286,7 @@ fn directory(value: &str) -> Result<String, &'static str> {
     whole.map_err(|_| "say a directory")
 }
 
-/// What `PGAS_STATS` asks for.
+/// The value of `PGAS_STATS`.
 #[derive(Default)]
 struct Counted {
     statistics: Statistics,
@@ -366,7 +366,7 @@ fn seconds(value: &str) -> Result<Option<Duration>, &'static str> {
 ///
 /// # Errors
 ///
-/// What a right value would look like.
+/// A description of a valid value.
 pub fn bytes(value: &str) -> Result<u64, &'static str> {
     const REASON: &str = "say a number of bytes, as in 4096, 64K, 512M, 1.5G or 1T";
     let value = value.trim_end_matches(['B', 'b']).trim_end_matches('i');

@@ -30,9 +30,9 @@ pub(crate) const KNOWN: [&str; 19] = [
 ];
 
 const PREFIX: &str = "PGAS_";
-/// What tests call their own settings.
+/// The prefix of the tests' own settings.
 const OF_TESTS: &str = "PGAS_TEST_";
-/// How many letters a misspelt name may differ in from the one that is suggested.
+/// The maximum distance of a misspelt name from the one that is suggested.
 const FARTHEST: usize = 4;
 
 /// The text of a variable; an error if it has other bytes.
@@ -79,8 +79,8 @@ fn nearest(name: &str) -> Option<&'static str> {
     (distance <= FARTHEST).then_some(known)
 }
 
-/// How many letters have to be added, removed or replaced to turn one name into the other
-/// (Levenshtein).
+/// The number of letters to add, remove or replace to turn one name into the other (Levenshtein
+/// distance).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(warned(&names).as_deref(), Some(expected));
     }
 
-    /// What a setting's value is.
+    /// The type of a setting's value.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Kind {
         Count,
@@ -185,7 +185,7 @@ mod tests {
         ("PGAS_TRACE_BYTES", Kind::Bytes),
     ];
 
-    /// Values that no number may have, and others at the ends of what it may.
+    /// Invalid numbers, and numbers at the limits.
     const REFUSED: [&str; 14] = [
         "-1",
         "-0.5",
@@ -221,7 +221,7 @@ mod tests {
         "16777215T",
     ];
 
-    /// A number that is set, and what has to stand beside it.
+    /// A configuration with one number set, and the settings that it requires.
     fn with_number(name: &str, value: &str) -> Result<Config> {
         let of_a_rank = [
             ("PGAS_RANK", "1"),
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// What a wait does with the limits once it is long, or at once where there is time for less.
+    /// What a wait does with the limits once it is long; at once if time is short.
     fn wait_with(mut config: Config) {
         config.segment_bytes = Some(1 << 20);
         let worlds = loopback::worlds(1, &config).expect("a small segment");

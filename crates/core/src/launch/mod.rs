@@ -1,4 +1,4 @@
-//! What started this process.
+//! Finds out what started this process.
 
 /// The variable that tells a rank its number.
 pub const RANK_VARIABLE: &str = "PGAS_RANK";
@@ -39,14 +39,14 @@ pub enum Launcher {
     OpenMpi {
         /// This process's place in the job.
         place: Place,
-        /// What tells this job from all others of this host.
+        /// The key that distinguishes this job from all others of this host.
         job_key: String,
     },
     /// Slurm's `srun`.
     Slurm {
         /// This process's place in the job.
         place: Place,
-        /// What tells this job from all others of this host.
+        /// The key that distinguishes this job from all others of this host.
         job_key: String,
     },
     /// A launcher that tells by PMIx alone how many ranks there are, which this library does not
@@ -111,7 +111,7 @@ pub enum LaunchErrorKind {
         variable: &'static str,
         /// The value found.
         value: Box<str>,
-        /// What a right value is.
+        /// A description of a valid value.
         expected: &'static str,
     },
     /// Of two variables that belong together only one is set.

@@ -1,4 +1,4 @@
-//! Environments as launchers leave them, and what is made of each.
+//! Environments of various launchers, and the result for each.
 
 use super::{LaunchError, LaunchErrorKind, Launcher, Place};
 

@@ -10,7 +10,7 @@ use crate::backend::{Atomic, Former, Get, OpId, Operand, Put, RemoteAddr, Stage,
 /// the same for neighbours, so that later operations overtake earlier ones.
 const DELAYS: [(u32, u32); 3] = [(2, 3), (1, 3), (1, 2)];
 
-/// What is to be done at the target.
+/// An operation to perform at the target.
 pub(super) enum Operation {
     /// Writes blocks of bytes.
     Write(Vec<(RemoteAddr, Vec<u8>)>),
@@ -59,7 +59,7 @@ impl Operation {
         }
     }
 
-    /// Does it, on the segments that `segment` gives; `wake` tells a rank of a signal.
+    /// Performs it on the segments that `segment` returns; `wake` tells a rank of a signal.
     pub(super) fn perform<'a>(
         self,
         segment: impl Fn(Rank) -> &'a Segment,
@@ -97,7 +97,7 @@ impl Operation {
 pub(super) struct Flight {
     begun: u64,
     flying: Vec<Flying>,
-    /// Performed, and not yet reported to who began them.
+    /// Performed operations that were not reported yet.
     done: HashSet<OpId>,
 }
 
@@ -155,7 +155,7 @@ impl Flight {
         stage == Stage::Source && flying.operation.has_source()
     }
 
-    /// One call of progress; says whether it did anything.
+    /// One call of progress. Returns whether it did anything.
     pub(super) fn advance(&mut self, mut perform: impl FnMut(Operation)) -> bool {
         let before = self.flying.len();
         for flying in &mut self.flying {

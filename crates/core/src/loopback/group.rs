@@ -1,5 +1,5 @@
-//! Collectives of the transport's own, for a job that asks for them: they complete late, on every
-//! member later than on the last one that has begun, and read what they are given late too.
+//! Collectives of the transport's own, for jobs that ask for them. They complete late, on every
+//! member later than on the last one that has begun, and they read their buffers late, too.
 #![expect(
     unsafe_code,
     reason = "keeps raw pointers to the buffers of operations"
@@ -18,7 +18,7 @@ use crate::collective::{OpKind, ReduceOp};
 use crate::locks::lock;
 use crate::{Error, Pod, Rank, Result};
 
-/// Tests until an operation reads what it was given, in turn.
+/// The number of tests until an operation reads its buffer, in turn.
 const DELAYS: [u32; 3] = [3, 1, 2];
 
 /// One member's handle on a group.
@@ -31,7 +31,7 @@ pub(super) struct Member {
     asked: Mutex<HashSet<Rank>>,
 }
 
-/// What the members of a group share.
+/// The shared state of a group's members.
 struct Meeting {
     ranks: Box<[Rank]>,
     state: Mutex<State>,
@@ -40,7 +40,7 @@ struct Meeting {
 
 #[derive(Default)]
 struct State {
-    /// How many operations and splits each member has begun.
+    /// The number of operations and splits that each member has begun.
     begun: Vec<u64>,
     rounds: HashMap<u64, Round>,
     splits: HashMap<u64, Split>,
@@ -49,7 +49,7 @@ struct State {
 /// One operation of all members.
 struct Round {
     call: Collective,
-    /// What the members have given so far.
+    /// The contributions of the members so far.
     given: Vec<Option<Vec<u8>>>,
     n_done: usize,
 }
@@ -69,9 +69,9 @@ unsafe impl Send for Flying {}
 
 #[derive(Default)]
 struct Split {
-    /// Member, colour and key of those that have come.
+    /// Member, colour and key of the members that have arrived.
     choices: Vec<(u32, Option<u32>, u32)>,
-    /// By colour, once all have come.
+    /// The new groups by colour, once all members have arrived.
     made: HashMap<u32, Arc<Meeting>>,
     n_done: usize,
 }
@@ -90,7 +90,7 @@ impl Meeting {
     }
 }
 
-/// What all ranks of a job meet in.
+/// The group of all ranks of a job.
 #[derive(Clone)]
 pub(super) struct Everybody(Arc<Meeting>);
 
@@ -169,7 +169,7 @@ impl Member {
         }
     }
 
-    /// What the round gives this member, if all have given theirs.
+    /// The result for this member, if all members have contributed.
     fn take(&self, number: u64) -> Option<Vec<u8>> {
         let mut state = lock(&self.meeting.state);
         let round = state
@@ -190,7 +190,7 @@ impl Member {
     }
 }
 
-/// What member `me` gets when all have given theirs.
+/// The result for member `me` of all contributions.
 fn result(call: &Collective, given: &[&[u8]], me: usize) -> Vec<u8> {
     let fold = |elements: Elements, members: &[&[u8]]| {
         let (first, others) = members.split_first().expect("one member at least");

@@ -1,4 +1,4 @@
-//! What the ranks of a job share.
+//! The shared state of a job's ranks.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use crate::backend::Capabilities;
 use crate::error::RankFailure;
 use crate::rank::Rank;
 
-/// What the ranks of a job share.
+/// The shared state of a job's ranks.
 pub(super) struct Job {
     pub(super) ranks: Box<[Member]>,
     pub(super) segment_bytes: u64,
@@ -21,7 +21,7 @@ pub(super) struct Job {
     pub(super) failure: OnceLock<RankFailure>,
 }
 
-/// What the others reach of a rank.
+/// The state of a rank that the others access.
 pub(super) struct Member {
     pub(super) segment: Segment,
     pub(super) mailbox: Mailbox,
@@ -40,7 +40,7 @@ impl Job {
         &self.ranks[rank.index()]
     }
 
-    /// Records the job's first failure and wakes whoever sleeps.
+    /// Records the job's first failure and wakes sleeping ranks.
     pub(super) fn fail(&self, rank: Rank, cause: String) {
         if self.failure.set(RankFailure { rank, cause }).is_ok() {
             self.wake_all();

@@ -91,8 +91,8 @@ impl Mailbox {
         queue.letters.len() < n_before
     }
 
-    /// Hands up to `limit` messages to `sink`; returns how many, and whether a full queue has room
-    /// now.
+    /// Passes up to `limit` messages to `sink`. Returns their number, and whether a full queue has
+    /// room now.
     pub(super) fn receive(
         &self,
         class: MessageClass,
@@ -136,7 +136,7 @@ impl Mailbox {
     }
 }
 
-/// What a rank sleeps on.
+/// The bell that a rank sleeps on.
 #[derive(Default)]
 pub(super) struct Bell {
     pub(super) rung: Mutex<bool>,
@@ -144,7 +144,7 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Wakes who sleeps, or lets the next one not fall asleep.
+    /// Wakes a sleeping thread, or keeps the next one from falling asleep.
     pub(super) fn ring(&self) {
         *lock(&self.rung) = true;
         self.changed.notify_all();

@@ -116,7 +116,7 @@ pub struct Loopback {
     rank: Rank,
     job: Arc<Job>,
     flight: Mutex<Flight>,
-    /// What the job's own collectives meet in, if it has any.
+    /// The group of all ranks, if the job has collectives of its own.
     everybody: Option<Everybody>,
 }
 
@@ -153,8 +153,8 @@ pub fn job(n_ranks: u32, segment_bytes: u64, options: &Options) -> Vec<Loopback>
 }
 
 impl Loopback {
-    /// Performs what is complete on return whatever becomes of it later: at once on this rank's own
-    /// segment, and on others' when it is flushed or progress is made.
+    /// Begins an operation that counts as complete on return. It is performed at once on this
+    /// rank's own segment, and on others' at a flush or in progress.
     fn begin_unobserved(&self, target: Rank, operation: Operation) {
         if target == self.rank {
             self.job.perform(operation);
@@ -345,8 +345,9 @@ unsafe impl Backend for Loopback {
             return Ok(Sent::BackPressure);
         };
         target.bell.ring();
-        // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so. What
-        // was taken was served, or is told by who has refused it.
+        // Pairs with `leave`, which checks the mailbox, under its lock, after it has set the flag.
+        // A message that was taken was served, or its refusal is reported by the rank that refused
+        // it.
         let has_left = target.has_left.load(Ordering::Acquire);
         if has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number) {
             return Err(Error::rank_failed(to, "has left the job"));

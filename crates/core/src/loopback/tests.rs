@@ -1,4 +1,5 @@
-//! What the reference transport adds to the contract: delays, disorder, failures without a hang.
+//! The behaviour that the reference transport adds to the contract: delays, disorder, failures
+//! without a hang.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -144,7 +145,7 @@ fn a_failure_ends_the_wait_of_a_rank_that_has_waited_for_long() {
 /// As on a machine where other programs have the processor for as long whenever a rank yields.
 #[test]
 fn a_wait_is_noted_by_time_and_not_by_rounds() {
-    /// Far fewer than those of spinning and yielding together.
+    /// Far fewer rounds than those of spinning and yielding together.
     const MOST_ROUNDS: usize = 400;
     let long = Duration::from_millis(1);
     let world = &world();
@@ -187,7 +188,7 @@ fn what_came_before_the_job_failed_ends_a_wait_well() {
     while !ready_after(0, &mut n) {
         waiting.pause(&Vec::new).unwrap();
     }
-    // A second pause tells of the failure, and so does a wait for what never comes.
+    // A second pause reports the failure, and so does a wait for what never comes.
     waiting.pause(&Vec::new).unwrap_err();
     let error = world.wait_for("nothing", || Ok(false)).unwrap_err();
     assert!(matches!(error, Error::RankFailed(_)), "{error}");
@@ -325,7 +326,7 @@ fn a_message_that_was_served_is_not_told_to_be_lost_when_its_receiver_leaves_at_
     let ranks = job(2, 1 << 16, &Options::default());
     let (first, second) = (&ranks[0], &ranks[1]);
     let receiver = second.job.member(second.rank);
-    // The sender comes as far as the bell.
+    // The sender has reached the bell.
     let rung = lock(&receiver.bell.rung);
     thread::scope(|scope| {
         let (class, handler) = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));

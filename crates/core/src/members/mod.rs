@@ -1,4 +1,4 @@
-//! Who is in a team, and how far its collectives are on this rank.
+//! The members of a team, and the progress of its collectives on this rank.
 
 mod runs;
 
@@ -50,7 +50,7 @@ impl fmt::Debug for TeamId {
     }
 }
 
-/// What all handles of one rank on one team have in common.
+/// The shared state of all handles of one rank on one team.
 #[derive(Debug)]
 pub(crate) struct Shared {
     id: TeamId,
@@ -72,7 +72,7 @@ impl Shared {
         rank: u32,
         group: Option<Arc<dyn Group>>,
     ) -> Self {
-        // One member has nobody to send to.
+        // A single member has nobody to send to.
         let group = group.filter(|_| members.len() > 1);
         Self {
             id,
@@ -150,7 +150,7 @@ pub(crate) struct Native {
     pub(crate) group: Arc<dyn Group>,
     /// The next ticket.
     pub(crate) tickets: AtomicU64,
-    /// Whose turn it is to begin.
+    /// The ticket that may begin now.
     pub(crate) turn: AtomicU64,
 }
 

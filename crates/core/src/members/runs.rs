@@ -1,4 +1,4 @@
-//! Who belongs to a team, in memory that does not grow with a regular team.
+//! The members of a team, in memory that does not grow with a regular team.
 
 use crate::rank::Rank;
 
@@ -81,7 +81,7 @@ impl Members {
         self.len
     }
 
-    /// The rank of member `i`, if there are so many.
+    /// The rank of member `i`, if there is such a member.
     pub(crate) fn rank(&self, i: u32) -> Option<Rank> {
         if i >= self.len {
             return None;

@@ -188,7 +188,7 @@ pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     memory::acquire_after(|| unsafe { imp::load_sixteen(src) })
 }
 
-/// The same of two words of eight bytes, the first one lower in memory.
+/// Makes a [`Sixteen`] of two words of eight bytes, the first one lower in memory.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "two instructions")]
 pub(crate) fn sixteen_of(words: [u64; 2]) -> Sixteen {
@@ -203,7 +203,7 @@ pub(crate) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
     imp::matching(words, ignored, wanted)
 }
 
-/// In which of the words the highest bit is set, likewise.
+/// The set of words whose highest bit is set.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "an instruction")]
 pub(crate) fn highest(words: Sixteen) -> u32 {

@@ -1,5 +1,5 @@
-//! Which segments this process can load from and store to, and where: one by one, and, where they
-//! lie in one mapping, evenly spaced, which is what nearly every access looks at.
+//! The segments that this process can load from and store to, and their addresses: one by one, and,
+//! if they lie in one mapping, evenly spaced. Nearly every access uses the latter.
 #![expect(
     unsafe_code,
     reason = "finds places in mapped segments, reads them and writes them"
@@ -57,7 +57,7 @@ impl<T> Mapped<'_, T> {
         }
     }
 
-    /// The first one's place, for who knows how it may be accessed.
+    /// The address of the first one, for code that knows how it may be accessed.
     pub(crate) fn address(&self) -> NonNull<T> {
         self.place.cast()
     }
@@ -72,7 +72,7 @@ impl<T> Mapped<'_, T> {
         unsafe { word::fetch(self.place.as_ptr(), call) }
     }
 
-    /// The same for a compare-and-swap: the former bits, as `Ok` if they were replaced.
+    /// A compare-and-swap. Returns the former bits, as `Ok` if they were replaced.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "one instruction")]
     pub(crate) fn compare_swap(&self, call: SwapCall) -> Result<u64, u64> {
@@ -99,7 +99,7 @@ impl<T: Pod> Mapped<'_, T> {
         unsafe { copy::load(self.place.as_ptr()) }
     }
 
-    /// The same, without an order.
+    /// A read without ordering.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "one load")]
     pub(crate) fn read(&self) -> T {
@@ -157,7 +157,7 @@ impl SegmentMap {
         }
     }
 
-    /// Those of the segments of `ranks` that `backend` has mapped.
+    /// The mapped segments among those of `ranks`.
     pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>) -> Self {
         let base = |rank| backend.mapped(Rank::new(rank)).map(Shared);
         Self {
@@ -173,7 +173,7 @@ impl SegmentMap {
             && self.bases.iter().all(Option::is_some)
     }
 
-    /// Where the segment of `rank` begins, if it is mapped.
+    /// The address of the segment of `rank`, if it is mapped.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -184,7 +184,7 @@ impl SegmentMap {
         Some((*self.bases.get(index as usize)?)?.0)
     }
 
-    /// Where `at` is, if its segment is mapped.
+    /// The address of `at`, if its segment is mapped.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -219,7 +219,7 @@ impl EvenMap {
         }
     }
 
-    /// Those of the segments of `ranks` that `backend` has mapped, if they lie in one mapping.
+    /// The mapped segments among those of `ranks`, if they lie in one mapping.
     pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>) -> Self {
         let start = (!ranks.is_empty()).then(|| backend.mapped(Rank::new(ranks.start)));
         match (backend.mapped_stride(), start.flatten()) {
@@ -239,8 +239,8 @@ impl EvenMap {
         self.first..self.first + self.n
     }
 
-    /// Where the `n` elements at `ptr` are, if their rank is mapped, its segment holds all of them,
-    /// and they are aligned.
+    /// The address of the `n` elements at `ptr`, if their rank is mapped, its segment holds all of
+    /// them, and they are aligned.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -255,8 +255,8 @@ impl EvenMap {
         Some(unsafe { Mapped::new(place, n) })
     }
 
-    /// Where the block of `bytes` at `ptr` is, if its rank is mapped, its segment holds all of it,
-    /// and it is aligned to `align`.
+    /// The address of the block of `bytes` at `ptr`, if its rank is mapped, its segment holds all
+    /// of it, and it is aligned to `align`.
     #[inline(always)]
     #[expect(
         clippy::inline_always,

@@ -151,7 +151,7 @@ fn fetch_u32(word: &AtomicU32, call: AtomicCall) -> u32 {
     }
 }
 
-/// What [`fetch`] does, on a word that nobody shares: the new bits for `old`.
+/// Applies the operation of [`fetch`] to a private word: returns the new bits for `old`.
 ///
 /// A backend without CPU atomics at hand (a reference implementation, a simulator) computes with
 /// it.

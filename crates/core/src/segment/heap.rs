@@ -1,4 +1,4 @@
-//! One heap of a segment: offsets handed out by a best-fit allocator.
+//! A heap of a segment: a best-fit allocator of offsets.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(crate) struct Heap {
     name: &'static str,
     ranges: RangeAllocator<u64>,
     lengths: HashMap<u64, u64>,
-    /// Where memory begins that was never handed out, so that it still reads as zero.
+    /// The start of memory that was never allocated, so that it still reads as zero.
     fresh: u64,
 }
 
@@ -70,7 +70,7 @@ impl Heap {
         Ok(Block { range, stale })
     }
 
-    /// Gives the allocation that begins at `offset` back; `None` if there is none.
+    /// Frees the allocation at `offset`; `None` if there is none.
     pub(crate) fn free(&mut self, offset: u64) -> Option<Range<u64>> {
         let bytes = self.lengths.remove(&offset)?;
         let range = offset..offset + bytes;

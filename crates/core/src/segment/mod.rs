@@ -1,4 +1,4 @@
-//! What a rank exposes to the others: its segment, and the two heaps in it.
+//! The segment that a rank exposes to the others, and the two heaps in it.
 //!
 //! On the path of an operation this file comes after [`World`](crate::World) and before
 //! [`GlobalPtr`](crate::GlobalPtr): here global memory is handed out.
@@ -26,7 +26,7 @@ use std::ops::Range;
 
 /// Bytes at the start of a segment that no allocation covers, so that offset 0 can mean null.
 pub(crate) const NULL_BYTES: u64 = 64;
-/// Where the heaps begin.
+/// The offset of the heaps.
 const HEAPS_START: u64 = 4096;
 /// The smallest segment that can be used, in bytes.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;

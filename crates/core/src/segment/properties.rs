@@ -106,7 +106,7 @@ proptest! {
     ) {
         let new = || SymmetricHeap::new(Heap::new("symmetric", START..END));
         let mut ranks = [new(), new(), new()];
-        // Offset, and who has dropped the handle.
+        // The offset, and which ranks have dropped their handles.
         let mut live: Vec<(u64, [bool; 3])> = Vec::new();
         for (bytes, picks, action) in steps {
             if action == 0 {

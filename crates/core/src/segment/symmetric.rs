@@ -4,7 +4,7 @@ use super::heap::{Block, Heap, HeapUse};
 use crate::error::Result;
 use crate::rank::Rank;
 
-/// The symmetric heap, and which of its allocations this rank has dropped.
+/// The symmetric heap, and the allocations that this rank has dropped.
 #[derive(Debug)]
 pub(crate) struct SymmetricHeap {
     heap: Heap,
@@ -12,7 +12,7 @@ pub(crate) struct SymmetricHeap {
     live: Vec<Live>,
 }
 
-/// What ends when allocations are reclaimed.
+/// The result of a reclaim.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
     /// The memory of the allocations.

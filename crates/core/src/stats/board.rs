@@ -1,9 +1,9 @@
-//! The words in which a rank tells what it has done.
+//! The board: words in which a rank publishes its counts.
 //!
-//! They lie in memory that the ranks of a host share, where the transport has such memory, so that
-//! the figures of a rank outlive it: a supervisor or another rank reads them when it is dead. All
-//! words are valid when zero, and whoever reads them believes nothing: numbers are bounded and
-//! texts made printable.
+//! The words lie in memory that the ranks of a host share, if the transport has such memory, so
+//! that the figures of a rank outlive it: a supervisor or another rank reads them when it is dead.
+//! All words are valid when zero. A reader checks everything: numbers are bounded and texts made
+//! printable.
 #![expect(unsafe_code, reason = "keeps words together with what owns them")]
 
 use std::any::Any;
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Says that a board is in use.
+/// Marks a board as used.
 pub(super) const MAGIC: u64 = 0x7067_6173_7374_0001;
 
 /// Single words.
@@ -21,7 +21,7 @@ pub(super) mod word {
     /// When the rank began, and when its last figures are from, in nanoseconds since 1970.
     pub(in crate::stats) const BEGAN: usize = 1;
     pub(in crate::stats) const UNTIL: usize = 2;
-    /// What is wanted in the end: bit 0 the table, bit 1 the matrix.
+    /// The reports that are wanted: bit 0 for the table, bit 1 for the matrix.
     pub(in crate::stats) const WANTED: usize = 3;
     pub(in crate::stats) const N_RANKS: usize = 4;
     pub(in crate::stats) const RANK: usize = 5;
@@ -31,16 +31,16 @@ pub(super) mod word {
     pub(in crate::stats) const RESIDENT: usize = 9;
     /// Whether the rank has left in good order.
     pub(in crate::stats) const IS_OVER: usize = 10;
-    /// On the board of the first rank of a host: how many ranks have left, and who tells the
-    /// figures.
+    /// On the board of the first rank of a host: the number of ranks that have left, and the rank
+    /// that reports the figures.
     pub(in crate::stats) const N_OVER: usize = 11;
     pub(in crate::stats) const CLAIM: usize = 12;
-    /// Where the rank waits now: its line's number in the table plus one, and since when.
+    /// The present wait of the rank: its line's number in the table plus one, and its start.
     pub(in crate::stats) const WAITS_AT: usize = 14;
     pub(in crate::stats) const WAITS_SINCE: usize = 15;
 }
 
-/// The two sets of counters: that of one thread, and that of all others.
+/// Two sets of counters: one of a single thread, one of all other threads.
 pub(super) const OPS: usize = 16;
 pub(super) const OPS_WORDS: usize = 32;
 /// The file in which the figures are wanted: its length, then its bytes.
@@ -50,11 +50,11 @@ pub(super) const FILE_WORDS: usize = 64;
 pub(super) const WAITS: usize = FILE + FILE_WORDS;
 pub(super) const N_WAITS: usize = 64;
 pub(super) const WAIT_WORDS: usize = 40;
-/// What has a name.
+/// The counters of named objects.
 pub(super) const NAMES: usize = WAITS + N_WAITS * WAIT_WORDS;
 pub(super) const N_NAMES: usize = 64;
 pub(super) const NAME_WORDS: usize = 16;
-/// One set of counters a peer.
+/// One set of counters for each peer.
 pub(super) const PEERS: usize = NAMES + N_NAMES * NAME_WORDS;
 pub(super) const PEER_WORDS: usize = 5;
 
@@ -73,7 +73,7 @@ unsafe impl Send for Board {}
 unsafe impl Sync for Board {}
 
 impl Board {
-    /// How many bytes the board of a rank has that counts what it does on each of `n_peers` peers.
+    /// The bytes of a board with counters for `n_peers` peers.
     #[must_use]
     pub const fn bytes(n_peers: usize) -> usize {
         (PEERS + n_peers * PEER_WORDS) * 8
@@ -121,12 +121,12 @@ impl Board {
         unsafe { self.words.as_ref() }
     }
 
-    /// Whether its rank has left.
+    /// Whether the rank has left.
     pub(crate) fn is_over(&self) -> bool {
         self.get(word::IS_OVER) != 0
     }
 
-    /// Counts a rank that has left, and says how many have.
+    /// Counts a rank that has left, and returns the number so far.
     pub(crate) fn count_end(&self) -> usize {
         // Acquires and releases: the last rank reads the figures of the others.
         let n = self
@@ -136,7 +136,7 @@ impl Board {
         usize::try_from(n).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Whether this is the first one who asks.
+    /// Claims the report. Returns whether this is the first claim.
     pub(crate) fn claim(&self) -> bool {
         let claim = self.words().get(word::CLAIM);
         claim.is_none_or(|claim| claim.swap(1, Ordering::Relaxed) == 0)

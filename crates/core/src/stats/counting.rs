@@ -38,16 +38,16 @@ pub(crate) struct Counting {
     /// The first thread that has counted here. Its counters are its own, so that it changes them
     /// without atomic instructions.
     owner: AtomicU64,
-    /// The same where nothing is counted for peers; no thread's number before there is one.
+    /// The same if peers are not counted; the number of no thread before there is one.
     fast_owner: AtomicU64,
     n_peers: usize,
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
     names: Mutex<Vec<String>>,
-    /// What ranks of other hosts have sent: pieces, and their board.
+    /// The figures that ranks of other hosts have sent: the number of pieces, and the board.
     told: Mutex<HashMap<Rank, (u64, Board)>>,
 }
 
-/// What a board says of its rank from the start.
+/// The contents of a board from the start.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) statistics: Statistics,
@@ -219,8 +219,8 @@ impl Counting {
         u16::try_from(index + 1).unwrap_or(0)
     }
 
-    /// Where the figures of a line are. Once there are too many lines, the last place has those of
-    /// all others.
+    /// The index of a line's figures. If there are too many lines, the last index has those of all
+    /// others.
     fn line(&self, origin: &Origin) -> usize {
         let mut lines = lock(&self.lines);
         let n = lines.len();
@@ -245,7 +245,7 @@ impl Counting {
         at
     }
 
-    /// Takes note that the rank waits at this moment.
+    /// Records that the rank is waiting.
     pub(crate) fn waits(&self, origin: &Origin, since: Duration) {
         let at = self.line(origin);
         let index = (at - WAITS) / WAIT_WORDS;
@@ -255,7 +255,7 @@ impl Counting {
         self.take_stock();
     }
 
-    /// Counts a wait that is over, and the rank that came last, as far as it is known.
+    /// Counts a finished wait, and the rank that came last, if it is known.
     pub(crate) fn waited(&self, origin: &Origin, waited: Duration, last: Option<Rank>) {
         let at = self.line(origin);
         let board = &self.board;
@@ -280,7 +280,7 @@ impl Counting {
         board.set(word::WAITS_AT, 0);
     }
 
-    /// How much of the heaps is taken.
+    /// Records the use of the heaps.
     pub(crate) fn set_heaps(&self, local: Option<u64>, symmetric: Option<u64>) {
         for (at, used) in [(word::LOCAL_HEAP, local), (word::SYMMETRIC_HEAP, symmetric)] {
             if let Some(used) = used {
@@ -296,14 +296,14 @@ impl Counting {
         self.board.set(word::RESIDENT, resident);
     }
 
-    /// The rank leaves: its figures are whole. Says whether it is told so for the first time.
+    /// Records that the rank leaves: its figures are final. Returns whether this is the first call.
     pub(crate) fn end(&self) -> bool {
         self.take_stock();
         self.board.words()[word::IS_OVER].swap(1, Ordering::Relaxed) == 0
     }
 
-    /// The board as messages: pieces of at most `n_words` words that are not all zero, the first
-    /// words last, which say how many pieces there are.
+    /// The board as messages: pieces of at most `n_words` words, without pieces of zeros. The piece
+    /// with the first words comes last, and has the number of pieces.
     pub(crate) fn pieces(&self, n_words: usize) -> Vec<Vec<u8>> {
         let words: Vec<u64> = self
             .board
@@ -347,7 +347,7 @@ impl Counting {
         }
     }
 
-    /// Whether all that `rank` has counted is there.
+    /// Whether all figures of `rank` have arrived.
     pub(crate) fn is_told(&self, rank: Rank) -> bool {
         let told = lock(&self.told);
         told.get(&rank).is_some_and(|(n_pieces, board)| {
@@ -355,7 +355,7 @@ impl Counting {
         })
     }
 
-    /// What `rank` has told.
+    /// The figures of `rank`.
     pub(crate) fn told(&self, rank: Rank) -> Option<Board> {
         lock(&self.told).get(&rank).map(|(_, board)| board.clone())
     }
@@ -398,7 +398,7 @@ impl Counting {
     }
 }
 
-/// Where an operation of this kind is counted, beside those of one peer or one name.
+/// The column of this kind of operation in the counters of one peer or one name.
 fn column(kind: CostKind) -> Option<usize> {
     match kind {
         CostKind::Read => Some(0),

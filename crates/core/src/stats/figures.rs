@@ -6,7 +6,7 @@ use super::board::{
 };
 use crate::cost::CostKind;
 
-/// The kinds of operations that are told near and remote, with their bytes.
+/// The kinds of operations that are reported as local and remote, with their bytes.
 pub(super) const KINDS: [(CostKind, &str); 4] = [
     (CostKind::Read, "gets"),
     (CostKind::Write, "puts"),
@@ -17,7 +17,7 @@ pub(super) const KINDS: [(CostKind, &str); 4] = [
 /// Which counter has the number of operations of a kind.
 #[inline]
 pub(super) fn n_of(kind: CostKind, is_near: bool) -> usize {
-    // Four of each: near and remote, numbers and bytes.
+    // Four counters of each kind: local and remote, numbers and bytes.
     4 * kind as usize + if is_near { 0 } else { 2 }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn bytes_of(kind: CostKind, is_near: bool) -> Option<usize> {
     (kind as usize <= CostKind::Message as usize).then_some(n_of(kind, is_near) + 1)
 }
 
-/// What one rank has done.
+/// The figures of one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) rank: u32,
@@ -44,7 +44,7 @@ pub(super) struct Figures {
     pub(super) peers: Vec<[u64; PEER_WORDS]>,
 }
 
-/// What a line of the program has waited.
+/// The waits of a line of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) file: String,
@@ -59,7 +59,7 @@ pub(super) struct Line {
     pub(super) weight: u64,
 }
 
-/// Operations on what has a name: gets, puts, atomics, messages, bytes.
+/// Operations on a named object: gets, puts, atomics, messages, bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -208,7 +208,7 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// In which file the figures are wanted, and whether as a table.
+/// Whether a table is wanted, and the file in which the figures are wanted.
 pub(super) fn wanted(board: &Board) -> (bool, Option<String>) {
     let file = board.text(FILE, FILE_WORDS);
     let has_table = board.get(word::WANTED) & 1 != 0;

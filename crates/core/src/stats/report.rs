@@ -14,7 +14,7 @@ const N_LINES: usize = 10;
 /// The most ranks whose matrix is printed.
 const N_COLUMNS: usize = 16;
 
-/// The figures of a job, for who tells them at its end.
+/// The figures of a job, for the report at its end.
 #[derive(Debug)]
 pub struct Report {
     n_ranks: u32,
@@ -25,7 +25,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The figures on `boards`, if there are some and they are wanted. `outcome` says how the job has ended.
+    /// The figures on `boards`, if there are some and they are wanted. `outcome` says how the job
+    /// has ended.
     #[must_use]
     pub fn of(boards: &[Board], n_ranks: u32, outcome: &str) -> Option<Self> {
         let mut ranks: Vec<Figures> = boards.iter().filter_map(Figures::read).collect();
@@ -41,7 +42,7 @@ impl Report {
         })
     }
 
-    /// Prints and writes what is wanted. What goes wrong is told in one line: the job has ended.
+    /// Prints and writes the wanted reports. An error is reported in one line: the job has ended.
     pub fn tell(&self) {
         if self.table {
             let text = self.to_string();
@@ -81,7 +82,7 @@ impl Report {
         lines
     }
 
-    /// What has names.
+    /// The figures of named objects.
     fn names(&self) -> Vec<Named> {
         let mut names: Vec<Named> = Vec::new();
         for named in self.ranks.iter().flat_map(|rank| &rank.names) {

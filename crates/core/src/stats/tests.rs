@@ -1,4 +1,4 @@
-//! What boards say of jobs whose operations are known.
+//! The figures of jobs whose operations are known.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn ranks_without_common_memory_send_their_figures_to_the_first_one() {
         );
         let line = text[at..].lines().next().unwrap();
         assert!(line.contains(&puts), "{puts}: {line}");
-        // Its puts on the fourth rank.
+        // The puts on the fourth rank.
         let peers = line.split_once("\"peers\":[").unwrap().1;
         let fourth = peers.split("],[").nth(3).unwrap();
         assert_eq!(

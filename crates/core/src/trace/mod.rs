@@ -38,12 +38,12 @@ pub const EVENT_BYTES: usize = 32;
 
 /// Events that wait in memory at most.
 const BUFFERED: usize = 1024;
-/// How long they do if there are more.
+/// The longest time that events wait in memory.
 const LONGEST_BUFFERING: Duration = Duration::from_millis(100);
 /// The names that there is a number for, less one, which is for all others.
 const MOST_NAMES: usize = (1 << 16) - 1;
 
-/// What an event says.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -105,7 +105,7 @@ impl Kind {
     }
 }
 
-/// Where and how much of a trace is wanted.
+/// The settings of a trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) directory: &'a str,
@@ -132,7 +132,7 @@ struct Ring {
     room: u64,
     n_written: u64,
     flushed: Instant,
-    /// Messages to and from each rank so far, of both classes, as far as there were some.
+    /// Numbers of messages to and from each rank so far, of both classes, for ranks with any.
     numbers: Vec<[u64; 4]>,
 }
 
@@ -146,7 +146,7 @@ struct Names {
 }
 
 impl Trace {
-    /// Begins a trace. What is in the way is told in one line, and there is none.
+    /// Begins a trace. An obstacle is reported in one line, and then there is no trace.
     pub(crate) fn begin(wanted: Wanted<'_>) -> Option<Self> {
         match Self::create(wanted) {
             Ok(trace) => Some(trace),
@@ -419,7 +419,7 @@ mod tests {
         for i in 0..n {
             trace.note(Kind::Span, span, None, [i, 0]);
             if i == 10 {
-                // So that the ring's end lies in the middle of a flush.
+                // The ring's end lies in the middle of a flush.
                 trace.flush();
             }
         }

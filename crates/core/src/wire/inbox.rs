@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::locks::lock;
 use crate::rank::Rank;
 
-/// What every message of a collective begins with; 40 bytes, so that with one word it fills one
+/// The header of every message of a collective. It has 40 bytes, so that with one word it fills a
 /// slot of 48 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -21,14 +21,14 @@ pub(crate) struct Header {
     pub(crate) number: u64,
     /// Bytes of the payload in all its pieces.
     pub(crate) total: u64,
-    /// Where in the payload this piece goes.
+    /// The offset of this piece in the payload.
     pub(crate) offset: u64,
-    /// Which part of the collective, and which message between two members in it.
+    /// The part of the collective, and the number of the message between two members in it.
     pub(crate) phase: u32,
     pub(crate) round: u32,
 }
 
-/// Where a payload belongs.
+/// The key of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) team: u64,

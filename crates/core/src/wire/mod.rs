@@ -56,7 +56,7 @@ impl Wire {
         self.inbox.deliver(message.from, message.payload)
     }
 
-    /// Takes what has arrived for collectives, on a rank that is leaving and serves no other
+    /// Takes arrived messages of collectives, on a rank that is leaving and serves no other
     /// messages, which `late` gets.
     pub(crate) fn receive(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let mut delivered = Ok(());
@@ -73,7 +73,7 @@ impl Wire {
         delivered
     }
 
-    /// Takes the payload at `key`, if it is there; an error if it cannot come any more.
+    /// Takes the payload at `key`, if it has arrived. An error if it cannot arrive any more.
     pub(crate) fn take(&self, key: &Key, what: &str) -> Option<Result<Payload>> {
         if let Some(payload) = self.inbox.take(key) {
             return Some(Ok(payload));
@@ -81,7 +81,7 @@ impl Wire {
         if !self.backend.has_left(key.from) {
             return None;
         }
-        // It may have come between the two questions; after this one nothing can.
+        // The payload may have arrived between the two checks. None can arrive after this one.
         let late = self.inbox.take(key);
         Some(late.ok_or_else(|| self.deserted(key.from, what)))
     }
@@ -94,14 +94,13 @@ impl Wire {
         self.backend.blame(rank, &cause)
     }
 
-    /// What this rank returns for an `error` that ends a collective, or what belongs to one, here
-    /// alone. The others may wait for this rank, so that it is the failure of the job, by which
-    /// they are told.
+    /// Reports an `error` that ends a collective, or a part of one, on this rank alone. Other ranks
+    /// may wait for this one, so it becomes the failure of the job, which tells them.
     #[cold]
     pub(crate) fn give_up(&self, what: &str, error: Error) -> Error {
         if self.backend.health().is_ok() {
             let cause = format!("failed in {what}: {error}");
-            // It may be recorded already, by another rank, which the next wait tells.
+            // Another rank's failure may be recorded already; the next wait reports it.
             drop(self.backend.blame(self.backend.rank(), &cause));
         }
         error

@@ -8,7 +8,7 @@ mod schedules;
 use crate::backend::loopback::{self, Options};
 use crate::{Config, Result, World};
 
-/// One rank, powers of two, and what powers of two hide.
+/// One rank, powers of two, and other numbers.
 const SIZES: [u32; 7] = [1, 2, 3, 4, 7, 8, 13];
 
 /// A transport without collectives of its own, and one that has some.

@@ -18,7 +18,7 @@ fn native() -> Options {
     Options::default().with_collectives()
 }
 
-/// As many collectives of both kinds as a few windows have, more and more of them in flight.
+/// Several windows of collectives of both kinds, more and more of them in flight.
 fn many(team: &Team) -> Result<()> {
     let n = team.n_ranks();
     let (mut sums, mut lists) = (Vec::new(), Vec::new());
@@ -102,7 +102,8 @@ fn a_member_that_left_before_it_began_is_named() {
             return None;
         }
         assert_eq!(sum.wait().unwrap(), 3);
-        // The failure below is the whole job's: it must not find the other one waiting for the sum.
+        // The failure below fails the whole job. It must not hit the other rank while it waits for
+        // the sum.
         both_have_the_sum.wait();
         let list = team.allgather_nb(vec![1_u8]).wait();
         let again = team.broadcast(0, 1);

@@ -1,4 +1,4 @@
-//! Each collective against what it is defined to give, at all sizes of job and of data.
+//! The results of each collective against its definition, at all sizes of job and of data.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -275,7 +275,7 @@ fn elements_without_bytes_are_counted_like_others() {
 fn a_split_orders_members_by_key_and_then_by_their_order() {
     on_all_sizes(|world| {
         let (me, n) = (world.rank().number(), world.n_ranks());
-        // Three colours, the third of which is nobody's; two keys, the later half first.
+        // Three colours, of which the third has no members; two keys, the later half first.
         let colour = (me % 3 < 2).then_some(me % 3);
         let key = u32::from(me < n / 2);
         let team = world.team().split(colour, key)?;

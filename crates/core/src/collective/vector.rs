@@ -1,4 +1,4 @@
-//! Gathers and exchanges of values of which every member has another number.
+//! Variable-count collectives: gatherv, allgatherv and alltoallv.
 
 use zerocopy::IntoBytes;
 
@@ -34,7 +34,7 @@ pub(super) async fn allgather_varying<T: Pod>(call: &Call, values: &[T]) -> Resu
     let mut lens = vec![0_u64; n as usize];
     let len = [values.len() as u64];
     allgather(lane, len.as_bytes(), lens.as_mut_bytes()).await?;
-    // Where the block of each member ends, counted from this one around the team.
+    // The end of each member's block, counted from this member around the team.
     let mut ends = Vec::with_capacity(lens.len() + 1);
     ends.push(0);
     let mut end = 0;
@@ -56,7 +56,7 @@ fn bytes_of<T>(len: u64) -> usize {
         .expect("a member's values are in its memory")
 }
 
-/// Cuts the members' blocks, of which that of member `first` comes first, out of `bytes`.
+/// Cuts the members' blocks out of `bytes`, beginning with that of member `first`.
 fn cut<T: Pod>(lane: Lane<'_>, bytes: &[u8], first: u32, lens: &[u64]) -> Result<Vec<Vec<T>>> {
     let total: usize = lens.iter().map(|len| bytes_of::<T>(*len)).sum();
     if total != bytes.len() {
