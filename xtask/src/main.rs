@@ -10,6 +10,7 @@
     reason = "a command-line tool talks through its standard streams"
 )]
 
+mod bench_hosts;
 mod bindings;
 mod ci;
 mod dependencies;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::bench_hosts::Over;
 use crate::process::{Outcome, cargo};
 
 #[derive(Debug, Parser)]
@@ -111,12 +113,12 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measures containers and transfers between two hosts, each beside what MPI alone takes to move
-    /// the same bytes (needs root)
+    /// Measures containers and transfers between two hosts, over each MPI library and over libfabric,
+    /// each beside what that alone takes to move the same bytes (needs root)
     BenchHosts {
-        /// Only with this MPI library
-        #[arg(long, value_parser = ["openmpi", "mpich"])]
-        mpi: Option<String>,
+        /// Only with this library
+        #[arg(long)]
+        over: Option<Over>,
         /// Writes the figures to this file, too
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
@@ -174,8 +176,6 @@ fn run(verb: Verb) -> Result<Outcome> {
             let args = args.iter().map(String::as_str);
             cargo(hosts.into_iter().chain(args))
         }
-        Verb::BenchHosts { mpi, json, rows } => {
-            mpi::bench_hosts(mpi.as_deref(), json.as_deref(), &rows)
-        }
+        Verb::BenchHosts { over, json, rows } => bench_hosts::run(over, json.as_deref(), &rows),
     }
 }

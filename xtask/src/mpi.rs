@@ -2,26 +2,25 @@
 //! does not notice that bindings to the other library are needed, and because examples with and
 //! without MPI have the same name: so both run beside the other tests.
 
-use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::ci::{self, EXAMPLES_BUILT};
 use crate::process::{self, Outcome, command};
 
 /// An MPI library: its compiler wrapper, and where programs for it are built.
 #[derive(Clone, Copy)]
-struct Library {
+pub(crate) struct Library {
     mpicc: &'static str,
     target: &'static str,
 }
 
-const OPEN_MPI: Library = Library {
+pub(crate) const OPEN_MPI: Library = Library {
     mpicc: "mpicc.openmpi",
     target: "target/open-mpi",
 };
-const MPICH: Library = Library {
+pub(crate) const MPICH: Library = Library {
     mpicc: "mpicc.mpich",
     target: "target/mpich",
 };
@@ -64,7 +63,7 @@ impl Library {
         cargo
     }
 
-    fn cargo(self, args: &[&str]) -> Command {
+    pub(crate) fn cargo(self, args: &[&str]) -> Command {
         let mut cargo = command("cargo", args);
         cargo.env("MPICC", self.mpicc);
         cargo.env("CARGO_TARGET_DIR", self.target);
@@ -95,34 +94,6 @@ pub(crate) fn open_mpi() -> Result<Outcome> {
 /// Tests with MPICH.
 pub(crate) fn mpich() -> Result<Outcome> {
     test(MPICH)
-}
-
-/// Measures containers and transfers between hosts with one library or all, and writes the figures
-/// to a file if one is named.
-pub(crate) fn bench_hosts(
-    library: Option<&str>,
-    json: Option<&Path>,
-    rows: &[String],
-) -> Result<Outcome> {
-    let all = [("openmpi", OPEN_MPI), ("mpich", MPICH)];
-    let mut figures = Vec::new();
-    for (name, which) in all {
-        if library.is_some_and(|wanted| wanted != name) {
-            continue;
-        }
-        let file = tempfile::NamedTempFile::new()?;
-        let mut bench = which.cargo(&["bench", "-p", "pgas-mpi", "--bench", "between_hosts"]);
-        bench.arg("--").args(rows).arg("--json").arg(file.path());
-        process::run(&mut bench)?;
-        let text = std::fs::read_to_string(file.path())?;
-        let of_library: Vec<serde_json::Value> = serde_json::from_str(&text)?;
-        figures.extend(of_library);
-    }
-    if let Some(json) = json {
-        let text = serde_json::to_string_pretty(&figures)? + "\n";
-        std::fs::write(json, text).with_context(|| format!("cannot write {}", json.display()))?;
-    }
-    Ok(Outcome::Passed)
 }
 
 /// Gives a library that nothing was built with yet what other steps have built, but for what may

@@ -9,27 +9,35 @@
 //! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
+#[path = "../../../../benches/between_hosts/containers.rs"]
 mod containers;
 mod crowds;
 mod floor;
+#[path = "../../../../benches/between_hosts/measure.rs"]
 mod measure;
+#[path = "../../../../benches/between_hosts/parcels.rs"]
+mod parcels;
 #[path = "../raw_mpi/raw.rs"]
 #[expect(dead_code, reason = "the other bench calls the rest")]
 mod raw;
+#[path = "../../../../benches/between_hosts/table.rs"]
+mod table;
+#[path = "../../../../benches/between_hosts/transfers.rs"]
 mod transfers;
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use mpi::Threading;
 use pgas_test_hosts::{Hosts, Launcher, Link};
 use serde_json::{Value, json};
+
+use crate::floor::Comm;
 
 /// The argument by which the program is a rank.
 const RANK: &str = "--rank-of-two";
 /// The argument by which it is one of as many as there are.
 const RANK_OF_MANY: &str = "--rank-of-many";
-/// The name of a file for the figures comes behind it.
-const JSON: &str = "--json";
 
 /// What a job may take at most.
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -37,7 +45,7 @@ const LIMIT: Duration = Duration::from_secs(1200);
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == RANK) {
-        measure::measure();
+        measure_two();
         return ExitCode::SUCCESS;
     }
     if words.iter().any(|word| word == RANK_OF_MANY) {
@@ -45,11 +53,7 @@ fn main() -> ExitCode {
         crowds::measure(&words);
         return ExitCode::SUCCESS;
     }
-    let json_at = words.iter().position(|word| word == JSON);
-    let json_file = json_at.map(|at| {
-        assert!(at + 1 < words.len(), "{JSON} needs the name of a file");
-        words.drain(at..at + 2).nth(1).expect("there are two")
-    });
+    let json_file = table::take_file(&mut words);
     let library = pgas_mpi::library().expect("the library says what it is");
     let (mut figures, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for way in ways(&library) {
@@ -77,14 +81,22 @@ fn main() -> ExitCode {
             }
         }
     }
-    let (Some(file), text) = (json_file, format!("{:#}\n", Value::Array(figures))) else {
-        return code;
-    };
-    if let Err(error) = std::fs::write(&file, text) {
-        println!("cannot write {file}: {error}");
+    if let Some(file) = json_file
+        && let Err(why) = table::write(file, figures)
+    {
+        println!("{why}");
         return ExitCode::FAILURE;
     }
     code
+}
+
+/// Measures as one of two ranks.
+fn measure_two() {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Serialized)
+        .expect("the first in this process to start MPI");
+    let comm = universe.world();
+    let world = raw::world_of(&comm, &measure::settings()).expect("two ranks over MPI");
+    measure::measure(world, Comm(comm));
 }
 
 /// How two ranks come to be on two hosts.
@@ -158,7 +170,7 @@ impl Way {
         if !is_well || rows.is_empty() {
             return Err(format!("{text}\n{complaints}"));
         }
-        print_table(&rows);
+        table::print(&rows);
         Ok(rows)
     }
 
@@ -181,7 +193,7 @@ impl Way {
             crowds::beside(&first, &mut rows);
             all.append(&mut rows);
         }
-        print_table(&all);
+        table::print(&all);
         Ok(all)
     }
 
@@ -206,22 +218,4 @@ fn output_of(command: &mut Command) -> Result<(String, String, bool), String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let is_well = output.status.success();
     Ok((text(&output.stdout), text(&output.stderr), is_well))
-}
-
-fn print_table(rows: &[Value]) {
-    println!(
-        "{:44} {:>8} {:>12} {:>12} {:>7}",
-        "row", "times", "floor ns", "pgas ns", "ratio"
-    );
-    for row in rows {
-        let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
-        println!(
-            "{:44} {:>8} {:>12.0} {:>12.0} {:>7.2}",
-            row["name"].as_str().unwrap_or_default(),
-            number("n"),
-            number("floor_ns"),
-            number("pgas_ns"),
-            number("ratio"),
-        );
-    }
 }

@@ -10,6 +10,7 @@
     reason = "a bench that is started by hand prints its table"
 )]
 
+#[expect(dead_code, reason = "the other bench calls the rest")]
 mod raw;
 
 use std::env;
@@ -18,14 +19,11 @@ use std::time::{Duration, Instant};
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Config, GlobalPtr, Rank, Result, Symmetric, World};
-use raw::Raw;
+use raw::{LONG, Raw, WINDOW};
 
 /// The argument by which the binary is a rank; the number of samples follows.
 const RANK: &str = "--rank";
 const SAMPLES: usize = 31;
-const LONG: usize = 1 << 20;
-/// Transfers of [`LONG`] bytes that are in flight together.
-const WINDOW: usize = 8;
 
 /// An operation, by its name, and how often a sample does it.
 const OPERATIONS: &[(&str, usize)] = &[
@@ -64,13 +62,9 @@ fn play(n_samples: usize) -> Result<()> {
     let world = pgas_ofi::init(&config)?;
     let words = world.alloc_symmetric::<u64>(2)?;
     let blocks = world.alloc_symmetric::<u8>(LONG)?;
-    let mut raw = Raw::open(provider.as_deref().unwrap_or("tcp;ofi_rxm"), LONG);
-    let there = raw.address();
-    let mut addresses = Vec::new();
-    for rank in 0..2 {
-        addresses.push(world.broadcast(Rank::new(rank), there)?);
-    }
-    raw.connect(&addresses[1 - world.rank().number() as usize]);
+    let provider = provider.as_deref().unwrap_or("tcp;ofi_rxm");
+    let mut raw = Raw::open(provider, "127.0.0.1", LONG);
+    raw.meet(&world)?;
     let mut ours = Ours {
         world: &world,
         words: &words,

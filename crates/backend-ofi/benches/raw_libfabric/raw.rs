@@ -12,27 +12,41 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use pgas_core::{Rank, Result, World};
 use pgas_libfabric_sys::bindings::*;
 use pgas_libfabric_sys::calls::*;
 use pgas_libfabric_sys::load;
 
-use crate::WINDOW;
+/// Bytes of a long transfer.
+pub(crate) const LONG: usize = 1 << 20;
+/// Transfers of [`LONG`] bytes that are in flight together.
+pub(crate) const WINDOW: usize = 8;
+/// Operations that may be in flight.
+const N_CONTEXTS: usize = 1 << 16;
+/// Completions that are taken at a time.
+const A_LOOK: usize = 16;
 
 /// Address, base and key of a rank's memory, for a message of fixed length.
-pub(crate) type Address = [u8; 128];
+type Address = [u8; 128];
 
 /// An endpoint, and memory that the other rank reaches.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    endpoint: *mut fid_ep,
+    pub(crate) endpoint: *mut fid_ep,
     cq: *mut fid_cq,
     av: *mut fid_av,
-    memory: Vec<u64>,
+    pub(crate) memory: Vec<u64>,
     base: u64,
     key: u64,
-    there: Remote,
+    /// The longest message that libfabric copies when it is sent.
+    pub(crate) inject_bytes: usize,
+    pub(crate) there: Remote,
     contexts: Vec<fi_context2>,
     n_rounds: u64,
+    /// Messages that have come.
+    pub(crate) n_received: usize,
+    /// Other operations that are complete, and were not waited for yet.
+    n_done: usize,
 }
 
 fn ok(code: i32) {
@@ -45,7 +59,8 @@ fn zeroed<T>() -> T {
 }
 
 impl Raw {
-    pub(crate) fn open(provider: &str, bytes: usize) -> Self {
+    /// Opens an endpoint at this host's address `node`, and registers memory.
+    pub(crate) fn open(provider: &str, node: &str, bytes: usize) -> Self {
         let library = load().expect("libfabric is installed");
         let none = ptr::null_mut();
         // SAFETY: makes an empty structure.
@@ -62,8 +77,9 @@ impl Raw {
             (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
         }
         let mut info = ptr::null_mut();
+        let node = CString::new(node).expect("an address");
         let (node, flags) = if provider.starts_with("tcp") {
-            (c"127.0.0.1".as_ptr(), FI_SOURCE)
+            (node.as_ptr(), FI_SOURCE)
         } else {
             (ptr::null(), 0)
         };
@@ -122,17 +138,31 @@ impl Raw {
             base,
             // SAFETY: it is open.
             key: unsafe { fi_mr_key(mr) },
+            // SAFETY: libfabric fills all parts.
+            inject_bytes: unsafe { (*(*info).tx_attr).inject_size },
             there: Remote {
                 rank: 0,
                 address: 0,
                 key: 0,
             },
-            contexts: vec![zeroed(); WINDOW],
+            contexts: vec![zeroed(); N_CONTEXTS],
             n_rounds: 0,
+            n_received: 0,
+            n_done: 0,
         }
     }
 
-    pub(crate) fn address(&self) -> Address {
+    /// Connects both ranks; collective.
+    pub(crate) fn meet(&mut self, world: &World) -> Result<()> {
+        let (own, mut all) = (self.address(), Vec::new());
+        for rank in 0..2 {
+            all.push(world.broadcast(Rank::new(rank), own)?);
+        }
+        self.connect(&all[1 - world.rank().index()]);
+        Ok(())
+    }
+
+    fn address(&self) -> Address {
         let mut address = [0; 128];
         let mut len = address.len() - 16;
         // SAFETY: there is so much room.
@@ -148,7 +178,7 @@ impl Raw {
         address
     }
 
-    pub(crate) fn connect(&mut self, other: &Address) {
+    fn connect(&mut self, other: &Address) {
         let (mut place, none) = (0, ptr::null_mut());
         // SAFETY: one address is read, which is one of this provider's.
         ok(unsafe {
@@ -183,7 +213,7 @@ impl Raw {
         }
         let mut word = 7_u64;
         let mut former = 0_u64;
-        let long = vec![7_u8; crate::LONG];
+        let long = vec![7_u8; LONG];
         let began = Instant::now();
         for _ in 0..n_times {
             match which {
@@ -230,12 +260,12 @@ impl Raw {
         took / u32::try_from(n_times).expect("few")
     }
 
-    fn context(&mut self, slot: usize) -> *mut c_void {
-        (&raw mut self.contexts[slot]).cast()
+    pub(crate) fn context(&mut self, slot: usize) -> *mut c_void {
+        (&raw mut self.contexts[slot % N_CONTEXTS]).cast()
     }
 
     /// Begins a write that is complete when it is delivered.
-    fn write(&mut self, start: *mut c_void, len: usize, offset: u64, slot: usize) {
+    pub(crate) fn write(&mut self, start: *mut c_void, len: usize, offset: u64, slot: usize) {
         self.begin(|raw| {
             let part = iovec {
                 iov_base: start,
@@ -267,33 +297,40 @@ impl Raw {
         });
     }
 
-    fn begin(&mut self, mut issue: impl FnMut(&mut Self) -> isize) {
+    pub(crate) fn begin(&mut self, mut issue: impl FnMut(&mut Self) -> isize) {
         loop {
             match issue(self) {
                 0 => return,
-                -11 => assert_eq!(self.poll(), 0, "nothing else is in flight"),
+                -11 => self.poll(),
                 code => panic!("libfabric's error {code}"),
             }
         }
     }
 
-    fn complete(&mut self, n: usize) {
-        let mut n_done = 0;
-        while n_done < n {
-            n_done += self.poll();
+    /// Waits for `n` operations of this rank.
+    pub(crate) fn complete(&mut self, n: usize) {
+        while self.n_done < n {
+            self.poll();
         }
+        self.n_done -= n;
     }
 
-    fn poll(&mut self) -> usize {
-        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); WINDOW];
+    /// Makes progress, and counts what is complete.
+    pub(crate) fn poll(&mut self) {
+        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); A_LOOK];
         // SAFETY: there is room for so many.
-        let n = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), WINDOW) };
+        let n = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), A_LOOK) };
         assert!(n >= 0 || n == -11, "libfabric's error {n}");
-        usize::try_from(n).unwrap_or(0)
+        for entry in &entries[..usize::try_from(n).unwrap_or(0)] {
+            // SAFETY: libfabric has written so many.
+            let is_message = unsafe { entry.assume_init() }.flags & u64::from(FI_RECV) != 0;
+            self.n_received += usize::from(is_message);
+            self.n_done += usize::from(!is_message);
+        }
     }
 }
 
-fn local(start: *mut c_void, len: usize) -> Local {
+pub(crate) fn local(start: *mut c_void, len: usize) -> Local {
     Local {
         start,
         len,

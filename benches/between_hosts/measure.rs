@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use mpi::Threading;
-use mpi::collective::CommunicatorCollectives as _;
-use mpi::topology::{Communicator as _, SimpleCommunicator};
 use pgas_core::{Config, Rank, Statistics, World};
 use serde_json::{Value, json};
 
+use crate::floor::Comm;
 use crate::{containers, transfers};
 
 /// What a line of figures begins with.
@@ -18,24 +16,25 @@ pub(crate) fn row_of(line: &str) -> Option<Value> {
     serde_json::from_str(line.strip_prefix(MARK)?).ok()
 }
 
-/// The two ranks, as the library and as MPI know them.
+/// The settings of a rank.
+pub(crate) fn settings() -> Config {
+    let mut config = Config::from_env().expect("usable settings");
+    config.statistics = Statistics::Off;
+    config.segment_bytes = Some(512 << 20);
+    config
+}
+
+/// The two ranks, as this library and as the one below it know them.
 pub(crate) struct Ranks {
     pub(crate) world: World,
-    pub(crate) comm: SimpleCommunicator,
+    pub(crate) comm: Comm,
     wanted: Vec<String>,
     is_smoke_test: bool,
 }
 
 /// Measures all rows that are asked for.
-pub(crate) fn measure() {
-    let (universe, _) = mpi::initialize_with_threading(Threading::Serialized)
-        .expect("the first in this process to start MPI");
-    let comm = universe.world();
-    assert_eq!(comm.size(), 2, "the bench is for two ranks");
-    let mut config = Config::from_env().expect("usable settings");
-    config.statistics = Statistics::Off;
-    config.segment_bytes = Some(512 << 20);
-    let world = crate::raw::world_of(&comm, &config).expect("two ranks over MPI");
+pub(crate) fn measure(world: World, comm: Comm) {
+    assert_eq!(world.n_ranks(), 2, "the bench is for two ranks");
     pgas_am::attach(&world).expect("once for a world");
     assert!(!world.is_direct(other(&world)), "the ranks are on one host");
     let words = || std::env::args().skip(1);
@@ -88,7 +87,7 @@ impl Ranks {
         if !self.are_asked_for(name) {
             return;
         }
-        // The other rank may still need this one, which serves nobody inside of MPI's own barrier.
+        // The other rank may still need this one, which serves nobody inside of the floor's own barrier.
         self.world.barrier().expect("the other rank lives");
         let mut rounds = Vec::new();
         for round in 0..self.n_rounds() {

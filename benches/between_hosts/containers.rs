@@ -9,8 +9,8 @@ use pgas_containers::hash_map::Combine;
 use pgas_containers::{CircularQueue, DArray, Distributor, HashMap, HashMapBuffer};
 use pgas_core::Rank;
 
-use crate::floor::{Parcels, requests};
 use crate::measure::{Ranks, other};
+use crate::parcels::Parcels;
 
 type Map = HashMap<u64, u64>;
 
@@ -55,7 +55,7 @@ fn map(ranks: &Ranks, n: usize) -> Map {
 /// of the operations.
 fn single(ranks: &Ranks) {
     let n = ranks.times(1000);
-    let ask = |_| requests::<3, 2>(&ranks.comm, n / 2);
+    let ask = |_| ranks.comm.requests::<3, 2>(n / 2);
     let rows = ["insert", "find", "fetch_add", "find in the find phase"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
         return;
@@ -89,8 +89,8 @@ fn single(ranks: &Ranks) {
     map.into_atomic_phase().expect("the other rank lives");
 }
 
-/// The floor packs what is sent by rank, and moves it and the answers by `MPI_Alltoallv`: a word
-/// for each entry that is inserted, and the value of each key.
+/// The floor packs what is sent by rank, and moves it and the answers by an exchange of all with
+/// all: a word for each entry that is inserted, and the value of each key.
 fn batches(ranks: &Ranks) {
     let rows = [
         "insert_many",
@@ -166,7 +166,7 @@ fn ask<const N: usize>(ranks: &Ranks, items: &[[u64; N]], words_back: fn(usize) 
     black_box(answers.exchange(&ranks.comm));
 }
 
-/// The floor packs the entries by rank, and moves them by `MPI_Alltoallv`.
+/// The floor packs the entries by rank, and moves them by an exchange of all with all.
 fn one_way(ranks: &Ranks, round: usize, n: usize) {
     let keys = keys(ranks, round, n).into_iter();
     let items: Vec<_> = keys.map(|key| [key, 1]).collect();
@@ -261,7 +261,7 @@ fn queues(ranks: &Ranks) {
     let queue = |host| CircularQueue::<u64>::with_capacity(&ranks.world, host, room).expect("room");
     let queues = hosts.map(queue);
     let queue = &queues[other(&ranks.world).index()];
-    let each = |_| requests::<3, 2>(&ranks.comm, n);
+    let each = |_| ranks.comm.requests::<3, 2>(n);
     ranks.compare("push", n, each, |_| {
         (0..n as u64).for_each(|i| queue.push(i).expect("room"));
     });
@@ -275,14 +275,14 @@ fn queues(ranks: &Ranks) {
             assert!(queue.pop().expect("no error").is_some());
         }
     });
-    let to = |_| requests::<{ MANY + 3 }, 2>(&ranks.comm, n);
+    let to = |_| ranks.comm.requests::<{ MANY + 3 }, 2>(n);
     ranks.compare("push_slice of 64", n, to, |_| {
         (0..n).for_each(|_| queue.push_slice(&[1; MANY]).expect("room"));
     });
     while queue.len().expect("the other rank lives") < n * ranks.n_rounds() * MANY {
         queue.push_slice(&[1; MANY]).expect("room");
     }
-    let from = |_| requests::<3, { MANY + 2 }>(&ranks.comm, n);
+    let from = |_| ranks.comm.requests::<3, { MANY + 2 }>(n);
     ranks.compare("pop_many of 64", n, from, |_| {
         for _ in 0..n {
             assert_eq!(queue.pop_many(MANY).expect("no error").len(), MANY);
@@ -290,7 +290,7 @@ fn queues(ranks: &Ranks) {
     });
 }
 
-/// The floor packs indices by rank, and moves them and what comes back by `MPI_Alltoallv`.
+/// The floor packs indices by rank, and moves them and what comes back by an exchange of all with all.
 fn scattered(ranks: &Ranks) {
     let rows = ["DArray, get_many", "DArray, put_many", "DArray, add_many"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {

@@ -5,25 +5,79 @@ use pgas_core::GlobalPtr;
 use pgas_core::backend::AtomicOp;
 use zerocopy::IntoBytes as _;
 
-use crate::floor::requests;
+use crate::floor::Window;
 use crate::measure::{Ranks, other};
-use crate::raw::RawWindow;
 
 /// Words of each window.
-const N_WORDS: usize = 1 << 16;
+pub(crate) const N_WORDS: usize = 1 << 16;
 
 pub(crate) fn measure(ranks: &Ranks) {
     let world = &ranks.world;
     let array = world.alloc_symmetric::<u64>(N_WORDS).expect("512 KiB");
-    let raw = RawWindow::new(&ranks.comm, N_WORDS);
-    floods(ranks, array.on(other(world)), &raw);
+    let raw = ranks.comm.window(N_WORDS);
+    let peer = array.on(other(world));
+    singles(ranks, peer, &raw);
+    floods(ranks, peer, &raw);
     raw.free();
     calls(ranks);
 }
 
+/// A word at a time, complete before the next one.
+fn singles(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &Window) {
+    let world = &ranks.world;
+    let n = ranks.times(2000);
+    let (to, mut word) = (other(world), 1_u64);
+    ranks.compare(
+        "put of 8 B and flush",
+        n,
+        |_| {
+            for _ in 0..n {
+                raw.put(0, 1_u64.as_bytes());
+                raw.flush();
+            }
+        },
+        |_| {
+            for _ in 0..n {
+                peer.put(world, 1).expect("a put");
+                world.flush(to).expect("the other rank lives");
+            }
+        },
+    );
+    ranks.compare(
+        "get of 8 B",
+        n,
+        |_| {
+            for _ in 0..n {
+                raw.get(0, word.as_mut_bytes());
+                raw.flush_local();
+            }
+        },
+        |_| {
+            for _ in 0..n {
+                std::hint::black_box(peer.get(world).expect("a word"));
+            }
+        },
+    );
+    ranks.compare(
+        "fetch_add of 8 B",
+        n,
+        |_| {
+            for _ in 0..n {
+                raw.begin_fetch_add(0, &1, &mut word);
+                raw.flush_local();
+            }
+        },
+        |_| {
+            for _ in 0..n {
+                std::hint::black_box(peer.fetch_add(world, 1).expect("a word"));
+            }
+        },
+    );
+}
+
 /// As many transfers or atomics of a word, all begun before the first one is waited for. A rank
 /// only reads, only writes or only adds to what the other one has.
-fn floods(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &RawWindow) {
+fn floods(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &Window) {
     for n in [1 << 12, 1 << 16] {
         flood(ranks, "", n, (peer, raw));
     }
@@ -36,7 +90,7 @@ fn floods(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &RawWindow) {
 /// What names of rows end with if they are about as many operations.
 const MILLION: &str = ", a million";
 
-fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &RawWindow)) {
+fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &Window)) {
     let world = &ranks.world;
     let n = ranks.times(n);
     let (name, at) = (|row: &str| format!("{row}{suffix}"), |i| i % N_WORDS);
@@ -103,7 +157,7 @@ fn calls(ranks: &Ranks) {
     ranks.compare(
         "call of 8 B and answer",
         n,
-        |_| requests::<3, 2>(&ranks.comm, n),
+        |_| ranks.comm.requests::<3, 2>(n),
         |_| {
             for i in 0..n as u64 {
                 let call = world.rpc(to, |x: u64| x + 1, i).expect("a call");
