@@ -290,7 +290,7 @@ fn queues(ranks: &Ranks) {
     });
 }
 
-/// The floor packs indices by rank, and moves them and what comes back by an exchange of all with all.
+/// The floor packs indices by rank, and moves them and the answers by an exchange of all with all.
 fn scattered(ranks: &Ranks) {
     let rows = ["DArray, get_many", "DArray, put_many", "DArray, add_many"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {

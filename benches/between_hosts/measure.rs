@@ -87,7 +87,7 @@ impl Ranks {
         if !self.are_asked_for(name) {
             return;
         }
-        // The other rank may still need this one, which serves nobody inside of the floor's own barrier.
+        // The other rank may still need this one, which serves nobody inside the floor's barrier.
         self.world.barrier().expect("the other rank lives");
         let mut rounds = Vec::new();
         for round in 0..self.n_rounds() {

@@ -9,8 +9,8 @@ pub(crate) struct Parcels {
 }
 
 impl Parcels {
-    /// Packs `each` of the items, some words, for the rank that `to` names: as many passes as it takes
-    /// to know where each rank's words begin.
+    /// Packs `each` of the items, some words, for the rank that `to` names: as many passes as it
+    /// takes to know where each rank's words begin.
     pub(crate) fn pack<const N: usize>(
         n_ranks: usize,
         each: &[[u64; N]],

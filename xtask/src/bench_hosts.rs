@@ -1,5 +1,5 @@
-//! What containers and transfers do between hosts: a bench for each library that joins them, and their
-//! figures side by side.
+//! What containers and transfers do between hosts: a bench for each library that joins them, and
+//! their figures side by side.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -61,8 +61,8 @@ pub(crate) fn run(over: Option<Over>, json: Option<&Path>, rows: &[String]) -> R
     Ok(Outcome::Passed)
 }
 
-/// The figures of the same hosts, a line for each row and a column for each library, where there are
-/// several.
+/// The figures of the same hosts, a line for each row and a column for each library, where there
+/// are several.
 fn side_by_side(figures: &[Value]) -> String {
     let library = |figure: &Value| figure["library"].as_str().unwrap_or_default().to_owned();
     let here: Vec<&Value> = figures.iter().filter(|it| it["hosts"] == HOSTS).collect();

@@ -66,6 +66,12 @@ const TOOLS: &[Tool] = &[
         used_for: "what the bindings to libfabric are compared with, and the library itself",
     },
     Tool {
+        what: "PMIx's headers",
+        probe: "ls /usr/lib/*/pmix2/include/pmix.h || echo '#include <pmix.h>' | cc -x c -fsyntax-only -",
+        package: "libpmix-dev",
+        used_for: "what the bindings to PMIx are compared with, and the library itself",
+    },
+    Tool {
         what: "valgrind",
         probe: "command -v valgrind",
         package: "valgrind",

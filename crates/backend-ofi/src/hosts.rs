@@ -4,9 +4,7 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::Mutex;
 
-use pgas_core::config::launch::Place;
 use pgas_core::{Config, Error, Rank, Result};
 use pgas_network::addresses;
 use pgas_network::host::Host;
@@ -14,27 +12,23 @@ use pgas_network::lifeline::{Elder, Lifeline, Secret, elders_of};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{JobMemory, Member, create_job};
 
-use crate::bootstrap::{Pmi, Way, agree, gather};
+use crate::bootstrap::{Way, agree, gather};
 use crate::connect::{compare, open};
 use crate::network::Network;
 
-/// Joins, and gives the settings that all ranks have agreed on; collective.
-pub(crate) fn join(place: Place, pmi_fd: i32, config: &Config) -> Result<(Network, Config)> {
+/// Joins as `rank`, and gives the settings that all ranks have agreed on; collective.
+pub(crate) fn join(way: &mut dyn Way, rank: u32, config: &Config) -> Result<(Network, Config)> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))?;
-    let mut pmi = Pmi::connect(pmi_fd, place, config)?;
-    let config = agreed_settings(&mut pmi, config)?;
-    let secret = agreed_secret(&mut pmi)?;
-    let host = meet_the_host(&mut pmi, place.rank)?;
-    let member = join_memory(&mut pmi, &host, secret, &config)?;
+    let config = agreed_settings(way, config)?;
+    let secret = agreed_secret(way)?;
+    let host = meet_the_host(way, rank)?;
+    let member = join_memory(way, &host, secret, &config)?;
     let node = addresses::own()
         .first()
         .map_or_else(|| "127.0.0.1".to_owned(), IpAddr::to_string);
-    let opened = open(&mut pmi, (&member, place.rank), &node, &config);
-    let (mut state, segments) = opened?;
-    state.lifeline = connect_hosts(&mut pmi, &host, (place.rank, secret), &config)?;
-    let here = (host, place.rank);
-    let mut network = Network::new(state, segments, member, here, &config);
-    network.launcher = Some(Mutex::new(pmi));
+    let (mut state, segments) = open(way, (&member, rank), &node, &config)?;
+    state.lifeline = connect_hosts(way, &host, (rank, secret), &config)?;
+    let network = Network::new(state, segments, member, (host, rank), &config);
     Ok((network, config))
 }
 

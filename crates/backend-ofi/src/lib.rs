@@ -2,9 +2,10 @@
 //! without MPI.
 //!
 //! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher
-//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, on several. `pgas::init` of
-//! the facade calls it, with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is
-//! needed; nothing of it is needed to build.
+//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, or PMIx, as Open MPI's and
+//! Slurm's do, on several. `pgas::init` of the facade calls it, with feature `ofi` and
+//! `PGAS_BACKEND=ofi`. Libfabric and PMIx's client library are loaded when they are needed; nothing
+//! of them is needed to build.
 //!
 //! ```no_run
 //! # fn main() -> pgas_core::Result<()> {
@@ -58,7 +59,7 @@
 //! | a rank that communicates over libfabric | `network` |
 //! | what a rank has over libfabric | `mailbox`, `ops`, `segment`, `staging` |
 //! | which network, and how ranks meet before there is one | `bootstrap`, `provider` |
-//! | every call of libfabric | `sys` |
+//! | every call of libfabric and PMIx | `sys` |
 
 #[cfg(any(pgas_portable, not(target_os = "linux")))]
 compile_error!("pgas-ofi needs Linux: ranks of one host share memory there as processes");

@@ -1,13 +1,13 @@
 //! From what started the process to a world.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pgas_core::backend::Backend;
-use pgas_core::config::launch::Launcher;
+use pgas_core::config::launch::{Launcher, Place};
 use pgas_core::{Config, Error, Result, World, process};
 use pgas_network::host::Host;
 
-use crate::bootstrap::OneHost;
+use crate::bootstrap::{OneHost, Pmi, Pmix};
 use crate::connect::open;
 use crate::hosts;
 use crate::network::Network;
@@ -16,38 +16,56 @@ use crate::network::Network;
 /// another handle on that world ([`process::join_once`]).
 ///
 /// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as
-/// `pgas-run --hosts`, MPICH's and Slurm's (`srun --mpi=pmi2`) do. One on a single host is started
-/// as for the shared-memory backend, and with the direct path ([`Config::direct`]) it is in shared
-/// memory alone. Without it, all but a rank's own memory is reached over libfabric.
+/// `pgas-run --hosts`, MPICH's and Slurm's (`srun --mpi=pmi2`) do, or PMIx, as Open MPI's `mpirun`,
+/// PRRTE's `prun` and Slurm's (`srun --mpi=pmix`) do; PMIx's client library is loaded then. One on
+/// a single host is started as for the shared-memory backend, and with the direct path
+/// ([`Config::direct`]) it is in shared memory alone. Without it, all but a rank's own memory is
+/// reached over libfabric.
 ///
 /// # Errors
 ///
-/// As the shared-memory backend's `init`; a libfabric that is not there, or has no provider of the
-/// kind that is needed; memory that cannot be registered; ranks with different settings; what the
-/// launcher reports.
+/// As the shared-memory backend's `init`; a libfabric or a PMIx that is not there; a libfabric
+/// without a provider of the kind that is needed; memory that cannot be registered; ranks with
+/// different settings; what the launcher reports.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| match &config.launcher {
         Launcher::Pmi { place, pmi_fd } if place.n_local_ranks != Some(place.n_ranks) => {
-            let (network, config) = hosts::join(*place, *pmi_fd, config)?;
-            World::new(Arc::new(network), config)
+            by_pmi(*place, *pmi_fd, config)
         }
         Launcher::OpenMpi { place, .. } | Launcher::Slurm { place, .. } if place.spans_hosts() => {
-            Err(no_pmi(&config.launcher))
+            by_pmix(Some(*place), config)
         }
+        Launcher::Pmix => by_pmix(None, config),
         _ => on_one_host(config),
     })
 }
 
-/// Ranks of several hosts whose launcher gives them no way to meet.
+fn by_pmi(place: Place, pmi_fd: i32, config: &Config) -> Result<World> {
+    let mut pmi = Pmi::connect(pmi_fd, place, config)?;
+    let (mut network, config) = hosts::join(&mut pmi, place.rank, config)?;
+    network.launcher = Some(Mutex::new(pmi));
+    World::new(Arc::new(network), config)
+}
+
+fn by_pmix(place: Option<Place>, config: &Config) -> Result<World> {
+    let connected = Pmix::connect(place, config);
+    let mut pmix = connected.map_err(|error| no_way(&config.launcher, &error))?;
+    let rank = pmix.rank();
+    let (network, config) = hosts::join(&mut pmix, rank, config)?;
+    pmix.finish()?;
+    World::new(Arc::new(network), config)
+}
+
+/// Ranks that cannot meet by their launcher's PMIx.
 #[cold]
-fn no_pmi(launcher: &Launcher) -> Error {
-    let (who, how) = match launcher {
-        Launcher::Slurm { .. } => ("srun", "`srun --mpi=pmi2`, "),
-        _ => ("mpirun", ""),
+fn no_way(launcher: &Launcher, error: &Error) -> Error {
+    let hint = match launcher {
+        Launcher::Slurm { .. } => "`srun --mpi=pmi2`, `mpiexec.hydra`",
+        _ => "`mpiexec.hydra`",
     };
     let text = format!(
-        "ranks of several hosts meet by PMI-1, which this {who} does not speak: start them by \
-         {how}`mpiexec.hydra` or `pgas-run --hosts`"
+        "ranks of several hosts meet by PMIx or by PMI-1: {error}; the latter is spoken by {hint} \
+         and `pgas-run --hosts`"
     );
     Error::backend("start-up", 0, text)
 }

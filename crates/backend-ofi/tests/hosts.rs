@@ -1,5 +1,5 @@
-//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by MPICH's launcher,
-//! without any MPI in the program.
+//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by the launchers of
+//! MPICH and Open MPI, without any MPI in the program.
 
 use std::env;
 use std::path::Path;
@@ -39,6 +39,13 @@ const OF_EVERY_KIND: &[&str] = &[
     "an_all_to_all_of_varying_lengths_transposes",
 ];
 
+/// Some of these, for launchers that differ in how ranks meet alone.
+const A_FEW: &[&str] = &[
+    "long_transfers_arrive_whole",
+    "messages_of_every_size_arrive_whole",
+    "swaps_pass_every_value_on_exactly_once",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     if let Some((first, words)) = args.split_first()
@@ -69,8 +76,13 @@ fn trials() -> Vec<Trial> {
     };
     for &(n_hosts, per_host) in shapes {
         let name = format!("suite::{n_hosts}_hosts_of_{per_host}");
-        add(name, Box::new(move || pass_the_suite(n_hosts, per_host)));
+        let pass = move || pass_the_suite((n_hosts, per_host), Launcher::Mpich, "suite");
+        add(name, Box::new(pass));
     }
+    let pass = || pass_the_suite((2, 2), Launcher::OpenMpi, "a_few");
+    add("open_mpi::suite".to_owned(), Box::new(pass));
+    let end = || end_after(Fault::Kill, Launcher::OpenMpi);
+    add("open_mpi::kill".to_owned(), Box::new(end));
     let faults: &[Fault] = if is_all {
         &[Fault::Kill, Fault::Panic, Fault::AbortJob]
     } else {
@@ -78,7 +90,7 @@ fn trials() -> Vec<Trial> {
     };
     for &fault in faults {
         let name = format!("faults::{}", fault.name());
-        add(name, Box::new(move || end_after(fault)));
+        add(name, Box::new(move || end_after(fault, Launcher::Mpich)));
     }
     add(
         "a_host_that_is_cut_off_is_named".to_owned(),
@@ -101,9 +113,9 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-fn mpirun(hosts: &Hosts, per_host: u32) -> Mpirun<'_> {
+fn mpirun(hosts: &Hosts, launcher: Launcher, per_host: u32) -> Mpirun<'_> {
     hosts
-        .mpirun(Launcher::Mpich)
+        .mpirun(launcher)
         .per_host(per_host)
         .env("PGAS_SEGMENT", "16M")
         .env("PGAS_TIMEOUT", "60")
@@ -148,20 +160,22 @@ fn assert_nothing_left(hosts: &Hosts) {
     assert!(left.is_empty(), "left on the hosts: {left:?}");
 }
 
-fn pass_the_suite(n_hosts: u32, per_host: u32) {
+fn pass_the_suite((n_hosts, per_host): (u32, u32), launcher: Launcher, part: &str) {
     let _deadline = Deadline::new("the suite between hosts", LIMIT);
     let hosts = hosts(n_hosts);
-    let ended = hosts.run(ranks(&mpirun(&hosts, per_host), &["suite"]), LIMIT);
+    let mpirun = mpirun(&hosts, launcher, per_host);
+    let ended = hosts.run(ranks(&mpirun, &[part]), LIMIT);
     assert!(ended.in_time && ended.status.success(), "{ended:#?}");
     assert!(ended.stdout.contains(" cases passed"), "{ended:#?}");
     assert_nothing_left(&hosts);
 }
 
 /// A rank that fails ends the job, and the others do not wait for it.
-fn end_after(fault: Fault) {
+fn end_after(fault: Fault, launcher: Launcher) {
     let _deadline = Deadline::new("the end after a fault", LIMIT);
     let hosts = hosts(2);
-    let mut running = hosts.start(ranks(&mpirun(&hosts, 2), &["fail", fault.name()]));
+    let mpirun = mpirun(&hosts, launcher, 2);
+    let mut running = hosts.start(ranks(&mpirun, &["fail", fault.name()]));
     let are_here = running.has_printed(ALL_ARE_HERE, LIMIT);
     let ended = running.end(END_OF_JOB);
     // The job may have ended before the launcher has passed rank 0's line on.
@@ -175,7 +189,7 @@ fn end_after(fault: Fault) {
 fn end_after_a_cut() {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = hosts(2);
-    let mpirun = mpirun(&hosts, 1).env("PGAS_SILENCE", "2");
+    let mpirun = mpirun(&hosts, Launcher::Mpich, 1).env("PGAS_SILENCE", "2");
     let mut running = hosts.start(ranks(&mpirun, &["fail", "nobody"]));
     assert!(
         running.has_printed(ALL_ARE_HERE, LIMIT),
@@ -284,7 +298,8 @@ fn end_alone_after_the_end_of_a_host() {
 fn play(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let played = match words[..] {
-        ["suite"] => run_cases(),
+        ["suite"] => run_cases(OF_EVERY_KIND),
+        ["a_few"] => run_cases(A_FEW),
         ["fail", fault] => fail(Fault::named(fault)),
         ["sleep"] => {
             say(&setting("PMI_RANK", 0).to_string());
@@ -306,13 +321,13 @@ fn join() -> Result<World> {
     pgas_ofi::init(&Config::from_env()?)
 }
 
-/// Cases that can share a world.
-fn run_cases() -> Result<()> {
+/// Cases that can share a world: these, or all if they are asked for.
+fn run_cases(wanted: &[&str]) -> Result<()> {
     let world = join()?;
     let is_all = setting("PGAS_TEST_ALL", 0) != 0;
     let mut n_cases = 0;
     for case in SUITE.iter().filter(|case| !case.alone && !case.check) {
-        let is_wanted = is_all || OF_EVERY_KIND.contains(&case.name);
+        let is_wanted = is_all || wanted.contains(&case.name);
         if is_wanted && case.min_ranks <= world.n_ranks() {
             if let Err(error) = (case.run)(&world) {
                 world.abort(1, &format!("fails in {}: {error}", case.name));

@@ -154,13 +154,16 @@ fn no_meeting() {
     for (variables, told) in [
         (
             SLURM,
-            "srun does not speak: start them by `srun --mpi=pmi2`, `mpiexec.hydra` or `pgas-run --hosts`",
+            "the latter is spoken by `srun --mpi=pmi2`, `mpiexec.hydra` and `pgas-run --hosts`",
         ),
         (
             OPEN_MPI,
-            "mpirun does not speak: start them by `mpiexec.hydra` or `pgas-run --hosts`",
+            "the latter is spoken by `mpiexec.hydra` and `pgas-run --hosts`",
         ),
-        (PMIX, "use `srun --mpi=pmi2`, `mpiexec.hydra`, "),
+        (
+            PMIX,
+            "the latter is spoken by `mpiexec.hydra` and `pgas-run --hosts`",
+        ),
     ] {
         let mut command = ranks(1, "start", "");
         command

@@ -115,8 +115,9 @@ fn die_with_parent() -> Result<()> {
 #[cold]
 fn only_pmix() -> Error {
     let text = "PMIX_RANK is set, so a launcher has started this process as a rank, but tells by PMIx \
-                alone of how many, which is not spoken here: use `srun --mpi=pmi2`, `mpiexec.hydra`, \
-                Open MPI's `mpirun` or `pgas-run`; PGAS_RANKS=1 makes this process a job of its own";
+                alone of how many, which only PGAS_BACKEND=ofi understands: or use `srun --mpi=pmi2`, \
+                `mpiexec.hydra`, Open MPI's `mpirun` or `pgas-run`; PGAS_RANKS=1 makes this process a \
+                job of its own";
     Error::backend("start-up", 0, text)
 }
 

@@ -19,7 +19,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | the inline functions; the exported ones | `calls`, `library` |
-//! | what loading must not change | `handlers` |
+//! | loading; what that must not change | `dynamic`, `handlers` |
 //! | types and constants | `bindings` |
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
@@ -39,6 +39,7 @@ compile_error!(
 )]
 pub mod bindings;
 pub mod calls;
+pub mod dynamic;
 mod handlers;
 mod library;
 

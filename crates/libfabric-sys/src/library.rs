@@ -4,9 +4,11 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 use std::mem;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use crate::bindings::{fi_fabric_attr, fi_info, fid_fabric};
+use crate::dynamic::Loaded;
 use crate::handlers::Kept;
 
 /// The library's name: that of its interface since 1.0.
@@ -113,32 +115,31 @@ impl Library {
     fn open(name: &CStr) -> Result<Self, String> {
         let kept = Kept::now();
         // SAFETY: what initializers of the library do is what programs that are linked with it rely on.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let loaded = unsafe { Loaded::open(name, libc::RTLD_NOW | libc::RTLD_LOCAL) };
         drop(kept);
-        if handle.is_null() {
-            return Err(loading_error());
-        }
+        let loaded = loaded?;
+        let function = |name, version| loaded.function(name, Some(version));
         // By the versions of the interface that the bindings are of: a later library has others
         // beside them, whose structures are longer.
-        let getinfo = function(handle, c"fi_getinfo", c"FABRIC_1.3")?;
-        let dupinfo = function(handle, c"fi_dupinfo", c"FABRIC_1.3")?;
-        let freeinfo = function(handle, c"fi_freeinfo", c"FABRIC_1.3")?;
-        let fabric = function(handle, c"fi_fabric", c"FABRIC_1.1")?;
-        let version = function(handle, c"fi_version", c"FABRIC_1.0")?;
-        let strerror = function(handle, c"fi_strerror", c"FABRIC_1.0")?;
+        let getinfo = function(c"fi_getinfo", c"FABRIC_1.3")?;
+        let dupinfo = function(c"fi_dupinfo", c"FABRIC_1.3")?;
+        let freeinfo = function(c"fi_freeinfo", c"FABRIC_1.3")?;
+        let fabric = function(c"fi_fabric", c"FABRIC_1.1")?;
+        let version = function(c"fi_version", c"FABRIC_1.0")?;
+        let strerror = function(c"fi_strerror", c"FABRIC_1.0")?;
         let library = Self {
             // SAFETY: this is the function's type in the headers of that version.
-            getinfo: unsafe { mem::transmute_copy::<*mut c_void, GetInfo>(&getinfo) },
+            getinfo: unsafe { mem::transmute_copy::<NonNull<c_void>, GetInfo>(&getinfo) },
             // SAFETY: as above.
-            dupinfo: unsafe { mem::transmute_copy::<*mut c_void, DupInfo>(&dupinfo) },
+            dupinfo: unsafe { mem::transmute_copy::<NonNull<c_void>, DupInfo>(&dupinfo) },
             // SAFETY: as above.
-            freeinfo: unsafe { mem::transmute_copy::<*mut c_void, FreeInfo>(&freeinfo) },
+            freeinfo: unsafe { mem::transmute_copy::<NonNull<c_void>, FreeInfo>(&freeinfo) },
             // SAFETY: as above.
-            fabric: unsafe { mem::transmute_copy::<*mut c_void, Fabric>(&fabric) },
+            fabric: unsafe { mem::transmute_copy::<NonNull<c_void>, Fabric>(&fabric) },
             // SAFETY: as above.
-            version: unsafe { mem::transmute_copy::<*mut c_void, VersionOf>(&version) },
+            version: unsafe { mem::transmute_copy::<NonNull<c_void>, VersionOf>(&version) },
             // SAFETY: as above.
-            strerror: unsafe { mem::transmute_copy::<*mut c_void, StrError>(&strerror) },
+            strerror: unsafe { mem::transmute_copy::<NonNull<c_void>, StrError>(&strerror) },
         };
         let found = library.version();
         if found < OLDEST {
@@ -153,28 +154,6 @@ const OLDEST: Version = Version {
     major: 1,
     minor: 17,
 };
-
-/// The address of a function, which is not null.
-fn function(handle: *mut c_void, name: &CStr, version: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: the handle is of a library that is loaded, and the texts end with a zero.
-    let found = unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) };
-    if found.is_null() {
-        return Err(loading_error());
-    }
-    Ok(found)
-}
-
-/// The last error of loading on this thread, as a line.
-fn loading_error() -> String {
-    // SAFETY: it may be asked for at any time.
-    let text = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return "no cause was given".to_owned();
-    }
-    // SAFETY: it is a text that ends with a zero, and the thread's until it loads something again.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_string_lossy().replace('\n', " ")
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What MPI alone takes to move the bytes: messages there and back, and an exchange of all with all.
+//! What MPI alone takes to move the bytes: messages there and back, and exchanges of all with all.
 
 use mpi::collective::CommunicatorCollectives as _;
 use mpi::datatype::{Partition, PartitionMut};

@@ -131,7 +131,7 @@ impl Window {
         let (start, len, slot) = (bytes.as_mut_ptr().cast(), bytes.len(), self.next());
         self.raw.borrow_mut().begin(|raw| {
             let (to, from, context) = (local(start, len), there(raw, at), raw.context(slot));
-            // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the memory.
+            // SAFETY: the bench flushes before it reuses the buffer, and stays inside the memory.
             unsafe { fi_read(raw.endpoint, to, from, context) }
         });
     }

@@ -1,9 +1,9 @@
 //! What containers and transfers do between hosts over libfabric, each beside what libfabric's own
 //! calls take to move the same bytes, in one run.
 //!
-//! `cargo xtask bench-hosts` runs this beside the same rows over MPI. The program starts itself again
-//! under MPICH's launcher, by whose PMI the ranks meet, on two hosts of namespaces that are joined by
-//! TCP; nothing of MPI is in the ranks. `PGAS_OFI_PROVIDER` chooses the provider of both.
+//! `cargo xtask bench-hosts` runs this beside the same rows over MPI. The program starts itself
+//! again under MPICH's launcher, by whose PMI the ranks meet, on two hosts of namespaces that are
+//! joined by TCP; nothing of MPI is in the ranks. `PGAS_OFI_PROVIDER` chooses the provider of both.
 //!
 //! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
 #![expect(clippy::print_stdout, reason = "a bench reports")]

@@ -4,11 +4,13 @@
 
 mod one_host;
 mod pmi;
+mod pmix;
 
 use pgas_core::{Error, Result};
 
 pub(crate) use one_host::OneHost;
 pub(crate) use pmi::Pmi;
+pub(crate) use pmix::Pmix;
 
 /// A way by which the ranks of a job exchange bytes.
 pub(crate) trait Way {

@@ -1,8 +1,9 @@
-//! Every call of libfabric, each in a few lines that check its result.
+//! Every call of libfabric and of PMIx, each in a few lines that check its result.
 
 mod endpoint;
 mod info;
 mod memory;
+pub(crate) mod pmix;
 
 use std::ffi::c_int;
 

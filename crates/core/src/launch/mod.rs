@@ -49,8 +49,8 @@ pub enum Launcher {
         /// The key that distinguishes this job from all others of this host.
         job_key: String,
     },
-    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not
-    /// speak.
+    /// A launcher that tells by PMIx alone how many ranks there are, as PRRTE's `prun`: of the
+    /// backends only libfabric's speaks it.
     Pmix,
     /// Nobody, and the user asks for several ranks: this process starts them itself.
     SelfLaunch {
