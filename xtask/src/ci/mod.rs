@@ -229,8 +229,8 @@ fn select(names: &[String]) -> Result<Vec<&'static Step>> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{N_LANES, SHARED, STEPS, Step, select};
-    use crate::process::root;
+    use super::{EXCLUDED, N_LANES, SHARED, STEPS, Step, select};
+    use crate::process::{self, command, root};
 
     fn names(steps: &[&Step]) -> Vec<&'static str> {
         steps.iter().map(|step| step.name).collect()
@@ -259,6 +259,22 @@ mod tests {
     fn an_unknown_step_is_an_error_that_names_it() {
         let error = select(&["fmt".to_owned(), "typo".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("typo"), "{error}");
+    }
+
+    #[test]
+    fn the_tests_leave_out_what_is_no_default_member_and_nothing_else() {
+        let metadata = ["metadata", "--format-version", "1", "--no-deps", "--locked"];
+        let metadata = process::output(&mut command("cargo", metadata)).unwrap();
+        let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+        let defaults = metadata["workspace_default_members"].as_array().unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let others = packages
+            .iter()
+            .filter(|package| !defaults.contains(&package["id"]));
+        let others: BTreeSet<_> = others
+            .map(|package| package["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(others, EXCLUDED.into_iter().collect());
     }
 
     #[test]
