@@ -40,7 +40,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | joining a job; the contract | `attach`, `rma`, `threads` |
-//! | a rank of a job | `member` |
+//! | a rank of a job; who looks at one from outside | `member`, `observer` |
 //! | the job's memory, and who is alive | `liveness`, `segment` |
 //! | the words that ranks share | `control` |
 //! | where they lie | `layout` |
@@ -76,6 +76,8 @@ mod machine;
 )]
 mod membarrier;
 mod member;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod observer;
 mod rma;
 mod segment;
 #[cfg(all(test, target_os = "linux"))]
@@ -86,6 +88,8 @@ pub use attach::init;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use attach::{Watcher, join, member};
 pub use member::Member;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub use observer::{Observer, Seen};
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use segment::{JobMemory, create_job};
 pub use segment::{segment_bytes, warn_of_size};

@@ -14,7 +14,8 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::notice::printable;
 use crate::rank::Rank;
-use crate::waits::{Awaited, Inquiry, Watch};
+use crate::stats::{Now, Waiting};
+use crate::waits::{Awaited, Inquiry, State, Watch};
 use crate::world::World;
 
 /// The time for answers before a report is printed.
@@ -35,6 +36,8 @@ pub(crate) const FIGURES: u8 = b'#';
 /// A noted wait, until it is over.
 pub(crate) struct Noted<'a> {
     watch: &'a Watch,
+    /// Where who watches the job reads it.
+    now: &'a Now,
     id: u64,
     from: &'static Location<'static>,
     since: Instant,
@@ -46,6 +49,7 @@ impl Drop for Noted<'_> {
     fn drop(&mut self) {
         let mut state = self.watch.state();
         state.waits.retain(|wait| wait.id != self.id);
+        tell(self.now, &state);
         if state
             .inquiry
             .as_ref()
@@ -56,19 +60,36 @@ impl Drop for Noted<'_> {
     }
 }
 
+/// Puts what this rank waits for where others read it: the latest wait, if there are several.
+fn tell(now: &Now, state: &State) {
+    match state.waits.last() {
+        None => now.waits_no_more(),
+        Some(wait) => now.waits(&Waiting {
+            what: wait.what,
+            whole: wait.part_of,
+            file: wait.from.file(),
+            line: wait.from.line(),
+            waited: wait.since.elapsed(),
+            missing: &wait.missing,
+        }),
+    }
+}
+
 impl<'a> Noted<'a> {
     fn new(
-        watch: &'a Watch,
-        world: &World,
+        world: &'a World,
         awaited: &Awaited<'_>,
         since: Instant,
         from: &'static Location<'static>,
         stall: Duration,
     ) -> Self {
+        let (watch, now) = (world.watch(), world.now());
         let (id, from) = watch.note(awaited, since, from);
+        tell(now, &watch.state());
         let turn = (STAGGER * world.rank().number()).min(stall / 4);
         Self {
             watch,
+            now,
             id,
             from,
             since,
@@ -91,6 +112,7 @@ impl Noted<'_> {
         if let Some(wait) = state.waits.iter_mut().find(|wait| wait.id == self.id) {
             wait.missing = missing;
         }
+        tell(self.now, &state);
         self.next_renewal = Instant::now() + RENEWAL;
     }
 
@@ -164,8 +186,7 @@ impl World {
         let Some(stall) = stall else {
             return Ok(());
         };
-        let noted = noted
-            .get_or_insert_with(|| Noted::new(self.watch(), self, awaited, since, from, stall));
+        let noted = noted.get_or_insert_with(|| Noted::new(self, awaited, since, from, stall));
         let now = Instant::now();
         if now >= noted.next_renewal {
             noted.renew(awaited);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-const REFUSAL: &[u8] = b"pgas-run: ranks as processes need Linux; here a program is one rank, \
+const REFUSAL: &[u8] = b"pgas: ranks as processes need Linux; here a program is one rank, \
     or its ranks are threads (`pgas::threads`)\n";
 
 /// Says so.

@@ -6,23 +6,22 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use pgas_core::Config;
-use pgas_core::config::launch::{
-    JOB_FD_VARIABLE, JOB_ID_VARIABLE, MAX_RANKS, RANK_VARIABLE, RANKS_VARIABLE,
-};
+use pgas_core::config::launch::{JOB_FD_VARIABLE, JOB_ID_VARIABLE, RANK_VARIABLE, RANKS_VARIABLE};
 use pgas_core::notice::printable;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
-use pgas_smp::{Watcher, create_job, warn_of_size};
+use pgas_smp::{Observer, Watcher, create_job, warn_of_size};
 
+use crate::arguments::{number_of_ranks, seconds, variable};
 use crate::code::code_of;
 use crate::hosts::{self, Wanted};
+use crate::watch::Watching;
 
 /// Starts the ranks of a pgas program on this host, or on several, and stays with them until all
 /// have ended.
@@ -67,6 +66,15 @@ struct Arguments {
     #[arg(long, conflicts_with = "prefix")]
     inherit: bool,
 
+    /// Show what the ranks do while they run: below their output on a terminal, else in lines
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(num_args = 0..=1, require_equals = true, conflicts_with = "inherit")]
+    #[expect(
+        clippy::option_option,
+        reason = "given or not, with a value or without"
+    )]
+    watch: Option<Option<Duration>>,
+
     /// End the job after this time, with exit code 124
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -96,6 +104,7 @@ const AFTER_HELP: &str = "\
 Examples:
   pgas-run -n 4 ./my_program input.txt
   pgas-run -n 2 --prefix --timeout 60 -- cargo test --test ring
+  pgas-run -n 8 --watch ./my_program input.txt
   pgas-run --hosts node1:4,node2:4 ./my_program input.txt
 
 Signals to pgas-run are passed on to the ranks; a second SIGINT or SIGTERM kills the job.
@@ -139,7 +148,14 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let config = config_over(&options.env)?;
     warn_of_size(options.n_ranks, &config);
     let memory = create_job(options.n_ranks, &config)?;
-    let outcome = launcher::supervise(&options, &memory, &mut Watcher::new(&memory)?)?;
+    let mut watcher = Watcher::new(&memory)?;
+    let outcome = match arguments.watch {
+        None => launcher::supervise(&options, &memory, &mut watcher)?,
+        Some(every) => {
+            let mut watching = Watching::new(watcher, Observer::new(&memory)?, every);
+            launcher::supervise(&options, &memory, &mut watching)?
+        }
+    };
     Ok(outcome.exit_code())
 }
 
@@ -162,6 +178,9 @@ fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let placed = named.and_then(|named| hosts::place(named, arguments.n));
     let hosts = placed.map_err(|error| format!("{option}: {error}"))?;
+    if arguments.watch.is_some() {
+        return Err("--watch: ranks of other hosts are seen there, by pgas-top".into());
+    }
     if arguments.inherit {
         return Err("--inherit: the output of other hosts can only be passed on".into());
     }
@@ -244,35 +263,4 @@ fn told(error: &(dyn Error + 'static)) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-fn number_of_ranks(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(n_ranks @ 1..=MAX_RANKS) => Ok(n_ranks),
-        _ => Err(format!("a job has 1 to {MAX_RANKS} ranks")),
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "a number of seconds above 0, such as 30 or 0.5, is needed".to_owned())
-}
-
-/// A variable may hold any bytes.
-fn variable() -> impl TypedValueParser<Value = (OsString, OsString)> {
-    OsStringValueParser::new().try_map(|text| {
-        let bytes = text.into_vec();
-        match bytes.iter().position(|&byte| byte == b'=') {
-            None | Some(0) => Err("it has to be KEY=VALUE"),
-            Some(end) => {
-                let [key, value] = [&bytes[..end], &bytes[end + 1..]];
-                Ok([key, value]
-                    .map(|part| OsString::from_vec(part.to_vec()))
-                    .into())
-            }
-        }
-    })
 }

@@ -30,6 +30,9 @@ pub enum Stream {
     Error,
 }
 
+/// Where lines of output go to.
+pub type Sink = Box<dyn Write + Send>;
+
 /// A thread that passes on one stream of all ranks.
 #[derive(Debug)]
 pub struct Forwarder {
@@ -41,8 +44,8 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts to pass on what comes out of `pipes`. With a `prefix` each line begins with the
-    /// number of its rank, which is that number for the first pipe.
+    /// Starts to pass on what comes out of `pipes`, to this process's own stream. With a `prefix`
+    /// each line begins with the number of its rank, which is that number for the first pipe.
     ///
     /// # Errors
     ///
@@ -52,13 +55,23 @@ impl Forwarder {
             Stream::Output => io::stdout().as_fd().try_clone_to_owned()?,
             Stream::Error => io::stderr().as_fd().try_clone_to_owned()?,
         };
+        Self::start_to(stream, Box::new(File::from(sink)), pipes, prefix)
+    }
+
+    /// As [`start`](Self::start), to a `sink`, which gets whole lines.
+    pub(super) fn start_to(
+        stream: Stream,
+        sink: Sink,
+        pipes: Vec<OwnedFd>,
+        prefix: Option<u32>,
+    ) -> io::Result<Self> {
         let (stopped, stop) = io::pipe()?;
         let (finished, running) = io::pipe()?;
         let pipes: Vec<_> = pipes
             .into_iter()
             .map(|pipe| Some(File::from(pipe)))
             .collect();
-        let lines = LineMerger::new(File::from(sink), pipes.len(), prefix);
+        let lines = LineMerger::new(sink, pipes.len(), prefix);
         let mut copier = Copier {
             stream,
             pipes,
@@ -155,7 +168,7 @@ struct Copier {
     stream: Stream,
     /// The pipe of each rank; `None` after the end of its output.
     pipes: Vec<Option<File>>,
-    lines: LineMerger<File>,
+    lines: LineMerger<Sink>,
     stopped: PipeReader,
 }
 

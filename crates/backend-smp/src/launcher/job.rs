@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::forward::{self, Sink, Stream};
 use super::outcome::{Failure, Outcome};
 
 /// The description of a job.
@@ -91,6 +92,22 @@ pub trait JobHooks {
     fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
         drop(ranks);
         Ok(())
+    }
+
+    /// Where the ranks' lines go to, if not to this process's own stream. Asked before any is there.
+    fn sink(&mut self, stream: Stream) -> Option<Sink> {
+        let _ = stream;
+        None
+    }
+
+    /// Tells the user a line of the launcher's own.
+    fn tell(&mut self, line: &str) {
+        forward::tell(line);
+    }
+
+    /// This process is about to be stopped from the terminal, or goes on after that.
+    fn suspended(&mut self, is_suspended: bool) {
+        let _ = is_suspended;
     }
 
     /// Whether `rank`, which exited with code 0, was no longer a member of the job.

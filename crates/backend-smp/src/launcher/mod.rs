@@ -45,7 +45,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, Timespec};
 
 pub use descriptors::{DescriptorLimit, allow_descriptors};
-pub use forward::{Forwarder, Stream, finish, tell};
+pub use forward::{Forwarder, Sink, Stream, finish, tell};
 pub use job::{JobHooks, NoHooks, Output, Part, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;

@@ -10,7 +10,7 @@ use pgas_core::config::launch;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::forward::{Forwarder, Stream};
-use super::job::{Output, Part, SuperviseError, SuperviseOptions};
+use super::job::{JobHooks, Output, Part, SuperviseError, SuperviseOptions};
 use super::sys::{self, Inheritance};
 
 /// The connection that makes started ranks a job.
@@ -84,7 +84,12 @@ impl Ranks {
     }
 
     /// Starts to pass on the ranks' output, if their output comes here.
-    pub(super) fn forward(&mut self, output: Output, bond: Bond<'_>) -> io::Result<Vec<Forwarder>> {
+    pub(super) fn forward(
+        &mut self,
+        output: Output,
+        bond: Bond<'_>,
+        hooks: &mut dyn JobHooks,
+    ) -> io::Result<Vec<Forwarder>> {
         let Output::Forward { prefix } = output else {
             return Ok(Vec::new());
         };
@@ -98,9 +103,13 @@ impl Ranks {
             out.extend(process.child.stdout.take().map(OwnedFd::from));
             err.extend(process.child.stderr.take().map(OwnedFd::from));
         }
+        let mut start = |stream, pipes| match hooks.sink(stream) {
+            Some(sink) => Forwarder::start_to(stream, sink, pipes, prefix),
+            None => Forwarder::start(stream, pipes, prefix),
+        };
         Ok(vec![
-            Forwarder::start(Stream::Output, out, prefix)?,
-            Forwarder::start(Stream::Error, err, prefix)?,
+            start(Stream::Output, out)?,
+            start(Stream::Error, err)?,
         ])
     }
 

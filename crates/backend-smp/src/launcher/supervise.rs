@@ -98,7 +98,7 @@ fn stay_with(
         descriptors: descriptors.0,
     };
     let mut ranks = Ranks::start(options, bond, inheritance)?;
-    let forwarders = ranks.forward(options.output, bond)?;
+    let forwarders = ranks.forward(options.output, bond, hooks)?;
     let tells = matches!(bond, Bond::Memory(_));
     let mut watch = Watch::new(options, started, &signals, &orphans, hooks, tells);
     watch.until_all_have_ended(&mut ranks, ends)?;

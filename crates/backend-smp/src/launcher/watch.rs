@@ -162,7 +162,10 @@ impl<'a> Watch<'a> {
                 ranks.signal_all(signal);
             }
             if signal == libc::SIGTSTP {
-                signals::stop_self()?;
+                self.hooks.suspended(true);
+                let stopped = signals::stop_self();
+                self.hooks.suspended(false);
+                stopped?;
             } else if signals::asks_to_end(signal) {
                 self.end_requested(signal, ranks);
             }
@@ -357,7 +360,7 @@ impl<'a> Watch<'a> {
             } else {
                 "; ending the job"
             };
-            forward::tell(&format!("{}{ending}", self.outcome));
+            self.hooks.tell(&format!("{}{ending}", self.outcome));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::layout::{Layout, Places};
 /// The first word of a job's memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
 /// Changes whenever `layout.rs` does, so that no two versions share a job.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The memory of a job of processes, as [`create_job`] made it or a launcher handed it on.
 ///
@@ -42,6 +42,11 @@ impl JobMemory {
     pub(crate) fn try_clone(&self) -> Result<Self> {
         let file = self.0.try_clone();
         file.map(Self).map_err(|error| Error::os("dup", error))
+    }
+
+    /// The file, for who only reads it.
+    pub(crate) fn into_file(self) -> File {
+        self.0
     }
 }
 
@@ -121,36 +126,8 @@ impl Job {
 
     /// Maps the memory that [`create_job`] made.
     pub(crate) fn open(JobMemory(file): JobMemory) -> Result<Self> {
-        let mut bytes = [0; 32];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|error| Error::os("pread", error))?;
-        let word = |i: usize| {
-            u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes of 32"))
-        };
-        if (word(0), word(1)) != (MAGIC, VERSION) {
-            let text = "the inherited memory was made by another program or version";
-            return Err(Error::backend("attach", 0, text));
-        }
-        let n_ranks = u32::try_from(word(2)).unwrap_or(0);
-        let layout = Layout {
-            n_ranks,
-            segment_bytes: word(3),
-        };
-        let Some(total) = layout.total_bytes().filter(|_| n_ranks > 0) else {
-            return Err(Error::backend(
-                "attach",
-                0,
-                "the job's memory has a broken header",
-            ));
-        };
-        let len = file
-            .metadata()
-            .map_err(|error| Error::os("fstat", error))?
-            .len();
-        if len < total as u64 {
-            let text = format!("the job's memory has {len} bytes, and its header tells of {total}");
-            return Err(Error::backend("attach", 0, text));
-        }
+        let layout = read_header(&file)?;
+        let total = layout.total_bytes().expect("it was looked at");
         let places = Places::of(layout);
         Ok(Self {
             pages: Pages::of_file(&file, total, &places)?,
@@ -159,6 +136,40 @@ impl Job {
             file: Some(file),
         })
     }
+}
+
+/// The layout that a job's memory tells at its beginning.
+pub(crate) fn read_header(file: &File) -> Result<Layout> {
+    let mut bytes = [0; 32];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|error| Error::os("pread", error))?;
+    let word =
+        |i: usize| u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes of 32"));
+    if (word(0), word(1)) != (MAGIC, VERSION) {
+        let text = "the inherited memory was made by another program or version";
+        return Err(Error::backend("attach", 0, text));
+    }
+    let n_ranks = u32::try_from(word(2)).unwrap_or(0);
+    let layout = Layout {
+        n_ranks,
+        segment_bytes: word(3),
+    };
+    let Some(total) = layout.total_bytes().filter(|_| n_ranks > 0) else {
+        return Err(Error::backend(
+            "attach",
+            0,
+            "the job's memory has a broken header",
+        ));
+    };
+    let len = file
+        .metadata()
+        .map_err(|error| Error::os("fstat", error))?
+        .len();
+    if len < total as u64 {
+        let text = format!("the job's memory has {len} bytes, and its header tells of {total}");
+        return Err(Error::backend("attach", 0, text));
+    }
+    Ok(layout)
 }
 
 /// An error where a limit of file sizes forbids the job's memory: the system would kill this

@@ -27,6 +27,8 @@ use crate::layout::{HUGE_PAGE, Layout, Places};
 use pages::Pages;
 
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub(crate) use file::read_header;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use file::{JobMemory, create_job};
 
 /// The maximum size of all segments of a host: the rest of the address space is ample for

@@ -43,8 +43,11 @@ pub(super) mod word {
 /// Two sets of counters: one of a single thread, one of all other threads.
 pub(super) const OPS: usize = 16;
 pub(super) const OPS_WORDS: usize = 32;
+/// What the rank does at this moment.
+pub(super) const LIVE: usize = OPS + 2 * OPS_WORDS;
+pub(super) const LIVE_WORDS: usize = 64;
 /// The file in which the figures are wanted: its length, then its bytes.
-pub(super) const FILE: usize = OPS + 2 * OPS_WORDS;
+pub(super) const FILE: usize = LIVE + LIVE_WORDS;
 pub(super) const FILE_WORDS: usize = 64;
 /// Waits by line.
 pub(super) const WAITS: usize = FILE + FILE_WORDS;
@@ -179,12 +182,17 @@ impl Board {
 
     /// The text that [`set_text`](Self::set_text) has written.
     pub(super) fn text(&self, at: usize, n_words: usize) -> String {
-        let room = (n_words - 1) * 8;
-        let len = usize::try_from(self.get(at)).unwrap_or(0).min(room);
-        let words = (0..len.div_ceil(8)).map(|i| self.get(at + 1 + i).to_le_bytes());
-        let bytes: Vec<u8> = words.flatten().take(len).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text_of(&|at| self.get(at), at, n_words)
     }
+}
+
+/// The text at `at`, in a room of `n_words`, of words that `get` gives.
+pub(super) fn text_of(get: &dyn Fn(usize) -> u64, at: usize, n_words: usize) -> String {
+    let room = (n_words - 1) * 8;
+    let len = usize::try_from(get(at)).unwrap_or(0).min(room);
+    let words = (0..len.div_ceil(8)).map(|i| get(at + 1 + i).to_le_bytes());
+    let bytes: Vec<u8> = words.flatten().take(len).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl fmt::Debug for Board {

@@ -410,12 +410,12 @@ fn column(kind: CostKind) -> Option<usize> {
 }
 
 /// The time in nanoseconds since 1970.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     nanos(now.unwrap_or_default())
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

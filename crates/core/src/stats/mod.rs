@@ -7,10 +7,13 @@
 mod board;
 mod counting;
 mod figures;
+mod live;
 mod report;
 #[cfg(test)]
 mod tests;
 
 pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
-pub use report::Report;
+pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
+pub(crate) use live::{Now, Waiting};
+pub use report::{Report, count, size, time};

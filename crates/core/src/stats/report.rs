@@ -171,11 +171,23 @@ fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     }
 }
 
-fn count(n: u64) -> String {
+/// A number in few letters, as in `12.3 k`.
+///
+/// # Cost
+///
+/// ℓ.
+#[must_use]
+pub fn count(n: u64) -> String {
     scaled(n, 1000.0, &["", " k", " M", " G", " T"])
 }
 
-fn size(bytes: u64) -> String {
+/// A number of bytes in few letters, as in `1.20 GiB`.
+///
+/// # Cost
+///
+/// ℓ.
+#[must_use]
+pub fn size(bytes: u64) -> String {
     scaled(
         bytes,
         1024.0,
@@ -183,7 +195,13 @@ fn size(bytes: u64) -> String {
     )
 }
 
-fn time(nanos: u64) -> String {
+/// A number of nanoseconds in few letters, as in `340 ms`.
+///
+/// # Cost
+///
+/// ℓ.
+#[must_use]
+pub fn time(nanos: u64) -> String {
     scaled(nanos, 1000.0, &["ns", " us", " ms", " s", " ks"])
 }
 

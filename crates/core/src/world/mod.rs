@@ -29,7 +29,7 @@ use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
-use crate::stats::{Counting, Opening};
+use crate::stats::{Counting, Now, Opening};
 use crate::tasks::Tasks;
 use crate::trace::{Kind, Trace, Wanted};
 use crate::waits::{Watch, program_line};
@@ -168,6 +168,7 @@ struct Inner {
     n_teams: AtomicU64,
     handles: Handles,
     watch: Arc<Watch>,
+    now: Now,
     running: Arc<Running>,
     config: Config,
     /// What the backend says of itself, which every message asks for.
@@ -201,7 +202,6 @@ impl World {
             fast_map(&*backend, map, direct.clone(), is_used)
         };
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
-        let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
             fast_memory: fast(&memory, false),
@@ -224,11 +224,12 @@ impl World {
             orphans: Orphans::default(),
             refused: Refused::default(),
             wire: Arc::new(wire),
-            members: Arc::new(members),
+            members: Arc::new(Shared::world(&*backend)),
             n_teams: AtomicU64::new(0),
             handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
             watch,
+            now: now(&*backend),
             config,
             capabilities: backend.capabilities().clone(),
             backend,
@@ -545,6 +546,11 @@ impl World {
         &self.inner.watch
     }
 
+    /// Where this rank tells who watches the job what it does.
+    pub(crate) fn now(&self) -> &Now {
+        &self.inner.now
+    }
+
     pub(crate) fn running(&self) -> &Arc<Running> {
         &self.inner.running
     }
@@ -602,6 +608,12 @@ fn observers(
         Trace::begin(wanted).map(Arc::new)
     });
     (counting, trace)
+}
+
+/// Where this rank tells what it does.
+fn now(backend: &dyn Backend) -> Now {
+    let rank = backend.rank();
+    Now::begin(backend.board(rank), rank, backend.n_ranks())
 }
 
 /// The ranks whose segments are accessed directly, if they are mapped. With the direct path off

@@ -13,3 +13,17 @@ fn an_argument_is_one_to_work_with_or_is_refused_in_a_line() {
         codes: &[1, 2, 126, 127],
     });
 }
+
+#[test]
+fn an_argument_of_pgas_top_is_one_to_work_with_or_is_refused_in_a_line() {
+    try_extremes(&Program {
+        path: env!("CARGO_BIN_EXE_pgas-top").into(),
+        before: Vec::new(),
+        options: Vec::new(),
+        // No process has this number.
+        operands: vec!["4294967294".into()],
+        // Read as `--timeout` of `pgas-run` is; what is refused in the end is the operand.
+        skipped: &["--every"],
+        codes: &[1, 2],
+    });
+}

@@ -12,3 +12,4 @@ mod job;
 mod output;
 mod self_launch;
 mod signals;
+mod watch;

@@ -1,0 +1,219 @@
+//! Linux only: looking at a job from outside, by what its ranks tell in its memory.
+//!
+//! The memory is read by the system's calls and not mapped: a look changes nothing of it, takes no
+//! page that the job has not taken, and needs no right to write. Ranks do nothing for it. Whatever
+//! is read may change meanwhile, or be nonsense, and is no more than shown.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::atomic::AtomicU64;
+
+use pgas_core::stats::{HEAD_BYTES, Live};
+use pgas_lockfree::roster::{Failure, Membership, PLACE_WORDS, Place};
+
+use crate::layout::{FAILURE_AT, FAILURE_BYTES, Layout, Places, RANK_BYTES};
+use crate::segment::{JobMemory, read_header};
+
+/// Looks at the ranks of one host. See [`look`](Self::look).
+#[derive(Debug)]
+pub struct Observer {
+    file: File,
+    layout: Layout,
+    places: Places,
+}
+
+/// What is seen of one rank.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Seen {
+    /// Its number among the ranks of its host.
+    pub index: u32,
+    /// Whether it has joined the job.
+    pub has_joined: bool,
+    /// Whether it has left in good order.
+    pub has_left: bool,
+    /// Its process, once it has joined; 0 if it is a thread.
+    pub process: u32,
+    /// What it tells of itself, once it has begun to.
+    pub live: Option<Live>,
+}
+
+impl Observer {
+    /// Looks at the job with this memory.
+    ///
+    /// # Errors
+    ///
+    /// When the memory is not a job's of this version.
+    pub fn new(memory: &JobMemory) -> io::Result<Self> {
+        let file = memory.try_clone().map_err(io::Error::other)?;
+        Self::of_file(file.into_file())
+    }
+
+    /// Looks at the job that the process is a rank of, or a launcher, if it is one; the user has to
+    /// be the same, or the superuser.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such process, or its files are not to be seen.
+    pub fn of_process(process: u32) -> io::Result<Option<Self>> {
+        for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+            let path = entry?.path();
+            // A descriptor may be closed meanwhile.
+            let Ok(target) = fs::read_link(&path) else {
+                continue;
+            };
+            let target = target.to_string_lossy();
+            // A memfd by its name; a file without one on a tmpfs of its own is shown by a number.
+            let may_be = target.starts_with("/memfd:pgas") || target.starts_with("/#");
+            if may_be
+                && let Ok(file) = File::open(&path)
+                && let Ok(observer) = Self::of_file(file)
+            {
+                return Ok(Some(observer));
+            }
+        }
+        Ok(None)
+    }
+
+    fn of_file(file: File) -> io::Result<Self> {
+        let layout = read_header(&file).map_err(io::Error::other)?;
+        Ok(Self {
+            file,
+            layout,
+            places: Places::of(layout),
+        })
+    }
+
+    /// What tells this job's memory from that of others on this host.
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let metadata = self.file.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// The ranks of the job that are on this host.
+    #[must_use]
+    pub fn n_ranks(&self) -> u32 {
+        self.layout.n_ranks
+    }
+
+    /// The size of each segment, in bytes.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.layout.segment_bytes
+    }
+
+    /// The first rank to fail, and how, if the job has failed.
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn failure(&self) -> io::Result<Option<(u32, String)>> {
+        let words = self.words(FAILURE_AT, FAILURE_BYTES)?;
+        let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        Ok(Failure::attach(&words).told())
+    }
+
+    /// What is to be seen of each rank now.
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn look(&self) -> io::Result<Vec<Seen>> {
+        let n_ranks = self.layout.n_ranks;
+        let places = self.words(Layout::ranks_at(), n_ranks as usize * RANK_BYTES)?;
+        let mut seen = Vec::new();
+        for (index, words) in (0..n_ranks).zip(places.chunks(RANK_BYTES / 8)) {
+            let words: [AtomicU64; PLACE_WORDS] = std::array::from_fn(|i| words[i].into());
+            let place = Place::attach(&words);
+            let at = self.places.boards_at + index as usize * self.places.board_bytes;
+            seen.push(Seen {
+                index,
+                has_joined: place.membership() != Membership::Absent,
+                has_left: place.membership() == Membership::Left,
+                process: place.process(),
+                live: self.live(at)?,
+            });
+        }
+        Ok(seen)
+    }
+
+    /// What a rank tells, in a copy that did not change while it was made, if that can be had.
+    fn live(&self, at: usize) -> io::Result<Option<Live>> {
+        const TRIES: usize = 3;
+        let mut live = Live::read(&self.words(at, HEAD_BYTES)?);
+        for _ in 0..TRIES {
+            let Some(wait) = live.as_ref().and_then(|live| live.wait.as_ref()) else {
+                break;
+            };
+            let again = Live::read(&self.words(at, HEAD_BYTES)?);
+            let is_same = again.as_ref().and_then(|live| live.wait.as_ref()) == Some(wait);
+            live = again;
+            if is_same {
+                break;
+            }
+        }
+        Ok(live)
+    }
+
+    fn words(&self, at: usize, bytes: usize) -> io::Result<Vec<u64>> {
+        let mut copy = vec![0; bytes];
+        self.file.read_exact_at(&mut copy, at as u64)?;
+        let words = copy.chunks_exact(8);
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        Ok(words.map(word).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::Config;
+
+    use super::*;
+    use crate::segment::{Job, create_job};
+
+    fn config() -> Config {
+        let mut config = Config::default();
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        config
+    }
+
+    #[test]
+    fn who_looks_at_a_job_sees_who_comes_leaves_and_fails() {
+        let memory = create_job(3, &config()).unwrap();
+        let observer = Observer::of_process(std::process::id()).unwrap();
+        assert!(observer.is_some(), "this process has the memory open");
+        let observer = Observer::new(&memory).unwrap();
+        let job = Job::open(memory).unwrap();
+        let all_absent = observer.look().unwrap();
+        assert!(all_absent.len() == 3 && all_absent.iter().all(|seen| !seen.has_joined));
+        job.control().join(1, 4711);
+        let seen = &observer.look().unwrap()[1];
+        assert!(seen.has_joined && !seen.has_left && seen.live.is_none());
+        assert_eq!(seen.process, 4711);
+        job.control().leave(1);
+        assert!(observer.look().unwrap()[1].has_left);
+        assert_eq!(observer.failure().unwrap(), None);
+        job.control().fail(2, "is lost");
+        let failure = observer.failure().unwrap();
+        assert_eq!(failure, Some((2, "is lost".to_owned())));
+    }
+
+    #[test]
+    fn a_file_that_is_no_jobs_is_refused() {
+        let other = tempfile_of(&[7; 4096]);
+        assert!(Observer::of_file(other).is_err());
+        assert!(Observer::of_file(tempfile_of(b"short")).is_err());
+    }
+
+    fn tempfile_of(bytes: &[u8]) -> File {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = File::from(rustix::fs::memfd_create("other", flags).unwrap());
+        file.write_all_at(bytes, 0).unwrap();
+        file
+    }
+}

@@ -1,0 +1,354 @@
+//! What a rank does at this moment, in the first words of its board, for who watches the job.
+//!
+//! A rank writes there when a wait has become long anyway, and where long work goes on by a piece:
+//! nothing that is short pays for it. Who reads gets a copy of the words and believes nothing of
+//! it: a text that changes meanwhile may be half an old one.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::board::{Board, LIVE, LIVE_WORDS, MAGIC, OPS, OPS_WORDS, text_of, word};
+use super::counting::{nanos, now};
+use super::figures::{KINDS, bytes_of, n_of};
+use super::report::{count, size};
+use crate::notice::printable;
+use crate::rank::Rank;
+
+/// Says that these words are in use.
+const LIVE_MAGIC: u64 = 0x7067_6173_6c69_7601;
+
+/// Where things are among the words.
+const RANK: usize = LIVE + 1;
+const N_RANKS: usize = LIVE + 2;
+const BEGAN: usize = LIVE + 3;
+/// Since when the rank waits; 0 if it does not.
+const SINCE: usize = LIVE + 4;
+const LINE: usize = LIVE + 5;
+const N_MISSING: usize = LIVE + 6;
+/// The number of the first one of them.
+const MISSING: usize = LIVE + 7;
+const FILE: usize = LIVE + 8;
+const FILE_WORDS: usize = 17;
+const WHAT: usize = FILE + FILE_WORDS;
+const WHAT_WORDS: usize = 9;
+const WHOLE: usize = WHAT + WHAT_WORDS;
+const WHOLE_WORDS: usize = 7;
+/// Since when there is long work; 0 if there is none.
+const WORK_SINCE: usize = WHOLE + WHOLE_WORDS;
+const DONE: usize = WORK_SINCE + 1;
+const TOTAL: usize = WORK_SINCE + 2;
+const UNIT: usize = WORK_SINCE + 3;
+const WORK: usize = WORK_SINCE + 4;
+const WORK_WORDS: usize = 15;
+const _: () = assert!(WORK + WORK_WORDS <= LIVE + LIVE_WORDS, "they have room");
+
+/// The bytes at the beginning of a board that [`Live::read`] reads.
+pub const HEAD_BYTES: usize = (LIVE + LIVE_WORDS) * 8;
+
+/// What a rank tells of itself at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Live {
+    /// The rank's number.
+    pub rank: u32,
+    /// The ranks of the whole job.
+    pub n_ranks: u32,
+    /// When the rank began, in nanoseconds since 1970.
+    pub began: u64,
+    /// What it waits for, if it does so for longer than a tenth of a millisecond or so.
+    pub wait: Option<LiveWait>,
+    /// Long work of the library's that goes on.
+    pub work: Option<LiveWork>,
+    /// What it has counted, if it counts (`PGAS_STATS`).
+    pub counted: Option<Counted>,
+}
+
+/// A wait that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveWait {
+    /// What for.
+    pub what: String,
+    /// The call that it is a part of, or nothing.
+    pub whole: String,
+    /// The program's file and line.
+    pub file: String,
+    /// The line.
+    pub line: u64,
+    /// Since when, in nanoseconds since 1970.
+    pub since: u64,
+    /// How many ranks are missing, as far as that is known.
+    pub n_missing: u64,
+    /// The first one of them.
+    pub missing: Option<u32>,
+}
+
+/// What progress of long work is told in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Elements of a container, or places for them.
+    Elements,
+}
+
+/// Long work of the library's: of one rank, or of several in sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveWork {
+    /// What is done, as in `saving counts`.
+    pub what: String,
+    /// How much is done.
+    pub done: u64,
+    /// Of how much; 0 if that is not known.
+    pub total: u64,
+    /// In what.
+    pub unit: Unit,
+    /// Since when, in nanoseconds since 1970.
+    pub since: u64,
+}
+
+/// What a rank has counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counted {
+    /// Gets, puts, atomics and messages.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Live {
+    /// What the first [`HEAD_BYTES`] of a board tell, as words, if a rank has begun to use it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{HEAD_BYTES, Live};
+    ///
+    /// assert_eq!(Live::read(&[0; HEAD_BYTES / 8]), None, "no rank is there");
+    /// ```
+    #[must_use]
+    pub fn read(words: &[u64]) -> Option<Self> {
+        let get = |at: usize| words.get(at).copied().unwrap_or(0);
+        (get(LIVE) == LIVE_MAGIC).then(|| Self {
+            rank: small(get(RANK)),
+            n_ranks: small(get(N_RANKS)),
+            began: get(BEGAN),
+            wait: LiveWait::read(&get),
+            work: LiveWork::read(&get),
+            counted: (get(word::MAGIC) == MAGIC).then(|| Counted::read(&get)),
+        })
+    }
+}
+
+impl LiveWait {
+    fn read(get: &dyn Fn(usize) -> u64) -> Option<Self> {
+        (get(SINCE) != 0).then(|| Self {
+            what: text_of(get, WHAT, WHAT_WORDS),
+            whole: text_of(get, WHOLE, WHOLE_WORDS),
+            file: text_of(get, FILE, FILE_WORDS),
+            line: get(LINE),
+            since: get(SINCE),
+            n_missing: get(N_MISSING),
+            missing: (get(N_MISSING) > 0).then(|| small(get(MISSING))),
+        })
+    }
+}
+
+impl LiveWork {
+    pub(super) fn read(get: &dyn Fn(usize) -> u64) -> Option<Self> {
+        let unit = match get(UNIT) {
+            0 => Unit::Bytes,
+            _ => Unit::Elements,
+        };
+        (get(WORK_SINCE) != 0).then(|| Self {
+            what: text_of(get, WORK, WORK_WORDS),
+            done: get(DONE),
+            total: get(TOTAL),
+            unit,
+            since: get(WORK_SINCE),
+        })
+    }
+}
+
+impl LiveWork {
+    /// The work of several ranks that do the same as the first one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::LiveWork;
+    ///
+    /// let mut one = LiveWork::default();
+    /// (one.what, one.done, one.total) = ("saving counts".into(), 3 << 20, 8 << 20);
+    /// let both = LiveWork::sum(&[&one, &one]).unwrap();
+    /// assert!(both.to_string().starts_with("saving counts: 37 %, 6.00 MiB of 16.0 MiB"));
+    /// ```
+    #[must_use]
+    pub fn sum(all: &[&Self]) -> Option<Self> {
+        let (first, others) = all.split_first()?;
+        let mut sum = Self::clone(first);
+        for one in others.iter().filter(|one| one.what == sum.what) {
+            sum.done = sum.done.saturating_add(one.done);
+            sum.total = sum.total.saturating_add(one.total);
+            sum.since = sum.since.min(one.since);
+        }
+        Some(sum)
+    }
+
+    /// How much of it is done, in parts of a hundred, if that is known.
+    #[must_use]
+    pub fn percent(&self) -> Option<u64> {
+        let parts = u128::from(self.done) * 100;
+        let parts = parts.checked_div(self.total.into())?;
+        Some(u64::try_from(parts).unwrap_or(100).min(100))
+    }
+
+    /// How long it will still take, if it goes on as it has until now.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let elapsed = u128::from(now().saturating_sub(self.since));
+        let left = u128::from(self.total.checked_sub(self.done)?);
+        let nanos = (elapsed * left).checked_div(self.done.into())?;
+        Some(Duration::from_nanos(u64::try_from(nanos).ok()?))
+    }
+}
+
+/// In one line.
+impl fmt::Display for LiveWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = match self.unit {
+            Unit::Bytes => size,
+            Unit::Elements => count,
+        };
+        let done = amount(self.done);
+        write!(f, "{}: ", printable(&self.what))?;
+        let Some(percent) = self.percent() else {
+            return f.write_str(&done);
+        };
+        write!(f, "{percent} %, {done} of {}", amount(self.total))?;
+        match self.time_left() {
+            Some(left) if self.done < self.total => {
+                write!(f, ", {} s left", left.as_secs().saturating_add(1))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Counted {
+    fn read(get: &dyn Fn(usize) -> u64) -> Self {
+        let of_both = |at: usize| get(OPS + at).wrapping_add(get(OPS + OPS_WORDS + at));
+        let mut this = Self::default();
+        for (kind, is_near) in KINDS.iter().flat_map(|(k, _)| [(*k, true), (*k, false)]) {
+            this.operations = this.operations.wrapping_add(of_both(n_of(kind, is_near)));
+            let bytes = bytes_of(kind, is_near).map_or(0, of_both);
+            this.bytes = this.bytes.wrapping_add(bytes);
+        }
+        this
+    }
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A wait, for the board.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting<'a> {
+    pub(crate) what: &'a str,
+    pub(crate) whole: Option<&'a str>,
+    pub(crate) file: &'a str,
+    pub(crate) line: u32,
+    pub(crate) waited: Duration,
+    pub(crate) missing: &'a [Rank],
+}
+
+/// Where this rank tells what it does now: nowhere, if its transport has no boards.
+#[derive(Clone, Debug)]
+pub(crate) struct Now(Option<Board>);
+
+impl Now {
+    pub(crate) fn begin(board: Option<Board>, rank: Rank, n_ranks: u32) -> Self {
+        let board = board.filter(|board| board.words().len() * 8 >= HEAD_BYTES);
+        if let Some(board) = &board {
+            board.set(RANK, rank.number().into());
+            board.set(N_RANKS, n_ranks.into());
+            board.set(BEGAN, now());
+            board.set(LIVE, LIVE_MAGIC);
+        }
+        Self(board)
+    }
+
+    /// Tells that the rank waits.
+    pub(crate) fn waits(&self, wait: &Waiting<'_>) {
+        let Some(board) = &self.0 else {
+            return;
+        };
+        board.set(LINE, wait.line.into());
+        board.set_text(FILE, FILE_WORDS, wait.file);
+        board.set_text(WHAT, WHAT_WORDS, wait.what);
+        board.set_text(WHOLE, WHOLE_WORDS, wait.whole.unwrap_or_default());
+        let first = wait.missing.first().map_or(0, |rank| rank.number().into());
+        board.set(MISSING, first);
+        board.set(N_MISSING, wait.missing.len() as u64);
+        board.set(SINCE, now().saturating_sub(nanos(wait.waited)).max(1));
+    }
+
+    /// Tells that it does not any more.
+    pub(crate) fn waits_no_more(&self) {
+        if let Some(board) = &self.0 {
+            board.set(SINCE, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    fn words(board: &Board) -> Vec<u64> {
+        let words = board.words()[..HEAD_BYTES / 8].iter();
+        words.map(|word| word.load(Relaxed)).collect()
+    }
+
+    #[test]
+    fn who_watches_reads_what_the_rank_waits_for_until_it_waits_no_more() {
+        let board = Board::private(0);
+        assert_eq!(Live::read(&words(&board)), None);
+        let live = Now::begin(Some(board.clone()), Rank::new(3), 8);
+        let read = Live::read(&words(&board)).unwrap();
+        assert_eq!((read.rank, read.n_ranks, &read.wait), (3, 8, &None));
+        assert_eq!(read.counted, None, "nobody counts");
+        live.waits(&Waiting {
+            what: "a barrier",
+            whole: Some("a save"),
+            file: "src/main.rs",
+            line: 57,
+            waited: Duration::from_secs(2),
+            missing: &[Rank::new(5), Rank::new(6)],
+        });
+        let wait = Live::read(&words(&board)).unwrap().wait.unwrap();
+        assert_eq!((&*wait.what, &*wait.whole), ("a barrier", "a save"));
+        assert_eq!((&*wait.file, wait.line), ("src/main.rs", 57));
+        assert_eq!((wait.n_missing, wait.missing), (2, Some(5)));
+        let waited = now() - wait.since;
+        assert!(waited >= 2_000_000_000, "{waited} ns");
+        live.waits_no_more();
+        assert_eq!(Live::read(&words(&board)).unwrap().wait, None);
+    }
+
+    #[test]
+    fn damaged_words_are_read_as_something() {
+        let mut words = vec![u64::MAX; HEAD_BYTES / 8];
+        assert_eq!(Live::read(&words), None);
+        words[LIVE] = LIVE_MAGIC;
+        let live = Live::read(&words).unwrap();
+        assert_eq!(live.wait.unwrap().missing, Some(u32::MAX));
+        assert!(Live::read(&words[..LIVE + 1]).unwrap().wait.is_none());
+    }
+}

@@ -1,0 +1,32 @@
+//! What the programs `pgas-run` and `pgas-top` are made of.
+#![doc = include_str!("../README.md")]
+
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod arguments;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod code;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod hosts;
+#[cfg_attr(any(pgas_portable, not(target_os = "linux")), path = "elsewhere.rs")]
+mod linux;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod top;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod watch;
+
+use std::process::ExitCode;
+
+/// Runs `pgas-run` with the arguments of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    linux::main()
+}
+
+/// Runs `pgas-top` with the arguments of this process.
+#[must_use]
+pub fn top() -> ExitCode {
+    #[cfg(all(target_os = "linux", not(pgas_portable)))]
+    return top::main();
+    #[cfg(any(pgas_portable, not(target_os = "linux")))]
+    linux::main()
+}

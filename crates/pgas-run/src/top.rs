@@ -1,0 +1,228 @@
+//! Linux only: `pgas-top`, which watches a job from outside, whatever started it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use pgas_core::notice::printable;
+use pgas_smp::Observer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
+
+use crate::arguments::seconds;
+use crate::watch::lines;
+use crate::watch::name_of;
+use crate::watch::picture::{Looks, Picture, State};
+use crate::watch::table::Table;
+
+/// Shows what the ranks of a running job do: their states, what each waits for and since when,
+/// their memory, and, if they count (PGAS_STATS), operations and bytes a second.
+///
+/// The job may have been started by pgas-run, mpirun, srun or the program itself; of a job on
+/// several hosts the ranks of this one are shown. It is found by any of its processes, of the same
+/// user. Ranks do nothing for it.
+#[derive(Debug, Parser)]
+#[command(name = "pgas-top", version, after_help = AFTER_HELP)]
+struct Arguments {
+    /// The number of a process: a rank, or what started it; not needed where there is one job
+    #[arg(value_name = "JOB")]
+    job: Option<u32>,
+
+    /// How often to look; without a terminal once, unless it is given
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    every: Option<Duration>,
+}
+
+const AFTER_HELP: &str = "\
+Keys: q ends it; arrows, Page Up, Page Down, Home and End go through the ranks; a shows again those
+that deserve a look most, if there is no room for all.";
+
+/// A pause that is longer ends no earlier for anybody.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// Runs `pgas-top`.
+pub(crate) fn main() -> ExitCode {
+    let arguments: Arguments = match pgas_command_line::parse("pgas-top") {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("pgas-top: {}\n", printable(error));
+            // There is nobody left to tell about a failure of this.
+            io::stderr().write_all(text.as_bytes()).ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let looks = Looks::new(find(arguments.job)?);
+    let every = arguments.every.map(|every| every.min(LONGEST));
+    if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        let pause = every.unwrap_or(Duration::from_millis(500));
+        let mut terminal = ratatui::try_init()?;
+        let shown = Top::new(looks).show(&mut terminal, pause);
+        ratatui::try_restore()?;
+        return Ok(shown?);
+    }
+    Ok(print(looks, every)?)
+}
+
+/// In plain lines: once, or every so often until the job has ended.
+fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
+    const BETWEEN: Duration = Duration::from_millis(200);
+    // The first look is what the second one's rates are counted from.
+    looks.picture()?;
+    std::thread::sleep(BETWEEN);
+    loop {
+        let picture = looks.picture()?;
+        let written = io::stdout().write_all(lines::all(&picture).as_bytes());
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
+        }
+        match every {
+            Some(every) if !is_over(&picture) => std::thread::sleep(every),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Whether no rank is left. Its memory goes when nobody looks at it any more.
+fn is_over(picture: &Picture) -> bool {
+    let mut states = picture.rows.iter().map(|row| row.state);
+    states.all(|state| matches!(state, State::Left | State::Dead))
+}
+
+/// The view of the whole terminal.
+struct Top {
+    looks: Looks,
+    /// How many ranks are left out above, if somebody has scrolled.
+    from: Option<usize>,
+    page: usize,
+}
+
+impl Top {
+    fn new(looks: Looks) -> Self {
+        Self {
+            looks,
+            from: None,
+            page: 1,
+        }
+    }
+
+    fn show(&mut self, terminal: &mut DefaultTerminal, pause: Duration) -> io::Result<()> {
+        loop {
+            let picture = self.looks.picture()?;
+            let until = Instant::now() + pause;
+            loop {
+                terminal.draw(|frame| self.draw(frame, &picture))?;
+                if !event::poll(until.saturating_duration_since(Instant::now()))? {
+                    break;
+                }
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                    && self.is_end(key, picture.rows.len())
+                {
+                    return Ok(());
+                }
+            }
+            if is_over(&picture) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>, picture: &Picture) {
+        let area = frame.area();
+        self.page = usize::from(area.height.saturating_sub(3)).max(1);
+        let from = self.from;
+        frame.render_widget(Table { picture, from }, area);
+    }
+
+    /// Does what a key asks for, and says whether it ends the view.
+    fn is_end(&mut self, key: KeyEvent, n_rows: usize) -> bool {
+        let from = self.from.unwrap_or(0);
+        let last = n_rows.saturating_sub(self.page);
+        let to = match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return true,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+            KeyCode::Down => from + 1,
+            KeyCode::Up => from.saturating_sub(1),
+            KeyCode::PageDown => from + self.page,
+            KeyCode::PageUp => from.saturating_sub(self.page),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            KeyCode::Char('a') => {
+                self.from = None;
+                return false;
+            }
+            _ => return false,
+        };
+        self.from = Some(to.min(last));
+        false
+    }
+}
+
+/// The job of a process, or of one that it has started; else the only one that there is.
+fn find(job: Option<u32>) -> Result<Observer, Box<dyn Error>> {
+    let Some(process) = job else {
+        return the_only_one();
+    };
+    if let Some(observer) = Observer::of_process(process)
+        .map_err(|error| format!("process {process} cannot be looked at: {error}"))?
+    {
+        return Ok(observer);
+    }
+    let mut begun = vec![process];
+    while let Some(parent) = begun.pop() {
+        for child in children(parent) {
+            if let Ok(Some(observer)) = Observer::of_process(child) {
+                return Ok(observer);
+            }
+            begun.push(child);
+        }
+    }
+    Err(format!("process {process} is no rank of a job, and none of those it has started").into())
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let all: Vec<String> = lists.collect();
+    let words = all.iter().flat_map(|list| list.split_ascii_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+fn the_only_one() -> Result<Observer, Box<dyn Error>> {
+    let mut jobs = BTreeMap::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let process = entry.file_name().to_string_lossy().parse::<u32>();
+        if let Ok(process) = process
+            && let Ok(Some(observer)) = Observer::of_process(process)
+            && let Ok(identity) = observer.identity()
+        {
+            jobs.entry(identity).or_insert((process, observer));
+        }
+    }
+    match jobs.len() {
+        0 => Err("no job of this user runs on this host".into()),
+        1 => Ok(jobs.into_values().next().expect("there is one").1),
+        n => {
+            let mut text = format!("{n} jobs run here; name one by a process:");
+            for (process, observer) in jobs.into_values() {
+                let program = name_of(process).unwrap_or_default();
+                let n_ranks = observer.n_ranks();
+                text += &format!(" {process} ({program}, {n_ranks} ranks)");
+            }
+            Err(text.into())
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Watching a job while it runs: its ranks, what they wait for and since when.
+//!
+//! All of it is read from the job's memory and from the system, beside the ranks, which do nothing
+//! for it. `picture` says what there is to be shown, `table` shows it on terminals (below the
+//! output by `screen`), `lines` elsewhere.
+
+pub(crate) mod lines;
+pub(crate) mod picture;
+mod process;
+mod screen;
+pub(crate) mod table;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use pgas_smp::launcher::{self, Failure, JobHooks, Outcome, Sink, Stream};
+use pgas_smp::{Observer, Watcher};
+
+pub(crate) use process::name_of;
+
+use picture::Looks;
+use screen::View;
+
+/// A job's hooks, with a view of it while it runs.
+pub(crate) struct Watching {
+    watcher: Watcher,
+    /// Until the view begins.
+    looks: Option<Looks>,
+    every: Option<Duration>,
+    view: View,
+    viewer: Option<Viewer>,
+}
+
+/// The thread that looks and shows.
+struct Viewer {
+    /// Dropped to end it.
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watching {
+    /// Watches the job that `watcher` knows, too: anew after each such time, or as it suits.
+    pub(crate) fn new(watcher: Watcher, observer: Observer, every: Option<Duration>) -> Self {
+        Self {
+            watcher,
+            looks: Some(Looks::new(observer)),
+            every,
+            view: View::new(),
+            viewer: None,
+        }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let Some(mut looks) = self.looks.take() else {
+            return Ok(());
+        };
+        let (stop, stopped) = mpsc::channel();
+        let view = self.view.clone();
+        let every = self.every.unwrap_or(view.usual_pause());
+        let thread = thread::Builder::new().name("view".to_owned());
+        let thread = thread.spawn(move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                match looks.picture() {
+                    Ok(picture) => view.show(&picture),
+                    Err(error) => {
+                        view.tell(&format!("the job cannot be watched: {error}"));
+                        break;
+                    }
+                }
+            }
+        })?;
+        self.viewer = Some(Viewer { stop, thread });
+        Ok(())
+    }
+}
+
+impl JobHooks for Watching {
+    fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
+        self.begin()?;
+        self.watcher.started(ranks)
+    }
+
+    fn sink(&mut self, stream: Stream) -> Option<Sink> {
+        self.view.sink(stream)
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.view.tell(line);
+    }
+
+    fn suspended(&mut self, is_suspended: bool) {
+        self.view.hide(is_suspended);
+    }
+
+    fn left_properly(&mut self, rank: u32) -> bool {
+        self.watcher.left_properly(rank)
+    }
+
+    fn left_before(&mut self, rank: u32) -> bool {
+        self.watcher.left_before(rank)
+    }
+
+    fn culprit(&mut self) -> Option<(u32, String)> {
+        self.watcher.culprit()
+    }
+
+    fn asked_for(&mut self) -> Option<u64> {
+        self.watcher.asked_for()
+    }
+
+    fn on_end(&mut self, failure: Option<&Failure>) {
+        self.watcher.on_end(failure);
+    }
+
+    fn ended(&mut self, outcome: &Outcome) {
+        if let Some(Viewer { stop, thread }) = self.viewer.take() {
+            drop(stop);
+            // What it had to say it has said.
+            thread.join().ok();
+        }
+        self.view.hide(true);
+        self.watcher.ended(outcome);
+    }
+}
+
+/// Tells lines of a picture as lines of the launcher's.
+fn tell_lines(text: &str) {
+    text.lines().for_each(launcher::tell);
+}

@@ -1,0 +1,59 @@
+//! What the system tells of a rank's process.
+
+use std::fs;
+
+/// A process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// A letter: `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped, `Z` has ended.
+    pub(crate) state: char,
+    /// Its time on processors so far, in ticks.
+    pub(crate) ticks: u64,
+    /// Its memory, in pages.
+    pub(crate) pages: u64,
+}
+
+impl Process {
+    /// The process with this number, if there is one.
+    pub(crate) fn look(number: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        Self::parse(&stat)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // The name in parentheses may hold anything, and what follows is numbers.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            ticks: number(11)?.saturating_add(number(12)?),
+            pages: number(21)?,
+        })
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn resident(self) -> u64 {
+        self.pages.saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// The name of a process, as the system tells it.
+pub(crate) fn name_of(number: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_is() {
+        let stat = "12 (a) S (b) R 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 1 0 5 999 42 0 0";
+        let read = Process::parse(stat).unwrap();
+        assert_eq!((read.state, read.ticks, read.pages), ('R', 100, 42));
+        assert_eq!(Process::parse("12 (a"), None);
+        assert!(Process::look(std::process::id()).unwrap().resident() > 0);
+    }
+}

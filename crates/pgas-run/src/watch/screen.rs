@@ -1,0 +1,256 @@
+//! A view below a program's output, on a terminal.
+//!
+//! The output goes on as if there was no view: each piece of it takes the view away, and the view
+//! follows it. So it lies where a terminal keeps it, to scroll back to and to copy, and stays when
+//! the view goes. Only movements from where the cursor is are used: nothing has to be asked of the
+//! terminal, whose input is rank 0's, and a launcher that is killed leaves it as it should be.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pgas_smp::launcher::{self, Sink, Stream};
+use ratatui::backend::IntoCrossterm as _;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::crossterm::style::ContentStyle;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use ratatui::widgets::Widget;
+
+use super::lines;
+use super::picture::Picture;
+use super::table::Table;
+
+/// A terminal with a view at the end of what is on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Screen(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// The view as it is written, and how many columns each of its lines takes.
+    view: String,
+    widths: Vec<usize>,
+    /// Whether it is on the terminal now.
+    is_shown: bool,
+    /// Whether it may be.
+    is_wanted: bool,
+}
+
+impl Screen {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            view: String::new(),
+            widths: Vec::new(),
+            is_shown: false,
+            is_wanted: true,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows another view, of so many columns and lines.
+    pub(crate) fn show(&self, view: impl Widget, (width, height): (u16, u16)) {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        view.render(buffer.area, &mut buffer);
+        let mut state = self.state();
+        let mut text = state.erased();
+        (state.view, state.widths) = encode(&buffer);
+        text += &state.drawn();
+        write(&text);
+    }
+
+    /// Takes the view away, for a while or for good, or lets it be there again.
+    pub(crate) fn hide(&self, is_hidden: bool) {
+        let mut state = self.state();
+        let mut text = state.erased();
+        state.is_wanted = !is_hidden;
+        text += &state.drawn();
+        write(&text);
+    }
+}
+
+/// Where a job is shown: below its output on a terminal, or in plain lines.
+#[derive(Clone, Debug)]
+pub(crate) struct View(Option<Screen>);
+
+impl View {
+    pub(crate) fn new() -> Self {
+        let is_terminal = io::stderr().is_terminal() && size().is_some();
+        Self(is_terminal.then(Screen::new))
+    }
+
+    /// How long nothing new is shown.
+    pub(crate) fn usual_pause(&self) -> Duration {
+        match self.0 {
+            Some(_) => Duration::from_millis(500),
+            None => Duration::from_secs(5),
+        }
+    }
+
+    pub(crate) fn show(&self, picture: &Picture) {
+        let (Some(screen), Some((width, height))) = (&self.0, size()) else {
+            return super::tell_lines(&lines::summary(picture));
+        };
+        let table = Table {
+            picture,
+            from: None,
+        };
+        // The other half is for the output.
+        let lines = table.height().min((height / 2).max(3));
+        screen.show(table, (width.saturating_sub(1), lines));
+    }
+
+    /// Tells a line of the launcher's.
+    pub(crate) fn tell(&self, line: &str) {
+        self.hide(true);
+        launcher::tell(line);
+        self.hide(false);
+    }
+
+    pub(crate) fn hide(&self, is_hidden: bool) {
+        if let Some(screen) = &self.0 {
+            screen.hide(is_hidden);
+        }
+    }
+
+    /// Where output goes to, if the view lies below it.
+    pub(crate) fn sink(&self, stream: Stream) -> Option<Sink> {
+        let screen = self.0.clone()?;
+        let sink = match stream {
+            Stream::Output => file_of(&io::stdout()),
+            Stream::Error => file_of(&io::stderr()),
+        };
+        let sink = sink.ok().filter(File::is_terminal)?;
+        Some(Box::new(Above { screen, sink }))
+    }
+}
+
+impl State {
+    /// What takes the view away.
+    fn erased(&mut self) -> String {
+        if !std::mem::take(&mut self.is_shown) {
+            return String::new();
+        }
+        // Up to its first line, and from there on nothing. A terminal that has become narrower
+        // has broken its lines.
+        let width = size().map_or(usize::MAX, |(width, _)| width.max(1).into());
+        let lines = self.widths.iter().map(|used| used.div_ceil(width).max(1));
+        format!("\x1b[{}A\r\x1b[J", lines.sum::<usize>())
+    }
+
+    /// What brings it back.
+    fn drawn(&mut self) -> String {
+        if !self.is_wanted || self.widths.is_empty() {
+            return String::new();
+        }
+        self.is_shown = true;
+        self.view.clone()
+    }
+}
+
+/// Output above the view.
+struct Above {
+    screen: Screen,
+    sink: File,
+}
+
+impl Write for Above {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.screen.state();
+        let mut all = state.erased().into_bytes();
+        all.extend_from_slice(bytes);
+        let view = state.drawn();
+        if !view.is_empty() && !bytes.ends_with(b"\n") {
+            all.push(b'\n');
+        }
+        all.extend_from_slice(view.as_bytes());
+        self.sink.write_all(&all)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+fn write(text: &str) {
+    // A terminal that is gone is no reason to end the job.
+    if !text.is_empty() {
+        io::stderr().lock().write_all(text.as_bytes()).ok();
+    }
+}
+
+/// Standard output or error, as a file.
+fn file_of(stream: &impl AsFd) -> io::Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// What writes a buffer line by line, and the columns that each line takes.
+fn encode(buffer: &Buffer) -> (String, Vec<usize>) {
+    let (mut text, mut widths) = (String::new(), Vec::new());
+    for cells in buffer.content.chunks(buffer.area.width.max(1).into()) {
+        let is_blank = |cell: &&Cell| cell.symbol() == " " && cell.style() == Cell::EMPTY.style();
+        let n_used = cells.len() - cells.iter().rev().take_while(is_blank).count();
+        for run in cells[..n_used].chunk_by(|a, b| a.style() == b.style()) {
+            let words: String = run.iter().map(Cell::symbol).collect();
+            let style = styled(run[0].style());
+            write!(text, "{}", style.apply(words)).expect("a text takes everything");
+        }
+        text += "\n";
+        widths.push(n_used);
+    }
+    (text, widths)
+}
+
+/// Columns and lines of the terminal, if there is one.
+pub(crate) fn size() -> Option<(u16, u16)> {
+    ratatui::crossterm::terminal::size().ok()
+}
+
+/// The terminal's own colours are not set anew.
+fn styled(style: Style) -> ContentStyle {
+    let mut plain = Style::new().add_modifier(style.add_modifier);
+    plain.fg = style.fg.filter(|color| *color != Color::Reset);
+    plain.bg = style.bg.filter(|color| *color != Color::Reset);
+    plain.into_crossterm()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Stylize as _;
+    use ratatui::text::Line;
+
+    use super::*;
+
+    #[test]
+    fn a_view_is_written_with_its_styles_and_without_blanks_at_the_ends_of_lines() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 3));
+        Line::from(vec!["usual ".into(), "red".red().bold()]).render(buffer.area, &mut buffer);
+        Line::from("last").render(Rect::new(0, 2, 20, 1), &mut buffer);
+        let (text, widths) = encode(&buffer);
+        let lines: Vec<&str> = text.split('\n').collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[0].starts_with("usual \u{1b}["), "{text:?}");
+        assert!(lines[0].contains("red"), "{text:?}");
+        assert_eq!((lines[1], lines[2]), ("", "last"));
+        assert_eq!(widths, [9, 0, 4]);
+    }
+
+    #[test]
+    fn the_view_goes_before_output_and_comes_back_behind_it() {
+        let screen = Screen::new();
+        let mut state = screen.state();
+        assert_eq!(state.erased() + &state.drawn(), "", "there is none yet");
+        (state.view, state.widths) = ("one\ntwo\n".to_owned(), vec![3, 3]);
+        assert_eq!(state.drawn(), "one\ntwo\n");
+        assert_eq!(state.erased(), "\u{1b}[2A\r\u{1b}[J");
+        assert_eq!(state.erased(), "", "it is gone");
+        state.is_wanted = false;
+        assert_eq!(state.drawn(), "");
+    }
+}

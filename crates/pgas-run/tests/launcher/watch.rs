@@ -1,0 +1,96 @@
+//! What `pgas-run --watch` and `pgas-top` show of a job, without a terminal.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use pgas_core::Config;
+
+use crate::job::{Ended, start};
+use crate::self_launch::{PART, variable};
+
+/// How long the last rank lets the others wait.
+const LATE: Duration = Duration::from_millis(2700);
+
+/// A rank of the job that is watched; elsewhere it has nothing to do.
+#[test]
+fn rank_of_a_watched_job() {
+    if variable(PART).as_deref() != Some("watched") {
+        return;
+    }
+    let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
+    let own: pgas_core::GlobalPtr<u64> = world.alloc(1).unwrap();
+    world.barrier().unwrap();
+    if world.rank().index() == 2 {
+        for n in 0..1000 {
+            own.put(&world, n).unwrap();
+        }
+        if let Some(top) = variable("LAUNCHER_TEST_TOP") {
+            // By then the others have waited for long.
+            thread::sleep(LATE);
+            let process = std::process::id().to_string();
+            let seen = Command::new(top).arg(process).output().unwrap();
+            pgas_core::notice::tell(&String::from_utf8_lossy(&seen.stdout));
+        }
+        thread::sleep(LATE);
+    }
+    world.barrier().unwrap();
+}
+
+fn watched(options: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
+    command.args(["-n", "3"]).args(options).arg("--");
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "watch::rank_of_a_watched_job", "--nocapture"]);
+    command.env(PART, "watched").env("PGAS_SEGMENT", "1M");
+    let ended = start(command).end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    ended
+}
+
+#[test]
+fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
+    let ended = watched(&["--watch=0.3", "-e", "PGAS_STATS=1"]);
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let is_told = |parts: &[&str]| {
+        let has_all = |line: &&&str| parts.iter().all(|part| line.contains(part));
+        assert!(
+            lines.iter().any(|line| has_all(&line)),
+            "{parts:?} in {ended:?}"
+        );
+    };
+    is_told(&["pgas: ", "3 ranks of ", "2 wait", "operations/s", "memory "]);
+    for rank in ["rank 0 waits ", "rank 1 waits "] {
+        is_told(&[rank, " s for a barrier, of rank 2, at ", "watch.rs:"]);
+    }
+    is_told(&["rank 2 sleeps; 2 ranks have waited for it, for up to "]);
+    assert_eq!(
+        ended.stdout.matches("running 1 test").count(),
+        3,
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn pgas_top_shows_a_job_that_it_finds_by_one_of_its_processes() {
+    let top = format!("LAUNCHER_TEST_TOP={}", env!("CARGO_BIN_EXE_pgas-top"));
+    let ended = watched(&["-e", &top]);
+    let seen = ended.stderr;
+    assert!(seen.contains("3 ranks of "), "{seen}");
+    assert!(seen.contains("rank 0 waits "), "{seen}");
+    assert!(seen.contains(" for a barrier, of rank 2, at "), "{seen}");
+    assert!(!seen.contains("operations/s"), "nobody counts: {seen}");
+}
+
+#[test]
+fn pgas_top_says_of_a_process_that_it_is_none_of_a_job() {
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut top = Command::new(env!("CARGO_BIN_EXE_pgas-top"));
+    top.arg(sleeper.id().to_string());
+    let ended = start(top).end();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let line = format!("pgas-top: process {} is no rank", sleeper.id());
+    assert!(ended.stderr.starts_with(&line), "{ended:?}");
+}
