@@ -1,5 +1,6 @@
-//! The bindings to libfabric, made of the installed headers. They are checked in, so that nobody who builds the library
-//! needs the headers; the test `headers` of `pgas-libfabric-sys` compares the two.
+//! Generates the bindings to libfabric from the installed headers. They are checked in, so that
+//! builds of the library do not need the headers; the test `headers` of `pgas-libfabric-sys`
+//! compares the two.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::process::{self, Outcome, root};
 
-/// The version of `bindgen` that has made what is checked in.
+/// The version of `bindgen` that generated the checked-in bindings.
 const BINDGEN: &str = "bindgen 0.72.1";
 
 const CRATE: &str = "crates/libfabric-sys";

@@ -1,5 +1,5 @@
-//! What the dependencies may be: their licences, the versions that we ask for, and where they come from. Advisories need a
-//! network, so they are no part of it.
+//! Checks the dependencies: licences, requested versions, and sources. Advisories need a network,
+//! so they are not checked.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What is wrong with a package.
+/// The findings about a package.
 fn check(package: &Value) -> Vec<String> {
     let name = package["name"].as_str().unwrap_or_default();
     let mut findings = Vec::new();

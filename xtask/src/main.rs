@@ -1,8 +1,8 @@
 //! Project automation: `cargo xtask <verb>`.
 //!
-//! Cargo alone runs it, so nothing has to be installed first. The steps of the project's test command are the table
-//! [`ci::STEPS`]; what the tests need from the system is listed in [`setup`] and nowhere else; the rules of the house that
-//! no compiler checks are in [`tidy`].
+//! Cargo alone runs it, so nothing has to be installed first. The steps of the project's test
+//! command are the table [`ci::STEPS`]; what the tests need from the system is listed in [`setup`]
+//! and nowhere else; the rules of the house that no compiler checks are in [`tidy`].
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -54,14 +54,15 @@ enum Verb {
         #[arg(long, conflicts_with = "steps")]
         quick: bool,
     },
-    /// Installs what the tests need and this machine lacks: system packages, targets and the oldest Rust
+    /// Installs what the tests need and this machine lacks: system packages, targets and the oldest
+    /// Rust
     Setup,
     /// Checks the rules of the house that no compiler checks, and reports long files and functions
     Tidy,
     /// Runs the lock-free parts under loom, which tries the interleavings
     Loom,
-    /// Changes lines of the lock-free code and of what completes operations for the worse, one at a time, and checks that a
-    /// model or a test notices
+    /// Changes lines of the lock-free code and of what completes operations for the worse, one at a
+    /// time, and checks that a model or a test notices
     Mutants {
         /// Only those with one of these in their path or text
         filters: Vec<String>,
@@ -95,7 +96,8 @@ enum Verb {
         /// The example
         #[arg(long, required_unless_present = "suite")]
         example: Option<String>,
-        /// A folder that the example may read, besides the repository and the current folder, where it may write
+        /// A folder that the example may read, besides the repository and the current folder, where
+        /// it may write
         #[arg(long)]
         files: Vec<PathBuf>,
         /// Runs the conformance suite instead
@@ -107,7 +109,8 @@ enum Verb {
     },
     /// Makes the bindings to libfabric of the installed headers (needs `bindgen` and libclang)
     Bindings,
-    /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs root)
+    /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs
+    /// root)
     Hosts {
         /// Options of `pgas-test-hosts`, then the program; `--help` prints them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

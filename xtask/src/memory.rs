@@ -1,5 +1,5 @@
-//! The checkers of memory and interleavings: loom, AddressSanitizer, Miri. Loom and Miri have target folders
-//! of their own, because they build the dependencies with flags of their own.
+//! The checkers of memory and interleavings: loom, AddressSanitizer, Miri. Loom and Miri have
+//! target folders of their own, because they build the dependencies with flags of their own.
 
 use std::process::Command;
 
@@ -8,13 +8,15 @@ use anyhow::{Result, bail};
 use crate::process::{self, Outcome, command, root};
 use crate::toolchains;
 
-/// The package with the lock-free structures and their models: unit tests whose names begin with `loom_`. Loom builds nothing else of ours.
+/// The package with the lock-free structures and their models: unit tests whose names begin with
+/// `loom_`. Loom builds nothing else of ours.
 pub(crate) const WITH_MODELS: &str = "pgas-lockfree";
 
-/// What the names of all models have in them.
+/// The common part of all models' names.
 pub(crate) const ALL_MODELS: &str = "loom_";
 
-/// Every model, with the atomics replaced by loom's. None at all is an error: nothing would have been checked.
+/// Every model, with the atomics replaced by loom's. None at all is an error: nothing would have
+/// been checked.
 pub(crate) fn loom() -> Result<Outcome> {
     process::run(&mut loom_cargo(ALL_MODELS))?;
     let listed = process::output(loom_cargo(ALL_MODELS).args(["--", "--list"])).unwrap_or_default();
@@ -55,9 +57,10 @@ pub(crate) fn loom_cargo(filter: &str) -> Command {
     cargo
 }
 
-/// The packages that hold unsafe code or are one call away from it, and the test programs of theirs that move data. Tests of
-/// deadlines and jobs of processes are left out: the sanitizer makes processes start and end late. So are those of transports
-/// with collectives that end early, whose buffers are leaked on purpose.
+/// The packages that hold unsafe code or are one call away from it, and the test programs of theirs
+/// that move data. Tests of deadlines and jobs of processes are left out: the sanitizer makes
+/// processes start and end late. So are those of transports with collectives that end early, whose
+/// buffers are leaked on purpose.
 #[rustfmt::skip]
 const SANITIZED: &[&str] = &[
     "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-testkit", "-p", "pgas-test-features",
@@ -68,8 +71,9 @@ const SANITIZED: &[&str] = &[
     "--skip", "::7",
 ];
 
-/// Unit tests and the conformance suite under AddressSanitizer. Only the packages of the workspace are built with it,
-/// by `xtask/rustc-asan`: what they depend on is there, and its generic code is checked where they use it.
+/// Unit tests and the conformance suite under AddressSanitizer. Only the packages of the workspace
+/// are built with it, by `xtask/rustc-asan`: what they depend on is there, and its generic code is
+/// checked where they use it.
 pub(crate) fn asan() -> Result<Outcome> {
     let mut cargo = command("cargo", ["test"]);
     cargo.args(SANITIZED);
@@ -77,14 +81,16 @@ pub(crate) fn asan() -> Result<Outcome> {
     // Each of the thousands of threads gets a store for frames that are over: a small one will do.
     let options = "malloc_context_size=4:max_uar_stack_size_log=16";
     cargo.env("ASAN_OPTIONS", options);
-    // It checks accesses, which hardly depend on the order of deliveries; many orders are tried without it.
+    // The sanitizer checks accesses, which hardly depend on the order of deliveries; many orders
+    // are tried without it.
     cargo.env("PGAS_TEST_ORDERS", "1");
     cargo.env("PGAS_TEST_SEEDS", "100");
     process::run(&mut cargo)
 }
 
-/// What Miri interprets: the unit tests that go through unsafe code, and take it seconds. Its threads' segments are
-/// small, and what is assembly or a call of the system elsewhere is its portable twin. One build serves all packages.
+/// What Miri interprets: the unit tests that go through unsafe code, and take it seconds. Its
+/// threads' segments are small, and what is assembly or a call of the system elsewhere is its
+/// portable twin. One build serves all packages.
 #[rustfmt::skip]
 const INTERPRETED: &[&str] = &[
     "-p", "pgas-core", "-p", "pgas-am", "-p", "pgas-containers", "--lib", "--",

@@ -1,6 +1,6 @@
-//! The MPI backend's checks, once with each MPI library. Each has a folder of its own, because cargo
-//! does not notice that bindings to the other library are needed, and because examples with and
-//! without MPI have the same name: so both run beside the other tests.
+//! The MPI backend's checks, once with each MPI library. Each has a folder of its own, because
+//! cargo does not notice that bindings to the other library are needed, and because examples with
+//! and without MPI have the same name: so both run beside the other tests.
 
 use std::process::Command;
 
@@ -25,8 +25,8 @@ pub(crate) const MPICH: Library = Library {
     target: "target/mpich",
 };
 
-/// What is built with an MPI library, the hosts of namespaces that its tests run on, and the package
-/// for whose sake dependencies have the features that they have in other steps.
+/// The packages that are built with an MPI library, the hosts of namespaces for their tests, and
+/// the package that gives dependencies the same features as in other steps.
 #[rustfmt::skip]
 const PACKAGES: &[&str] = &[
     "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "-p", "pgas-examples",
@@ -36,7 +36,7 @@ const PACKAGES: &[&str] = &[
 /// The features by which the facade and the examples use MPI.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "pgas/mpi,pgas-examples/mpi"];
 
-/// Their tests that are about MPI.
+/// The tests that concern MPI.
 #[rustfmt::skip]
 const TESTS: &[&str] = &[
     "collectives", "hosts", "jobs", "launchers", "suite", "mpirun",
@@ -55,8 +55,8 @@ impl Library {
         cargo
     }
 
-    /// Always of all packages, with the features of the other steps: cargo builds what they share
-    /// anew for each choice of features.
+    /// Always builds all packages, with the features of the other steps: cargo rebuilds shared
+    /// packages for each choice of features.
     fn build(self, args: &[&str]) -> Command {
         let mut cargo = self.cargo(args);
         cargo.args(PACKAGES).args(ci::FEATURES).args(FEATURES);
@@ -71,7 +71,8 @@ impl Library {
     }
 }
 
-/// The compiler wrapper for what only reads the backend's source: the libraries' headers differ too little to do it twice.
+/// The compiler wrapper for what only reads the backend's source: the libraries' headers differ too
+/// little to do it twice.
 pub(crate) const MPICC: &str = OPEN_MPI.mpicc;
 
 /// Cargo for what only reads the backend's source.
@@ -96,8 +97,8 @@ pub(crate) fn mpich() -> Result<Outcome> {
     test(MPICH)
 }
 
-/// Gives a library that nothing was built with yet what other steps have built, but for what may
-/// know another library.
+/// Copies the builds of other steps for a library without any, except those that depend on another
+/// library.
 fn inherit(heir: Library) -> Result<()> {
     let (old, new) = (
         process::root().join("target/debug"),
@@ -106,7 +107,7 @@ fn inherit(heir: Library) -> Result<()> {
     if new.exists() || !old.exists() {
         return Ok(());
     }
-    // All but linked programs. Times are kept, by which cargo knows what is new.
+    // All but linked programs. Modification times are kept: cargo rebuilds by these.
     let new = new.join("debug");
     std::fs::create_dir_all(&new)?;
     let copy = "(find .fingerprint build -type f; find deps -name '*.*') | tar --format=posix -cf - -T - | tar -xf - -C \"$0\"";
@@ -126,6 +127,6 @@ fn test(library: Library) -> Result<Outcome> {
         tests.args(["--test", name]);
     }
     process::run(&mut tests)?;
-    // Not those of the library that users see, which the step `tests` has run.
+    // Not the doc tests of the users' library, which the step `tests` has run.
     process::run(library.test(&["--doc"]).args(["--", "crates/"]))
 }

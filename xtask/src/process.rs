@@ -1,4 +1,4 @@
-//! Running other programs: what is run is printed first, and its output is passed on untouched.
+//! Runs other programs: prints the command first, and passes its output on untouched.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-/// How a step ended when it did not fail.
+/// The result of a step that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -53,7 +53,8 @@ pub(crate) fn command<S: AsRef<OsStr>>(
     command
 }
 
-/// Lets cargo build in a folder of its own, which a step that builds with flags of its own needs. As after
+/// Lets cargo build in a folder of its own, which a step that builds with flags of its own needs.
+/// As after
 /// [`build_once`]: nobody edits and builds again there by the minute.
 pub(crate) fn apart(cargo: &mut Command, folder: &str) {
     cargo.env("CARGO_TARGET_DIR", folder);
@@ -65,7 +66,7 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Resul
     run(&mut command("cargo", args))
 }
 
-/// Prints the command and what it adds to the environment, runs it, and fails if it does.
+/// Prints the command and its environment variables, runs it, and fails if it does.
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let line = line(command);
     println!("$ {line}");
@@ -101,7 +102,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// What the command prints, or nothing if it cannot be run.
+/// The output of the command; `None` if it cannot be run.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     output
@@ -110,14 +111,14 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The time of processors that this process has taken, and those that it has started and which are
-/// over. Nothing where the system does not tell it.
+/// The processor time of this process and of ended children. Zero if the system does not report it.
 pub(crate) fn computed() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     computed_in(&stat).unwrap_or_default()
 }
 
-/// From the text of `/proc/self/stat`: `utime`, `stime`, `cutime` and `cstime`, in hundredths of a second.
+/// From the text of `/proc/self/stat`: `utime`, `stime`, `cutime` and `cstime`, in hundredths of a
+/// second.
 fn computed_in(stat: &str) -> Option<Duration> {
     // The name of the program, in brackets, may have blanks in it.
     let (_, fields) = stat.rsplit_once(") ")?;

@@ -14,10 +14,11 @@ use crate::process::{self, Outcome, command, root};
 /// Files of a package are source and text; data belongs to the examples, which are not published.
 const MOST_BYTES: u64 = 2 << 20;
 
-/// What a new crate builds at most for the library's default features, itself included.
+/// The maximum number of crates that a new crate builds for the library's default features, itself
+/// included.
 const MOST_CRATES: usize = 32;
 
-/// What every published package says of itself.
+/// Fields that every published package must have.
 const SAID: &[&str] = &["description", "license", "readme", "rust_version"];
 
 /// The program of the new crate: containers, calls and collectives.
@@ -36,7 +37,7 @@ fn main() -> pgas::Result<()> {
 }
 "#;
 
-/// Packs, looks into the packages, builds them and runs a program.
+/// Packs the packages, checks their contents, builds them and runs a program.
 pub(crate) fn run() -> Result<Outcome> {
     let packages = published()?;
     let names: Vec<&str> = packages.iter().map(|(name, _)| name.as_str()).collect();
@@ -109,12 +110,12 @@ pub(crate) fn published() -> Result<Vec<(String, String)>> {
     Ok(published)
 }
 
-/// Unpacks a package into `folder`, and looks at what it has.
+/// Unpacks a package into `folder`, and checks its contents.
 fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
     let file = root().join(format!("target/package/{name}-{version}.crate"));
     let mut tar = Command::new("tar");
-    // Files in packages have one date of all times, by which cargo would take those of today for the
-    // ones that it built yesterday.
+    // Files in packages have one date of all times, by which cargo would take those of today for
+    // the ones that it built yesterday.
     process::run(tar.arg("xzmf").arg(file).arg("-C").arg(folder))?;
     let package = folder.join(format!("{name}-{version}"));
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src"] {
@@ -222,7 +223,7 @@ fn cargo_in(folder: &Path, args: &[&str]) -> Command {
     cargo
 }
 
-/// Checks how much the new crate has to build.
+/// Checks the number of crates that the new crate builds.
 fn count_crates(folder: &Path) -> Result<()> {
     let edges = ["-e", "normal,build", "--prefix", "none"];
     let args = [&["tree", "-p", "user"][..], &edges].concat();
@@ -247,7 +248,7 @@ fn count_crates(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that each of three ranks has told what it found.
+/// Checks that each of three ranks has printed its result.
 fn check_output(program: &mut Command) -> Result<()> {
     let output = process::output(program).with_context(|| format!("{program:?} fails"))?;
     let mut lines: Vec<&str> = output.lines().collect();

@@ -1,4 +1,5 @@
-//! What the tests need from the machine, in one place. `cargo xtask setup` installs what is missing and nothing else.
+//! The requirements of the tests, in one place. `cargo xtask setup` installs missing ones and
+//! nothing else.
 
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use crate::toolchains;
 /// Something that building or testing needs, and the Debian package that brings it.
 struct Tool {
     what: &'static str,
-    /// A shell command that succeeds if it is there.
+    /// A shell command that succeeds if it is installed.
     probe: &'static str,
     package: &'static str,
     used_for: &'static str,
@@ -127,7 +128,8 @@ impl Tool {
     }
 }
 
-/// Installs what is missing. Does nothing, and needs neither root nor a network, if nothing is.
+/// Installs missing requirements. Does nothing, and needs neither root nor a network, if none is
+/// missing.
 pub(crate) fn run() -> Result<Outcome> {
     let mut missing = Vec::new();
     for tool in TOOLS {

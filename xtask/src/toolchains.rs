@@ -1,15 +1,17 @@
-//! The processors, systems and Rust versions that published crates promise to build for, besides the toolchain that
-//! `rust-toolchain.toml` names. What is missing of them comes from rustup; where rustup is absent, the steps say so and do not run.
+//! The processors, systems and Rust versions that published crates promise to build for, besides
+//! the toolchain that `rust-toolchain.toml` names. What is missing of them comes from rustup; where
+//! rustup is absent, the steps say so and do not run.
 
 use anyhow::Result;
 
 use crate::process::{self, Outcome, cargo, command, output, root};
 use crate::{memory, mpi, publish};
 
-/// What the facade must compile for: laptops that are not Linux, and Linux on other processors.
+/// The targets that the facade must compile for: laptops that are not Linux, and Linux on other
+/// processors.
 const TARGETS: &[&str] = &[MACOS, "aarch64-unknown-linux-gnu", SIMULATED];
 const MACOS: &str = "aarch64-apple-darwin";
-/// That of the simulated machine.
+/// The target of the simulated machine.
 pub(crate) const SIMULATED: &str = "riscv64gc-unknown-linux-gnu";
 
 /// The packages whose tests use ranks as threads, and so run on any system.
@@ -47,8 +49,9 @@ pub(crate) fn targets() -> Result<Outcome> {
     process::run(tests.args(WITH_THREADS))
 }
 
-/// The shared-memory backend as it is on systems that are not Linux, with its tests and the suite over threads. Only
-/// the packages of the workspace are built anew, since only they are given the flag: what they depend on is there.
+/// The shared-memory backend as it is on systems that are not Linux, with its tests and the suite
+/// over threads. Only the packages of the workspace are built anew, since only they are given the
+/// flag: what they depend on is there.
 fn portable() -> Result<Outcome> {
     let mut cargo = command(
         "cargo",
@@ -127,7 +130,8 @@ fn attempt(rustup: &[&str]) {
     }
 }
 
-/// The targets whose standard library is not installed for the workspace's toolchain; all of them without rustup.
+/// The targets whose standard library is not installed for the workspace's toolchain; all of them
+/// without rustup.
 fn missing_targets() -> Vec<&'static str> {
     let installed = output(&mut command("rustup", ["target", "list", "--installed"]));
     let installed = installed.unwrap_or_default();

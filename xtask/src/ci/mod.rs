@@ -11,7 +11,7 @@ use crate::{setup, tidy, toolchains};
 
 pub(crate) use run::{run, run_quick};
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
@@ -30,7 +30,8 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     }
 }
 
-/// A step that builds in a folder of its own, or late and little in the shared one, and so runs beside others.
+/// A step that builds in a folder of its own, or late and little in the shared one, and so runs
+/// beside others.
 const fn beside(
     lane: usize,
     name: &'static str,
@@ -45,24 +46,27 @@ const fn beside(
 
 /// The lane of the steps that share a folder.
 const SHARED: usize = 0;
-/// One lane more than most machines for tests have processors: tests wait as much as they compute.
+/// One lane more than most test machines have processors: tests wait as much as they compute.
 const N_LANES: usize = 3;
 
-/// The optional features that need no foreign library. They only add items, so one build with them serves for both.
+/// The optional features that need no foreign library. They only add items, so one build with them
+/// serves for both.
 pub(crate) const FEATURES: [&str; 2] = [
     "--features",
     "pgas/ofi,pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/ofi,pgas-examples/tokio",
 ];
 
-/// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
+/// Tells tests that the examples are built already, with the same choice of packages, so that
+/// nothing is rebuilt.
 pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 
 /// Tells tests to take the optimized examples.
 const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
-/// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane. A new
-/// one is a new row. Cargo's commands without a package are about the workspace's default members: all
-/// but the MPI backend and what is over libfabric, which have steps of their own, and the hosts of their tests.
+/// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane.
+/// A new step is a new row. Cargo's commands without a package use the workspace's default members.
+/// These exclude the MPI and libfabric backends and the hosts of their tests, which have steps of
+/// their own.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and what rustup has", setup::run),
@@ -93,8 +97,8 @@ const QUICK: &[Step] = &[
     step("quick-tests", "unit and doc tests of the library, and the conformance suite over shared memory", quick_tests),
 ];
 
-/// Tests of what is over libfabric. With the features of the step `tests`, so that little is built anew, and with the
-/// examples of it.
+/// Tests of the libfabric backend. They use the features of the step `tests`, so that little is
+/// rebuilt, and the backend's examples.
 fn ofi() -> Result<Outcome> {
     #[rustfmt::skip]
     const PACKAGES: &[&str] = &["-p", "pgas-libfabric-sys", "-p", "pgas-ofi", "-p", "pgas-test-features"];
@@ -103,7 +107,7 @@ fn ofi() -> Result<Outcome> {
         "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
         "--test", "jobs", "--test", "ofi", "--test", "suite",
     ];
-    // What starts ranks on hosts, and what they run, as `tests` builds both.
+    // The launcher of ranks on hosts, and the programs that they run, as `tests` builds both.
     #[rustfmt::skip]
     let launcher = [
         "build", "-p", "pgas-run", "-p", "pgas", "-p", "pgas-examples", "--bins", "--examples",
@@ -142,7 +146,7 @@ fn quick_tests() -> Result<Outcome> {
     process::run(command("cargo", ["test", "--doc"]).args(library))
 }
 
-/// Every criterion bench; what follows goes to criterion.
+/// Every criterion bench; further arguments go to criterion.
 pub(crate) const BENCH: &[&str] = &["bench", "--bench", "*", "--"];
 
 /// Every bench, once, in the build of the tests: nothing is measured.

@@ -1,4 +1,4 @@
-//! Runs steps: those that are named one after the other, all of them in lanes side by side.
+//! Runs steps: named ones one after the other, all of them in lanes side by side.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
@@ -27,7 +27,7 @@ pub(crate) fn run_quick() -> Result<Outcome> {
     run_all(&QUICK.iter().collect::<Vec<_>>())
 }
 
-/// Runs steps here, one after the other, whatever becomes of those before, and tells of all of them
+/// Runs steps in this process, one after the other, even after a failure, and reports all results
 /// at the end.
 fn run_all(steps: &[&Step]) -> Result<Outcome> {
     let start = Instant::now();
@@ -45,9 +45,9 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
     summary.tell(start)
 }
 
-/// Runs the first step, then all lanes side by side, each step as a process of its own. What the
-/// steps of the first lane print is shown at once. What those of the others print comes between
-/// them, so that nothing mixes.
+/// Runs the first step, then all lanes side by side, each step as a process of its own. The output
+/// of the first lane is shown at once. Outputs of the other lanes are shown between its steps, so
+/// that they do not mix.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();
@@ -88,8 +88,9 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     summary.tell(start)
 }
 
-/// Runs a step as a process of its own, hands on what it prints to `show`, and returns all of that.
-/// Through a file, and not a pipe, which would stay open with a process that the step leaves behind.
+/// Runs a step as a process of its own, passes its output to `show`, and returns all of it. The
+/// output goes through a file, since a pipe would stay open with a process that the step leaves
+/// behind.
 fn by_itself(step: &Step, show: fn(&[u8])) -> Result<String> {
     let program = std::env::current_exe()?;
     let mut both = tempfile::NamedTempFile::new()?;
@@ -113,11 +114,11 @@ fn by_itself(step: &Step, show: fn(&[u8])) -> Result<String> {
     }
 }
 
-/// How often a step's output is looked at.
+/// The interval between reads of a step's output.
 const LOOK: Duration = Duration::from_millis(100);
 
 fn at_once(printed: &[u8]) {
-    // Without a reader there is nobody to be told.
+    // Without a reader an error cannot be reported.
     std::io::stdout().write_all(printed).ok();
 }
 

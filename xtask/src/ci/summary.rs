@@ -1,4 +1,5 @@
-//! How steps ended: a line a step, and once more what failed, so that the end of a log tells it.
+//! Summarizes the steps: a line for each, and their failures once more, so that the end of a log
+//! shows them.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +8,18 @@ use anyhow::{Result, bail};
 use super::Step;
 use crate::process::{self, Outcome};
 
-/// What the line of a step that failed says.
+/// The word in the line of a failed step.
 const FAILED: &str = "FAILED";
 
 /// The lines of a failure that are repeated at the end.
 const N_REPEATED: usize = 60;
 
-/// How the steps ended.
+/// The results of the steps.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     lines: Vec<String>,
     failed: Vec<&'static str>,
-    /// What failed, in the words of the steps.
+    /// The output of failed steps.
     told: String,
 }
 
@@ -41,13 +42,13 @@ impl Summary {
         self.lines.push(line);
     }
 
-    /// Prints what a step that ran by itself has printed, and takes note of it.
+    /// Prints the output of a step that ran as a process of its own, and records its result.
     pub(super) fn show(&mut self, step: &Step, text: Result<String>) {
         print!("{}", text.as_deref().unwrap_or_default());
         self.add(step, text);
     }
 
-    /// Takes note of a step that ran by itself, from what it has printed.
+    /// Records the result of a step that ran as a process of its own, from its output.
     pub(super) fn add(&mut self, step: &Step, text: Result<String>) {
         let text = text.unwrap_or_else(|error| format!("{error:#}\n"));
         let begin = format!("=== {} ", step.name);
@@ -67,7 +68,8 @@ impl Summary {
         self.lines.push(line);
     }
 
-    /// Prints what failed and a line a step, with its time and that of the processors. Fails if one did.
+    /// Prints the failures and a line for each step, with its time and that of the processors.
+    /// Fails if a step did.
     pub(super) fn tell(self, start: Instant) -> Result<Outcome> {
         println!("{}\n{}", self.told, self.lines.join("\n"));
         let (wall, computed) = (seconds(start.elapsed()), seconds(process::computed()));
@@ -80,8 +82,7 @@ impl Summary {
     }
 }
 
-/// The first lines of what each test that failed has printed, or the last lines of a text that
-/// names no test.
+/// The first lines of output of each failed test, or the last lines of a text that names no test.
 fn failures(text: &str) -> String {
     let mut failures = Vec::new();
     let mut lines = text.lines();

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::process;
 
-/// What is copied: all that cargo reads. Of the rest most is what has been built.
+/// The copied paths: all that cargo reads. Most of the rest are build outputs.
 const COPIED: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -41,12 +41,12 @@ impl Copy {
         &self.root
     }
 
-    /// Where builds of some kind are kept for the next time.
+    /// The folder where builds of this kind are kept for the next run.
     pub(super) fn target(&self, kind: &str) -> PathBuf {
         self.root.with_file_name("target").join(kind)
     }
 
-    /// Where a program of this name is kept that was built with nothing changed.
+    /// The path of the kept program with this name, built without a mutant.
     pub(super) fn unchanged(&self, name: &OsStr) -> Result<PathBuf> {
         let folder = self.root.with_file_name("unchanged");
         fs::create_dir_all(&folder)?;
@@ -54,7 +54,7 @@ impl Copy {
     }
 }
 
-/// Makes `to` what `from` is. What is the same stays as it is, so that cargo builds only what has changed.
+/// Makes `to` equal to `from`. Equal files stay as they are, so that cargo builds only changes.
 fn renew(from: &Path, to: &Path) -> Result<()> {
     if !from.is_dir() {
         let bytes = fs::read(from)?;

@@ -21,19 +21,19 @@ use self::report::{Fate, Report};
 use self::tests_run::Ending;
 use self::trial::{Trial, Tried};
 
-/// Who notices.
+/// The tests that must notice the mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum By {
     /// Models with this in their names.
     Models(&'static str),
     /// Unit tests with this in their names.
     Tests(&'static str),
-    /// Unit tests with this in their names, of optimized code. Without optimization so many stores lie
-    /// between two lines of code that none of an earlier line is still on its way.
+    /// Unit tests with this in their names, of optimized code. In unoptimized code there are so
+    /// many stores between two lines that none of an earlier line is still in the store buffer.
     Optimized(&'static str),
-    /// Of the test program with the first name, tests with the second in theirs.
+    /// Tests of the first test program, with the second text in their names.
     Program(&'static str, &'static str),
-    /// Nobody, since the program does the same, for this reason.
+    /// None: the mutant is equivalent, for this reason.
     Nobody(&'static str),
     /// No test of ours, for this reason.
     NoTest(&'static str),
@@ -44,7 +44,7 @@ enum By {
 struct Mutant {
     /// Below its table's folder.
     file: &'static str,
-    /// The text that is replaced, and which of its places in the file, from 0.
+    /// The text to replace, and the number of its occurrence in the file, from 0.
     from: (&'static str, usize),
     to: &'static str,
     by: By,
@@ -53,15 +53,15 @@ struct Mutant {
 /// Mutants that the tests of one package notice.
 #[derive(Clone, Copy, Debug)]
 struct Table {
-    /// That with the tests.
+    /// The package with the tests.
     package: &'static str,
-    /// Of the sources, below the root of the workspace.
+    /// The folder of the sources, below the root of the workspace.
     folder: &'static str,
     mutants: &'static [Mutant],
 }
 
 impl By {
-    /// What the names of the tests have in them.
+    /// The filter of test names.
     const fn filter(self) -> &'static str {
         match self {
             Self::Models(filter)
@@ -107,7 +107,7 @@ impl Mutant {
         };
         let (above, rest) = before.split_at(*at);
         let after = [above, self.to, &rest[from.len()..]].concat();
-        // A text that begins with the end of a line is told by the next one.
+        // A text that begins with a line end is reported with the next line.
         let line_breaks = above.matches('\n').count() + usize::from(from.starts_with('\n'));
         Ok(Change {
             path,
@@ -118,8 +118,8 @@ impl Mutant {
     }
 }
 
-/// Makes every mutant whose path or text has one of `filters` in it, or all if there are none, and
-/// lists those that nobody has noticed.
+/// Tries every mutant whose path or text contains one of `filters`, or all if there are none, and
+/// lists those that were not noticed.
 pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
     let mut trial = Trial::begin()?;
     let mut report = Report::default();
@@ -151,7 +151,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What has become of a mutant that was tried, and how that is told.
+/// The fate of a mutant that was tried, and its description.
 fn fate(by: By, tried: &Tried) -> (Fate, String) {
     let Tried {
         ending,
@@ -194,11 +194,11 @@ mod tests {
         }
     }
 
-    /// What orders more than a relaxed access does.
+    /// Orderings stronger than relaxed.
     const STRONG: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "fence("];
 
-    /// The files of a folder and of those in it, but for tests and models, and for what stands in for
-    /// Linux's on other systems.
+    /// The files of a folder and of those in it, but for tests and models, and for what stands in
+    /// for Linux's on other systems.
     fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! What has become of the mutants, part by part of the code.
+//! The fates of the mutants, by parts of the code.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use anyhow::{Result, bail, ensure};
 /// In percent, of the mutants that are not explained.
 const LEAST_NOTICED: usize = 95;
 
-/// What has become of a mutant.
+/// The fate of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Noticed,
-    /// Nobody can notice it.
+    /// No test can notice it.
     Equivalent,
-    /// Nobody does, and it is said why.
+    /// No test notices it, for a stated reason.
     Untested,
     Survives,
     /// It could not be tried.
@@ -33,12 +33,12 @@ impl Fate {
     }
 }
 
-/// How many mutants became what.
+/// The number of mutants with each fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     n: usize,
     n_noticed: usize,
-    /// Those with a sentence instead of a test.
+    /// Mutants with a reason instead of a test.
     n_explained: usize,
     n_survivors: usize,
 }
@@ -53,7 +53,7 @@ impl Counts {
         }
     }
 
-    /// How many have to be noticed.
+    /// The number that has to be noticed.
     fn n_wanted(self) -> usize {
         self.n - self.n_explained
     }
@@ -70,7 +70,7 @@ fn percent(n: usize, of: usize) -> f64 {
 /// All that has been tried.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// By parts of the code.
+    /// The counts by parts of the code.
     parts: BTreeMap<String, Counts>,
     all: Counts,
     n_untested: usize,

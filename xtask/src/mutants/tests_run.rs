@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// How tests ended.
+/// The result of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Passed,
-    /// The first test that failed, if the program told it before it ended.
+    /// The first failed test, if the program printed it before it ended.
     Failed(Option<String>),
-    /// They took longer than they may.
+    /// The tests exceeded their time limit.
     Hung,
 }
 
-/// The time between two looks.
+/// The time between two checks.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Runs `tests` until they are over, one of them has failed, or they have taken `limit`.
@@ -31,7 +31,7 @@ pub(super) fn run(mut tests: Command, limit: Duration) -> Result<Ending> {
         .context("cannot start the tests")?;
     let stdout = child.stdout.take().context("a pipe was asked for")?;
     let (send, failures) = mpsc::channel();
-    // It ends with the program, or with what that has started.
+    // The thread ends with the program, or with processes that it has started.
     thread::spawn(move || {
         let lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let failed = lines.filter_map(|line| failed(&line).map(str::to_owned));
@@ -42,7 +42,7 @@ pub(super) fn run(mut tests: Command, limit: Duration) -> Result<Ending> {
     let start = Instant::now();
     let ending = loop {
         if let Some(status) = child.try_wait()? {
-            // What it has written is read by now, or soon.
+            // Its output was read by now, or soon will be.
             return Ok(if status.success() {
                 Ending::Passed
             } else {
@@ -63,7 +63,7 @@ pub(super) fn run(mut tests: Command, limit: Duration) -> Result<Ending> {
     Ok(ending)
 }
 
-/// The test that a line tells to have failed.
+/// The failed test that a line names.
 fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }

@@ -14,16 +14,16 @@ use super::{By, Change};
 use crate::memory;
 use crate::process;
 
-/// How long the tests may take with nothing changed.
+/// The time limit of the tests without a mutant.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How long they may take with a mutant, where they take so long without: what does not end is
-/// noticed.
+/// The time limit with a mutant, if they take `unchanged` without one: a run that does not end
+/// counts as noticed.
 fn limit(unchanged: Duration) -> Duration {
     Duration::from_secs(5) + 4 * unchanged
 }
 
-/// What has been seen of a mutant.
+/// The result of a mutant's run.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) ending: Ending,
@@ -32,7 +32,7 @@ pub(super) struct Tried {
     pub(super) running: Duration,
 }
 
-/// What is known of tests with nothing changed.
+/// The results of tests without a mutant.
 #[derive(Clone, Debug)]
 struct Known {
     /// A copy of their program, which outlives the builds with mutants.
@@ -58,7 +58,7 @@ impl Trial {
         })
     }
 
-    /// Where the copy of the workspace is, which stays as it was when the trial began.
+    /// The copy of the workspace, which stays as it was when the trial began.
     pub(super) fn root(&self) -> &Path {
         self.copy.root()
     }
@@ -86,8 +86,8 @@ impl Trial {
         })
     }
 
-    /// How the tests in `program` end. Those that take too long hang only if the machine has not become
-    /// slower meanwhile: then they have more time.
+    /// Runs the tests in `program`. Tests that take too long hang only if the machine has not
+    /// become slower meanwhile: otherwise they get more time.
     fn end_of(
         &mut self,
         package: &'static str,
@@ -110,7 +110,7 @@ impl Trial {
         }
     }
 
-    /// Nothing is learnt from a test that fails anyway, or is not there.
+    /// Runs the tests without a mutant: a test that fails anyway, or does not exist, shows nothing.
     fn unchanged(&mut self, package: &'static str, by: By) -> Result<Known> {
         let key = (package, by);
         if !self.known.contains_key(&key) {
@@ -144,7 +144,7 @@ impl Trial {
         Ok(program)
     }
 
-    /// How long the tests take with nothing changed.
+    /// The time of the tests without a mutant.
     fn time(&self, package: &'static str, by: By, program: &Path) -> Result<Duration> {
         let start = Instant::now();
         let ending = tests_run::run(self.tests(package, program, by), LIMIT)?;
@@ -208,17 +208,17 @@ impl Trial {
             other => other,
         };
         tests.current_dir(self.copy.root().join("crates").join(folder));
-        // Nobody reads what a failure prints, and the lines of a backtrace take seconds to find.
+        // The output of a failure is not read, and the lines of a backtrace take seconds to find.
         tests.env("RUST_BACKTRACE", "0");
         // As few orders of delivery as tell these mutants.
         tests.env("PGAS_TEST_SEEDS", "150");
-        // Two threads rarely come so near to each other on a busy machine.
+        // Two threads rarely meet so closely on a busy machine.
         tests.env("PGAS_TEST_TURNS", "300000");
         tests
     }
 }
 
-/// The program that a line of cargo's messages tells to have been made of tests.
+/// The test program that a line of cargo's messages names.
 fn program_of(line: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = message["profile"]["test"].as_bool()?;

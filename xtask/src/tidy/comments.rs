@@ -41,8 +41,9 @@ fn bare_reminder(text: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a comment that has its line to itself reads as a line of Rust. Prose does not parse as Rust; a single word, or an
-/// expression without the semicolon or comma that ends a line of code, is taken for prose.
+/// Whether a comment that has its line to itself reads as a line of Rust. Prose does not parse as
+/// Rust; a single word, or an expression without the semicolon or comma that ends a line of code,
+/// is taken for prose.
 fn is_code(comment: &Comment) -> bool {
     if comment.trails_code || comment.is_doc() {
         return false;

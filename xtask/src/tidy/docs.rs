@@ -1,5 +1,5 @@
-//! Module docs in every file, a `# Cost` section on every public function that communicates, and `#[track_caller]` on every
-//! one that waits for all ranks.
+//! Module docs in every file, a `# Cost` section on every public function that communicates, and
+//! `#[track_caller]` on every one that waits for all ranks.
 
 use syn::visit::{self, Visit};
 use syn::{
@@ -10,8 +10,8 @@ use syn::{
 use super::Finding;
 use super::source::Source;
 
-/// Where a public function that returns a `Result` or an `Event` is one-sided or collective: whatever communicates can fail. An
-/// entry is a file, or a folder with all that is in it.
+/// Files in which a public function that returns a `Result` or an `Event` is one-sided or
+/// collective: all communication can fail. An entry is a file, or a folder with all files in it.
 const COMMUNICATES: &[&str] = &[
     "crates/containers/src/hash_map",
     "crates/core/src/alloc.rs",
@@ -25,7 +25,7 @@ const COMMUNICATES: &[&str] = &[
     "crates/core/src/team.rs",
 ];
 
-/// Where what is collective waits, and its report names the line of the program that called it.
+/// Folders whose collective functions wait, and whose reports name the calling line of the program.
 const COLLECTIVE: &[&str] = &["crates/am/src", "crates/containers/src", "crates/core/src"];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
@@ -84,8 +84,8 @@ fn without_cost(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// The functions that say that they are collective, without a way to tell for which line of the program they wait: but
-/// those that wait for nobody, at once or until their event is waited for.
+/// Functions documented as collective that do not track their caller, though they wait. Exempt are
+/// functions that do not wait, or only when their event is waited for.
 fn without_the_line_of_its_caller(source: &Source) -> Vec<Finding> {
     let mut functions = PublicFunctions::default();
     functions.visit_file(&source.syntax);
@@ -115,7 +115,8 @@ struct Function {
     is_tracked: bool,
 }
 
-/// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left out.
+/// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left
+/// out.
 #[derive(Debug, Default)]
 struct PublicFunctions {
     found: Vec<Function>,
@@ -209,7 +210,7 @@ mod tests {
                 pub fn flush(&self) -> crate::Result<()> {}
                 /// Later.
                 pub fn flush_nb(&self) -> Event<()> {}
-                /// Says who this is.
+                /// The rank.
                 pub fn rank(&self) -> Rank {}
                 pub(crate) fn inner(&self) -> Result<()> {}
                 fn private(&self) -> Result<()> {}

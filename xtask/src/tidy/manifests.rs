@@ -1,5 +1,5 @@
-//! Every package takes its licence, edition, version and lints from the workspace. What licences the dependencies have is
-//! checked in `dependencies`.
+//! Every package takes its licence, edition, version and lints from the workspace. What licences
+//! the dependencies have is checked in `dependencies`.
 
 use super::Finding;
 

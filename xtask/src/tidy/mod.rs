@@ -1,5 +1,6 @@
-//! The rules of the house that no compiler checks. Each subject is a file with a function from text to findings, so that it
-//! is tested on text; here the files are collected and the findings printed.
+//! The rules of the house that no compiler checks. Each subject is a file with a function from text
+//! to findings, so that it is tested on text; here the files are collected and the findings
+//! printed.
 
 mod comments;
 mod docs;
@@ -22,7 +23,7 @@ use source::Source;
 /// The largest file of the tree is the genome of the README's first command, with 1.5 MB.
 const MAX_BYTES: u64 = 2 << 20;
 
-/// One place that breaks a rule.
+/// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -63,7 +64,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every check over the tree, prints what was found, and fails if that is anything.
+/// Runs every check over the tree, prints the findings, and fails if there are any.
 pub(crate) fn run() -> Result<Outcome> {
     let mut findings = Vec::new();
     let mut sources = Vec::new();
@@ -122,7 +123,8 @@ fn files(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Files that are too large for the tree: something downloaded or made, which everyone would fetch for ever.
+/// Files that are too large for the tree: something downloaded or made, which everyone would fetch
+/// for ever.
 fn heavy() -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for path in paths()? {

@@ -1,7 +1,7 @@
-//! The path on which a newcomer follows one operation, an addition to a value of a hash map in
-//! shared memory: functions, of which each is called by one before it, and the files that they are
-//! in. The code is asked for the calls, `docs/ARCHITECTURE.md` for the files, and together these
-//! stay short enough to be read.
+//! The reading path, on which a newcomer follows one operation, an addition to a value of a hash
+//! map in shared memory. It is a list of functions, each of which is called by one before it, and
+//! their files. The calls are checked against the code, the files against `docs/ARCHITECTURE.md`.
+//! Together the files must stay short enough to be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use syn::{
 use super::source::Source;
 use super::{Finding, sizes};
 
-/// Files, and what is called there.
+/// The files, and the functions that are called there.
 const PATH: &[(&str, &str)] = &[
     ("crates/containers/src/hash_map/mod.rs", "fetch_add"),
     ("crates/containers/src/hash_map/op.rs", "perform"),
@@ -26,7 +26,7 @@ const PATH: &[(&str, &str)] = &[
     ("crates/core/src/raw/word.rs", "fetch"),
 ];
 
-/// The page that leads along the path, and what its section is called.
+/// The page that describes the path, and the heading of its section.
 const PAGE: &str = "docs/ARCHITECTURE.md";
 const HEADING: &str = "## The path of one operation";
 
@@ -39,7 +39,7 @@ pub(super) fn check(page: &str, sources: &[Source]) -> Vec<Finding> {
 
 fn check_path(path: &[(&str, &str)], page: &str, sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // What is called by the functions so far.
+    // The calls of the functions so far.
     let mut called = BTreeSet::new();
     for (i, &(file, function)) in path.iter().enumerate() {
         let calls = find(sources, file).and_then(|source| calls_of(source, function));
@@ -75,8 +75,8 @@ fn files_of(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What the functions of this name in a file call, also by the file's own macros and functions, if
-/// there are any.
+/// The calls of the functions with this name in a file, including calls by the file's own macros
+/// and functions. `None` if there is no such function.
 fn calls_of(source: &Source, function: &str) -> Option<BTreeSet<String>> {
     let mut file = Calls::default();
     file.visit_file(&source.syntax);
@@ -97,7 +97,8 @@ fn calls_of(source: &Source, function: &str) -> Option<BTreeSet<String>> {
     Some(calls)
 }
 
-/// The calls of a file, by the names of its functions and macros. Those of macros have their names, too.
+/// The calls of a file, by the names of its functions and macros. Those of macros have their names,
+/// too.
 #[derive(Default)]
 struct Calls {
     functions: BTreeMap<String, BTreeSet<String>>,
@@ -125,7 +126,7 @@ impl Calls {
     }
 }
 
-/// What is called in tokens that no parser knows: names before a parenthesis.
+/// The calls in unparsed tokens: names before a parenthesis.
 fn calls_in(tokens: TokenStream) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut last = None;
@@ -199,7 +200,7 @@ impl<'ast> Visit<'ast> for Calls {
     }
 }
 
-/// How long the path is, and whether that is too long.
+/// The length of the path, and whether it is too long.
 pub(super) fn length(sources: &[Source]) -> String {
     let lines: usize = PATH
         .iter()
@@ -226,7 +227,7 @@ mod tests {
     const PAGE: &str = "## Before\n1. [`c`](../c.rs)\n\n## The path of one operation\nIn three:\n\n\
                         1. [`a`](../a.rs): begins.\n2. [`b`](../b.rs)\n3. [`c`](../c.rs)\n\n## Behind";
 
-    /// What is found where `f` of `a.rs` should call `g` of `b.rs`, and one of them `h` of `c.rs`.
+    /// The findings if `f` of `a.rs` should call `g` of `b.rs`, and one of them `h` of `c.rs`.
     fn found(a: &str, b: &str, page: &str) -> Vec<String> {
         let files = [("a.rs", a), ("b.rs", b), ("c.rs", "fn h() {}")];
         let sources = files.map(|(path, text)| Source::parse(path, text).unwrap());

@@ -12,7 +12,7 @@ use super::source::Source;
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 60;
 
-/// What is longer than it should be. Lines of code count, tests left out.
+/// Files and functions that are too long. Lines of code count, without tests.
 pub(super) fn notes(source: &Source) -> Vec<String> {
     let file = code_lines(source);
     let mut notes = Vec::new();

@@ -61,7 +61,8 @@ impl Source {
     }
 }
 
-/// Where the lines of a text end. A question about a place in a file costs the tokens' library much more.
+/// The ends of the lines of a text. The tokens' library takes much longer to give the line of a
+/// token.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -79,7 +80,7 @@ impl Lines {
 struct Scan<'a> {
     text: &'a str,
     lines: &'a Lines,
-    /// Where in the file each token stands, in the order of the file.
+    /// The position of each token, in the order of the file.
     ranges: Vec<Range<usize>>,
     code_lines: BTreeSet<usize>,
     unsafe_lines: Vec<usize>,
@@ -112,7 +113,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Takes note of a token that is no comment, and tells its first line.
+    /// Records a token that is no comment, and returns its first line.
     fn token(&mut self, span: Span) -> Option<usize> {
         let range = span.byte_range();
         if self.is_comment(&range) {

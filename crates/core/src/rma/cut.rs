@@ -5,7 +5,7 @@ use crate::{Result, World};
 
 /// A piece of a transfer that can be cut.
 pub(super) trait Cut: Copy {
-    /// Its bytes.
+    /// The number of bytes.
     fn len(&self) -> usize;
     /// The `len` bytes from its byte `start` on.
     fn part(&self, start: usize, len: usize) -> Self;
@@ -71,7 +71,7 @@ pub(super) fn fragments<F: Cut>(
     transfer(&list)
 }
 
-/// Hands `shape` to `transfer` in shapes of `longest` bytes at most, each with the distances in
+/// Passes `shape` to `transfer` in shapes of at most `longest` bytes, each with the distances in
 /// bytes of its first block from that of the whole, in global and in local memory.
 pub(super) fn shape(
     shape: &Shape,
@@ -91,7 +91,7 @@ pub(super) fn shape(
         local: shape.local[1..].to_vec(),
     };
     let (remote, local) = (shape.remote[0], shape.local[0]);
-    // As many rows of the outermost dimension as fit, or each row in several parts.
+    // Rows of the outermost dimension together, as far as they fit, or each row in several parts.
     let together = longest / row.bytes();
     for first in (0..extent).step_by(together.max(1)) {
         let distance = first.cast_signed();
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// So many bytes from a place on.
+    /// A piece: its start and its number of bytes.
     #[derive(Clone, Copy)]
     struct Piece(usize, usize);
 

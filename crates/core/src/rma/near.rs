@@ -155,7 +155,7 @@ impl GlobalPtr<u8> {
 pub struct NearArray<B> {
     /// Keeps the segments mapped.
     world: World,
-    /// The first block of each rank, of which there is one.
+    /// The first block of each rank. There is at least one rank.
     bases: Box<[Shared]>,
     /// Not zero.
     len: usize,
@@ -163,7 +163,7 @@ pub struct NearArray<B> {
 }
 
 impl World {
-    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if there are some and
+    /// The `len` blocks from `offset_bytes` on in the segment of every rank, if there are any and
     /// all of them are [near](GlobalPtr::near).
     ///
     /// # Cost
@@ -274,11 +274,11 @@ impl<B: Block> NearArray<B> {
 pub struct Share<'w, B> {
     /// The number of the rank that has it.
     pub rank: usize,
-    /// Its number on that rank.
+    /// The block's index on that rank.
     pub index: usize,
-    /// How far the number is within the share, as a fraction of 2^64.
+    /// The position of the number within the share, as a fraction of 2^64.
     pub rest: u64,
-    /// It.
+    /// The block.
     pub block: Near<'w, B>,
 }
 
@@ -327,7 +327,7 @@ impl<B: Block> NearArray<B> {
     }
 }
 
-/// `number` / 2^64 of `n`, which is below `n` unless that is zero, and what is left of it, as a
+/// Returns `number` / 2^64 of `n`, which is below `n` unless that is zero, and the remainder as a
 /// fraction of 2^64.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a multiplication")]

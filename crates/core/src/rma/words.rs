@@ -39,7 +39,7 @@ impl FourWords {
         copy::matching(self.0, ignored, wanted)
     }
 
-    /// In which of the words the highest bit is set, likewise.
+    /// The set of words whose highest bit is set.
     #[must_use]
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "an instruction")]

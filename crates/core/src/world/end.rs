@@ -1,4 +1,4 @@
-//! How a rank leaves the job: with its last handle, when nothing of its own is in flight.
+//! A rank leaves the job with its last handle, when none of its operations is in flight.
 
 use std::thread;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Takes note of a message that comes too late; those of the layer are the layer's.
+    /// Records a message that comes too late; messages of the layer are passed to the layer.
     fn refuse(&self, message: &Message<'_>) {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)

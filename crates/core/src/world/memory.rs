@@ -31,8 +31,8 @@ impl World {
         self.inner.words.base(self.rank()).is_some()
     }
 
-    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be
-    /// read and written without further ado; else the slow way finds out what is the matter.
+    /// The address of the `n` elements at `ptr`, if they lie within a segment, are aligned, and are
+    /// directly accessible. Otherwise the slow path finds out what is wrong.
     #[inline(always)]
     #[expect(
         clippy::inline_always,

@@ -1,4 +1,5 @@
-//! Mutants of what containers do over a network, and of what becomes of values outside of their slots.
+//! Mutants of what containers do over a network, and of what becomes of values outside of their
+//! slots.
 
 use super::super::By::{NoTest, Nobody, Program, Tests};
 use super::super::Mutant;

@@ -1,4 +1,5 @@
-//! Mutants of what ranks of one host share: who is there and who has failed, who sleeps and who lives.
+//! Mutants of what ranks of one host share: who is there and who has failed, who sleeps and who
+//! lives.
 
 use super::super::By::{NoTest, Nobody, Optimized, Program, Tests};
 use super::super::Mutant;

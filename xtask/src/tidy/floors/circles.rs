@@ -6,7 +6,8 @@ use super::imports::Imports;
 use super::tree::{Id, Tree};
 use crate::tidy::Finding;
 
-/// One finding for each set of files that import each other, which names the shortest circle among them.
+/// One finding for each set of files that import each other, which names the shortest circle among
+/// them.
 pub(super) fn check(tree: &Tree<'_>, imports: &Imports) -> Vec<Finding> {
     let mut targets: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
     for &(from, to) in imports.keys() {
@@ -20,7 +21,7 @@ pub(super) fn check(tree: &Tree<'_>, imports: &Imports) -> Vec<Finding> {
     let mut named = BTreeSet::new();
     let mut findings = Vec::new();
     for circle in circles {
-        // One circle at a time for a file: the others may be gone with it.
+        // Report one circle at a time for a file: mending it may remove the others.
         if circle.iter().all(|id| !named.contains(id)) {
             named.extend(circle.iter().copied());
             findings.push(finding(&circle, tree, imports));

@@ -1,5 +1,5 @@
-//! Which files of a crate import from which others: `use` items, and paths within code and macros.
-//! A re-export is looked through, so that whoever names an item imports from the file that defines
+//! The imports between the files of a crate: `use` items, and paths within code and macros.
+//! Re-exports are followed, so that a use of an item counts as an import from the file that defines
 //! it.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Macro};
 use super::tree::{Id, Tree, imported, is_reexport};
 use crate::tidy::sizes::is_test;
 
-/// Where one file imports from another one first.
+/// The first import of one file from another one.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) path: String,

@@ -22,7 +22,7 @@ const CRATES: &[&str] = &[
     "lockfree",
 ];
 
-/// What the section of the docs is called.
+/// The heading of the section in the docs.
 const HEADING: &str = "# Floors";
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -58,7 +58,7 @@ fn floors(module_docs: &str) -> Vec<(&str, usize)> {
         .skip_while(|line| *line != HEADING)
         .skip(1)
         .take_while(|line| !line.starts_with("# "));
-    // Behind the head of the table and the line below it.
+    // Skip the head of the table and the line below it.
     let rows = section.filter(|line| line.starts_with('|')).skip(2);
     rows.enumerate()
         .flat_map(|(floor, row)| {
@@ -114,7 +114,7 @@ mod tests {
 
     const ROOT: &str = "c/src/lib.rs";
 
-    /// What is found in a crate of modules `a`, `b` and `b::inner`, of which `a` is the upper floor.
+    /// The findings in a crate of modules `a`, `b` and `b::inner`, of which `a` is the upper floor.
     fn found(a: &str, b: &str, inner: &str) -> Vec<String> {
         let root = "//! A crate.\n//!\n//! # Floors\n//!\n//! | floor | modules |\n//! |---|---|\n\
                     //! | above | `a` |\n//! | below | `b` |\nmod a;\nmod b;\npub use b::inner::Item;";

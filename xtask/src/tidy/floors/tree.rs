@@ -1,4 +1,4 @@
-//! The modules of a crate: their files, what they contain, and what a path within them names.
+//! The modules of a crate: their files, their contents, and the resolution of paths.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// An exported macro is named as an item of the root, and belongs to the module that defines it.
+    /// An exported macro is named as an item of the root, and belongs to the module that defines
+    /// it.
     fn export(&mut self, id: Id, item: &ItemMacro) {
         let Some(name) = item.ident.as_ref().map(ToString::to_string) else {
             return;
@@ -123,7 +124,7 @@ impl<'a> Tree<'a> {
         self.modules[id].path.first().map(String::as_str)
     }
 
-    /// How a module is called in findings.
+    /// The name of a module in findings.
     pub(super) fn name_of(&self, id: Id) -> String {
         match self.modules[id].path.as_slice() {
             [] => "the root".to_owned(),
@@ -131,7 +132,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The module that defines what `path` names in module `from`. Nothing if that is a module, or not of this crate.
+    /// The module that defines what `path` names in module `from`. Nothing if that is a module, or
+    /// not of this crate.
     pub(super) fn definer(&self, from: Id, path: &[String]) -> Option<Id> {
         self.follow(from, path, MAX_REEXPORTS)
     }
@@ -153,7 +155,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What `path` names, whose first segment is a name in module `at`.
+    /// Resolves `path`, whose first segment is a name in module `at`.
     fn descend(&self, at: Id, path: &[String], depth: usize) -> Option<Id> {
         let (first, rest) = path.split_first()?;
         if let Some(&child) = self.modules[at].children.get(first) {
@@ -162,7 +164,7 @@ impl<'a> Tree<'a> {
         self.through_import(at, path, depth).unwrap_or(Some(at))
     }
 
-    /// What `path` names if its first segment is imported in module `at`.
+    /// Resolves `path` if its first segment is imported in module `at`.
     fn through_import(&self, at: Id, path: &[String], depth: usize) -> Option<Option<Id>> {
         let (first, rest) = path.split_first()?;
         let target = self.modules[at].imports.get(first)?;
@@ -190,7 +192,7 @@ impl Module<'_> {
     }
 }
 
-/// What is imported for one function alone counts as imported for its module.
+/// An import within one function counts as an import of its module.
 impl<'ast> Visit<'ast> for Module<'_> {
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         if !is_test(&item.attrs) {
