@@ -1,8 +1,8 @@
 //! Project automation: `cargo xtask <verb>`.
 //!
-//! Cargo alone runs it, so nothing has to be installed first. The steps of the project's test
-//! command are the table [`ci::STEPS`]; what the tests need from the system is listed in [`setup`]
-//! and nowhere else; the rules of the house that no compiler checks are in [`tidy`].
+//! Only cargo is needed to run it. The steps of the project's test command are the table
+//! [`ci::STEPS`]; [`setup`] alone lists what the tests need from the system; [`tidy`] has the rules
+//! of the house that no compiler checks.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -50,16 +50,15 @@ enum Verb {
         /// Prints the steps and runs none
         #[arg(long)]
         list: bool,
-        /// Runs the inner loop instead: what needs neither root nor anything installed
+        /// Runs the inner loop instead, which needs neither root nor installed packages
         #[arg(long, conflicts_with = "steps")]
         quick: bool,
     },
-    /// Installs what the tests need and this machine lacks: system packages, targets and the oldest
-    /// Rust
+    /// Installs missing requirements of the tests: system packages, targets and the oldest Rust
     Setup,
-    /// Checks the rules of the house that no compiler checks, and reports long files and functions
+    /// Checks the rules of the house beyond the compiler's, and reports long files and functions
     Tidy,
-    /// Runs the lock-free parts under loom, which tries the interleavings
+    /// Runs the lock-free structures under loom, which tries all interleavings
     Loom,
     /// Changes lines of the lock-free code and of what completes operations for the worse, one at a
     /// time, and checks that a model or a test notices
@@ -90,7 +89,7 @@ enum Verb {
     },
     /// Runs an example of the repository on simulated RISC-V nodes, or the conformance suite
     Sim {
-        /// How many nodes
+        /// Number of nodes
         #[arg(short, default_value_t = 2)]
         nodes: u32,
         /// The example
@@ -107,7 +106,8 @@ enum Verb {
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Makes the bindings to libfabric of the installed headers (needs `bindgen` and libclang)
+    /// Generates the bindings to libfabric from the installed headers (needs `bindgen` and
+    /// libclang)
     Bindings,
     /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs
     /// root)

@@ -69,23 +69,23 @@ const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 /// their own.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
-    step("setup", "system packages, and what rustup has", setup::run),
+    step("setup", "system packages, and components of rustup", setup::run),
     step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
     step("tidy", "rules of the house", tidy::run),
     step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
     step("clippy", "lints of the whole workspace, as errors", clippy),
     step("tests", "unit, integration and doc tests", tests),
-    step("ofi", "the libfabric backend, and its bindings beside the headers", ofi),
+    step("ofi", "the libfabric backend, and its bindings compared with the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
-    step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
-    beside(1, "loom", "interleavings of the lock-free parts", memory::loom),
-    beside(1, "msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
+    step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
+    beside(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
+    beside(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
     beside(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     beside(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
-    beside(1, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
-    beside(2, "miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
-    beside(2, "targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
+    beside(1, "main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
+    beside(2, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    beside(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
     beside(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
 ];
 

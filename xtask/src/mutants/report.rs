@@ -139,7 +139,7 @@ impl fmt::Display for Report {
         let n_untested = self.n_untested;
         write!(
             f,
-            "explained: {n_equivalent} are equivalent, {n_untested} no test can tell; with these \
+            "explained: {n_equivalent} equivalent, {n_untested} that no test can notice; with these \
              the rate is {rate:.1} %"
         )
     }
@@ -168,7 +168,7 @@ mod tests {
             "{shown}"
         );
         assert!(
-            shown.contains("1 are equivalent, 1 no test can tell"),
+            shown.contains("1 equivalent, 1 that no test can notice"),
             "{shown}"
         );
         assert!(shown.contains("with these the rate is 60.0 %"), "{shown}");

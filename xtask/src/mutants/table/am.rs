@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("futures", "an_action_that_panics_keeps")),
     row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("futures", "an_action_that_panics_keeps")),
     row("future/join.rs", "self.n_ready == self.futures.len()", 0, "self.n_ready > 0", Program("graphs", "")),
-    row("future/join.rs", "if joined.depth() > DEEPEST {", 0, "if false {", Nobody("a join inside of a join is a type inside of a type, and what `then` makes of one is a cell: no program nests as deep as a stack is")),
+    row("future/join.rs", "if joined.depth() > DEEPEST {", 0, "if false {", Nobody("a nested join is a nested type, and `then` makes a cell of a join: no program nests as deep as the stack")),
     // Long messages, and those that wait.
     row("pieces.rs", "whole.n_missing -= bytes.len();", 0, "", Tests("pieces")),
     row("pieces.rs", "|| end > len ||", 0, "||", Tests("pieces")),
@@ -52,7 +52,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // The end of all work.
     row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("delivery", "quiet_waits_for_what_follows")),
     row("quiescence.rs", "if n_all_lost == 0 {", 0, "if true {", Tests("all_ranks_hear_of_items")),
-    row("transfers.rs", "self.0.load(Ordering::Acquire)", 0, "self.0.load(Ordering::Relaxed)", NoTest("what the action has sent is counted by stores, which x86 keeps in order")),
+    row("transfers.rs", "self.0.load(Ordering::Acquire)", 0, "self.0.load(Ordering::Relaxed)", NoTest("the action's messages are counted by stores, which x86 keeps in order")),
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "self.0.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("delivery", "quiet_waits_for_what_follows")),
     // Objects that are named before they are there.

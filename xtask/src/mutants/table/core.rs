@@ -7,9 +7,9 @@ use super::row;
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
     // Collectives in flight.
-    row("collective/call.rs", "for_task.is_done.store(true, Ordering::Release);", 0, "for_task.is_done.store(true, Ordering::Relaxed);", Nobody("the result is taken under its lock, after which nobody leaves it")),
+    row("collective/call.rs", "for_task.is_done.store(true, Ordering::Release);", 0, "for_task.is_done.store(true, Ordering::Relaxed);", Nobody("the result is taken under its lock, and not set again")),
     row("collective/call.rs", "for_task.is_done.store(true, Ordering::Release);", 0, "", Tests("an_event_is_complete_once_all")),
-    row("collective/call.rs", "self.outcome.is_done.load(Ordering::Acquire)", 0, "self.outcome.is_done.load(Ordering::Relaxed)", Nobody("the result is taken under its lock, after which nobody leaves it")),
+    row("collective/call.rs", "self.outcome.is_done.load(Ordering::Acquire)", 0, "self.outcome.is_done.load(Ordering::Relaxed)", Nobody("the result is taken under its lock, and not set again")),
     row("collective/call.rs", "meet::meet(self.lane(Phase::Window)).await?;", 0, "", Tests("a_rank_runs_ahead_of")),
     row("collective/call.rs", "self.team.reach_window(window);", 0, "", Tests("a_rank_runs_ahead_of")),
     row("collective/call.rs", "self.reached(window).await;", 0, "", Tests("a_rank_runs_ahead_of")),
@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("wait.rs", "self.look();", 0, "", Tests("a_rank_that_is_never_without_work")),
     row("wait.rs", "self.look();", 1, "", Tests("a_failure_ends_the_wait_of_a_rank")),
     row("wait.rs", "self.check_limit(awaited, began)?;", 0, "", Tests("a_wait_longer_than_the_configured")),
-    row("wait.rs", "self.failure = self.world.backend().health().err();", 0, "", Nobody("the sleeps that follow within a tenth of a millisecond look, too")),
+    row("wait.rs", "self.failure = self.world.backend().health().err();", 0, "", Nobody("the following sleeps, within a tenth of a millisecond, check, too")),
     row("wait.rs", "self.backend().health()?;", 0, "", Tests("a_rank_that_is_never_without_work")),
     row("wait.rs", "rounds.failure.take()", 0, "None::<Error>", Tests("what_came_before_the_job_failed")),
     row("wait.rs", "self.take_in_what_came()?;", 0, "", Nobody("a message would have to come, and its sender to fail, between two lines")),
@@ -69,9 +69,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("handles.rs", "self.is_over.load(Ordering::Acquire)", 0, "self.is_over.load(Ordering::Relaxed)", Nobody("the thread that sees it ends, and is joined")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "", Tests("collectives_of_both_kinds")),
     row("loopback/mod.rs", "has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number)", 0, "has_left && handler.is_heard_of()", Tests("a_message_that_was_served_is_not_told")),
-    row("loopback/mod.rs", "target.has_left.load(Ordering::Acquire)", 0, "target.has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
-    row("loopback/mod.rs", "self.job.member(rank).has_left.load(Ordering::Acquire)", 0, "self.job.member(rank).has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
-    row("loopback/mod.rs", "member.has_left.store(true, Ordering::Release);", 0, "member.has_left.store(true, Ordering::Relaxed);", Nobody("what a rank has sent lies under locks")),
+    row("loopback/mod.rs", "target.has_left.load(Ordering::Acquire)", 0, "target.has_left.load(Ordering::Relaxed)", Nobody("the messages of a rank are guarded by locks")),
+    row("loopback/mod.rs", "self.job.member(rank).has_left.load(Ordering::Acquire)", 0, "self.job.member(rank).has_left.load(Ordering::Relaxed)", Nobody("the messages of a rank are guarded by locks")),
+    row("loopback/mod.rs", "member.has_left.store(true, Ordering::Release);", 0, "member.has_left.store(true, Ordering::Relaxed);", Nobody("the messages of a rank are guarded by locks")),
     // Signals.
     row("rma/signal.rs", "fence(Ordering::Release);", 0, "", NoTest("x86 keeps the order of stores, and loom does not see the copy before it")),
 ];
