@@ -46,19 +46,19 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 
         #[automatically_derived]
         impl #params #codec::Codec<#name #args> for #codec::Derived #bounds {
-            type Array<const LENGTH_OF_ARRAY: usize> = #codec::Each<Self>;
+            type Array<const LENGTH_OF_ARRAY: ::core::primitive::usize> = #codec::Each<Self>;
 
             #[inline]
-            fn encode(value: &#name #args, out: &mut #codec::Encoder) -> #codec::Done {
+            fn encode(pgas_value: &#name #args, pgas_out: &mut #codec::Encoder) -> #codec::Done {
                 #encode
             }
 
             #[inline]
-            fn decode(input: &mut #codec::Decoder<'_>) -> #codec::Done<#name #args> {
+            fn decode(pgas_input: &mut #codec::Decoder<'_>) -> #codec::Done<#name #args> {
                 #decode
             }
 
-            fn layout(out: &mut #codec::Layout) {
+            fn layout(pgas_out: &mut #codec::Layout) {
                 #layout
             }
         }
@@ -86,9 +86,9 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                 layout,
             } = part(&data.fields);
             Ok(Bodies {
-                encode: quote!(let #name #pattern = value; #put),
+                encode: quote!(let #name #pattern = pgas_value; #put),
                 decode: quote!(::core::result::Result::Ok(#name #get)),
-                layout: quote!(#codec::layout_of(#text, #layout, out)),
+                layout: quote!(#codec::layout_of(#text, #layout, pgas_out)),
             })
         }
         Data::Enum(data) => {
@@ -101,28 +101,30 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                     get,
                     layout,
                 } = part(&variant.fields);
-                puts.push(quote!(#name::#ident #pattern => { out.put_count(#number); #put }));
+                puts.push(quote!(#name::#ident #pattern => { pgas_out.put_count(#number); #put }));
                 gets.push(quote!(#number => ::core::result::Result::Ok(#name::#ident #get)));
                 let text = ident.to_string();
                 let next = if i == 0 { "" } else { ", " };
-                layouts.push(quote!(out.say(#next); #codec::layout_of(#text, #layout, out);));
+                layouts.push(
+                    quote!(pgas_out.say(#next); #codec::layout_of(#text, #layout, pgas_out);),
+                );
             }
             // A reference to an enum without variants has none either, but the compiler does not
             // say so.
             let value = match data.variants.len() {
-                0 => quote!(*value),
-                _ => quote!(value),
+                0 => quote!(*pgas_value),
+                _ => quote!(pgas_value),
             };
-            let no_variant = quote!(#codec::no_variant::<#itself>(number));
+            let no_variant = quote!(#codec::no_variant::<#itself>(pgas_number));
             Ok(Bodies {
                 encode: quote!(match #value { #(#puts)* }),
                 decode: quote! {
-                    match input.get_count::<#itself>()? {
+                    match pgas_input.get_count::<#itself>()? {
                         #(#gets,)*
-                        number => ::core::result::Result::Err(#no_variant),
+                        pgas_number => ::core::result::Result::Err(#no_variant),
                     }
                 },
-                layout: quote!(out.say(#text); out.say(" ["); #(#layouts)* out.say("]");),
+                layout: quote!(pgas_out.say(#text); pgas_out.say(" ["); #(#layouts)* pgas_out.say("]");),
             })
         }
         Data::Union(union) => {
@@ -148,7 +150,7 @@ impl Part {
     fn of(fields: &Fields, codec: &TokenStream, itself: &TokenStream) -> Self {
         let members: Vec<Member> = fields.members().collect();
         let n = members.len();
-        let names: Vec<Ident> = (0..n).map(|i| format_ident!("member_{i}")).collect();
+        let names: Vec<Ident> = (0..n).map(|i| format_ident!("pgas_member_{i}")).collect();
         let types = fields.iter().map(|field| field.ty.to_token_stream());
         let types: Vec<_> = types.map(|ty| named(ty, itself)).collect();
         let texts = members.iter().map(|member| match member {
@@ -157,8 +159,8 @@ impl Part {
         });
         Self {
             pattern: quote!({ #(#members: #names,)* }),
-            put: quote!(#(out.put::<#types>(#names)?;)* ::core::result::Result::Ok(())),
-            get: quote!({ #(#members: input.get::<#types>()?,)* }),
+            put: quote!(#(pgas_out.put::<#types>(#names)?;)* ::core::result::Result::Ok(())),
+            get: quote!({ #(#members: pgas_input.get::<#types>()?,)* }),
             layout: quote!(&[#((#texts, #codec::Layout::part::<#types>)),*]),
         }
     }

@@ -52,6 +52,50 @@ struct OnlySerde {
     at: std::ops::Range<u32>,
 }
 
+/// Where what the derives name means something else.
+mod names_of_others {
+    #![no_implicit_prelude]
+    #![expect(
+        dead_code,
+        non_camel_case_types,
+        non_upper_case_globals,
+        reason = "it is enough that they are there"
+    )]
+
+    struct Result;
+    struct Option;
+    struct Vec;
+    type usize = ();
+    type u64 = ();
+    trait Copy {}
+    trait Wire {}
+    trait Object {}
+    mod core {}
+    mod std {}
+    static value: () = ();
+    static out: () = ();
+    static input: () = ();
+    static number: () = ();
+    static member_0: () = ();
+
+    #[derive(::pgas::Wire, ::pgas::Object)]
+    pub(crate) enum Query<T> {
+        Name(::std::string::String),
+        Range { value: T, out: u32 },
+        Nothing,
+    }
+
+    #[derive(::pgas::Wire, ::pgas::Object)]
+    pub(crate) struct City {
+        pub(crate) input: ::std::string::String,
+    }
+
+    #[::pgas::pod]
+    pub(crate) struct Edge {
+        pub(crate) number: u32,
+    }
+}
+
 #[pgas::pod]
 #[derive(Debug, PartialEq)]
 struct Edge {
@@ -130,6 +174,28 @@ fn city() -> City {
         twins: BTreeMap::from([("Lund".to_owned(), [1, 2]), ("Porvoo".to_owned(), [3, 4])]),
         r#type: Some('c'),
     }
+}
+
+#[test]
+fn what_else_is_in_scope_does_not_matter() {
+    use names_of_others::{City, Edge, Query};
+
+    let mut out = Encoder::new();
+    out.put(&Query::Range {
+        value: 1_u8,
+        out: 2,
+    })
+    .unwrap();
+    out.put(&City {
+        input: "Viborg".to_owned(),
+    })
+    .unwrap();
+    out.put(&Edge { number: 3 }).unwrap();
+    let mut input = Decoder::new(out.bytes());
+    let query: Query<u8> = input.get().unwrap();
+    assert!(matches!(query, Query::Range { value: 1, out: 2 }));
+    assert_eq!(input.get::<City>().unwrap().input, "Viborg");
+    assert_eq!(input.get::<Edge>().unwrap().number, 3);
 }
 
 #[test]
