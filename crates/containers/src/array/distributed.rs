@@ -74,7 +74,7 @@ impl<T: Object> DArray<T> {
             }
             Ok(initial)
         };
-        let initial = world.team().all_succeeded("filling an array", fill())?;
+        let initial = world.team().all_try("filling an array", fill)?;
         world.barrier()?;
         Ok(Self {
             parts,
@@ -280,6 +280,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// ```
     #[track_caller]
     pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
+        super::index_check_all(indices.iter().copied(), self.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
@@ -300,6 +301,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// If there is no such element; then nothing was written.
     #[track_caller]
     pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
+        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::put(self.served.as_ref(), self.world(), &at)
@@ -324,7 +326,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// The indices of this rank's elements from a place on.
     pub(super) fn indices_from(&self, place: usize) -> impl Iterator<Item = usize> + use<T> {
         let (deal, rank) = (self.deal, self.world().rank().index());
-        (place..).map(move |place| deal.element(rank, place))
+        (place..self.local_len()).map(move |place| deal.element(rank, place))
     }
 
     /// The index of the element at a place of this rank.
@@ -391,6 +393,7 @@ impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
     /// ```
     #[track_caller]
     pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
+        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::swap(self.served.as_ref(), self.world(), &at)
@@ -414,6 +417,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
     /// If there is no such element; then nothing was added.
     #[track_caller]
     pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
+        super::index_check_all(indices.iter().copied(), self.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::add(self.served.as_ref(), self.world(), &at, n)
     }

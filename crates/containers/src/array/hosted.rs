@@ -68,17 +68,15 @@ impl<T: Object> Array<T> {
         let heap = Heap::of::<T>(world)?;
         let make = || -> Result<(SlotOf<T>, GlobalPtr<u8>)> {
             let initial = object::to_slot(initial, &heap)?;
-            if world.rank() == host {
-                return Ok((initial, Self::block(world, len, initial)?));
+            if world.rank() != host {
+                return Ok((initial, GlobalPtr::NULL));
             }
-            Ok((initial, GlobalPtr::NULL))
-        };
-        let made = make();
-        if let (true, Ok((_, block))) = (world.rank() == host, &made) {
+            let block = Self::block(world, len, initial)?;
             // From here on it is freed with the handle.
-            handle.bequeath([*block]);
-        }
-        let (initial, block) = world.team().all_succeeded("making an array", made)?;
+            handle.bequeath([block]);
+            Ok((initial, block))
+        };
+        let (initial, block) = world.team().all_try("making an array", make)?;
         let block = GlobalPtr::from_bits(world.broadcast(host, block.to_bits())?);
         world.barrier()?;
         Ok(Self {
@@ -243,6 +241,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     /// If there is no such element.
     #[track_caller]
     pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
+        super::index_check_all(indices.iter().copied(), self.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
@@ -263,6 +262,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     /// If there is no such element; then nothing was written.
     #[track_caller]
     pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
+        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::put(self.served.as_ref(), self.world(), &at)
@@ -286,6 +286,7 @@ impl<T: Atomic + Object<Repr = Plain>> Array<T> {
     /// If there is no such element; then nothing was written.
     #[track_caller]
     pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
+        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::swap(self.served.as_ref(), self.world(), &at)
@@ -309,6 +310,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
     /// If there is no such element; then nothing was added.
     #[track_caller]
     pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
+        super::index_check_all(indices.iter().copied(), self.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::add(self.served.as_ref(), self.world(), &at, n)
     }

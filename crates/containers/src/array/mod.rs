@@ -41,6 +41,15 @@ fn index_check(i: usize, len: usize) {
     assert!(i < len, "element {i} of an array of {len}");
 }
 
+/// Checks indices before anything is done to the elements; a loop, since within a closure the
+/// caller's line would be lost.
+#[track_caller]
+fn index_check_all(indices: impl IntoIterator<Item = usize>, len: usize) {
+    for i in indices {
+        index_check(i, len);
+    }
+}
+
 #[track_caller]
 fn range_check(elements: &Range<usize>, len: usize) {
     let fits = elements.start <= elements.end && elements.end <= len;

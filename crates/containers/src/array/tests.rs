@@ -356,11 +356,12 @@ fn scattered_elements_beyond_the_end_are_refused() {
     array.put_many(&[(3, 1), (100, 1)]).unwrap();
 }
 
-const EVERY: [Distribution; 4] = [
+const EVERY: [Distribution; 5] = [
     Distribution::Block,
     Distribution::Cyclic,
     Distribution::BlockCyclic(3),
     Distribution::BlockCyclic(5000),
+    Distribution::BlockCyclic(usize::MAX),
 ];
 
 #[test]
