@@ -95,8 +95,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         mut value: impl FnMut(usize) -> T,
     ) -> Result<Self> {
         let array = Self::new(world, len, distribution, &T::new_zeroed())?;
-        let filled = array.write_local(Access::Writes, |i, _| value(i));
-        world.team().all_succeeded("filling an array", filled)?;
+        world.team().all_try("filling an array", || {
+            array.write_local(Access::Writes, |i, _| value(i))
+        })?;
         world.barrier()?;
         Ok(array)
     }
@@ -221,7 +222,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
         self.world().barrier()?;
-        let own = self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
+        let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
         self.combine(own, &op)
     }
 
@@ -313,23 +314,30 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
         self.world().barrier()?;
-        let mut own = None;
-        let product = self.each_chunk(Access::Reads, |place, chunk| {
-            let theirs = other.local_chunk(place, chunk.len())?;
-            for (x, y) in chunk.iter().zip(theirs) {
-                own = both(own, Some(Product.combine(*x, y)), &Sum);
-            }
-            Ok(())
-        });
-        let sum = self.combine(product.map(|()| own), &Sum)?;
+        let product = || {
+            let mut own = None;
+            self.each_chunk(Access::Reads, |place, chunk| {
+                let theirs = other.local_chunk(place, chunk.len())?;
+                for (x, y) in chunk.iter().zip(theirs) {
+                    own = both(own, Some(Product.combine(*x, y)), &Sum);
+                }
+                Ok(())
+            })?;
+            Ok(own)
+        };
+        let sum = self.combine(product, &Sum)?;
         Ok(sum.unwrap_or_else(T::new_zeroed))
     }
 
     /// The results of all ranks combined; an error of one is one of all.
     #[track_caller]
-    fn combine(&self, own: Result<Option<T>>, op: &impl ReduceOp<T>) -> Result<Option<T>> {
+    fn combine(
+        &self,
+        own: impl FnOnce() -> Result<Option<T>>,
+        op: &impl ReduceOp<T>,
+    ) -> Result<Option<T>> {
         let team = self.world().team();
-        let own = team.all_succeeded("reducing an array", own)?;
+        let own = team.all_try("reducing an array", own)?;
         let op = |before: Maybe<T>, after: Maybe<T>| Maybe::of(both(before.get(), after.get(), op));
         Ok(team.allreduce(Maybe::of(own), op)?.get())
     }

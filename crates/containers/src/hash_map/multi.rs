@@ -394,17 +394,16 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
     #[track_caller]
     pub fn n_keys(&self) -> Result<u64> {
         let mut n: u64 = 0;
-        let mut count = || -> Result<()> {
+        let count = || -> Result<()> {
             for entry in self.numbers.local_iter() {
                 let (key, word) = entry?;
                 n += u64::from(self.count_of(&key, Numbers::of(word))? > 0);
             }
             Ok(())
         };
-        let counted = count();
         let world = self.numbers.world();
         let what = "counting the keys of a MultiMap";
-        world.team().all_succeeded(what, counted)?;
+        world.team().all_try(what, count)?;
         world.allreduce(n, Sum)
     }
 }

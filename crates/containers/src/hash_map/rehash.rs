@@ -147,12 +147,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // called.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
-        let moved = dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
-            &from, &to
-        )));
+        let move_all = || {
+            dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
+                &from, &to
+            )))
+        };
         // If one rank fails, all keep the old slots.
         let what = "moving the entries of a hash map";
-        new.count_new(world.team().all_succeeded(what, moved)?);
+        new.count_new(world.team().all_try(what, move_all)?);
         world.barrier()?;
         let former = self.replace(new);
         if object::has_heap::<K>() {

@@ -43,11 +43,11 @@ use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
 
-/// Returns `mine` if every rank has succeeded. Otherwise every rank gets an error: its own, or one
-/// for ranks that have not failed. Collective.
+/// Returns what `mine` gives if every rank has succeeded. Otherwise every rank gets an error: its
+/// own, or one for ranks that have not failed. Collective.
 #[track_caller]
-fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
-    let done = world.team().all_succeeded("a checkpoint", mine);
+fn together<T>(world: &World, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Result<T> {
+    let done = world.team().all_try("a checkpoint", mine);
     done.map_err(|error| match error {
         Error::Elsewhere(there) => {
             let reason = format!("rank {}: {}", there.rank, there.cause);
@@ -68,11 +68,11 @@ fn save(
     write: impl FnOnce(&mut [Part]) -> Result<()>,
 ) -> Result<()> {
     let is_first = world.rank() == Rank::ZERO;
-    let begun = together(world, dir, if is_first { begin(dir) } else { Ok(0) })?;
+    let begun = together(world, dir, || if is_first { begin(dir) } else { Ok(0) })?;
     let number = world.broadcast(Rank::ZERO, begun)?;
     let name = |i: usize| parts::name(number, i, world.rank().index());
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let written = together(world, dir, write_parts(&paths, write)).inspect_err(|_| {
+    let written = together(world, dir, || write_parts(&paths, write)).inspect_err(|_| {
         // No manifest names these files.
         paths.iter().for_each(|path| drop(fs::remove_file(path)));
     })?;
@@ -92,7 +92,7 @@ fn save(
         remove_others(dir, number);
         Ok(())
     };
-    together(world, dir, if is_first { publish() } else { Ok(()) })
+    together(world, dir, || if is_first { publish() } else { Ok(()) })
 }
 
 fn write_parts(
@@ -149,7 +149,7 @@ fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved
         Some(read) => (read, None),
         None => (Ok(Vec::new()), None),
     };
-    let read = together(world, dir, mine)?;
+    let read = together(world, dir, || mine)?;
     let bytes = world.team().allgather_varying(&read)?.swap_remove(0);
     let path = dir.join(manifest::NAME);
     if bytes.is_empty() {
@@ -233,7 +233,7 @@ impl Saved {
         mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
         let n_ranks = world.n_ranks() as usize;
-        let mut mine = || {
+        let mine = || {
             let mut first = 0;
             for (part, info) in self.manifest.parts[i].iter().enumerate() {
                 if part % n_ranks == world.rank().index() {
@@ -243,7 +243,7 @@ impl Saved {
             }
             Ok(())
         };
-        together(world, &self.dir, mine())
+        together(world, &self.dir, mine)
     }
 
     /// Calls `f` with the elements of one part, and their numbers in it.

@@ -63,7 +63,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
             }
             Ok(())
         };
-        super::together(world, &saved.dir, mine())?;
+        super::together(world, &saved.dir, mine)?;
         Ok(queue)
     }
 }

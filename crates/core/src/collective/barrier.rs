@@ -161,6 +161,41 @@ impl Team {
         })
     }
 
+    /// Carries out this rank's `part` of a step, as [`all_succeeded`](Self::all_succeeded) of what
+    /// it returns. If it panics, as functions of the program that it calls may, the others would
+    /// wait for this rank for ever should the program catch the panic: so the job fails, too.
+    ///
+    /// # Cost
+    ///
+    /// That of `part`, and of [`all_succeeded`](Self::all_succeeded). Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`all_succeeded`](Self::all_succeeded).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let file = world.team().all_try("opening a file", || {
+    ///     std::fs::File::open("/dev/null").map_err(|e| pgas_core::Error::backend("open", 0, e.to_string()))
+    /// })?;
+    /// # drop(file);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn all_try<T, E>(
+        &self,
+        what: &'static str,
+        part: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<Error> + fmt::Display,
+    {
+        let outcome = self.world().wire().in_step(what, part);
+        self.all_succeeded(what, outcome)
+    }
+
     /// With `PGAS_CHECK=1`, compares `value` across the team; else does nothing.
     ///
     /// A container compares what its collective methods are called with; `what` names it in the

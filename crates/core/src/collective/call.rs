@@ -16,7 +16,7 @@ use super::ticket::Ticket;
 use super::{Kind, Signature, check, meet};
 use crate::error::{Error, Result};
 use crate::event::{Event, Task};
-use crate::handler::in_handler;
+use crate::handler::{as_handler, in_handler};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
@@ -84,6 +84,13 @@ impl Call {
         })
         .await;
     }
+
+    /// Polls the algorithm. Operators and codecs are the program's, and so run as handlers do: what
+    /// waits in them would wait for the collective itself. If one panics, the job fails.
+    fn advance<F: Future>(&self, algorithm: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.wire
+            .in_step(self.kind().name(), || as_handler(|| algorithm.poll(cx)))
+    }
 }
 
 impl Team {
@@ -131,7 +138,7 @@ impl Team {
         let mut n_steps = 0_u32;
         let waited = self.world().wait_until(&awaited, || {
             n_steps = n_steps.saturating_add(1);
-            if let Poll::Ready(result) = algorithm.as_mut().poll(&mut cx) {
+            if let Poll::Ready(result) = call.advance(algorithm.as_mut(), &mut cx) {
                 output = Some(result?);
             }
             Ok(output.is_some())
@@ -167,7 +174,9 @@ impl Team {
         });
         let for_task = Arc::clone(&outcome);
         let mut task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            let result = same.outcome(algorithm.await);
+            let mut algorithm = pin!(algorithm);
+            let result = poll_fn(|cx| same.advance(algorithm.as_mut(), cx)).await;
+            let result = same.outcome(result);
             drop(same);
             *lock(&for_task.result) = Some(result);
             // Pairs with the load in `is_done`: a thread that sees the flag finds the result.

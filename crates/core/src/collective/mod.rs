@@ -7,7 +7,7 @@
 //! them, instead of a hang. Any other error is the job's failure: the members no longer agree how
 //! far they are, so all ranks are told, by their next wait at the latest, which rank failed in
 //! what. What can fail on one member alone before it takes part is agreed on by
-//! [`Team::all_succeeded`], and then all go on.
+//! [`Team::all_succeeded`] or [`Team::all_try`], and then all go on.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
 //! buffers, advances whenever its rank makes progress, and completes even if its event is dropped,

@@ -11,6 +11,10 @@ use super::OpKind;
 /// arguments' types must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`],
 /// [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`].
 ///
+/// It runs as handlers do: what waits in it is [`Error::InHandler`](crate::Error::InHandler). If it
+/// panics, the others would wait for this rank for ever, so that the job fails, also if the program
+/// catches the panic.
+///
 /// # Examples
 ///
 /// ```

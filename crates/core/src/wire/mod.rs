@@ -106,6 +106,20 @@ impl Wire {
         error
     }
 
+    /// Runs this rank's `part` of what others take part in. If it panics, they may wait for this
+    /// rank for ever, whose program may catch the panic, so that it is the failure of the job.
+    #[inline]
+    pub(crate) fn in_step<R>(&self, what: &str, part: impl FnOnce() -> R) -> R {
+        let mut others = Waiting {
+            wire: self,
+            what,
+            has_panicked: true,
+        };
+        let result = part();
+        others.has_panicked = false;
+        result
+    }
+
     /// Whether `rank` has left the job, and nothing more will come of it.
     pub(crate) fn has_left(&self, rank: Rank) -> bool {
         self.backend.has_left(rank)
@@ -155,5 +169,32 @@ impl Wire {
             trace.sent(to, false, bytes as u64, None);
         }
         Ok(())
+    }
+}
+
+/// The others who wait while this rank does its part, and are told if it panics.
+struct Waiting<'a> {
+    wire: &'a Wire,
+    what: &'a str,
+    has_panicked: bool,
+}
+
+impl Drop for Waiting<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.has_panicked {
+            self.tell();
+        }
+    }
+}
+
+impl Waiting<'_> {
+    #[cold]
+    fn tell(&self) {
+        let backend = &self.wire.backend;
+        if backend.health().is_ok() {
+            let cause = format!("panicked in {}", self.what);
+            drop(backend.blame(backend.rank(), &cause));
+        }
     }
 }

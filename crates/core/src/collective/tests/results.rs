@@ -6,8 +6,9 @@
 )]
 
 use super::{compose, composed, map, on, on_all_sizes};
+use crate::backend::loopback;
 use crate::collective::op;
-use crate::{Config, Rank, Result, Team, World};
+use crate::{Config, Error, Rank, Result, Team, World};
 
 /// Lengths around every border between algorithms: nothing, one word, a message, many messages.
 const LENS: [usize; 6] = [0, 1, 3, 33, 513, 9000];
@@ -395,5 +396,41 @@ fn a_root_outside_of_the_team_panics() {
 fn blocks_that_do_not_come_out_even_panic() {
     on(3, &Config::default(), |world| {
         world.all_to_all(&[0; 4]).map(drop)
+    });
+}
+
+#[test]
+fn an_operator_that_panics_fails_the_job_also_where_the_panic_is_caught() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    type Op = fn(u64, u64) -> u64;
+    let panics = |_: u64, _: u64| -> u64 { panic!("on purpose") };
+    let bodies: [fn(&Team, Op) -> Result<()>; 3] = [
+        |team, op| team.allreduce(1_u64, op).map(drop),
+        |team, op| team.reduce_nb(1, 1_u64, op).wait().map(drop),
+        |team, op| team.all_try("a step", || Ok(op(1, 2))).map(drop),
+    ];
+    for body in bodies {
+        for result in loopback::run(3, |world| {
+            let team = world.team();
+            // Others get the job's failure at once, and this rank does with its next wait.
+            let caught = catch_unwind(AssertUnwindSafe(|| body(&team, panics)));
+            caught.unwrap_or(Ok(())).and_then(|()| world.barrier())
+        }) {
+            let error = result.expect_err("the job has failed");
+            assert!(error.to_string().contains("panicked in a"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_waits_in_an_operator_is_an_error() {
+    on(4, &Config::default(), |world| {
+        let waits = |a: u64, b: u64| {
+            assert!(matches!(world.barrier(), Err(Error::InHandler { .. })));
+            a + b
+        };
+        assert_eq!(world.allreduce(1, waits)?, 4);
+        world.barrier()
     });
 }
