@@ -1,6 +1,7 @@
-//! Bloom filters over two ranks' memory, beside loops that set or test as many bits at random places of one process's memory.
+//! Bloom filters over the memory of two ranks, compared with loops that set or test as many bits at
+//! random places of one process's memory.
 //!
-//! 2^20 items at a rate of 1 %; both ranks do the same, rank 0 reports.
+//! 2^20 items at a false positive rate of 1 %. Both ranks do the same, and rank 0 reports.
 
 mod support;
 
@@ -54,7 +55,7 @@ fn filter<const WORDS: usize>(world: &World, reports: bool, items: &[u64], what:
         let find = time(world, items, |item| {
             black_box(ours.contains(&item).expect("direct"));
         });
-        // For the batches the filter is empty again.
+        // Clear the filter for the batches.
         ours.clear().expect("the other rank comes");
         let insert_many = time_all(world, items, || {
             black_box(ours.insert_many(items).expect("direct"));
@@ -87,12 +88,12 @@ fn filter<const WORDS: usize>(world: &World, reports: bool, items: &[u64], what:
     }
 }
 
-/// Nanoseconds an item of `run`, which all ranks begin together.
+/// Nanoseconds an item of `run`. All ranks begin together.
 fn time(world: &World, items: &[u64], mut run: impl FnMut(u64)) -> f64 {
     time_all(world, items, || items.iter().for_each(|&item| run(item)))
 }
 
-/// The same of what does something with all items.
+/// The same for a function that handles all items.
 fn time_all(world: &World, items: &[u64], run: impl FnOnce()) -> f64 {
     world.barrier().expect("the other rank comes");
     let start = support::time_on_processor();

@@ -1,6 +1,7 @@
-//! The hash map over two ranks' memory, one operation at a time and in batches, beside `hashbrown` in one process.
+//! The hash map over the memory of two ranks, one operation at a time and in batches, compared with
+//! `hashbrown` in one process.
 //!
-//! 2^24 slots, half of them taken, keys and values of eight bytes.
+//! 2^24 slots, half of them full, with keys and values of eight bytes.
 
 mod support;
 
@@ -30,7 +31,7 @@ fn main() {
     });
 }
 
-/// Tables that are filled to measure that.
+/// Tables that are filled for the measurement.
 const N_FILLS: usize = 3;
 
 fn table(world: &World) -> HashMap<u64, u64> {
@@ -68,14 +69,14 @@ fn measure(world: &World, criterion: &mut Criterion) {
     ours.insert_many(&entries).expect("half the slots are free");
     let theirs: hashbrown::HashMap<u64, u64> = entries.iter().copied().collect();
 
-    // The same keys in another order than that in which they came.
+    // The same keys, in a different order.
     let mut asked: Vec<u64> = keys;
     asked.sort_unstable_by_key(|key| key.rotate_left(32));
     finds(criterion, &ours, &theirs, &asked);
     updates(criterion, &ours, theirs, &asked);
 }
 
-/// New keys into empty tables; a page that is touched first is part of the price on both sides.
+/// New keys into empty tables. The first touch of a page is a part of the cost on both sides.
 fn fill(
     name: &str,
     world: &World,
@@ -161,8 +162,8 @@ fn finds(
     group.finish();
 }
 
-/// Finds that a processor cannot overlap by itself as it does those of keys that are all there: a branch that it guessed wrong,
-/// or a search whose key comes from the search before it, makes it wait for memory.
+/// Finds that the processor cannot overlap by itself: a mispredicted branch, or a key that depends
+/// on the previous find, makes it wait for memory.
 fn other_finds(ours: &HashMap<u64, u64>, theirs: &hashbrown::HashMap<u64, u64>, asked: &[u64]) {
     let mut values = vec![None; BATCH];
     let mut batched = |chunk: &[u64]| {
@@ -187,7 +188,7 @@ fn other_finds(ours: &HashMap<u64, u64>, theirs: &hashbrown::HashMap<u64, u64>, 
         }
         black_box(last);
     };
-    // Half of these are in the table, in no order that could be learned.
+    // Half of these keys are in the table, in an unpredictable order.
     let mut mixed = asked.to_vec();
     for key in &mut mixed {
         if key.count_ones() % 2 == 0 {

@@ -1,12 +1,15 @@
-//! A rank that sends to several others, of which one computes for a while before it looks at its messages: what the waiting form costs the
-//! sender and the others, and what the immediate form saves, with and without a thread that makes progress at that target. After figure 2 of the
+//! A rank sends to several others, of which one computes for a while before it serves its messages.
+//! The bench measures the cost of the waiting form for the sender and the other ranks, and the gain
+//! of the immediate form, with and without a progress thread at that target. After figure 2 of the
 //! GASNet-EX paper (Bonachea and Hargrove, LCPC 2018), which shows immediate mode.
 //!
-//! The waiting form stands still in front of the rank that computes as soon as its room is used up, which all further messages to
-//! the others wait for. The immediate form goes on with another rank, and comes back. The baseline is a target that looks at once.
+//! The waiting form blocks at the computing rank as soon as its buffers are full, and messages to
+//! the other ranks wait, too. The immediate form continues with another rank, and comes back. The
+//! baseline is a target that serves at once.
 //!
-//! Such a thread is what `PGAS_PROGRESS=thread` gives to every rank; here only who computes has one, while it computes. Ranks are
-//! threads too. Who computes sleeps, as if it had a processor of its own, which it has not on a machine with two.
+//! `PGAS_PROGRESS=thread` gives every rank a progress thread; here only the computing rank has one,
+//! while it computes. Ranks are threads, too. The computing rank sleeps, to simulate a processor of
+//! its own, which it does not have on a machine with two.
 
 mod support;
 
@@ -20,13 +23,13 @@ use pgas::message::{Payload, RequestHandler, Token};
 use pgas::{ActiveMessages, Rank, World};
 
 const SENDER: Rank = Rank::ZERO;
-/// Who computes.
+/// The rank that computes.
 const INATTENTIVE: Rank = Rank::new(1);
 const N_RANKS: u32 = 3;
 
-/// How much is done.
+/// The amount of work.
 struct Size {
-    /// Messages to each target: many times what a target has room for.
+    /// Messages to each target: many times the room of a target.
     n_messages: u64,
     n_rounds: usize,
     computes_ms: &'static [u64],
@@ -43,7 +46,7 @@ const SMOKE: Size = Size {
     computes_ms: &[0, 1],
 };
 
-/// Counts what arrives.
+/// Counts received messages.
 struct Work(Arc<AtomicU64>);
 impl RequestHandler for Work {
     type Args = u64;
@@ -84,7 +87,8 @@ fn immediate(world: &World, targets: &[Rank], n_messages: u64) -> pgas_am::Resul
     Ok(())
 }
 
-/// What one round took, in milliseconds: the sender until all was accepted, the attentive target until it had all, and the other one.
+/// The times of one round, in milliseconds: until the sender's messages were accepted, until the
+/// attentive target had received all, and until the other target had.
 type Times = [f64; N_RANKS as usize];
 
 fn main() {
@@ -117,7 +121,7 @@ fn print_line(line: &str) {
     println!("{line}");
 }
 
-/// What the inattentive target does.
+/// The behaviour of the inattentive target.
 #[derive(Clone, Copy)]
 struct Case {
     computes: Duration,
@@ -138,7 +142,8 @@ fn measure(world: &World, size: &Size) -> pgas_am::Result<Vec<(Case, [Times; 2])
                 has_thread,
             };
             let mut rounds: [Vec<Times>; 2] = [vec![], vec![]];
-            // The forms take turns: what disturbs a machine for longer than a moment disturbs both.
+            // The forms take turns. A disturbance of the machine that lasts longer than a moment
+            // affects both.
             for _ in 0..size.n_rounds {
                 for (form, rounds) in FORMS.iter().zip(&mut rounds) {
                     rounds.push(round(world, *form, size.n_messages, case, &n_arrived)?);
@@ -150,7 +155,7 @@ fn measure(world: &World, size: &Size) -> pgas_am::Result<Vec<(Case, [Times; 2])
     Ok(all)
 }
 
-/// What one round took, on every rank.
+/// The times of one round on every rank.
 fn round(
     world: &World,
     form: Form,
@@ -177,7 +182,7 @@ fn round(
     Ok(std::array::from_fn(|rank| times[rank]))
 }
 
-/// Makes no call for a while, but for those of another thread.
+/// Makes no call for a while; another thread may.
 fn compute(world: &World, case: Case) -> pgas_am::Result<()> {
     let is_over = AtomicBool::new(false);
     let serve = || -> pgas_am::Result<()> {

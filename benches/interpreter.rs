@@ -1,5 +1,7 @@
-//! How fast guests run without a clock, in simulated instructions a second, beside ckb-vm's interpreters in the same process: the
-//! one in assembly, and the one in Rust with a trace cache. Time is that of the processor, so that neighbours count less. Spike does 309 million a second where ckb-vm's assembly does 490.
+//! The speed of guests without a timing model, in simulated instructions a second, compared with
+//! two interpreters of ckb-vm in the same process: the one in assembly, and the one in Rust with a
+//! trace cache. Times are processor times, so that other load counts less. On one machine Spike ran
+//! 309 million instructions a second, and ckb-vm's assembly 490.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome, asm};
 use rustix::time::{ClockId, clock_gettime};
 
-/// ckb-vm has memory from 0 on; the guests reach everything by distances, so they run there as well.
+/// ckb-vm's memory starts at 0. The guests use relative addresses only, so they run there as well.
 const CKB_BASE: u64 = 0x1_0000;
 const PAGE: u64 = 4096;
 
@@ -40,7 +42,7 @@ fn ours(image: &Image, n_nodes: usize) -> u64 {
     machine.n_instructions()
 }
 
-/// Puts the guest into a machine of ckb-vm, text and data on pages of their own.
+/// Loads the guest into a machine of ckb-vm, with text and data on separate pages.
 fn load<M: SupportMachine>(machine: &mut M, image: &Image) {
     for (k, segment) in image.segments.iter().enumerate() {
         let flags = if k == 0 {
@@ -94,7 +96,7 @@ fn ckb_trace(image: &Image) -> u64 {
     machine.machine.cycles()
 }
 
-/// Times what this thread's processor spends on each run.
+/// Measures the processor time of this thread for each run.
 fn timed(bencher: &mut Bencher<'_>, mut run: impl FnMut() -> u64) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,11 +1,11 @@
-//! Active messages and remote calls between two ranks, beside bare messages that go back and forth
-//! and a bare ring.
+//! Active messages and remote calls between two ranks, compared with bare ping-pong messages and a
+//! bare ring.
 //!
-//! The floor of a round trip is a ring of each rank's, with one sender and one receiver and 56
-//! bytes a message. A single cache line that both ranks write goes back and forth faster than that,
-//! but carries no messages; it is printed beside it.
+//! The floor of a round trip is a ring in each direction, with one sender, one receiver and 56
+//! bytes a message. A single cache line that both ranks write is faster, but carries no messages;
+//! it is printed for comparison.
 //!
-//! Rank 1 does what rank 0 orders; between the orders it waits, and serves what comes meanwhile.
+//! Rank 1 runs the tasks that rank 0 orders. Between orders it waits, and serves messages.
 #![expect(unsafe_code, reason = "the floors are loops on raw words")]
 
 mod support;
@@ -20,8 +20,8 @@ use criterion::{BenchmarkId, Criterion};
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
 
-/// Words on each rank: order, count, length, the line of the ping-pong, the ring of what the rank
-/// receives, and the one of long payloads.
+/// Words on each rank: order, count, length, the line of the ping-pong, the ring of received
+/// messages, and the ring of long payloads.
 const WORDS: usize = BLOCKS + N_BLOCKS * BLOCK_WORDS;
 const ORDER: usize = 0;
 const LEN: usize = ORDER + support::ORDER_WORDS;
@@ -33,12 +33,12 @@ const SLOT_WORDS: usize = 8;
 const BLOCK_HEAD: usize = 56;
 const BLOCKS: usize = RING + RING_SLOTS * SLOT_WORDS;
 const N_BLOCKS: usize = 8;
-/// The publication word, in a line of its own, and a payload.
+/// The publication word, in its own cache line, and a payload.
 const BLOCK_WORDS: usize = SLOT_WORDS + 2048;
 
 const PEER: Rank = Rank::new(1);
 
-/// What rank 1 takes part in.
+/// The tasks of rank 1.
 #[derive(Clone, Copy)]
 enum Task {
     BareLine = 1,
@@ -65,7 +65,7 @@ impl ReplyHandler for Pong {
     }
 }
 
-/// A message of a flood; the last one is answered.
+/// A message of a flood. The last one is answered.
 struct Flood(AtomicU64);
 impl RequestHandler for Flood {
     type Args = (u64, [u64; 4]);
@@ -83,7 +83,7 @@ impl RequestHandler for Flood {
     }
 }
 
-/// A message with a payload, which is read; the last one is answered.
+/// A message with a payload, which the handler reads. The last one is answered.
 struct Block;
 impl RequestHandler for Block {
     type Args = u64;
@@ -99,7 +99,7 @@ impl RequestHandler for Block {
     }
 }
 
-/// What a receiver does with a payload: the sum of its words.
+/// The work of a receiver on a payload: the sum of its words.
 fn sum_of(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));
@@ -110,9 +110,9 @@ struct Bench<'a> {
     world: &'a World,
     words: Symmetric<u64>,
     n_pongs: Arc<AtomicU64>,
-    /// The ring of each rank, as the floors see it.
+    /// The ring of each rank, for the floors.
     rings: [&'a [AtomicU64]; 2],
-    /// How many messages have gone through it.
+    /// The number of messages that have passed through it.
     ring_tickets: [Cell<u64>; 2],
 }
 
@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
         self.words.on(Rank::new(rank)).add(index)
     }
 
-    /// The same word, as the floors see it.
+    /// The same word, for the floors.
     fn bare(&self, rank: u32, index: usize) -> &AtomicU64 {
         let at = self
             .word(rank, index)
@@ -206,7 +206,7 @@ impl<'a> Bench<'a> {
         self.order(Task::Stop, 0);
     }
 
-    /// Payloads that are copied, and such that are filled in place, beside bare copies into a ring.
+    /// Copied and in-place payloads, compared with bare copies into a ring.
     fn payloads(&self, len: usize) {
         const N: u64 = 500;
         const N_OPS: usize = 500;
@@ -251,7 +251,7 @@ impl<'a> Bench<'a> {
         sent.expect("two ranks");
     }
 
-    /// Measures `ours` beside a floor in which both ranks take part.
+    /// Compares `ours` with a floor in which both ranks take part.
     fn pair(&self, criterion: &mut Criterion, name: &str, n: u64, floor: Task, ours: impl Fn(u64)) {
         let n_ops = usize::try_from(n).expect("small");
         support::paired(name, n_ops, || self.together(floor, n), || ours(n));
@@ -304,7 +304,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Payloads are copied into a ring of rank 1, and read where they lie.
+    /// The floor: payloads are copied into a ring of rank 1, and read in place.
     fn bare_blocks(&self, n: u64, is_first: bool) {
         let len = self.word(1, LEN).get(self.world).expect("direct");
         let len = usize::try_from(len).expect("64 bits");
@@ -349,7 +349,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// A slot of the ring of what `rank` receives.
+    /// A slot of the ring of messages to `rank`.
     #[inline]
     fn slot(&self, rank: usize, ticket: u64) -> &[AtomicU64; SLOT_WORDS] {
         let index = usize::try_from(ticket).expect("64 bits") % RING_SLOTS;
@@ -366,8 +366,8 @@ impl<'a> Bench<'a> {
         published.store(ticket + 1, Ordering::Release);
     }
 
-    /// Waits for the message of `ticket`, and gives the sum of its words. It does not pause, since
-    /// a pause takes as long as a message.
+    /// Waits for the message with `ticket`, and returns the sum of its words. It spins without a
+    /// pause instruction, which takes as long as a message.
     #[inline]
     fn await_slot(&self, rank: usize, ticket: u64) -> u64 {
         let [published, payload @ ..] = self.slot(rank, ticket);
@@ -376,8 +376,8 @@ impl<'a> Bench<'a> {
         words.fold(0, u64::wrapping_add)
     }
 
-    /// A message to rank 1 and one back, again and again. Neither ring fills up, so nobody looks
-    /// whether there is room.
+    /// Sends a message to rank 1 and one back, repeatedly. Neither ring can fill up, so there is no
+    /// check for room.
     fn ring_ping_pong(&self, n: u64, is_first: bool) {
         let firsts = self.ring_tickets.each_ref().map(Cell::get);
         for i in 0..n {

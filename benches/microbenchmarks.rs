@@ -1,14 +1,17 @@
-//! The microbenchmarks of BCL (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data Structures Library", 2019, figures 9
-//! to 11): inserts, buffered inserts and finds of a hash map, pushes and pops of queues with every promise, at 1, 2 and 4 ranks
-//! through processes, in operations a second of one rank, each beside a [bare loop](bare) over the same memory.
+//! The microbenchmarks of BCL (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data
+//! Structures Library", 2019, figures 9 to 11): inserts, buffered inserts and finds of a hash map,
+//! and pushes and pops of queues with every promise. They run with 1, 2 and 4 ranks as processes.
+//! Rates are operations a second of one rank, each compared with a [bare loop](bare) over the same
+//! memory.
 //!
 //! ```text
 //! cargo bench --bench microbenchmarks                       # 1, 2 and 4 ranks
 //! cargo bench --bench microbenchmarks -- --ranks 2 --operations 100000
 //! ```
 //!
-//! All ranks do the same number of operations, which rank 0 says, in rounds that they begin together; a round's time is the mean
-//! over the ranks of their time on a processor, so that more ranks than processors count for what they do.
+//! All ranks do the same number of operations, which rank 0 determines, in rounds that they begin
+//! together. The time of a round is the mean over the ranks of their processor time. So the result
+//! does not depend on other ranks that share the processor.
 
 #[path = "support/bare.rs"]
 mod bare;
@@ -25,7 +28,7 @@ use pgas::{CircularQueue, Config, FastQueue, HashMap, HashMapBuffer, Rank, World
 
 use bare::{Rings, Table, neighbour};
 
-/// What is started without a number of ranks starts a job for each of these.
+/// Without a number of ranks, a job runs for each of these.
 const N_RANKS: [u32; 3] = [1, 2, 4];
 
 fn main() {
@@ -46,7 +49,7 @@ fn main() {
     world.barrier().expect("all ranks end");
 }
 
-/// Runs a job of this program with so many ranks.
+/// Runs a job of this program with this number of ranks.
 fn start(n_ranks: u32) {
     let program = std::env::current_exe().expect("the system knows what it runs");
     let mut job = Command::new(program);
@@ -56,14 +59,14 @@ fn start(n_ranks: u32) {
     assert!(ended.success(), "the job of {n_ranks} ranks: {ended}");
 }
 
-/// The number behind `name` among the program's arguments.
+/// The number after `name` in the program's arguments.
 fn argument(name: &str) -> Option<u64> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     let number = arguments.nth(1)?;
     Some(number.parse().expect("a number"))
 }
 
-/// What a rank needs for the benches.
+/// The state of a rank.
 struct Bench<'a> {
     world: &'a World,
     /// Operations of this rank in a round, a power of two.
@@ -71,11 +74,11 @@ struct Bench<'a> {
     n_rounds: usize,
 }
 
-/// Mean times of rounds over all ranks, in nanoseconds an operation.
+/// Mean times of the rounds over all ranks, in nanoseconds an operation.
 type Times = Vec<f64>;
 
 impl<'a> Bench<'a> {
-    /// Collective: rank 0 says how much is done.
+    /// Collective. Rank 0 determines the amount of work.
     fn new(world: &'a World) -> Self {
         let (n, n_rounds) = if support::is_smoke_test() {
             (1 << 8, 1)
@@ -109,8 +112,8 @@ impl<'a> Bench<'a> {
         all * 1e9 / n
     }
 
-    /// Prints medians over the rounds: millions of operations a second of a rank, and the ratio to the bare loop's of the
-    /// same round.
+    /// Prints medians over the rounds: millions of operations a second of one rank, and the ratio
+    /// to the bare loop of the same round.
     #[expect(clippy::print_stdout, reason = "a bench reports")]
     fn report(&self, name: &str, floor: &Times, ours: &Times) {
         if self.world.rank() != Rank::ZERO {
@@ -140,7 +143,8 @@ fn scrambled(i: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Every rank inserts keys of its own, and finds those that its neighbour has inserted. Half of the slots are taken in the end.
+/// Every rank inserts its own keys, and finds the keys of its neighbour. At the end half of the
+/// slots are in use.
 fn maps(bench: &Bench<'_>) {
     let keys_of = |rank: Rank| -> Vec<u64> {
         let first = rank.index() * bench.n;
@@ -162,7 +166,7 @@ fn map(bench: &Bench<'_>) -> HashMap<u64, u64> {
 
 fn inserts(bench: &Bench<'_>, keys: &[u64]) {
     let [mut floor, mut atomic, mut phased, mut buffered] = [const { Times::new() }; 4];
-    // One more than counts: the first one pays for pages of memory that nobody has touched.
+    // One extra round: the first one touches new pages of memory, and does not count.
     for _ in 0..=bench.n_rounds {
         let table = Table::new(bench.world, 2 * bench.n);
         floor.push(bench.time(|| keys.iter().for_each(|&key| table.insert(key, key))));
@@ -254,7 +258,7 @@ impl Both {
     }
 }
 
-/// The bare loop over the rings on `rank`, without atomics on their ends if it is `local`.
+/// The bare loop over the rings on `rank`. If it is `local`, the ends need no atomics.
 fn bare_queue(bench: &Bench<'_>, rings: &Rings, rank: Rank, local: bool, times: &mut Both) {
     let rank = rank.index();
     let elements = 0..bench.n as u64;
@@ -283,7 +287,7 @@ fn bare_queue(bench: &Bench<'_>, rings: &Rings, rank: Rank, local: bool, times: 
     }
 }
 
-/// All ranks push to the queue on rank 0, and then all pop.
+/// All ranks push to the queue on rank 0, and then pop from it.
 fn one_queue(bench: &Bench<'_>) {
     let capacity = bench.n * bench.n_ranks();
     let rings = Rings::new(bench.world, capacity.next_power_of_two());
@@ -308,7 +312,7 @@ fn queue_a_rank(bench: &Bench<'_>) {
     local(bench, &rings, queues, "a queue a rank");
 }
 
-/// The promises of one-sided operations, on the queue on `host`.
+/// The promises for one-sided operations, on the queue on `host`.
 fn circular(
     bench: &Bench<'_>,
     rings: &Rings,
@@ -356,7 +360,7 @@ fn circular(
     queues
 }
 
-/// Every rank uses the queue that it hosts.
+/// Every rank uses its own queue.
 fn local(bench: &Bench<'_>, rings: &Rings, queues: Vec<CircularQueue<u64, PushPop>>, name: &str) {
     let here = bench.world.rank();
     let mut queues = each(queues, |queue| queue.into_local_phase().expect("a phase"));
@@ -388,7 +392,8 @@ fn each<A, B>(queues: Vec<A>, into: impl FnMut(A) -> B) -> Vec<B> {
     queues.into_iter().map(into).collect()
 }
 
-/// Each rank pushes to the fast queue on its neighbour; then each pops from its neighbour's, or from its own.
+/// Each rank pushes to the fast queue on its neighbour. Then each pops from its neighbour's queue,
+/// or from its own.
 fn fast_queue_a_rank(bench: &Bench<'_>) {
     let rings = Rings::new(bench.world, bench.n);
     let hosted = |host| FastQueue::<u64>::with_capacity(bench.world, host, bench.n);

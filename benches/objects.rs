@@ -1,6 +1,6 @@
-//! What it costs that containers hold any type: nothing for byte-copyable elements, beside the
-//! transfer itself; and for others, how long an overwrite takes, and that memory stays flat over
-//! ten million of them.
+//! The cost of containers of any type. For byte-copyable elements it is compared with the bare
+//! transfer, and should be nothing. For others: the time of an overwrite, and constant memory over
+//! ten million overwrites.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn main() {
 
 const N: usize = 1 << 12;
 
-/// What rank 1 has to do with it: collectives.
+/// The collectives in which rank 1 takes part.
 fn serve(world: &World) {
     drop(numbers(world));
     drop(texts(world));
@@ -54,7 +54,7 @@ fn measure(world: &World) {
     overwrites(world);
 }
 
-/// Strings of which half are too long for their slots.
+/// Strings, of which half are too long for their slots.
 fn overwrites(world: &World) {
     let n: usize = if support::is_smoke_test() {
         10_000
@@ -82,7 +82,7 @@ fn overwrites(world: &World) {
         if tenth == 0 {
             after_a_tenth = used;
         }
-        // A smoke test has too few overwrites for every slot to have seen every length.
+        // In a smoke test there are too few overwrites for every slot to have had every length.
         assert!(
             support::is_smoke_test() || used <= after_a_tenth,
             "{after_a_tenth} bytes grow to {used}"

@@ -1,5 +1,5 @@
-//! Put, get and atomics of eight bytes at random places of a peer's 1 GiB, and of long pieces, each
-//! beside the same loop on raw pointers into the same memory.
+//! Put, get and atomics of eight bytes at random places of a peer's 1 GiB, and long transfers. Each
+//! is compared with the same loop on raw pointers into the same memory.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 mod support;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, measurement::WallTime};
 use pgas::{GlobalPtr, Rank, Symmetric, World};
 
-/// Words of 1 GiB, or of little when nothing is measured.
+/// Words in 1 GiB, or a few if nothing is measured.
 fn n_words() -> usize {
     if support::is_smoke_test() {
         1 << 16
@@ -27,7 +27,7 @@ fn main() {
     support::two_ranks(measure, |world| drop(memory(world)));
 }
 
-/// 1 GiB on each rank, touched, and the pointer to rank 1's.
+/// 1 GiB on each rank, with all pages touched, and the pointer to rank 1's memory.
 fn memory(world: &World) -> (Symmetric<u64>, GlobalPtr<u64>) {
     let n_words = n_words();
     let array = world.alloc_symmetric::<u64>(n_words).expect("1 GiB a rank");
@@ -68,7 +68,7 @@ fn places(n_words: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The word `i` behind `base`, as the raw loops see it.
+/// Word `i` after `base`, for the raw loops.
 fn word(base: NonNull<u64>, i: usize) -> &'static AtomicU64 {
     // SAFETY: every index is below the length of the allocation behind `base`.
     let at = unsafe { base.add(i) };

@@ -1,7 +1,9 @@
-//! Queues over two ranks: pushes and pops in every phase, on one queue and on a queue a rank, singly and many at once.
+//! Queues over two ranks: pushes and pops in every phase, on one queue and on one queue for each
+//! rank, one at a time and in batches.
 //!
-//! Both ranks do the same, rank 0 reports: medians of rounds that all ranks begin together. The floors are loops over memory of
-//! the rank's own with the atomics that any such queue needs: one to take a ticket, a plain store to say that it is done.
+//! Both ranks do the same, and rank 0 reports medians of rounds that all ranks begin together. The
+//! floors are loops over a rank's own memory, with the atomics that any such queue needs: one to
+//! take a ticket, and a plain store to publish.
 
 mod support;
 
@@ -26,7 +28,7 @@ fn n_elements() -> usize {
 
 const N_ROUNDS: usize = 7;
 
-/// What a rank needs for the benches.
+/// The state of a rank.
 struct Bench<'a> {
     world: &'a World,
     n: usize,
@@ -112,7 +114,7 @@ fn slot(ticket: u64, len: usize) -> usize {
     ticket as usize & (len - 1)
 }
 
-/// Each rank pushes to and pops from the queue on its neighbour, which nobody else uses.
+/// Each rank pushes to and pops from the queue on its neighbour, which no other rank uses.
 fn a_queue_a_rank(bench: &Bench<'_>, floor: &Floor) {
     let mine = |host: u32| {
         let host = Rank::new(host);

@@ -1,8 +1,8 @@
-//! Routes of elements that travel together among 2 to 65,536 ranks: memory, messages and time by the LogGP
+//! Routes of aggregated elements among 2 to 65,536 ranks: memory, messages and time by the LogGP
 //! model, and the route that the library chooses.
 //!
-//! `cargo bench -p pgas-benches --bench routes -- [--per-host N] [FILE]`: the figures are those of FILE, or those
-//! that the library has (`crates/containers/src/route/loggp.txt`).
+//! `cargo bench -p pgas-benches --bench routes -- [--per-host N] [FILE]`: the parameters are those
+//! of FILE, by default the library's own (`crates/containers/src/route/loggp.txt`).
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
 use std::env;
@@ -12,7 +12,7 @@ use std::fs;
 use pgas::config::Routing;
 use pgas::route::{Model, Route, Shape};
 
-/// Bytes that travel together, over shared memory; a message over MPI has half of them.
+/// Bytes that are sent together over shared memory. A message over MPI has half of them.
 const MESSAGE_BYTES: u64 = 32 << 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--per-host" => per_hosts = vec![words.next().ok_or("a number of ranks")?.parse()?],
-            // Of cargo.
+            // An argument from cargo.
             "--bench" | "--test" => {}
             file => model = Model::parse(&fs::read_to_string(file)?)?,
         }

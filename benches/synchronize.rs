@@ -1,6 +1,7 @@
-//! Barriers, signals and messages between two ranks, each beside bare cache lines that go back and forth.
+//! Barriers, signals and messages between two ranks, each compared with bare cache lines that move
+//! back and forth.
 //!
-//! Rank 0 tells rank 1 what to do and how often, so that no rank waits for one that is not there.
+//! Rank 0 tells rank 1 what to do and how often, so that neither rank waits for a missing partner.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 mod support;
@@ -22,7 +23,7 @@ const SIGNAL: usize = 16;
 const LINE: usize = 32;
 const ARRIVALS: usize = 48;
 
-/// What rank 1 takes part in.
+/// The tasks of rank 1.
 #[derive(Clone, Copy)]
 enum Task {
     BareLine = 1,
@@ -36,7 +37,7 @@ enum Task {
 struct Bench<'a> {
     world: &'a World,
     words: Symmetric<u64>,
-    /// Pings that the handler has seen: one may come while this rank still waits for its orders.
+    /// Pings that the handler has received. One may arrive while this rank still waits for orders.
     n_pings: Arc<AtomicU64>,
     n_taken: Cell<u64>,
 }
@@ -70,7 +71,7 @@ impl<'a> Bench<'a> {
         self.words.on(Rank::new(rank)).add(index)
     }
 
-    /// The same word, as the floor sees it.
+    /// The same word, for the floor.
     fn bare(&self, rank: u32, index: usize) -> &AtomicU64 {
         let at = self
             .word(rank, index)

@@ -1,5 +1,5 @@
-//! The timed machine: instructions a second of one node (to be beaten: Spike with cache models, 35 million), remote atomics of
-//! nodes that exchange them, and the event queue beside a binary heap.
+//! The timed machine: instructions a second of one node (baseline: Spike with cache models, 35
+//! million), remote atomics between nodes, and the event queue compared with a binary heap.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use pgas_riscv_sim::timed::simulation::Simulation;
 use pgas_riscv_sim::timed::time::Time;
 use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome, asm};
 
-/// Mixes the words of an array of 32 KiB, twice the first-level cache, again and again.
+/// Repeatedly mixes the words of an array of 32 KiB, twice the size of the first-level cache.
 const COMPUTE: &str = "
         li   s0, 20
  outer: la   t0, array
@@ -45,7 +45,8 @@ const COMPUTE: &str = "
  array: .zero 32768
 ";
 
-/// Each node adds to words of its right neighbour in an order that jumps about in 256 KiB, as RAND of CircusTent does.
+/// Each node adds to words of its right neighbour in a random order within 256 KiB, like RAND of
+/// CircusTent.
 const EXCHANGE: &str = "
         eaddi     s1, e10, 1
         eaddi     s2, e11, 0
@@ -72,7 +73,7 @@ const EXCHANGE: &str = "
  array: .zero 262144
 ";
 
-/// The same with nothing around it: seven instructions an atomic.
+/// Remote atomics without other work: seven instructions for each atomic.
 const TIGHT: &str = "
         eaddi     s1, e10, 1
         eaddi     s2, e11, 0
@@ -118,14 +119,15 @@ fn run(mut simulation: Simulation) -> Simulation {
     simulation
 }
 
-/// What is counted a second.
+/// The unit of the rate.
 #[derive(Clone, Copy)]
 enum Count {
     Instructions,
     RemoteAtomics,
 }
 
-/// One guest on some nodes of some cores, in instructions or remote atomics a second of all of them.
+/// One guest on some nodes with some cores, in instructions or remote atomics a second of all nodes
+/// together.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     source: &str,
@@ -153,7 +155,7 @@ fn instructions(criterion: &mut Criterion) {
         measure(&mut group, COMPUTE, (n_nodes, 1), Count::Instructions);
     }
     group.finish();
-    // Every core does the whole work, on the one array: lines go back and forth.
+    // Every core does the whole work on the same array, so cache lines move between cores.
     let mut group = criterion.benchmark_group("timed/cores_of_a_node");
     group.sample_size(10);
     measure(&mut group, COMPUTE, (1, 4), Count::Instructions);
@@ -179,7 +181,7 @@ fn instructions(criterion: &mut Criterion) {
 /// Steps of one iteration of the queue's bench.
 const STEPS: u64 = 4096;
 
-/// What an event causes comes a few cycles later, and one in ten waits for memory.
+/// An event causes others a few cycles later; one in ten waits for memory.
 fn gaps() -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(1);
     let gap = |_| match random.u32(0..10) {

@@ -1,18 +1,20 @@
-//! Puts reads together to contigs, as Meraculous does (Chapman et al., "Meraculous: de novo genome assembly with short
-//! paired-end reads", 2011): pieces of the genome that the reads leave no choice about.
+//! Assembles reads into contigs, like Meraculous (Chapman et al., "Meraculous: de novo genome
+//! assembly with short paired-end reads", 2011). A contig is a piece of the genome that the reads
+//! determine without ambiguity.
 //!
 //! ```text
 //! cargo run --release --example contig_gen                                    # the small genome that comes with the project
 //! cargo run --release --example contig_gen -- -k 31 --min-depth 3 --ranks 4 --out contigs.fa reads_1.fq.gz reads_2.fq.gz
 //! ```
 //!
-//! Every k-mer of the reads goes to the rank that holds its place in a hash map, with the bases before and behind it, and is counted
-//! there (`HashMapBuffer`). The map then is a graph: two k-mers are linked if each has the other one as its only
-//! neighbour on that side. From then on nobody changes it: each rank looks for ends of
-//! paths among the k-mers that it holds itself, and follows many of them over all ranks' memory at
-//! once, by finds of the next k-mers
-//! of all, which travel together. Of the two ends of a path the one with the lesser k-mer
-//! tells it, and of a circle its least k-mer, so a contig is told once.
+//! First, every k-mer of the reads is sent to its home rank in a hash map, with the bases before
+//! and after it, and counted there (`HashMapBuffer`). The map then is a graph: two k-mers are
+//! linked if each is the other's only neighbour on that side.
+//!
+//! The map no longer changes after that. Each rank finds the ends of paths among its own k-mers. It
+//! follows many paths at once over the memory of all ranks, with batched finds of the next k-mers.
+//! Each contig is reported once: of the two ends of a path the smaller k-mer reports it, and the
+//! smallest k-mer of a circle.
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -30,26 +32,27 @@ use pgas::{HashMap, HashMapBuffer, Rank, World};
 use pgas_genomics::output::Draft;
 use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
 
-/// What is put together if no files are named.
+/// The genome that is assembled if no files are named.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
-/// The room of an inbox, in k-mers.
+/// Capacity of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
-/// Paths that a rank follows at once, at most, and k-mers of which it looks whether one begins there.
+/// Maximum number of paths that a rank follows at once, and of k-mers that it tests for a path end
+/// at once.
 const TOGETHER: usize = 1 << 14;
 
-/// Puts the reads of FASTA and FASTQ files, plain or gzip, together to contigs.
+/// Assembles the reads of FASTA and FASTQ files, plain or gzip, into contigs.
 #[derive(Debug, Parser)]
 #[command(name = "contig_gen")]
 struct Options {
     /// The files to read [default: a small genome that comes with the project]
     files: Vec<PathBuf>,
-    /// Bases of a k-mer, an odd number up to 31
+    /// Bases in a k-mer, an odd number up to 31
     #[arg(short, default_value = "31", value_parser = odd_length)]
     k: u64,
-    /// K-mers and neighbours that are seen less often are taken for errors
+    /// Ignore k-mers and neighbours that occur less often, as errors
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     min_depth: u16,
-    /// Bases of a lower quality are not used
+    /// Ignore bases of lower quality
     #[arg(long, value_name = "Q", default_value_t = 0)]
     min_quality: u8,
     /// Start N ranks, if nothing else has started several
@@ -58,12 +61,12 @@ struct Options {
     /// Write the contigs as FASTA
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print one line of JSON instead of a text
+    /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// With an odd number of bases no k-mer is its own reverse complement.
+/// If the number of bases is odd, no k-mer is its own reverse complement.
 fn odd_length(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(k) if k % 2 == 1 && k <= 31 => Ok(k),
@@ -71,7 +74,7 @@ fn odd_length(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Why the job ends, in one line.
+/// The reason for the end of the job, in one line.
 struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -89,7 +92,7 @@ fn main() -> ExitCode {
     };
     let ended = arguments::join(options.ranks).and_then(|world| {
         let ended = run(&world, &options);
-        // Nobody leaves before all know how it ended.
+        // All ranks wait until everybody knows the outcome.
         world.barrier().ok();
         ended.map_err(|Failure(line)| line)
     });
@@ -99,7 +102,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `mine` if every rank has succeeded, else what the first one that has not says. Collective.
+/// Returns `mine` if every rank has succeeded, otherwise the message of the first rank that failed.
+/// Collective.
 fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     let mine = mine.map_err(Into::into);
     let text = mine.as_ref().err().map_or("", |failure| &failure.0);
@@ -110,24 +114,24 @@ fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     }
 }
 
-/// How often a k-mer was seen: before each base, behind each base, and at all.
+/// Counts of a k-mer: by the base before it, by the base after it, and in total.
 type Seen = [u16; 9];
 
-/// The bases before and behind a k-mer as one who reads it from the other strand sees them.
+/// The bases before and after a k-mer, as seen from the other strand.
 fn from_other_strand(seen: Seen) -> Seen {
     let [a, c, g, t, before @ .., all] = seen;
     let [na, nc, ng, nt] = before;
     [nt, ng, nc, na, t, g, c, a, all]
 }
 
-/// The k-mers of a job and what is known of them.
+/// The k-mers of a job, with their counts.
 struct Graph<'a> {
     k: KmerLength,
     min_depth: u16,
     kmers: &'a HashMap<Kmer, Seen, FindOnly>,
 }
 
-/// A k-mer in the direction in which it is read, and what was seen beside it.
+/// A k-mer in its reading direction, with the counts of its neighbours.
 #[derive(Clone, Copy)]
 struct Node {
     kmer: Kmer,
@@ -135,7 +139,8 @@ struct Node {
 }
 
 impl Graph<'_> {
-    /// The only base that was seen often enough: nothing if there are several, `Some(None)` if there is none.
+    /// The only base that was seen often enough. `None` if there are several, `Some(None)` if there
+    /// is none.
     fn only(&self, counts: &[u16]) -> Option<Option<u8>> {
         let mut often = (0_u8..).zip(counts).filter(|(_, n)| **n >= self.min_depth);
         match (often.next(), often.next()) {
@@ -145,13 +150,13 @@ impl Graph<'_> {
         }
     }
 
-    /// Whether the k-mer is part of a contig: it leaves no choice on either side.
+    /// Whether the k-mer is part of a contig: it is unambiguous on both sides.
     fn is_certain(&self, seen: &Seen) -> bool {
         let [before, behind] = [&seen[..4], &seen[4..8]].map(|side| self.only(side));
         seen[8] >= self.min_depth && before.is_some() && behind.is_some()
     }
 
-    /// The k-mer in this direction with what was seen of it, if it is part of a contig.
+    /// The k-mer in this direction with its counts, if it is part of a contig.
     fn node(&self, kmer: Kmer, seen: Seen) -> Option<Node> {
         let seen = if kmer == kmer.canonical(self.k) {
             seen
@@ -168,7 +173,7 @@ impl Graph<'_> {
         }
     }
 
-    /// The k-mer that the only base behind `node` leads to, if there is one.
+    /// The k-mer that follows `node`, if it is unique.
     fn ahead(&self, node: &Node) -> Option<Kmer> {
         let base = self.only(&node.seen[4..8])??;
         let bits = 2 * self.k.get();
@@ -176,16 +181,16 @@ impl Graph<'_> {
         Some(Kmer::from_word(word))
     }
 
-    /// Whether `next`, to which `node` leads, has it as its only neighbour there.
+    /// Whether `node` is the only neighbour of its successor `next` on that side.
     fn is_mutual(&self, node: Node, next: Node) -> bool {
         let bits = 2 * self.k.get();
         let first = u8::try_from(node.kmer.word() >> (bits - 2)).expect("two bits");
-        // A strand that turns back into the other one ends.
+        // A strand that turns back into its complement ends here.
         let turns = next.kmer == node.kmer.reverse_complement(self.k);
         self.only(&next.seen[..4]) == Some(Some(first)) && !turns
     }
 
-    /// The k-mer behind each of `nodes`, if both have each other as their only neighbours there.
+    /// The successor of each of `nodes`, if each is the other's only neighbour on that side.
     fn next(&self, nodes: &[Node]) -> pgas::Result<Vec<Option<Node>>> {
         let ahead: Vec<_> = nodes.iter().map(|node| self.ahead(node)).collect();
         let sought = ahead.iter().flatten();
@@ -200,8 +205,9 @@ impl Graph<'_> {
         Ok(nodes.iter().zip(ahead).map(next).collect())
     }
 
-    /// Follows the paths from `starts` on, many at once, and has `take` each that ends, in any order. One is
-    /// given up at a k-mer for which `stop`, which also gets the first one.
+    /// Follows the paths from `starts`, many at once, and passes each finished path to `take`, in
+    /// any order. A path is dropped at a k-mer for which `stop` returns true. `stop` also gets the
+    /// first k-mer.
     fn follow(
         &self,
         starts: impl IntoIterator<Item = Node>,
@@ -239,7 +245,7 @@ impl Graph<'_> {
     }
 }
 
-/// A way through the graph, as far as it was followed.
+/// A path through the graph, as far as it was followed.
 struct Trail {
     start: Node,
     at: Node,
@@ -314,14 +320,15 @@ fn run(world: &World, options: &Options) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// This rank's share of the reads, each with a letter behind it that is no base, and the number of all reads.
+/// This rank's share of the reads, each followed by a letter that is no base, and the number of all
+/// reads.
 fn read(world: &World, options: &Options) -> Result<(Vec<u8>, u64)> {
     let files = if options.files.is_empty() {
         vec![PathBuf::from(BUNDLED)]
     } else {
         options.files.clone()
     };
-    // Pieces of a long sequence share a k-mer, so that no link between two is missing.
+    // Fragments of a long sequence overlap by a k-mer, so that no link between two is missing.
     let overlap = KmerLength::new(options.k + 1)?;
     let share = Share::new(world.rank().index(), world.n_ranks() as usize);
     let mut reads = Vec::new();
@@ -339,7 +346,7 @@ fn read(world: &World, options: &Options) -> Result<(Vec<u8>, u64)> {
     Ok((reads, world.allreduce(n_reads, Sum)?))
 }
 
-/// The k-mers of all reads, with what was seen beside them.
+/// The k-mers of all reads, with the counts of their neighbours.
 fn count(
     world: &World,
     options: &Options,
@@ -364,14 +371,15 @@ fn count(
         }
         Ok::<(), pgas::Error>(())
     };
-    // A rank that has sent all takes in what the others send by giving the map back, so nothing comes in between.
+    // After sending, a rank receives from the others and then returns the map. Nothing may come in
+    // between.
     let mine = add();
     let kmers = buffer.into_map();
     agree(world, mine)?;
     Ok(agree(world, kmers)?.into_find_phase()?)
 }
 
-/// Sends each k-mer of a read to its place, with the bases beside it.
+/// Sends each k-mer of a read to its home rank, with its neighbouring bases.
 fn add_read<F: FnMut(Seen, Seen) -> Seen>(
     buffer: &mut HashMapBuffer<Kmer, Seen, F>,
     k: KmerLength,
@@ -402,7 +410,7 @@ fn add_read<F: FnMut(Seen, Seen) -> Seen>(
     Ok(())
 }
 
-/// The contigs that this rank tells.
+/// The contigs that this rank reports.
 fn traverse(world: &World, options: &Options, graph: &Graph<'_>) -> pgas::Result<Vec<Vec<u8>>> {
     let mut contigs = Vec::new();
     let (mut n_certain, mut n_told) = (0, 0);
@@ -430,7 +438,7 @@ fn traverse(world: &World, options: &Options, graph: &Graph<'_>) -> pgas::Result
     })?;
     let n_certain = world.allreduce(n_certain, Sum)?;
     if n_certain != world.allreduce(n_told, Sum)? {
-        // What is left are circles.
+        // Only circles remain.
         let is_less = |first: Kmer, other: Kmer| other.canonical(graph.k) < first;
         each_certain(graph, |nodes| {
             graph.follow(nodes.iter().copied(), is_less, |path| {
@@ -440,12 +448,12 @@ fn traverse(world: &World, options: &Options, graph: &Graph<'_>) -> pgas::Result
             })
         })?;
     }
-    // The order in which paths end is that of their lengths.
+    // Paths end in the order of their lengths.
     contigs.sort_unstable();
     Ok(contigs)
 }
 
-/// Calls `f` with the k-mers of this rank that are parts of contigs, many at once.
+/// Calls `f` with batches of this rank's k-mers that are parts of contigs.
 fn each_certain(
     graph: &Graph<'_>,
     mut f: impl FnMut(&[Node]) -> pgas::Result<()>,
@@ -489,7 +497,7 @@ fn write(world: &World, options: &Options, contigs: &[Vec<u8>]) -> Result<()> {
     agree(world, published)
 }
 
-/// Begins a file that all ranks write together.
+/// Creates a file that all ranks write.
 fn draft(world: &World, path: &Path) -> Result<Draft> {
     let tag = world.broadcast(Rank::ZERO, u64::from(std::process::id()))?;
     let is_first = world.rank() == Rank::ZERO;

@@ -1,4 +1,4 @@
-//! The smallest program: every rank says who it is, and adds to a number on rank 0.
+//! The smallest program: every rank prints its number, and adds it to a sum on rank 0.
 //!
 //! `cargo run --example hello`, `PGAS_RANKS=4 cargo run --example hello`.
 #![expect(clippy::print_stdout, reason = "a program speaks to its user")]

@@ -1,5 +1,5 @@
-//! The kernel *histogram* of bale: every rank adds one to random words of a table that lies on all
-//! ranks, in three styles.
+//! The kernel *histogram* of bale in three styles: every rank increments random words of a table
+//! that is distributed over all ranks.
 //!
 //! ```text
 //! cargo run --release --example histogram -- --ranks 2
@@ -12,12 +12,12 @@
 //! | messages | an active message, whose handler adds to the owner's private memory |
 //! | aggregated | an item of an `Aggregator`, which sends many in one message |
 //!
-//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one
-//! alone, unless `--styles` names others.
+//! If all memory is local, as on one host, all styles run. Between hosts only the aggregated style
+//! runs, unless `--styles` names others.
 //!
-//! The result of each style is compared with the places that all ranks added to: of both the sum is
-//! taken of a number that each word has, so that an addition to a wrong word shows, and the work
-//! does not grow with the ranks.
+//! Each style is checked by weighted sums: each word has a weight, and the sum over the table must
+//! equal the sum over all accesses. So an addition to a wrong word is found, and the work does not
+//! grow with the number of ranks.
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -89,16 +89,16 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     Ok(kernel::report(world, (options, way), "histogram", &all))
 }
 
-/// The seconds that it took, and this rank's part of the table.
+/// The elapsed seconds, and this rank's part of the table.
 type Style = fn(&World, &Options, &[Place]) -> pgas::Result<(f64, Vec<u64>)>;
 
-/// A number for each word of the table.
+/// The weight of each word of the table.
 fn weight(options: &Options, rank: Rank, index: u32) -> u64 {
     let word = u64::from(rank.number()) * u64::from(options.table) + u64::from(index);
     support::mix(!word)
 }
 
-/// The sum of the weights of the words that are added to.
+/// The sum of the weights of the accessed words.
 fn additions(options: &Options, places: &[Place]) -> u64 {
     let weights = places
         .iter()
@@ -106,7 +106,7 @@ fn additions(options: &Options, places: &[Place]) -> u64 {
     weights.fold(0, u64::wrapping_add)
 }
 
-/// The same sum, from what a rank's part of the table has come to.
+/// The same sum, computed from a rank's part of the table.
 fn weighed(options: &Options, rank: Rank, counts: &[u64]) -> u64 {
     let counts = (0..).zip(counts);
     let weights = counts.map(|(index, n)| weight(options, rank, index).wrapping_mul(*n));
@@ -126,7 +126,7 @@ fn direct(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f
     Ok((seconds, table.here().get_vec(world, n)?))
 }
 
-/// Words that only their own rank touches.
+/// Words that only their own rank accesses.
 fn private(options: &Options) -> Vec<AtomicU64> {
     (0..options.table).map(|_| AtomicU64::new(0)).collect()
 }

@@ -1,5 +1,5 @@
-//! The kernel *index gather* of bale: every rank reads random words of a table that lies on all
-//! ranks, in three styles.
+//! The kernel *index gather* of bale in three styles: every rank reads random words of a table that
+//! is distributed over all ranks.
 //!
 //! ```text
 //! cargo run --release --example index_gather -- --ranks 2
@@ -12,10 +12,10 @@
 //! | messages | a request, whose handler replies with the word |
 //! | aggregated | one of many indices in a remote call, whose result is as many words |
 //!
-//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one
-//! alone, unless `--styles` names others.
+//! If all memory is local, as on one host, all styles run. Between hosts only the aggregated style
+//! runs, unless `--styles` names others.
 //!
-//! Every word that was read is compared with what the table holds there.
+//! Every word is compared with the expected content of the table.
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -42,9 +42,9 @@ use pgas::prelude::*;
 use pgas::{PgasFuture, quiet};
 use way::Way;
 
-/// Indices of one remote call, at most.
+/// Maximum number of indices in one remote call.
 const BATCH: usize = 1000;
-/// Remote calls that a rank has in flight, at most.
+/// Maximum number of remote calls that a rank has in flight.
 const WINDOW: usize = 16;
 
 /// Reads random words of a distributed table, in three styles.
@@ -99,12 +99,13 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     Ok(kernel::report(world, (options, way), "index_gather", &all))
 }
 
-/// What the table holds at `place`.
+/// The content of the table at `place`.
 fn value(place: Place) -> u64 {
     support::mix(u64::from(place.rank.number()) << 32 | u64::from(place.index))
 }
 
-/// The seconds that it took, and the words that were read. It gets this rank's part of the table.
+/// The elapsed seconds, and the words that were read. The argument is this rank's part of the
+/// table.
 type Style = fn(&World, &Options, &[u64], &[Place]) -> pgas::Result<(f64, Vec<u64>)>;
 
 fn direct(
@@ -126,7 +127,7 @@ fn direct(
     Ok((seconds, words))
 }
 
-/// Asks for the word of an index, which belongs to the number of the access.
+/// Requests the word of an index, for the access with this number.
 struct Ask(Vec<u64>);
 
 impl RequestHandler for Ask {
@@ -138,7 +139,7 @@ impl RequestHandler for Ask {
     }
 }
 
-/// Takes the word for an access.
+/// Receives the word of an access.
 struct Answer(Arc<Vec<AtomicU64>>);
 
 impl ReplyHandler for Answer {
@@ -173,11 +174,11 @@ fn messages(
 
 type Table = DistObject<Vec<u64>>;
 
-/// Gathers indices for each rank, and has each rank look many of them up at once.
+/// Collects indices by rank, and lets each rank look up many of them in one call.
 struct Gatherer<'a> {
     world: &'a World,
     table: Table,
-    /// For each rank, indices to be looked up, and the accesses that they belong to.
+    /// For each rank, the collected indices and the numbers of their accesses.
     waiting: Vec<(Vec<u32>, Vec<usize>)>,
     in_flight: VecDeque<(PgasFuture<Vec<u64>>, Vec<usize>)>,
     words: Vec<u64>,
@@ -227,7 +228,7 @@ impl Gatherer<'_> {
         while !self.in_flight.is_empty() {
             self.take_oldest()?;
         }
-        // The others still ask.
+        // Other ranks still call.
         self.world.barrier()
     }
 }
@@ -244,7 +245,7 @@ fn aggregated(
         waiting: world.ranks().map(|_| Default::default()).collect(),
         in_flight: VecDeque::new(),
         words: vec![0; places.len()],
-        // Eight bytes a word of the answer, and what goes before them.
+        // Eight bytes for each word of the answer, and the header.
         batch: BATCH.min((world.capabilities().max_medium - 256) / 8),
     };
     let seconds = timing::seconds(world, || {

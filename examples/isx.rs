@@ -1,15 +1,16 @@
-//! The ISx integer sort: every rank makes random keys, sends each to the rank whose part of the range it lies in, and sorts
-//! what it has received (Hanebutte and Hemstad, "ISx: A Scalable Integer Sort for Co-design in the Exascale Era", 2015).
+//! The ISx integer sort: every rank makes random keys, sends each to the rank of its key range, and
+//! sorts the received keys (Hanebutte and Hemstad, "ISx: A Scalable Integer Sort for Co-design in
+//! the Exascale Era", 2015).
 //!
 //! ```text
 //! cargo run --release --example isx -- --ranks 2
 //! cargo run --release --example isx -- --ranks 4 --keys-per-rank 1000000 --json
 //! ```
 //!
-//! The keys go through a `Distributor`, which sends many together, through inboxes in shared memory
-//! or by messages: no rank waits for another one before it has sent all that it has, and there is
-//! no
-//! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
+//! The keys go through a `Distributor`, which aggregates them, through inboxes in shared memory or
+//! by messages. No rank waits for another one before it has sent all its keys, and there is no
+//! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on the
+//! number of ranks.
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -25,9 +26,9 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
 use pgas::{Distributor, Rank, World};
 
-/// Keys are below 2 to this power.
+/// Keys are less than 2 to this power.
 const KEY_BITS: u32 = 28;
-/// The room of an inbox, in keys.
+/// Capacity of an inbox, in keys.
 const INBOX: usize = 1 << 20;
 /// Keys between two steps of the progress bar.
 const STEP: usize = 1 << 18;
@@ -36,16 +37,16 @@ const STEP: usize = 1 << 18;
 #[derive(Debug, Parser)]
 #[command(name = "isx")]
 struct Options {
-    /// Keys that each rank makes
+    /// Number of keys of each rank
     #[arg(long, value_name = "N", default_value_t = 1 << 24)]
     keys_per_rank: usize,
     /// Start N ranks, if nothing else has started several
     #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
-    /// The keys are others for another number
+    /// Seed of the keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print one line of JSON instead of a text
+    /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    // What is made, received and sorted, and the keys on their way.
+    // The original keys, the received keys, the sorted keys, and the keys in flight.
     if let Err(line) = memory::check::<[u32; 4]>(options.keys_per_rank, "--keys-per-rank") {
         return memory::refuse("isx", &line);
     }
@@ -67,16 +68,16 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // There is nobody left to tell about a failure of this.
+            // A failed write cannot be reported.
             writeln!(io::stderr(), "isx: {error}").ok();
             ExitCode::FAILURE
         }
     }
 }
 
-/// The keys of ranks: their ranges follow each other, in the order of ranks.
+/// The key ranges of the ranks, in the order of ranks.
 struct Ranges {
-    /// Keys of one rank's range.
+    /// Size of one rank's range.
     width: u32,
 }
 
@@ -127,7 +128,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     Ok(verified)
 }
 
-/// Keys of this rank's own (SplitMix64).
+/// The random keys of this rank (SplitMix64).
 fn make_keys(world: &World, options: &Options) -> Vec<u32> {
     let n = options.keys_per_rank;
     let mut keys = Vec::with_capacity(n);
@@ -143,7 +144,7 @@ fn make_keys(world: &World, options: &Options) -> Vec<u32> {
     keys
 }
 
-/// Sends every key to the rank whose range it lies in, and returns those of this rank.
+/// Sends every key to the rank of its range, and returns the keys of this rank's range.
 fn redistribute(
     world: &World,
     ranges: &Ranges,
@@ -161,7 +162,7 @@ fn redistribute(
     Ok(distributor.finish()?)
 }
 
-/// Drawn by rank 0 alone, and only on a terminal.
+/// A progress bar, drawn by rank 0 alone and only on a terminal.
 fn progress_bar(world: &World, n: u64, show: bool) -> ProgressBar {
     if !show || world.rank() != Rank::ZERO {
         return ProgressBar::hidden();
@@ -172,7 +173,7 @@ fn progress_bar(world: &World, n: u64, show: bool) -> ProgressBar {
         .with_finish(ProgressFinish::AndClear)
 }
 
-/// Sorts keys that lie in `width` numbers from `low` on, digit by digit from the lowest one.
+/// Sorts keys in the range of `width` numbers from `low` on, digit by digit from the lowest one.
 fn radix_sort(keys: &mut Vec<u32>, low: u32, width: u32) {
     const PASSES: u32 = 3;
     let bits = (u32::BITS - (width - 1).leading_zeros())
@@ -202,7 +203,7 @@ fn radix_sort(keys: &mut Vec<u32>, low: u32, width: u32) {
     }
 }
 
-/// Whether all keys are there, each on its rank, in order.
+/// Whether all keys are present, on the right rank, and in order.
 fn verify(world: &World, ranges: &Ranges, made: &[u32], sorted: &[u32]) -> pgas::Result<bool> {
     let sum = |keys: &[u32]| {
         keys.iter()
@@ -237,6 +238,6 @@ fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], v
             "{ranks} ranks, {keys} keys each, aggregated: {total:.3} s (exchange {exchange:.3} s, sort {sort:.3} s), {verdict}"
         )
     };
-    // There is nobody left to tell about a failure of this.
+    // A failed write cannot be reported.
     writeln!(io::stdout(), "{line}").ok();
 }

@@ -1,4 +1,5 @@
-//! Each rank puts a message into its right neighbour's memory and tells it by a signal; nobody calls receive.
+//! Each rank puts a message into its right neighbour's memory, with a signal. There is no receive
+//! call.
 //!
 //! `PGAS_RANKS=4 cargo run --example ring_put`.
 #![expect(clippy::print_stdout, reason = "a program speaks to its user")]
@@ -11,7 +12,7 @@ fn main() -> pgas::Result<()> {
     let me = world.rank().number();
     let right = Rank::new((me + 1) % world.n_ranks());
 
-    // The same offset on every rank: a place for the message, and a word that says that it is there.
+    // The same offset on every rank: space for the message, and a word that signals its arrival.
     let inbox = world.alloc_symmetric::<[u8; 32]>(1)?;
     let signal = world.alloc_symmetric::<u64>(1)?;
 

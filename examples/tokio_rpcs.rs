@@ -5,10 +5,15 @@
 //! cargo run --release --features tokio --example tokio_rpcs -- --ranks 4 --calls 100000 --json
 //! ```
 //!
-//! Each rank has a runtime of its own and a `Driver`, which makes progress for its tasks and wakes them. First rank 0 calls
-//! for an object that the others have not built yet, so that all its calls are in flight at once, until they do. Then every
-//! rank calls every rank, as fast as it goes; a transfer, an atomic and a collective are awaited too. At
-//! the end nothing happens for a while, to see what a driver costs that has nothing to do.
+//! Each rank has its own runtime and a `Driver`, which makes progress for its tasks and wakes them.
+//!
+//! - First, rank 0 requests an object that the other ranks have not created yet. So all its calls
+//!   are in flight at once until they do.
+//!
+//! - Then every rank calls every rank as fast as it can. Tasks also await a transfer, an atomic and
+//!   a collective.
+//!
+//! - At the end the ranks idle for a while, which measures the cost of an idle driver.
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -36,19 +41,19 @@ const HELD: usize = 1 << 14;
 #[derive(Debug, Parser)]
 #[command(name = "tokio_rpcs")]
 struct Options {
-    /// Calls that each rank makes, a task each
+    /// Calls of each rank, each in its own task
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     calls: usize,
     /// Threads of each rank that run tasks
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// How long the ranks do nothing at the end, in milliseconds
+    /// Idle time at the end, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     idle: u64,
     /// Start N ranks, if nothing else has started several
     #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
-    /// Print one line of JSON instead of a text
+    /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -58,7 +63,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    // As many tasks as there are calls.
+    // There are as many tasks as calls.
     if let Err(line) = memory::check::<[u64; 64]>(options.calls, "--calls") {
         return memory::refuse("tokio_rpcs", &line);
     }
@@ -75,12 +80,12 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     report(world, options, &measured)
 }
 
-/// What a rank has measured.
+/// The measurements of a rank.
 struct Measured {
     seconds: f64,
-    /// Calls of rank 0 that were waited for at once, before the first was answered.
+    /// Calls of rank 0 that were in flight at once, before the first answer.
     n_in_flight: usize,
-    /// The share of one processor that the rank took while it did nothing.
+    /// The share of one processor that an idle rank used.
     idle_load: f64,
     is_right: bool,
 }
@@ -91,7 +96,7 @@ async fn tasks(world: &World, options: &Options) -> pgas::Result<Measured> {
     world.barrier_nb().await?;
     let start = Instant::now();
     let calls_right = call(world, options).await?;
-    // The others' calls are served until all of them are answered.
+    // Serve the other ranks' calls until all are answered.
     world.barrier_nb().await?;
     let seconds = start.elapsed().as_secs_f64();
     let is_right = one_sided(world).await? && held_right && calls_right;
@@ -106,14 +111,14 @@ async fn tasks(world: &World, options: &Options) -> pgas::Result<Measured> {
     })
 }
 
-/// Rank 0 calls the others for an object that they build only when it has made all its calls. Returns how many were in
-/// flight then, and whether all answers were right.
+/// Rank 0 requests an object from the others, which create it only after rank 0 has made all its
+/// calls. Returns the number of calls that were in flight then, and whether all answers were right.
 async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
     let team = world.team();
     let number = u64::from(world.rank().number());
     if world.rank() != Rank::ZERO {
         team.barrier_nb().await?;
-        // The calls that wait for it are answered now; it lives until the second barrier.
+        // The waiting calls are answered now. The object lives until the second barrier.
         let _object = DistObject::new(&team, number)?;
         team.barrier_nb().await?;
         return Ok((0, true));
@@ -146,7 +151,7 @@ async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
     Ok((n_in_flight, is_right))
 }
 
-/// Calls all ranks in turn, each call a task, and says whether all answers were right.
+/// Calls all ranks in turn, each call in its own task. Returns whether all answers were right.
 async fn call(world: &World, options: &Options) -> pgas::Result<bool> {
     let mut tasks = Vec::with_capacity(options.calls);
     let bar = support::progress_bar(world, "calls", options.calls, !options.json);
@@ -164,7 +169,7 @@ async fn call(world: &World, options: &Options) -> pgas::Result<bool> {
     Ok(is_right)
 }
 
-/// Awaits a put, an atomic, a get and a reduction, and says whether their results are right.
+/// Awaits a put, an atomic, a get and a reduction. Returns whether their results are right.
 async fn one_sided(world: &World) -> pgas::Result<bool> {
     let rank = u64::from(world.rank().number());
     let n_ranks = u64::from(world.n_ranks());
@@ -178,16 +183,16 @@ async fn one_sided(world: &World) -> pgas::Result<bool> {
     Ok(former == rank && now == rank + 1 && sum == n_ranks * (n_ranks + 1) / 2)
 }
 
-/// The share of a processor that this process takes while its tasks do nothing for `time`.
+/// The share of a processor that this process uses while its tasks idle for `time`.
 fn idle_load(time: Duration) -> f64 {
     let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
     let (before, start) = (used(), Instant::now());
-    // It blocks a thread of the runtime, which has no other task.
+    // Blocks a thread of the runtime, which has no other task.
     std::thread::sleep(time);
     (used() - before).as_secs_f64() / start.elapsed().as_secs_f64().max(1e-9)
 }
 
-/// Prints the result, and says whether it is right on all ranks.
+/// Prints the result. Returns whether it is right on all ranks.
 fn report(world: &World, options: &Options, measured: &Measured) -> pgas::Result<bool> {
     let seconds = world.allreduce(measured.seconds, Max)?;
     let idle_load = world.allreduce(measured.idle_load, Max)?;

@@ -1,4 +1,4 @@
-//! The examples over libfabric: what they find is what they find over shared memory.
+//! The examples over libfabric have the same results as over shared memory.
 //!
 //! Needs feature `ofi`: `cargo test --features ofi --test ofi`.
 
@@ -14,7 +14,7 @@ fn example(name: &str) -> PathBuf {
     pgas_testkit::example(PACKAGE, name, &["ofi", "tokio"])
 }
 
-/// Ranks over TCP, or, with the direct path, over shared memory.
+/// Ranks over TCP or, with the direct path, over shared memory.
 fn ranks(n_ranks: u32, name: &str, direct: &str) -> Command {
     let mut command = Command::new(example(name));
     command
@@ -77,7 +77,7 @@ fn kernels_and_remote_calls_find_their_results_right() {
         let ended = ends_well(command);
         let report: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(report["ranks"], n_ranks, "{name}: {ended:?}");
-        // Each of its parts says so, if it has any.
+        // Each part of the example says so, if it has parts.
         assert!(ended.stdout.contains("\"verified\":true"), "{ended:?}");
         assert!(!ended.stdout.contains("\"verified\":false"), "{ended:?}");
     }

@@ -1,6 +1,5 @@
-//! Operations of maps and arrays one at a time, in batches and through buffers. Entries have 16
-//! bytes, and half of them belong to the other rank. What is pushed and popped is all the other
-//! rank's.
+//! Operations of maps and arrays: one at a time, in batches and through buffers. Entries have 16
+//! bytes, and half of them belong to the other rank. Pushes and pops all go to the other rank.
 
 use std::hint::black_box;
 
@@ -24,14 +23,14 @@ pub(crate) fn measure(ranks: &Ranks) {
     scattered(ranks);
 }
 
-/// A key of this rank that no other one has: the first rounds' keys come before the later ones'.
+/// A key that no other rank has. Keys of earlier rounds come before those of later ones.
 fn key(ranks: &Ranks, round: usize, n: usize, i: usize) -> u64 {
     let number = (round * n + i) as u64 * 2 + u64::from(ranks.world.rank().number());
-    // The multiplier is odd, so that no two keys become one.
+    // The multiplier is odd, so keys stay distinct.
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Some rank, as often one as the other.
+/// One of the two ranks, each equally often.
 fn home(key: u64) -> usize {
     (key >> 40) as usize % 2
 }
@@ -45,14 +44,14 @@ fn entries(ranks: &Ranks, round: usize, n: usize) -> Vec<(u64, u64)> {
     keys.into_iter().map(|key| (key, !key)).collect()
 }
 
-/// A map with room for `n` new entries of each rank in each round, and as much again.
+/// A map with room for `n` new entries of each rank in each round, and as much free space.
 fn map(ranks: &Ranks, n: usize) -> Map {
     let n_entries = 2 * n * ranks.n_rounds();
     Map::with_capacity(&ranks.world, 2 * n_entries).expect("room")
 }
 
-/// The floor is a request to the other rank and its answer, of the size of key and value, for half
-/// of the operations.
+/// The floor is a request to the other rank and its answer, with the sizes of key and value, for
+/// half of the operations.
 fn single(ranks: &Ranks) {
     let n = ranks.times(1000);
     let ask = |_| ranks.comm.requests::<3, 2>(n / 2);
@@ -60,10 +59,10 @@ fn single(ranks: &Ranks) {
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
         return;
     }
-    // For those that are found, too, so that it is half full at the end.
+    // Also has room for the keys that are found, so that it is half full at the end.
     let map = map(ranks, 2 * n);
     for round in 0..ranks.n_rounds() {
-        // What is found below is there, whether or not inserts are measured.
+        // Keys for finds are inserted even if inserts are not measured.
         map.insert_many(&entries(ranks, round, n)).expect("room");
     }
     let n_old = ranks.n_rounds();
@@ -89,8 +88,8 @@ fn single(ranks: &Ranks) {
     map.into_atomic_phase().expect("the other rank lives");
 }
 
-/// The floor packs what is sent by rank, and moves it and the answers by an exchange of all with
-/// all: a word for each entry that is inserted, and the value of each key.
+/// The floor packs the data by rank, and moves it and the answers by all-to-all exchanges: one word
+/// for each inserted entry, and the value of each key.
 fn batches(ranks: &Ranks) {
     let rows = [
         "insert_many",
@@ -145,7 +144,7 @@ fn batches(ranks: &Ranks) {
     }
 }
 
-/// As what changes entries: they are sent, and a word for each comes back.
+/// As for operations that change entries: entries are sent, and a word returns for each.
 fn ask_with_entries(ranks: &Ranks, round: usize, n: usize) {
     let entries = entries(ranks, round, n).into_iter();
     let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
@@ -166,7 +165,7 @@ fn ask<const N: usize>(ranks: &Ranks, items: &[[u64; N]], words_back: fn(usize) 
     black_box(answers.exchange(&ranks.comm));
 }
 
-/// The floor packs the entries by rank, and moves them by an exchange of all with all.
+/// The floor packs the entries by rank, and moves them by an all-to-all exchange.
 fn one_way(ranks: &Ranks, round: usize, n: usize) {
     let keys = keys(ranks, round, n).into_iter();
     let items: Vec<_> = keys.map(|key| [key, 1]).collect();
@@ -221,7 +220,7 @@ fn distributed(ranks: &Ranks) {
     }
 }
 
-/// Keys alone, and as many as a sort moves at once.
+/// Keys alone, as many as a sort moves at once.
 fn sorted(ranks: &Ranks) {
     const NAME: &str = "Distributor, the exchange of isx";
     if !ranks.are_asked_for(NAME) {
@@ -247,8 +246,9 @@ fn sorted(ranks: &Ranks) {
     );
 }
 
-/// Each rank pushes to the other one's queue, and pops there. The floor is a request to the other
-/// rank and its answer, as long as the elements where these are.
+/// Each rank pushes to the other rank's queue, and pops from it. The floor is a request to the
+/// other rank and its answer; the elements are in the request for pushes, and in the answer for
+/// pops.
 fn queues(ranks: &Ranks) {
     let rows = ["push", "pop", "push_slice of 64", "pop_many of 64"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
@@ -265,7 +265,7 @@ fn queues(ranks: &Ranks) {
     ranks.compare("push", n, each, |_| {
         (0..n as u64).for_each(|i| queue.push(i).expect("room"));
     });
-    // Whether or not pushes are measured.
+    // Elements for pops are pushed even if pushes are not measured.
     let there = queue.len().expect("the other rank lives");
     for _ in there..n * ranks.n_rounds() {
         queue.push(1).expect("room");
@@ -290,7 +290,7 @@ fn queues(ranks: &Ranks) {
     });
 }
 
-/// The floor packs indices by rank, and moves them and the answers by an exchange of all with all.
+/// The floor packs indices by rank, and moves them and the answers by all-to-all exchanges.
 fn scattered(ranks: &Ranks) {
     let rows = ["DArray, get_many", "DArray, put_many", "DArray, add_many"];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
@@ -303,7 +303,7 @@ fn scattered(ranks: &Ranks) {
         let n = ranks.times(n);
         let indices = |round| -> Vec<usize> {
             let keys = keys(ranks, round, n).into_iter();
-            // In the half of the rank that the key's home is.
+            // In the half of the key's home rank.
             keys.map(|key| usize::try_from(key >> 40 & 1).expect("a bit") * (len / 2) + place(key))
                 .collect()
         };
@@ -330,7 +330,7 @@ fn scattered(ranks: &Ranks) {
     }
 }
 
-/// A place in one rank's half of an array of 2^16.
+/// An index in one rank's half of an array of 2^16.
 fn place(key: u64) -> usize {
     usize::try_from(key & 0x7fff).expect("15 bits")
 }

@@ -1,4 +1,4 @@
-//! A rank of a job: the rows, and how one is measured.
+//! The measurement of rows, by the ranks of a job.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::floor::Comm;
 use crate::{containers, transfers};
 
-/// What a line of figures begins with.
+/// The prefix of a line with figures.
 const MARK: &str = "figures: ";
 
-/// The row that a rank told by this line, if it is one.
+/// The row in this line of a rank's output, if there is one.
 pub(crate) fn row_of(line: &str) -> Option<Value> {
     serde_json::from_str(line.strip_prefix(MARK)?).ok()
 }
@@ -24,7 +24,7 @@ pub(crate) fn settings() -> Config {
     config
 }
 
-/// The two ranks, as this library and as the one below it know them.
+/// The two ranks, as handles of this library and of the library below it.
 pub(crate) struct Ranks {
     pub(crate) world: World,
     pub(crate) comm: Comm,
@@ -32,7 +32,7 @@ pub(crate) struct Ranks {
     is_smoke_test: bool,
 }
 
-/// Measures all rows that are asked for.
+/// Measures all requested rows.
 pub(crate) fn measure(world: World, comm: Comm) {
     assert_eq!(world.n_ranks(), 2, "the bench is for two ranks");
     pgas_am::attach(&world).expect("once for a world");
@@ -55,28 +55,28 @@ pub(crate) fn other(world: &World) -> Rank {
 }
 
 impl Ranks {
-    /// Whether a row with this name is asked for.
+    /// Whether a row with this name was requested.
     pub(crate) fn are_asked_for(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
     }
 
-    /// Whether such a row is, and not just all of them.
+    /// Whether such a row was requested by name.
     pub(crate) fn are_asked_for_by_name(&self, name: &str) -> bool {
         self.wanted.iter().any(|word| name.contains(word.as_str()))
     }
 
-    /// How often something is done that is done `n` times unless the bench only shows that it runs.
+    /// The repetitions of an operation: `n`, or few if the bench only shows that it runs.
     pub(crate) fn times(&self, n: usize) -> usize {
         if self.is_smoke_test { n.min(16) } else { n }
     }
 
-    /// How many rounds there are, the first of which counts for nothing.
+    /// The number of rounds. The first one does not count.
     pub(crate) fn n_rounds(&self) -> usize {
         if self.is_smoke_test { 2 } else { 8 }
     }
 
-    /// Runs `floor` and `ours` on both ranks, in turn; each is given the number of the round, and
-    /// does something `n` times. Rank 0 tells the medians.
+    /// Runs `floor` and `ours` on both ranks, in turn. Each gets the number of the round, and does
+    /// something `n` times. Rank 0 reports the medians.
     pub(crate) fn compare(
         &self,
         name: &str,
@@ -87,7 +87,8 @@ impl Ranks {
         if !self.are_asked_for(name) {
             return;
         }
-        // The other rank may still need this one, which serves nobody inside the floor's barrier.
+        // The other rank may still need this one, which serves nobody inside of the floor's
+        // barrier.
         self.world.barrier().expect("the other rank lives");
         let mut rounds = Vec::new();
         for round in 0..self.n_rounds() {
@@ -135,13 +136,13 @@ fn tell(name: &str, n: usize, rounds: &[(f64, f64)]) {
     }));
 }
 
-/// The one in the middle.
+/// The median.
 pub(crate) fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }
 
-/// Tells the bench a row.
+/// Reports a row to the bench.
 #[expect(clippy::print_stdout, reason = "the bench reads what is printed")]
 pub(crate) fn tell_row(row: &Value) {
     println!("{MARK}{row}");

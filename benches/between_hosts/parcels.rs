@@ -1,16 +1,16 @@
-//! What is packed for each rank, and exchanged by all with all.
+//! Data that is packed by rank, and exchanged all-to-all.
 
 use crate::floor::Comm;
 
-/// Words for each rank, one rank's behind another's.
+/// Words for each rank, contiguous by rank.
 pub(crate) struct Parcels {
     words: Vec<u64>,
     counts: Vec<usize>,
 }
 
 impl Parcels {
-    /// Packs `each` of the items, some words, for the rank that `to` names: as many passes as it
-    /// takes to know where each rank's words begin.
+    /// Packs the words of `each` item for the rank that `to` returns. It passes over the items more
+    /// than once, to find the start of each rank's words.
     pub(crate) fn pack<const N: usize>(
         n_ranks: usize,
         each: &[[u64; N]],
@@ -30,7 +30,7 @@ impl Parcels {
         Self { words, counts }
     }
 
-    /// So many words come back for each that went there, as far as the ranks agree.
+    /// The answers: from each rank `words_for(n)` words for `n` words that were sent to it.
     pub(crate) fn answers(&self, words_for: fn(usize) -> usize) -> Self {
         let counts: Vec<usize> = self.counts.iter().map(|n| words_for(*n)).collect();
         Self {
@@ -39,14 +39,14 @@ impl Parcels {
         }
     }
 
-    /// Gives all ranks theirs.
+    /// Exchanges the data of all ranks.
     pub(crate) fn exchange(&self, comm: &Comm) -> Self {
         let (words, counts) = comm.exchange(&self.words, &self.counts);
         Self { words, counts }
     }
 }
 
-/// Where the words of each rank begin.
+/// The start of each rank's words.
 pub(crate) fn begins(counts: &[usize]) -> Vec<usize> {
     let mut begin = 0;
     let place = |n: &usize| {

@@ -1,13 +1,13 @@
-//! The figures as people read them, and as files hold them.
+//! The figures as a table for people, and as files.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The name of a file for the figures comes behind it.
+/// The option that is followed by the name of a file for the figures.
 const JSON: &str = "--json";
 
-/// Takes the name of a file for the figures out of the words of the command line.
+/// Removes the name of a file for the figures from the command line, and returns it.
 pub(crate) fn take_file(words: &mut Vec<String>) -> Option<String> {
     let at = words.iter().position(|word| word == JSON)?;
     assert!(at + 1 < words.len(), "{JSON} needs the name of a file");

@@ -1,4 +1,4 @@
-//! Many transfers at once, and calls, between two ranks.
+//! Many transfers at once, and remote calls, between two ranks.
 
 use pgas_am::RemoteCalls as _;
 use pgas_core::GlobalPtr;
@@ -22,7 +22,7 @@ pub(crate) fn measure(ranks: &Ranks) {
     calls(ranks);
 }
 
-/// A word at a time, complete before the next one.
+/// One word at a time, complete before the next one.
 fn singles(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &Window) {
     let world = &ranks.world;
     let n = ranks.times(2000);
@@ -75,19 +75,19 @@ fn singles(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &Window) {
     );
 }
 
-/// As many transfers or atomics of a word, all begun before the first one is waited for. A rank
-/// only reads, only writes or only adds to what the other one has.
+/// Many transfers or atomics of a word, all begun before the first wait. Each rank only reads, only
+/// writes or only adds to the other rank's memory.
 fn floods(ranks: &Ranks, peer: GlobalPtr<u64>, raw: &Window) {
     for n in [1 << 12, 1 << 16] {
         flood(ranks, "", n, (peer, raw));
     }
-    // With some libraries this takes minutes, so only where it is asked for.
+    // Some libraries need minutes for this, so it runs only on request.
     if ranks.are_asked_for_by_name(MILLION) {
         flood(ranks, MILLION, 1 << 20, (peer, raw));
     }
 }
 
-/// What names of rows end with if they are about as many operations.
+/// The suffix of the names of rows with this many operations at once.
 const MILLION: &str = ", a million";
 
 fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &Window)) {

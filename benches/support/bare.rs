@@ -1,5 +1,5 @@
-//! Floors of containers: an open-addressing table and a ring over the memory of all ranks, with nothing but the loads, stores and
-//! atomics that any such table or queue needs.
+//! Floors of containers: an open-addressing table and a ring over the memory of all ranks, with
+//! only the loads, stores and atomics that any such table or queue needs.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 use std::ptr::NonNull;
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas::{Rank, Symmetric, World};
 
-/// Words of shared memory on each rank, as many on each, a power of two.
+/// Words of shared memory on each rank: the same number on each, a power of two.
 pub(crate) struct Words {
-    /// Keeps the memory.
+    /// Owns the memory.
     _memory: Symmetric<u64>,
     bases: Vec<NonNull<u64>>,
     per_rank: usize,
 }
 
 impl Words {
-    /// Zeros. Collective.
+    /// Makes zeroed words. Collective.
     pub(crate) fn new(world: &World, per_rank: usize) -> Self {
         assert!(per_rank.is_power_of_two(), "{per_rank} words");
         let memory = world.alloc_symmetric::<u64>(per_rank).expect("memory");
@@ -41,8 +41,8 @@ impl Words {
     }
 }
 
-/// A hash table from words that are not zero to words: a slot is a key and a value, and a key is in the first slot of its own that
-/// was free.
+/// A hash table from nonzero words to words. A slot is a key and a value. A key is in the first
+/// slot of its probe sequence that was free.
 pub(crate) struct Table {
     words: Words,
     /// Slots of all ranks.
@@ -51,7 +51,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// With so many slots on each rank, a power of two. Collective.
+    /// Makes a table with this number of slots on each rank, a power of two. Collective.
     pub(crate) fn new(world: &World, slots_of_rank: usize) -> Self {
         Self {
             words: Words::new(world, 2 * slots_of_rank),
@@ -82,7 +82,7 @@ impl Table {
         if next == self.n_slots { 0 } else { next }
     }
 
-    /// Inserts; there must be room.
+    /// Inserts an entry. There must be room.
     #[inline(always)]
     pub(crate) fn insert(&self, key: u64, value: u64) {
         let mut slot = self.home(key);
@@ -120,11 +120,11 @@ pub(crate) struct Rings {
     ends: Words,
 }
 
-/// Words between the two ends: they are on different cache lines.
+/// The distance of the two ends in words, which puts them on different cache lines.
 const APART: usize = 16;
 
 impl Rings {
-    /// With room for so many elements on each rank, a power of two. Collective.
+    /// Makes a ring with room for this many elements on each rank, a power of two. Collective.
     pub(crate) fn new(world: &World, capacity: usize) -> Self {
         Self {
             elements: Words::new(world, capacity),
@@ -171,7 +171,7 @@ fn step(end: &AtomicU64) -> u64 {
     ticket
 }
 
-/// The neighbour of this rank, whose queue it uses where each rank has one.
+/// The neighbour of this rank, whose queue it uses if each rank has one.
 pub(crate) fn neighbour(world: &World) -> Rank {
     Rank::new((world.rank().number() + 1) % world.n_ranks())
 }

@@ -1,4 +1,4 @@
-//! What the benches share: a job of two ranks, of which rank 0 measures.
+//! Common parts of the benches: a job of two ranks, in which rank 0 measures.
 
 #![allow(dead_code, reason = "each bench uses a part")]
 
@@ -9,7 +9,7 @@ use pgas::backend::SignalUpdate;
 use pgas::config::launch::Launcher;
 use pgas::{Config, GlobalPtr, Rank, World};
 
-/// Starts two ranks as processes and runs `measure` on rank 0, and meanwhile `serve` on rank 1.
+/// Starts two ranks as processes. Runs `measure` on rank 0, and `serve` on rank 1 meanwhile.
 pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnce(&World)) {
     let mut config = Config::from_env().expect("usable settings");
     if matches!(config.launcher, Launcher::Single) {
@@ -31,12 +31,11 @@ pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: imp
     world.barrier().expect("the other rank ends too");
 }
 
-/// Words of rank 1 that take an order: the task, and in another cache line how often it is to be
-/// run.
+/// Words of rank 1 for an order: the task and, in another cache line, the number of repetitions.
 pub(crate) const ORDER_WORDS: usize = COUNT + 1;
 const COUNT: usize = 8;
 
-/// Orders rank 1 to run `task` `n` times; `order` is the first of its [`ORDER_WORDS`].
+/// Orders rank 1 to run `task` `n` times. `order` is the first of its [`ORDER_WORDS`].
 pub(crate) fn give_order(world: &World, order: GlobalPtr<u64>, task: u64, n: u64) {
     order.add(COUNT).put(world, n).expect("direct");
     order
@@ -44,7 +43,7 @@ pub(crate) fn give_order(world: &World, order: GlobalPtr<u64>, task: u64, n: u64
         .expect("direct");
 }
 
-/// Waits for an order, and takes it: the task, which is not 0, and how often it is to be run.
+/// Waits for an order and takes it: the task, which is not 0, and the number of repetitions.
 pub(crate) fn take_order(world: &World, order: GlobalPtr<u64>) -> (u64, u64) {
     let task = order.wait_until(world, |task| task != 0).expect("an order");
     order.atomic_store(world, 0).expect("direct");
@@ -52,8 +51,8 @@ pub(crate) fn take_order(world: &World, order: GlobalPtr<u64>) -> (u64, u64) {
     (task, n)
 }
 
-/// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times:
-/// what disturbs a machine for longer than a moment disturbs both.
+/// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times.
+/// A disturbance of the machine that lasts longer than a moment affects both.
 pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) {
     let n_rounds = if is_smoke_test() { 1 } else { 201 };
     let time = |run: &mut dyn FnMut()| {
@@ -73,7 +72,7 @@ pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours
     let (floor, ours) = (median(|r| r.0), median(|r| r.1));
     let ratio = median(|r| r.1 / r.0);
     report(name, floor, ours, ratio);
-    // On a machine that others use too, the fastest rounds are those that nobody disturbed.
+    // On a shared machine the fastest rounds are the undisturbed ones.
     let best = |of: fn(&(f64, f64)) -> f64| rounds.iter().map(of).fold(f64::MAX, f64::min);
     let (floor, ours) = (best(|r| r.0), best(|r| r.1));
     report(
@@ -84,17 +83,16 @@ pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours
     );
 }
 
-/// Prints what was measured beside its floor, in nanoseconds an operation.
+/// Prints a result and its floor, in nanoseconds an operation.
 #[expect(clippy::print_stdout, reason = "a bench reports")]
 pub(crate) fn report(name: &str, floor: f64, ours: f64, ratio: f64) {
     println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
 }
 
-/// How long this process has been on a processor, in seconds: what else runs on the machine counts
-/// as little as possible. The system's own figure, of one thread; the time since the first call
-/// where there is none.
+/// The processor time of this thread in seconds, from the system, so that other load on the machine
+/// counts as little as possible. If the system does not report it, the time since the first call.
 pub(crate) fn time_on_processor() -> f64 {
-    // The system brings its figure up to date when a thread gives way.
+    // The system updates its figure when a thread yields.
     std::thread::yield_now();
     let figures = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = figures.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());

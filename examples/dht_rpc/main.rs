@@ -1,5 +1,6 @@
-//! UPC++'s distributed hash table, made of remote calls, beside the one-sided `HashMap` (Bachan et al., "UPC++: A
-//! High-Performance Communication Framework for Asynchronous Computation", 2019, section IV-C).
+//! UPC++'s distributed hash table by remote calls, compared with the one-sided `HashMap` (Bachan et
+//! al., "UPC++: A High-Performance Communication Framework for Asynchronous Computation", 2019,
+//! section IV-C).
 //!
 //! ```text
 //! cargo run --release --example dht_rpc -- --ranks 2
@@ -12,11 +13,13 @@
 //! | `landing zone` | a call that makes a place in the owner's segment, then a put | a call that returns the place, then a get |
 //! | `one-sided` | two atomics and a put | two reads |
 //!
-//! A value that is longer than a message goes in fragments in `rpc`, a call each; one of 65,536 bytes has four keys in
-//! `one-sided`, whose type knows the length of values; over the landing zone all go as a whole. Each
-//! latency is rank 0's, which works alone, one operation after the other, while the others serve. Each rate is that of all ranks
-//! at once, with up to 64 operations in flight or, one-sided and up to 4,096 bytes, in a batch. Every value that is found is compared
-//! with what was inserted.
+//! Long values differ by table. `rpc` sends a value that is longer than a message in fragments, one
+//! call each. `one-sided` has a fixed value type, so a value of 65,536 bytes takes four keys. The
+//! landing zone transfers all values as a whole.
+//!
+//! Latencies are those of rank 0, which runs one operation after the other while the others serve.
+//! Rates are those of all ranks at once, with up to 64 operations in flight; one-sided operations
+//! of up to 4,096 bytes are batched. Every value that is found is compared with the inserted one.
 
 #[path = "../support/arguments.rs"]
 mod arguments;
@@ -40,20 +43,20 @@ use measure::{Row, Work, measure};
 use tables::{LandingZone, OneSided, Rpc, Table};
 use values::Values;
 
-/// What the sizes of values may be: the one-sided table has to know them when the program is built.
+/// The possible sizes of values. The one-sided table needs them at compile time.
 const SIZES: [&str; 6] = ["8", "64", "512", "4096", "16384", "65536"];
 
-/// Compares distributed hash tables over sizes of values.
+/// Compares distributed hash tables for several value sizes.
 #[derive(Debug, Parser)]
 #[command(name = "dht_rpc")]
 struct Options {
     /// Bytes of a value
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = SIZES, default_values = SIZES)]
     sizes: Vec<String>,
-    /// Keys that each rank inserts, at most
+    /// Maximum number of keys that each rank inserts
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     keys: usize,
-    /// Megabytes of values that each rank inserts, at most
+    /// Maximum megabytes of values that each rank inserts
     #[arg(long, value_name = "N", default_value_t = 16)]
     megabytes: usize,
     /// Start N ranks, if nothing else has started several
@@ -81,13 +84,13 @@ impl Options {
         sizes.map(|size| size.parse().expect("one of those that are offered"))
     }
 
-    /// Keys of each rank, where a value has `size` bytes.
+    /// Keys of each rank, if a value has `size` bytes.
     fn n_keys(&self, size: usize) -> usize {
         self.keys.min(self.megabytes.saturating_mul(1 << 20) / size)
     }
 
-    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that
-    /// says that there is none.
+    /// Checks that there is enough memory, before the ranks start. Returns the error message if
+    /// there is not.
     fn check_memory(&self) -> Result<(), String> {
         let larger = |size| self.n_keys(size).saturating_mul(size + 64);
         let most = self.sizes().map(larger).max().unwrap_or(0);
@@ -117,7 +120,8 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     Ok(report::report(world, options.json, &rows))
 }
 
-/// All tables, with values of `size` bytes; the one-sided one keeps them in pieces of `N`.
+/// Measures all tables with values of `size` bytes. The one-sided table stores them in chunks of
+/// `N`.
 fn of_size<const N: usize>(
     world: &World,
     options: &Options,

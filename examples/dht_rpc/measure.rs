@@ -9,17 +9,17 @@ use crate::tables::Table;
 use crate::timing;
 use crate::values::Values;
 
-/// Operations whose latency is measured, at most.
+/// Maximum number of operations whose latency is measured.
 const N_LATENCIES: usize = 1000;
 
-/// What every table has to do.
+/// The operations of every table.
 pub(crate) struct Work {
     pub(crate) values: Values,
-    /// Keys of each rank, for the rates; no more for the latencies.
+    /// Keys of each rank for the rates. At most as many are used for the latencies.
     pub(crate) n_keys: usize,
 }
 
-/// What was measured of one table.
+/// The measurements of one table.
 pub(crate) struct Row {
     pub(crate) size: usize,
     pub(crate) table: &'static str,
@@ -35,14 +35,14 @@ pub(crate) struct Row {
 /// Fills `table` and reads it. Collective.
 pub(crate) fn measure<T: Table>(world: &World, work: &Work, table: &T) -> pgas::Result<Row> {
     let values = &work.values;
-    // The keys of the latencies, and this rank's own of the rates.
+    // The keys for the latencies, and this rank's own keys for the rates.
     let n_latencies = work.n_keys.min(N_LATENCIES);
     let few: Vec<u64> = (0..n_latencies as u64).collect();
     let first = 1 << 40 | u64::from(world.rank().number()) << 32;
     let many: Vec<u64> = (first..).take(work.n_keys).collect();
     let mut is_right = true;
 
-    // The rates first: they touch the memory, which takes longer than anything else.
+    // Rates come first: they touch the memory for the first time, which takes longest.
     let insert_seconds = timing::seconds(world, || {
         table.insert_all(&many, values)?;
         world.barrier()
@@ -71,7 +71,8 @@ pub(crate) fn measure<T: Table>(world: &World, work: &Work, table: &T) -> pgas::
     })
 }
 
-/// The microseconds of one call of `body`, which rank 0 alone calls with each of `keys` while the others serve.
+/// Microseconds of one call of `body`. Rank 0 alone calls it with each of `keys` while the others
+/// serve.
 fn alone(
     world: &World,
     keys: &[u64],

@@ -7,7 +7,7 @@ use pgas::World;
 use crate::measure::Row;
 use crate::support;
 
-/// Prints the rows, and says whether all results were right.
+/// Prints the rows. Returns whether all results were right.
 pub(crate) fn report(world: &World, json: bool, rows: &[Row]) -> bool {
     let verified = rows.iter().all(|row| row.verified);
     if json {

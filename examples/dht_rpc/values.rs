@@ -1,8 +1,8 @@
-//! What is stored under a key: a piece of one text that looks random, so that no time goes into making it.
+//! The values: parts of one text that looks random, so that making them takes no time.
 
 use crate::support::mix;
 
-/// Where a value may begin.
+/// The number of offsets at which values begin.
 const N_STARTS: usize = 4096;
 
 /// The values of one size.

@@ -1,4 +1,5 @@
-//! Extend-add by remote calls: who has finished his share of a child sends it to the parent's ranks at once, and goes on.
+//! Extend-add by remote calls: a rank that has finished its share of a child sends it to the
+//! parent's ranks at once, and continues.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,13 +8,13 @@ use pgas::prelude::{DistObject, Rank, RemoteCalls, World};
 use crate::fronts::{Addition, Fronts};
 use crate::timing;
 
-/// What goes into a message beside the additions, and more.
+/// Upper bound of the bytes of a message besides the additions.
 const BESIDE: usize = 256;
 
-/// What the calls of other ranks work on.
+/// The state that other ranks' calls work on.
 struct State {
     values: Vec<Vec<f64>>,
-    /// Additions that are still to come, for each front.
+    /// The missing additions of each front.
     n_missing: Vec<usize>,
 }
 
@@ -23,7 +24,7 @@ fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds what it views, where it arrived.
+/// Adds the values of a view into the received message.
 #[expect(clippy::needless_pass_by_value, reason = "so do arguments arrive")]
 fn add(state: Shared, additions: &[Addition]) {
     let state = &mut *lock(&state);
@@ -34,7 +35,7 @@ fn add(state: Shared, additions: &[Addition]) {
     }
 }
 
-/// The seconds that it takes, and this rank's shares afterwards. Collective.
+/// Returns the elapsed seconds and this rank's final shares. Collective.
 pub(crate) fn run(world: &World, fronts: &Fronts<'_>) -> pgas::Result<(f64, Vec<Vec<f64>>)> {
     let state = State {
         values: fronts.values(),
@@ -62,7 +63,8 @@ pub(crate) fn run(world: &World, fronts: &Fronts<'_>) -> pgas::Result<(f64, Vec<
     Ok((seconds, values))
 }
 
-/// Sends additions in as many messages as they need. The lock is free meanwhile, since sending serves calls.
+/// Sends additions in as many messages as they need. The lock is not held meanwhile, since sending
+/// serves calls.
 fn send(
     world: &World,
     state: &Shared,

@@ -1,11 +1,11 @@
-//! Extend-add by collectives: one exchange of all with all for each height of the tree.
+//! Extend-add by collectives: one all-to-all exchange for each height of the tree.
 
 use pgas::World;
 
 use crate::fronts::{Addition, Fronts};
 use crate::timing;
 
-/// The seconds that it takes, and this rank's shares afterwards. Collective.
+/// Returns the elapsed seconds and this rank's final shares. Collective.
 pub(crate) fn run(world: &World, fronts: &Fronts<'_>) -> pgas::Result<(f64, Vec<Vec<f64>>)> {
     let mut values = fronts.values();
     let all = &fronts.tree.fronts;

@@ -1,21 +1,21 @@
-//! What a rank holds of the fronts, and what it has to add to whose.
+//! A rank's shares of the fronts, and the additions that it makes to the parents.
 
 use crate::layout::{Layout, Share};
 use crate::support::mix;
 use crate::tree::Tree;
 
-/// What is added to an element of a front.
+/// An addition to an element of a front.
 #[pgas::pod]
 #[derive(Debug)]
 pub(crate) struct Addition {
     pub(crate) front: u32,
-    /// The place in the target's share.
+    /// The index in the target's share.
     pub(crate) place: u32,
     pub(crate) value: f64,
 }
 
-/// What an element is before anything is added: it stands for what assembly and elimination would put there. A small
-/// integer, so that sums are exact in any order.
+/// The initial value of an element, in place of the results of assembly and elimination. It is a
+/// small integer, so that sums are exact in any order.
 pub(crate) fn initial(front: usize, row: u32, column: u32) -> f64 {
     let bits = mix((front as u64) << 48 ^ u64::from(row) << 24 ^ u64::from(column));
     f64::from(u16::try_from(bits % 1024).expect("ten bits"))
@@ -41,7 +41,7 @@ impl<'a> Fronts<'a> {
         }
     }
 
-    /// The values of this rank's share of each front, before anything is added.
+    /// The initial values of this rank's share of each front.
     pub(crate) fn values(&self) -> Vec<Vec<f64>> {
         let values = |(i, share): (usize, &Share)| {
             let rows = &self.tree.fronts[i].rows;
@@ -55,7 +55,7 @@ impl<'a> Fronts<'a> {
         &self.shares[front]
     }
 
-    /// How many additions from all children come to this rank's share of each front.
+    /// The number of additions from all children to this rank's share of each front.
     pub(crate) fn n_expected(&self) -> Vec<usize> {
         let mut expected = vec![0; self.shares.len()];
         for child in &self.tree.fronts {
@@ -70,7 +70,8 @@ impl<'a> Fronts<'a> {
         expected
     }
 
-    /// What this rank's share of `front`, which has `values`, adds to the parent: for each of its ranks.
+    /// The additions of this rank's share of `front`, with these `values`, to the parent, for each
+    /// of the parent's ranks.
     pub(crate) fn contributions(&self, front: usize, values: &[f64], to: &mut [Vec<Addition>]) {
         let child = &self.tree.fronts[front];
         let Some(parent) = child.parent else { return };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Who is coupled with whom; nobody with himself.
+/// The neighbours of each vertex, without loops.
 pub(crate) struct Graph {
     neighbours: Vec<Vec<u32>>,
 }
@@ -38,7 +38,7 @@ impl Graph {
 
     /// The pattern of the matrix in a Matrix Market file, made symmetric.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
-        // What is no regular file may have no end.
+        // Special files may have no end.
         if !fs::metadata(file)
             .map_err(|error| error.to_string())?
             .is_file()

@@ -1,4 +1,5 @@
-//! Where the elements of a front lie: in square blocks, dealt out cyclically in both directions to the front's ranks.
+//! The distribution of a front: square blocks, distributed cyclically in both directions over the
+//! front's ranks.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ pub(crate) struct Layout {
     n: usize,
 }
 
-/// What lies on one rank, as numbers of rows and of columns; kept row by row.
+/// The share of one rank, as counts of rows and columns. It is stored row by row.
 pub(crate) struct Share {
     pub(crate) rows: Vec<usize>,
     pub(crate) columns: Vec<usize>,
@@ -37,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// Who has the element, and at which place of his share.
+    /// The owner of an element, and the index in its share.
     pub(crate) fn place(&self, row: usize, column: usize) -> (u32, usize) {
         let (grid_row, local_row) = dealt(row, self.rows);
         let (grid_column, local_column) = dealt(column, self.columns);
@@ -46,7 +47,7 @@ impl Layout {
         (self.first + rank, local_row * width + local_column)
     }
 
-    /// The share of `rank`, which may be none of the front's.
+    /// The share of `rank`, which is empty for a rank outside of the front.
     pub(crate) fn share(&self, rank: u32) -> Share {
         let index = rank.checked_sub(self.first).map(|index| index as usize);
         let index = index.filter(|index| *index < self.rows * self.columns);
@@ -69,7 +70,7 @@ impl Layout {
 }
 
 impl Share {
-    /// Row and column of each element, in the order in which they are kept.
+    /// Row and column of each element, in the order of storage.
     pub(crate) fn elements(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let columns = |row: &usize| {
             let row = *row;
@@ -79,13 +80,13 @@ impl Share {
     }
 }
 
-/// Which of `parts` row or column `i` goes to, and which of his it is.
+/// The part of row or column `i`, among `parts`, and its index there.
 fn dealt(i: usize, parts: usize) -> (usize, usize) {
     let block = i / BLOCK;
     (block % parts, block / parts * BLOCK + i % BLOCK)
 }
 
-/// How many of `n` rows or columns go to `part`.
+/// The number of rows or columns of `part`, of `n` in all.
 fn n_dealt(n: usize, parts: usize, part: usize) -> usize {
     let (n_full, rest) = (n / BLOCK, n % BLOCK);
     let mine = n_full / parts + usize::from(part < n_full % parts);

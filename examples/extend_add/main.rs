@@ -7,12 +7,15 @@
 //! cargo run --release --example extend_add -- --ranks 4 --matrix audikw_1.mtx --json
 //! ```
 //!
-//! A multifrontal solver eliminates the unknowns of a sparse matrix along a tree of dense matrices, the fronts. Each is spread
-//! in blocks over some of the ranks, fewer the deeper it is. When one is done, what it changes of later unknowns is added to its
-//! parent's front, whose rows lie elsewhere, on other ranks. That addition is measured; the elimination itself is left out, and
-//! numbers stand for its results. The tree is that of the Laplacian on a cube, or of any matrix in a Matrix
-//! Market file (a small real one is `examples/data/lund_a.mtx`, and larger ones are at <https://sparse.tamu.edu>), in the order
-//! of a nested dissection.
+//! A multifrontal solver eliminates the unknowns of a sparse matrix along a tree of dense matrices,
+//! the fronts. Each front is distributed in blocks over some of the ranks; deeper fronts have fewer
+//! ranks. After its elimination, a front's contribution to later unknowns is added to its parent's
+//! front, whose rows are on other ranks. This example measures that addition. Elimination is left
+//! out, and placeholder numbers stand for its results.
+//!
+//! The tree is that of the Laplacian on a cube, or of a matrix in a Matrix Market file, ordered by
+//! nested dissection. `examples/data/lund_a.mtx` is a small real matrix; <https://sparse.tamu.edu>
+//! has larger ones.
 //!
 //! | | additions travel |
 //! |---|---|
@@ -46,23 +49,23 @@ use fronts::Fronts;
 use graph::Graph;
 use tree::Tree;
 
-/// Adds the fronts of a sparse matrix to those of their parents, in two ways.
+/// Adds the fronts of a sparse matrix to their parents, in two ways.
 #[derive(Debug, Parser)]
 #[command(name = "extend_add")]
 struct Options {
-    /// Points of a side of the cube
+    /// Points on a side of the cube
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
     side: u16,
-    /// A Matrix Market file to be taken instead of the cube
+    /// A Matrix Market file to use instead of the cube
     #[arg(long, value_name = "FILE")]
     matrix: Option<PathBuf>,
-    /// Measure each way N times, and take the shortest
+    /// Measure each way N times, and report the shortest
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Start N ranks, if nothing else has started several
     #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
-    /// Print one line of JSON instead of a text
+    /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +75,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    // Before there are ranks, so that a bad file is told once.
+    // Read the file before the ranks start, so that an error is reported once.
     let graph = match &options.matrix {
         None => Graph::cube(usize::from(options.side)),
         Some(file) => match Graph::read(file) {

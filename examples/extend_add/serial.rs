@@ -2,13 +2,13 @@
 
 use crate::fronts::{Fronts, initial};
 
-/// Whether both results are what one rank alone would have got, in this rank's shares.
+/// Whether both results equal those of one rank alone, in this rank's shares.
 pub(crate) fn agrees(fronts: &Fronts<'_>, results: [&[Vec<f64>]; 2]) -> bool {
     let all = &fronts.tree.fronts;
     let mut values: Vec<Vec<f64>> = all.iter().map(|_| Vec::new()).collect();
     for (i, front) in all.iter().enumerate() {
         let n = front.rows.len();
-        // What children have added lies there already.
+        // The children's additions are already there.
         let added = std::mem::take(&mut values[i]);
         let mut whole = Vec::with_capacity(n * n);
         for row in &front.rows {

@@ -1,14 +1,16 @@
-//! The elimination tree: which vertices are eliminated together, in which order, and what that touches.
+//! The elimination tree: which vertices are eliminated together, in which order, and which vertices
+//! that affects.
 //!
-//! Nested dissection: a set of vertices is cut in two by a level of a breadth-first search, the halves are eliminated first,
-//! each in the same way, then the cut. The vertices that are eliminated together are a *front*, a dense matrix over them (its
-//! *pivots*) and over all later vertices that the elimination touches (its *border*).
+//! Nested dissection: a level of a breadth-first search separates a set of vertices into two
+//! halves. The halves are eliminated first, each in the same way, and then the separator. Vertices
+//! that are eliminated together form a *front*: a dense matrix over them (its *pivots*) and over
+//! all later vertices that the elimination affects (its *border*).
 
 use std::ops::Range;
 
 use crate::graph::Graph;
 
-/// Sets of at most so many vertices are not cut.
+/// Sets of at most this many vertices are not divided.
 const LEAF: usize = 32;
 
 /// Vertices that are eliminated together.
@@ -17,11 +19,11 @@ pub(crate) struct Front {
     pub(crate) rows: Vec<u32>,
     pub(crate) n_pivots: usize,
     pub(crate) parent: Option<usize>,
-    /// Where the rows of the border are in the parent.
+    /// The positions of the border's rows in the parent.
     pub(crate) in_parent: Vec<u32>,
-    /// One more than that of the highest child.
+    /// The height: one more than that of the highest child.
     pub(crate) height: usize,
-    /// Who works on it.
+    /// The ranks that work on it.
     pub(crate) ranks: Range<u32>,
     children: Vec<usize>,
 }
@@ -53,7 +55,8 @@ impl Tree {
         tree
     }
 
-    /// Gives each front the ranks that its share of the work is worth; a child's are among its parent's.
+    /// Assigns ranks to each front in proportion to its work. A child's ranks are among its
+    /// parent's.
     fn divide(&mut self, n_ranks: u32) {
         let mut work: Vec<u64> = self
             .fronts
@@ -93,11 +96,12 @@ impl Tree {
 
 struct Builder<'a> {
     graph: &'a Graph,
-    /// The first search in the last set that a vertex belonged to, and the last one that has reached it.
+    /// The first search in the last set that a vertex belonged to, and the last search that has
+    /// reached it.
     set_of: Vec<usize>,
     reached_in: Vec<usize>,
     n_searches: usize,
-    /// When a vertex is eliminated, counted from 1; 0 until that is known.
+    /// The position of a vertex in the order of elimination, from 1; 0 if it is not known yet.
     position: Vec<u32>,
     n_eliminated: u32,
     fronts: Vec<Front>,
@@ -118,13 +122,14 @@ impl Builder<'_> {
         self.eliminate(pivots, children)
     }
 
-    /// Two sets without a connection, and in the middle what separates them; or nothing, if the search has too few levels.
+    /// Two unconnected sets, and between them their separator. `None` if the search has too few
+    /// levels.
     fn cut(&mut self, vertices: &[u32]) -> Option<[Vec<u32>; 3]> {
         let set = self.n_searches + 1;
         vertices
             .iter()
             .for_each(|vertex| self.set_of[*vertex as usize] = set);
-        // From one of the last of a first search, which is far out.
+        // Start at one of the last vertices of a first search, which is far from the centre.
         let outer = self.levels(vertices[0], set).pop()?;
         let levels = self.levels(*outer.first()?, set);
         let n_reached: usize = levels.iter().map(Vec::len).sum();
@@ -174,13 +179,14 @@ impl Builder<'_> {
         levels
     }
 
-    /// Adds the front of `pivots`, whose `children` are there already.
+    /// Adds the front of `pivots`, after its `children`.
     fn eliminate(&mut self, pivots: Vec<u32>, children: Vec<usize>) -> usize {
         for pivot in &pivots {
             self.n_eliminated += 1;
             self.position[*pivot as usize] = self.n_eliminated;
         }
-        // What is not eliminated yet: neighbours of the pivots, and what the children touch. The order comes later.
+        // The vertices that are not eliminated yet: neighbours of the pivots, and the children's
+        // borders. They are sorted later.
         let of_children = children.iter().flat_map(|child| {
             let child = &self.fronts[*child];
             &child.rows[child.n_pivots..]

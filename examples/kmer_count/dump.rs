@@ -1,10 +1,10 @@
-//! The dump: every k-mer with its count in a text file, in the k-mers' order.
+//! The dump: a text file with every k-mer and its count, in the order of k-mers.
 //!
-//! The order is cut into some thousand parts by the k-mers' first bits. The ranks share the parts out by
-//! the bytes of their lines, which a count over all tables tells. Each rank lays its entries down part by
-//! part where all ranks can fetch them, and then fetches, sorts and writes a few of its own parts at a
-//! time: the entries are never sorted as a whole, and a rank has a second copy of some thousands of them
-//! only.
+//! The first bits of the k-mers divide the entries into some thousand parts. A count over all
+//! tables gives the bytes of each part's lines, and divides the parts among the ranks by bytes.
+//! Each rank puts its entries, part by part, where all ranks can fetch them. It then fetches, sorts
+//! and writes a few of its own parts at a time. So the entries are never sorted as a whole, and a
+//! rank has a second copy of only some thousands of them.
 
 use pgas::collective::op::Sum;
 use pgas::{GlobalPtr, HashMap, World};
@@ -13,9 +13,9 @@ use pgas_genomics::{Kmer, KmerLength};
 
 use crate::{Result, agree};
 
-/// The first bits of a k-mer that say which part it belongs to.
+/// The number of leading bits of a k-mer that select its part.
 const PART_BITS: usize = 12;
-/// Entries that are fetched, sorted and written together, but for a part that has more.
+/// Entries that are fetched, sorted and written together. A single part may have more.
 const GROUP: u64 = 1 << 15;
 
 /// A k-mer with its count.
@@ -26,7 +26,7 @@ struct Entry {
     count: u64,
 }
 
-/// How many entries each part has, and how many bytes their lines.
+/// The number of entries of each part, and the bytes of their lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     k: KmerLength,
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Of no entries.
+    /// Counts of no entries.
     pub(crate) fn new(k: KmerLength) -> Self {
         let bits = 2 * k.get();
         let shift = bits.saturating_sub(PART_BITS);
@@ -49,7 +49,7 @@ impl Parts {
         }
     }
 
-    /// Counts an entry that will be written.
+    /// Counts an entry to be written.
     pub(crate) fn add(&mut self, kmer: Kmer, count: u64) {
         let part = self.of(kmer);
         self.n_entries[part] += 1;
@@ -60,7 +60,7 @@ impl Parts {
         index(kmer.word() >> self.shift)
     }
 
-    /// Where each part's entries begin if they lie one behind the other, and where the last one ends.
+    /// The start of each part's entries if parts are contiguous, and the end of the last one.
     fn starts(&self) -> Vec<u64> {
         let mut ends = vec![0];
         ends.extend(self.n_entries.iter().scan(0, |end, n| {
@@ -71,7 +71,7 @@ impl Parts {
     }
 }
 
-/// Writes the entries of all ranks that `keeps` chooses by their counts and that `mine` has counted.
+/// Writes the entries of all ranks that `keeps` selects by their counts. `mine` has counted them.
 /// Collective.
 pub(crate) fn write(
     world: &World,
@@ -84,7 +84,7 @@ pub(crate) fn write(
     world.allreduce_slice(&mut all.n_entries, Sum)?;
     world.allreduce_slice(&mut all.n_bytes, Sum)?;
     let starts = mine.starts();
-    // The others fetch from here.
+    // The other ranks fetch from here.
     let here = world.alloc::<Entry>(index(starts[starts.len() - 1]));
     let here = agree(world, here)?;
     let starts_here = agree(world, world.alloc::<u64>(starts.len()))?;
@@ -104,7 +104,7 @@ pub(crate) fn write(
     written
 }
 
-/// Where a rank's entries are, and where each part of them begins.
+/// A rank's entries, and the start of each part.
 #[pgas::pod]
 #[derive(Debug)]
 struct Place {
@@ -134,12 +134,12 @@ fn lay_down(
     laid
 }
 
-/// Fetches, sorts and writes the parts whose lines are this rank's share of the file.
+/// Fetches, sorts and writes the parts in this rank's share of the file.
 fn write_share(world: &World, draft: &Draft, all: &Parts, places: &[Place]) -> Result<()> {
     let n_bytes: u64 = all.n_bytes.iter().sum();
     let (me, n_ranks) = (u64::from(world.rank().number()), u64::from(world.n_ranks()));
-    // A part is its rank's in whose share of the file it begins.
-    // Without a product that could overflow.
+    // A part belongs to the rank in whose share of the file it begins. The computation avoids
+    // products that could overflow.
     let share = |rank| n_bytes / n_ranks * rank + n_bytes % n_ranks * rank / n_ranks;
     let mut offset = 0;
     let begins = all.n_bytes.iter().map(|n| {

@@ -5,20 +5,17 @@
 //! cargo run --release --example kmer_count -- -k 31 -C --ranks 4 --dump counts.txt reads_1.fq.gz reads_2.fq.gz
 //! ```
 //!
-//! Every rank reads its share of the files' bytes and keeps it packed, two bits a base. The ranks estimate together how many
-//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its
-//! counts. Where all memory is near,
-//! as on one host, that is done one-sidedly: no rank ever asks another one to count for it. Else,
-//! and with `--aggregate`, the
-//! k-mers travel together to the ranks that hold their counts, and are added there. For the dump see [`dump`].
+//! Every rank reads its share of the files' bytes, and packs it into two bits a base. Together the
+//! ranks estimate the number of distinct k-mers, make a distributed hash map of that size, and add
+//! to its counts. If all memory is local, as on one host, additions are one-sided. Otherwise, and
+//! with `--aggregate`, k-mers are sent in batches to the ranks of their counts, and added there.
+//! [`dump`] describes the output file.
 //!
-//! With `--bloom` those that occur once never enter the table: a Bloom filter tells of each k-mer
-//! whether it came before, and only
-//! those that did get a place; then those that the filter had not seen yet are added where there is
-//! one. So all counts above one are
-//! exact.
+//! With `--bloom` k-mers that occur only once stay out of the table. A Bloom filter tells for each
+//! k-mer whether it occurred before; only repeated ones get a slot. Their first occurrences, which
+//! only the filter has seen, are then added to the slots. So all counts above one are exact.
 //!
-//! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
+//! A failure of any rank ends the job on all ranks, with one line from rank 0: see [`agree`].
 
 #[path = "../support/arguments.rs"]
 mod arguments;
@@ -52,19 +49,19 @@ const BUNDLED: &str = concat!(
     "/data/ecoli_536_NC_008253.fna.gz"
 );
 
-/// K-mers that are added to the table in one call, so that their waits for memory overlap.
+/// K-mers that are added to the table in one call, so that their memory latencies overlap.
 const BATCH: usize = 1024;
 
-/// The room of an inbox, in k-mers.
+/// Capacity of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
 
-/// Bytes of a slot of the table: a state, a k-mer and its count.
+/// Bytes in a slot of the table: a state, a k-mer and its count.
 const SLOT_BYTES: u64 = 24;
 
-/// How often the filter takes a k-mer for one that came before.
+/// The false positive rate of the filter.
 const BLOOM_RATE: f64 = 0.02;
 
-/// A table for so many k-mers is made without a closer look at how many of them are distinct.
+/// Up to this many k-mers the table is made without an estimate of the distinct ones.
 const FEW: u64 = 1 << 16;
 
 /// Counts the k-mers of FASTA and FASTQ files, plain or gzip.
@@ -73,7 +70,7 @@ const FEW: u64 = 1 << 16;
 struct Options {
     /// The files to read [default: a genome that comes with the project]
     files: Vec<PathBuf>,
-    /// Bases of a k-mer, 1 to 32
+    /// Bases in a k-mer, 1 to 32
     #[arg(short, default_value = "21", value_parser = kmer_length)]
     k: KmerLength,
     /// Count a k-mer and its reverse complement as one
@@ -88,16 +85,16 @@ struct Options {
     /// Write each k-mer with its count, in the order of the k-mers
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// Write how many k-mers occur how often
+    /// Write the spectrum: how many k-mers occur how often
     #[arg(long, value_name = "FILE")]
     histo: Option<PathBuf>,
     /// Print one line of JSON instead of the chart
     #[arg(long)]
     json: bool,
-    /// Keep k-mers that occur once out of the table, by a Bloom filter
+    /// Keep k-mers that occur once out of the table, with a Bloom filter
     #[arg(long, conflicts_with = "aggregate")]
     bloom: bool,
-    /// Send k-mers together to the ranks that hold their counts, also where all memory is near
+    /// Send k-mers in batches to the ranks of their counts, even if all memory is local
     #[arg(long)]
     aggregate: bool,
     /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
@@ -106,12 +103,12 @@ struct Options {
 }
 
 impl Options {
-    /// Whether a count is exact: a k-mer that occurs once is counted only by an error of the filter.
+    /// Whether a count is exact. A count of one is a false positive of the filter.
     fn is_exact(&self, count: u64) -> bool {
         !self.bloom || count >= 2
     }
 
-    /// Whether the dump has k-mers that occur so often.
+    /// Whether the dump has k-mers with this count.
     fn writes(&self, count: u64) -> bool {
         self.is_exact(count) && count >= self.min_count
     }
@@ -122,7 +119,7 @@ fn kmer_length(text: &str) -> Result<KmerLength, String> {
     KmerLength::new(k).map_err(|error| error.to_string())
 }
 
-/// Why the job ends, in one line.
+/// The reason for the end of the job, in one line.
 struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -146,7 +143,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let code = arguments::complain(NAME, 1, &failure.0);
-    // Nobody leaves before the line is out; if a rank is gone there is nobody to wait for.
+    // Wait until the line is printed, unless a rank is gone.
     world.barrier().ok();
     code
 }
@@ -158,7 +155,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     if options.dump.is_some() && options.dump == options.histo {
         return Err(Failure("--dump and --histo name the same file".to_owned()));
     }
-    // Before anything else, so that a place that cannot be written to is known at once.
+    // Create the output files first, so that a bad path is reported at once.
     let dump = draft(world, options.dump.as_deref())?;
     let histo = draft(world, options.histo.as_deref())?;
     let (reads, summary) = read(world, options)?;
@@ -220,9 +217,10 @@ fn run(world: &World, options: &Options) -> Result<()> {
     agree(world, told)
 }
 
-/// `mine` if every rank has succeeded, else what the first one that has not says. Collective.
+/// Returns `mine` if every rank has succeeded, otherwise the message of the first rank that failed.
+/// Collective.
 ///
-/// Without it a rank that fails would leave the others waiting in their next collective.
+/// Without it, the other ranks would wait for a failed rank in their next collective.
 fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     let mine = mine.map_err(Into::into);
     let text = mine.as_ref().err().map_or("", |failure| &failure.0);
@@ -233,7 +231,7 @@ fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     }
 }
 
-/// Reads this rank's share of the files. What is returned beside it is the sum over all ranks.
+/// Reads this rank's share of the files. Returns it with the sums over all ranks.
 fn read(world: &World, options: &Options) -> Result<(PackedReads, Summary)> {
     let mut reads = PackedReads::new();
     let files = files(options)?;
@@ -280,7 +278,7 @@ fn kmers<'a>(reads: &'a PackedReads, options: &Options) -> PackedKmers<'a> {
     }
 }
 
-/// Bounds of the number of distinct k-mers over all ranks, of which there are `n_kmers` in all.
+/// Bounds of the number of distinct k-mers over all ranks, of `n_kmers` in all.
 fn estimate(
     world: &World,
     options: &Options,
@@ -298,13 +296,14 @@ fn estimate(
     Ok(least..=most.min(at_most))
 }
 
-/// Slots for so many k-mers: two of three are taken then. More would be less memory, and longer ways to a slot.
+/// The number of slots for this many k-mers: two thirds will be full. A higher load saves memory,
+/// but makes searches longer.
 fn slots_for(n_distinct: u64) -> usize {
     usize::try_from(n_distinct + n_distinct / 2 + 64).unwrap_or(usize::MAX)
 }
 
-/// Counts the k-mers of all ranks in one table: the way that they go, the table, and the bytes of a
-/// Bloom filter, if there is one.
+/// Counts the k-mers of all ranks in one table. Returns the way of the operations, the table, and
+/// the bytes of the Bloom filter, if there is one.
 fn count(
     world: &World,
     options: &Options,
@@ -332,7 +331,7 @@ fn count(
     Ok((way, table, 0))
 }
 
-/// Makes a table, and larger ones until `add` finds room, as long as the number of slots is not given.
+/// Makes a table. If the number of slots is not given, makes larger ones until `add` finds room.
 fn in_large_enough_table(
     world: &World,
     options: &Options,
@@ -365,7 +364,7 @@ fn in_large_enough_table(
     }
 }
 
-/// All k-mers, each sent to the rank that holds its count.
+/// Sends every k-mer to the rank of its count.
 fn add_together(
     world: &World,
     table: HashMap<Kmer, u64>,
@@ -383,15 +382,16 @@ fn add_together(
             Ok(())
         })
     };
-    // A rank that has sent all takes in what the others send by giving the map back, so nothing comes in between.
+    // After sending, a rank receives from the others and then returns the map. Nothing may come in
+    // between.
     let mine = mine();
     let table = buffer.into_map();
     agree(world, mine)?;
     Ok((agree(world, table)?, Ok(())))
 }
 
-/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for
-/// them; with the bytes of the filter.
+/// Counts the k-mers that occur more than once, and the filter's few false positives. Also returns
+/// the bytes of the filter.
 fn count_repeated(
     world: &World,
     options: &Options,
@@ -399,9 +399,10 @@ fn count_repeated(
     most: u64,
 ) -> Result<(HashMap<Kmer, u64>, u64)> {
     let n = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
-    // Its inserts are atomic: of all inserts of a k-mer one at most is told that it is new.
+    // Inserts are atomic: for each k-mer at most one insert reports it as new.
     let seen = BloomFilter::<Kmer>::with_rate(world, n, BLOOM_RATE)?;
-    // Of each k-mer of the reads, in their order, whether it came before; and how many distinct ones of those there are.
+    // For each k-mer of the reads, in order, whether it occurred before; and the number of distinct
+    // repeated ones.
     let mut came_before = Vec::new();
     let mut sketch = DistinctSketch::new();
     let bar = progress_bar(world, "filtering", reads.n_kmers(options.k));
@@ -432,7 +433,7 @@ fn count_repeated(
         Ok((table, mine))
     })?;
     world.barrier()?;
-    // Those that the filter had not seen before count too, where there is a place for them.
+    // First occurrences count too, if the k-mer has a slot.
     let mut marks = came_before.iter();
     let mine = for_each_batch(reads, options, |batch| {
         let first = batch.iter().zip(&mut marks);
@@ -448,7 +449,7 @@ fn count_repeated(
     Ok((table, bloom_bytes))
 }
 
-/// Calls `f` with this rank's k-mers, batch by batch.
+/// Calls `f` with batches of this rank's k-mers.
 fn for_each_batch(
     reads: &PackedReads,
     options: &Options,
@@ -464,7 +465,7 @@ fn for_each_batch(
     }
 }
 
-/// The inner loop: this rank's k-mers, batch by batch, to whichever ranks hold their counts.
+/// The inner loop: adds this rank's k-mers in batches to their counts on any ranks.
 fn add_all(
     world: &World,
     table: &HashMap<Kmer, u64>,
@@ -479,7 +480,7 @@ fn add_all(
     })
 }
 
-/// The spectrum of what lies on this rank and, for the dump, how much of it belongs to each part.
+/// The spectrum of this rank's entries and, for the dump, the sizes of the parts.
 fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spectrum, dump::Parts)> {
     let mut spectrum = Spectrum::new();
     let mut parts = dump::Parts::new(options.k);
@@ -506,7 +507,7 @@ fn merged(world: &World, mine: &Spectrum) -> Result<Spectrum> {
         .collect())
 }
 
-/// Begins a file that all ranks write together.
+/// Creates a file that all ranks write.
 fn draft(world: &World, path: Option<&Path>) -> Result<Option<Draft>> {
     let Some(path) = path else {
         return Ok(None);
@@ -519,7 +520,8 @@ fn draft(world: &World, path: Option<&Path>) -> Result<Option<Draft>> {
     Ok(agree(world, joined)?.or(created))
 }
 
-/// Writes the spectrum, and gives both files their names: every rank has written its part.
+/// Writes the spectrum, and renames both files to their final names: every rank has written its
+/// part.
 fn finish(world: &World, [dump, histo]: [Option<Draft>; 2], spectrum: &Spectrum) -> Result<()> {
     if world.rank() != Rank::ZERO {
         return agree(world, Ok::<_, Failure>(()));
@@ -538,7 +540,7 @@ fn finish(world: &World, [dump, histo]: [Option<Draft>; 2], spectrum: &Spectrum)
     agree(world, published)
 }
 
-/// Tells the figures, and shows the spectrum to people.
+/// Prints the figures, and shows the spectrum to people.
 fn tell(options: &Options, report: &Report, spectrum: &Spectrum) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if options.json {

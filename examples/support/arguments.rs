@@ -1,4 +1,4 @@
-//! The command line of an example: a mistake in it is told in one line, by one rank.
+//! The command line of an example. One rank reports a mistake, in one line.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,18 +9,19 @@ use pgas::{Config, World};
 
 pub(crate) use pgas_command_line::parse;
 
-/// How many ranks a job can have.
+/// The maximum number of ranks in a job.
 pub(crate) fn ranks() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(MAX_RANKS))
 }
 
-/// The world of the job, of `ranks` ranks if nothing else has started several; or why there is none.
+/// The world of the job, with `ranks` ranks if no launcher has started several; or an error
+/// message.
 pub(crate) fn join(ranks: Option<u32>) -> Result<World, String> {
     let world = config(ranks)?;
     pgas::init_with(&world).map_err(|error| by_option(ranks, &error.to_string()))
 }
 
-/// The settings of the environment, with `--ranks` where nothing else has started several.
+/// The settings of the environment, with `--ranks` if no launcher has started several.
 fn config(ranks: Option<u32>) -> Result<Config, String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let Some(wanted) = ranks else {
@@ -41,7 +42,7 @@ fn config(ranks: Option<u32>) -> Result<Config, String> {
     }
 }
 
-/// What is wrong with the number of ranks, by the name of the option that has given it.
+/// The problem with the number of ranks, and the option that set it.
 fn by_option(ranks: Option<u32>, error: &str) -> String {
     let told = ranks.and_then(|ranks| {
         let reason = error.strip_prefix(&format!("{RANKS_VARIABLE}={ranks}: "))?;
@@ -50,13 +51,13 @@ fn by_option(ranks: Option<u32>, error: &str) -> String {
     told.unwrap_or_else(|| error.to_owned())
 }
 
-/// Says on rank 0 what is wrong on all of them, and gives the exit code of every rank.
+/// Prints the error that all ranks have, on rank 0, and returns the exit code of every rank.
 pub(crate) fn complain(name: &str, code: u8, line: &str) -> ExitCode {
     let rank = Config::from_env().map_or(0, |config| config.launcher.rank());
     if rank == 0 {
-        // File names may be in it.
+        // It may contain file names.
         let shown = pgas_command_line::one_line(line);
-        // There is nobody left to tell about a failure of this.
+        // A failed write cannot be reported.
         writeln!(io::stderr(), "{name}: {shown}").ok();
     }
     ExitCode::from(code)

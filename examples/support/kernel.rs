@@ -1,4 +1,5 @@
-//! What bale's two kernels have in common: a table over all ranks, places in it that look random, and a report of styles.
+//! Common parts of bale's two kernels: a table over all ranks, random indices, and a report of the
+//! styles.
 
 use clap::Parser;
 use pgas::{Rank, World};
@@ -10,10 +11,10 @@ use crate::{arguments, memory};
 /// Accesses between two steps of the progress bar.
 pub(crate) const STEP: usize = 1 << 14;
 
-/// What a kernel does in several ways.
+/// The ways in which a kernel accesses the table.
 const STYLES: [&str; 3] = ["direct", "messages", "aggregated"];
 
-/// How much there is to do.
+/// The size of the problem.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// Words of the table on each rank
@@ -25,10 +26,11 @@ pub(crate) struct Options {
     /// Start N ranks, if nothing else has started several
     #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     pub(crate) ranks: Option<u32>,
-    /// Styles, separated by commas [default: all where all memory is near, else the aggregated one]
+    /// Styles, separated by commas [default: all if all memory is local, otherwise the aggregated
+    /// one]
     #[arg(long, value_name = "STYLES", value_delimiter = ',', value_parser = STYLES)]
     styles: Vec<String>,
-    /// The places are others for another number
+    /// Seed of the accesses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one line of JSON instead of a table
@@ -44,15 +46,15 @@ pub(crate) struct Place {
 }
 
 impl Options {
-    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that
-    /// says that there is none.
+    /// Checks that there is enough memory, before the ranks start. Returns the error message if
+    /// there is not.
     pub(crate) fn check_memory(&self) -> Result<(), String> {
-        // The places, and the words that are read there, several times.
+        // The indices, and several copies of the words that are read.
         memory::check::<[u64; 6]>(self.accesses, "--accesses")?;
         memory::check::<[u64; 4]>(self.table as usize, "--table")
     }
 
-    /// Whether this style is asked for, or is chosen by the way that operations take.
+    /// Whether this style was requested, or is the default for the way of operations.
     pub(crate) fn runs(&self, style: &str, way: Way) -> bool {
         if self.styles.is_empty() {
             return way == Way::Direct || style == way.name();
@@ -60,7 +62,7 @@ impl Options {
         self.styles.iter().any(|wanted| wanted == style)
     }
 
-    /// The places that `rank` accesses.
+    /// The indices that `rank` accesses.
     pub(crate) fn places(&self, world: &World, rank: Rank) -> impl Iterator<Item = Place> + use<> {
         let (n_ranks, table) = (u64::from(world.n_ranks()), u64::from(self.table));
         let first = mix(self.seed ^ (u64::from(rank.number()) << 40));
@@ -75,7 +77,7 @@ impl Options {
     }
 }
 
-/// Calls `access` for each of `places` and its number, with a progress bar.
+/// Calls `access` for each of `places` with its number, and shows a progress bar.
 pub(crate) fn each(
     world: &World,
     options: &Options,
@@ -93,14 +95,14 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// What was measured in one style.
+/// The measurement of one style.
 pub(crate) struct Measured {
     pub(crate) style: &'static str,
     pub(crate) seconds: f64,
     pub(crate) verified: bool,
 }
 
-/// Prints the styles, and says whether all results were right.
+/// Prints the styles. Returns whether all results were right.
 pub(crate) fn report(
     world: &World,
     (options, way): (&Options, Way),

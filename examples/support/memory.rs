@@ -1,18 +1,19 @@
-//! Memory as an option asks for it, which may be more than there is.
+//! Checks of the memory that options ask for.
 
 use std::process::ExitCode;
 
 use crate::arguments;
 
-/// The exit code for a command line that makes no sense.
+/// The exit code for a bad command line.
 const USAGE: u8 = 2;
 
-/// Tells what [`check`] has said.
+/// Prints the message of [`check`].
 pub(crate) fn refuse(name: &str, line: &str) -> ExitCode {
     arguments::complain(name, USAGE, line)
 }
 
-/// Whether there is room for `n` elements, looked at before there are ranks: the line that says that there is none.
+/// Checks that there is memory for `n` elements, before the ranks start. Returns the error message
+/// if there is not.
 pub(crate) fn check<T>(n: usize, option: &str) -> Result<(), String> {
     let mut room = Vec::<T>::new();
     let reserved = room.try_reserve_exact(n);

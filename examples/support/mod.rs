@@ -1,4 +1,4 @@
-//! What the examples of remote calls have in common: how they start and end, what they measure and how they say it.
+//! Common parts of the examples of remote calls: start and end, measurements and output.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use pgas::{Rank, World};
 
 use crate::arguments;
 
-/// Runs `program` as a rank of the job; it says whether its results were right. An error is told in one line.
+/// Runs `program` as a rank of the job. Its result says whether its results were right. Errors are
+/// reported in one line.
 pub(crate) fn start(
     name: &str,
     ranks: Option<u32>,
@@ -24,19 +25,19 @@ pub(crate) fn start(
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // There is nobody left to tell about a failure of this.
+            // A failed write cannot be reported.
             writeln!(io::stderr(), "{name}: {error}").ok();
             ExitCode::FAILURE
         }
     }
 }
 
-/// Whether `is_right` on every rank. Collective.
+/// Whether `is_right` holds on every rank. Collective.
 pub(crate) fn all(world: &World, is_right: bool) -> pgas::Result<bool> {
     Ok(world.allreduce(u64::from(!is_right), Sum)? == 0)
 }
 
-/// Drawn by rank 0 alone, and only on a terminal.
+/// A progress bar, drawn by rank 0 alone and only on a terminal.
 pub(crate) fn progress_bar(world: &World, what: &str, n: usize, show: bool) -> ProgressBar {
     if !show || world.rank() != Rank::ZERO {
         return ProgressBar::hidden();
@@ -51,7 +52,7 @@ pub(crate) fn progress_bar(world: &World, what: &str, n: usize, show: bool) -> P
 /// Prints the result, on rank 0 alone.
 pub(crate) fn print(world: &World, text: impl Display) {
     if world.rank() == Rank::ZERO {
-        // There is nobody left to tell about a failure of this.
+        // A failed write cannot be reported.
         writeln!(io::stdout(), "{text}").ok();
     }
 }

@@ -1,4 +1,4 @@
-//! How long something takes on all ranks.
+//! Time measurement on all ranks.
 
 use std::time::Instant;
 

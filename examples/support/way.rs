@@ -1,21 +1,21 @@
-//! How operations on other ranks' memory travel: as it is near or not.
+//! The way of operations on other ranks' memory: direct or aggregated.
 
 use std::fmt;
 
 use pgas::World;
 use pgas::collective::op::Min;
 
-/// How operations come to the ranks that have what they work on.
+/// The way of operations to the ranks of their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// One by one, by instructions of the rank that asks.
+    /// One by one, by one-sided operations.
     Direct,
-    /// Many for one rank together.
+    /// Aggregated by rank.
     Aggregated,
 }
 
 impl Way {
-    /// The faster way: one by one only where all memory is near, as on one host. Collective.
+    /// The faster way: one by one only if all memory is local, as on one host. Collective.
     pub(crate) fn of(world: &World) -> pgas::Result<Self> {
         let is_near = world.ranks().all(|rank| world.is_direct(rank));
         let all_are_near = world.allreduce(u8::from(is_near), Min)? == 1;

@@ -24,7 +24,7 @@ fn lambda() -> Vec<u8> {
     genome(LAMBDA)
 }
 
-/// The one sequence of a file that comes with the project, in upper case.
+/// The one sequence of a file of the project, in upper case.
 fn genome(file: &str) -> Vec<u8> {
     let mut text = String::new();
     let mut file = flate2::read::MultiGzDecoder::new(fs::File::open(file).unwrap());
@@ -53,7 +53,8 @@ fn contigs(path: &Path) -> Vec<Vec<u8>> {
     records.map(bases).collect()
 }
 
-/// Reads of 100 bases, from both strands in turn, with qualities of which `low` says whether they are.
+/// Reads of 100 bases, from both strands alternately. `low(read, base)` says which bases are wrong
+/// and have a low quality.
 fn reads(genome: &[u8], step: usize, low: impl Fn(usize, usize) -> bool) -> String {
     let mut text = String::new();
     let last = genome.len() - 100;
@@ -125,7 +126,7 @@ fn the_genome_that_comes_with_the_project_is_put_together_from_its_pieces() {
     assert!(text.contains("1 contigs with 48502 bases"), "{text}");
 }
 
-/// What `contig_gen` takes unless it is told.
+/// The default parameters of `contig_gen`.
 const K: usize = 31;
 
 #[test]
@@ -153,7 +154,7 @@ fn contigs_of_a_bacterial_genome_are_pieces_of_it_and_no_k_mer_is_told_twice() {
         );
         assert_eq!(json["n50"], n50(&contigs));
         assert!(total > genome.len() / 10 * 9, "{total} of {}", genome.len());
-        // Either strand may be the one that is told.
+        // The contig may be reported on either strand.
         for contig in &mut contigs {
             let other = other_strand(contig);
             if other < *contig {
@@ -208,11 +209,11 @@ fn packed<const K: usize>(bases: &[u8]) -> Vec<u64> {
         k_mer = ((k_mer << 2) | digit(base)) & ((1 << (2 * K)) - 1);
         k_mers.push(k_mer);
     }
-    // The first ones lack bases.
+    // The first ones are incomplete.
     k_mers.split_off(k_mers.len().min(K - 1))
 }
 
-/// The length of the contig with which, from the longest on, half of all bases are told.
+/// The N50: the length of the contig at which half of all bases are reached, from the longest on.
 fn n50(contigs: &[Vec<u8>]) -> usize {
     let mut lengths: Vec<_> = contigs.iter().map(Vec::len).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -230,7 +231,7 @@ fn a_circle_is_told_once() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("plasmid.fa");
     let genome = &lambda()[1000..3000];
-    // Its end once more behind it, so that every k-mer of the circle is there.
+    // The start is repeated at the end, so that every k-mer of the circle is there.
     let text = [genome, &genome[..31]].concat();
     let text = format!(">plasmid\n{}\n", String::from_utf8(text).unwrap());
     fs::write(&path, text).unwrap();

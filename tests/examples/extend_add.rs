@@ -36,7 +36,7 @@ fn a_real_matrix_is_there() {
 
 #[test]
 fn a_matrix_comes_from_a_file() {
-    // An arrow, two chains that it does not touch, and a row of its own.
+    // An arrow, two separate chains, and an isolated row.
     let mut entries = String::new();
     for i in 2..=60 {
         writeln!(entries, "{i} 1 -1.0").unwrap();

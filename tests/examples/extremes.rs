@@ -1,4 +1,4 @@
-//! Every argument of every example, with the extremes of numbers and texts.
+//! Every argument of every example, with extreme numbers and texts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use pgas_testkit::extremes::{Program, try_extremes};
 
 use crate::program::program;
 
-/// Tries the example `name`, which these options make quick.
+/// Tests the example `name`, with options that make it quick.
 fn try_example(name: &str, options: &[(&'static str, &str)], operands: &[OsString]) {
     try_extremes(&Program {
         path: program(name),

@@ -1,4 +1,4 @@
-//! The examples as their users start them: processes that start their own ranks.
+//! The examples as users start them: processes that start their own ranks.
 //!
 //! An unoptimized build counts a whole genome slowly, so a release build tests far more combinations:
 //! `cargo test --release --test examples`.

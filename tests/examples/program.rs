@@ -1,4 +1,4 @@
-//! Where the examples and their data are.
+//! The places of the examples and their data.
 
 use std::path::PathBuf;
 

@@ -14,7 +14,8 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Ended {
     job::start(command).end()
 }
 
-/// The line of JSON that the example prints on `ranks` ranks, which says that its results are right.
+/// The line of JSON that the example prints on `ranks` ranks, which must say that its results are
+/// right.
 pub(crate) fn json(name: &str, ranks: u32, arguments: &[&str]) -> Value {
     let ranks = ranks.to_string();
     let all = [arguments, &["--ranks", &ranks, "--json"]].concat();
@@ -33,7 +34,7 @@ pub(crate) fn refuses(name: &str, option: &str, value: &str) {
     assert!(ended.stderr.contains(option), "{}", ended.stderr);
 }
 
-/// Checks that sizes for which there is no memory anywhere are refused in a line that names the option.
+/// Checks that sizes for which no machine has memory are refused in a line that names the option.
 pub(crate) fn refuses_sizes(name: &str, option: &str) {
     for value in [usize::MAX, usize::MAX / 4] {
         let ended = run(name, &[option, &value.to_string()]);

@@ -10,7 +10,7 @@ fn calls_that_tasks_await_have_the_right_answers_and_an_idle_driver_sleeps() {
         assert_eq!(json["calls_per_rank"].to_string(), calls);
         let in_flight = if ranks > 1 { calls } else { "0".to_owned() };
         assert_eq!(json["in_flight"].to_string(), in_flight);
-        // A driver that never slept would take all of a processor.
+        // A driver that never slept would use a whole processor.
         assert!(json["idle_load"].as_f64().unwrap() < 0.3, "{json}");
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a job of processes by the failure of one rank, or of what started it.
+//! The end of a job of processes when one rank or its launcher fails.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
 use crate::waits::{FAILING, Part, WAITS, Wait, assert_told_again};
 
-/// Enough for one that fails between others.
+/// Enough ranks for one that fails between others.
 const N_RANKS: u32 = 4;
 const N_OTHERS: usize = 3;
 
@@ -30,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
                 }
             }));
         }
-        // What no launcher ends, the ranks' own look at each other does.
+        // Without help from the launcher, the ranks' own liveness checks end them.
         for fault in [Fault::Kill, Fault::Exit(0), Fault::Stop] {
             let name = format!("{}::{}::without_a_watcher", wait.name, fault.name());
             trials.push(trial(name, move || {
@@ -55,7 +55,7 @@ pub(crate) fn rank_that_waits(world: World, words: &[String]) -> ! {
         Ok(Part::Fail) => fault.strike(world),
         Ok(Part::Failed(error)) => {
             assert_told_again(&world);
-            // As a `main` that returns the error does.
+            // Like a `main` that returns the error.
             drop(world);
             give_up(rank, &error)
         }
@@ -76,19 +76,20 @@ fn the_others_notice_by_themselves(wait: &Wait, fault: Fault) {
     assert_known(&ended, FAILING.number(), N_OTHERS);
 }
 
-/// A rank that has left in good order is not blamed for a message that nobody will read; its sender is told.
+/// A rank that has left normally is not blamed for a message that it does not read. The sender gets
+/// an error.
 fn the_others_are_told_that_nobody_receives() {
     for way in WATCHED {
         let ended = start(way, N_RANKS, &["wait", "full_mailbox", "leave"], &[]).end();
         assert_over(&ended, Fault::Leave);
         assert_eq!(ended.code(), 1, "{ended:?}");
-        // A send that finds the mailbox full says that, too.
+        // So does a send that finds the mailbox full.
         let told = "waited: rank 1 has left the job";
         assert!(ended.stdout.contains(told), "{ended:?}");
     }
 }
 
-/// Waits, after a line, until it is killed: one in a place where it notices nothing.
+/// Prints a line and then waits until it is killed, at a point where it notices nothing.
 pub(crate) fn rank_that_stays(world: &World) -> ! {
     world.barrier().unwrap();
     say(&format!("rank {} stays", world.rank()));

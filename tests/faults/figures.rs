@@ -1,4 +1,4 @@
-//! What all ranks have counted is told when the job ends, however it ends, whatever started it.
+//! The statistics of all ranks are printed when the job ends, for every end and every launcher.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
 
 const N_RANKS: u32 = 3;
-/// Who comes late, so that the others wait for it.
+/// The rank that comes late, so that the others wait for it.
 const LATE: Rank = Rank::new(2);
 const DELAY: Duration = Duration::from_millis(400);
 
@@ -24,8 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![trial("figures::threads", threads)];
     for fault in ["none", "kill", "kill_first", "panic", "abort"] {
         for way in [Way::Launched, Way::SelfLaunched, Way::Foreign] {
-            // Without a supervisor somebody has to be left who tells them, and it does not matter
-            // who.
+            // Without a supervisor some surviving rank must print them, no matter which.
             let name = format!("figures::{fault}::{way:?}");
             trials.push(trial(name, move || processes(way, fault)));
         }
@@ -42,8 +41,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Ten puts, five gets and three atomics on the next rank under a name, four calls, and a barrier
-/// for which a rank is late.
+/// Ten puts, five gets and three atomics on the next rank, under a name; four calls; and a barrier
+/// to which a rank is late.
 pub(crate) fn rank_that_counts(world: &World, fault: &str) {
     let named = world.named("cells");
     let cells = named.alloc_symmetric::<u64>(8).unwrap();
@@ -60,7 +59,7 @@ pub(crate) fn rank_that_counts(world: &World, fault: &str) {
     for _ in 0..4 {
         world.rpc(next, |x: u64| x + 1, 1).unwrap().wait().unwrap();
     }
-    // Who sleeps serves nobody.
+    // A sleeping rank serves no messages.
     world.barrier().unwrap();
     if world.rank().index() == world.ranks().len() - 1 {
         thread::sleep(DELAY);
@@ -77,7 +76,7 @@ pub(crate) fn rank_that_counts(world: &World, fault: &str) {
         "none" => return,
         _ => {}
     }
-    // An error that ends the program in good order, as a `main` that returns it.
+    // An error that ends the program normally, like a `main` that returns it.
     drop(world.barrier());
 }
 
@@ -123,7 +122,7 @@ fn processes(way: Way, fault: &str) {
         expected.iter().any(|part| outcome.contains(part)),
         "{outcome}"
     );
-    // One table, whole.
+    // One complete table.
     let heading = format!("pgas: statistics of {N_RANKS} ranks, ");
     assert_eq!(
         ended.stderr.matches(&heading).count(),
@@ -201,7 +200,7 @@ fn threads() {
         assert_eq!(rank["peers"][next][1], 10, "puts: {rank:#}");
         assert_eq!(rank["peers"][next][0], 5, "gets: {rank:#}");
     }
-    // What a panic ends is told, too.
+    // Statistics are printed after a panic, too.
     let run = || pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(&world, "panic"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     let told = figures(&file);
@@ -223,7 +222,7 @@ fn one_rank() {
     }
 }
 
-/// What a rank was about when it was killed is in its trace.
+/// The trace of a killed rank shows what it was doing.
 fn traced(way: Way, fault: &str) {
     let directory = tempfile::tempdir().unwrap();
     let setting = directory.path().to_str().unwrap();
@@ -251,7 +250,7 @@ fn traced(way: Way, fault: &str) {
     for rank in [0, 1] {
         assert!(line.by_rank[&rank] > 100_000_000, "{line:?}");
     }
-    // Four calls of each rank, and what the library sends itself.
+    // Four calls of each rank, and the library's own messages.
     let served = job.ranks.iter().map(|rank| rank.n_came).sum::<u64>();
     assert!(served >= 24 && !job.messages.is_empty(), "{served}");
     let named = job.ranks[0].stretches.iter();
@@ -263,7 +262,7 @@ fn traced(way: Way, fault: &str) {
     );
 }
 
-/// Where no trace can be written, a line says so, and nothing else changes.
+/// If no trace can be written, a line says so, and nothing else changes.
 fn no_directory() {
     for way in WATCHED {
         let settings = [("PGAS_TRACE", "/dev/null/traces")];
@@ -274,7 +273,7 @@ fn no_directory() {
     }
 }
 
-/// A file that cannot be written is one line, and changes nothing else.
+/// If a file cannot be written, a line says so, and nothing else changes.
 fn no_file() {
     for way in WATCHED {
         let settings = [("PGAS_STATS", "1,/no/such/directory/a.json")];

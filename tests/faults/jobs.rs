@@ -1,4 +1,4 @@
-//! Starting this program as the ranks of a job, in every way in which a job starts.
+//! Starts this program as the ranks of a job, in every way to start a job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,22 +21,22 @@ pub(crate) enum Way {
     Foreign,
 }
 
-/// The ways in which something watches over the ranks.
+/// The ways with a supervisor of the ranks.
 pub(crate) const WATCHED: [Way; 2] = [Way::Launched, Way::SelfLaunched];
 
-/// A job that leaves nothing behind, or fails its test.
+/// A job that must leave nothing behind.
 pub(crate) struct CleanJob {
     pub(crate) job: Job,
     directory: PathBuf,
     shared_before: Vec<String>,
 }
 
-/// Starts `n_ranks` ranks that play the part `words`, with more settings.
+/// Starts `n_ranks` ranks that play the part `words`, with additional settings.
 pub(crate) fn start(way: Way, n_ranks: u32, words: &[&str], settings: &[(&str, &str)]) -> CleanJob {
     start_within(&[], way, n_ranks, words, settings)
 }
 
-/// As [`start`]; this program does before what the words of `first` say.
+/// Like [`start`], but first runs the command `first` in this program's process.
 pub(crate) fn start_within(
     first: &[String],
     way: Way,
@@ -64,7 +64,7 @@ pub(crate) fn start_within(
         .env("TMPDIR", &directory)
         .envs(settings.iter().copied());
     if words.contains(&Fault::Stop.name()) {
-        // Others may take their time, and nobody reports it.
+        // Other jobs may be slow, and must not report that.
         command.env(STALL.0, STALL.1);
     }
     let shared_before = shared_files();
@@ -76,7 +76,7 @@ pub(crate) fn start_within(
 }
 
 impl CleanJob {
-    /// Waits for the end of the job, and asserts that no file of it is left.
+    /// Waits for the end of the job, and asserts that none of its files is left.
     pub(crate) fn end(self) -> Ended {
         let ended = self.job.end();
         let files: Vec<_> = fs::read_dir(&self.directory).unwrap().collect();
@@ -89,14 +89,14 @@ impl CleanJob {
     }
 }
 
-/// The names of shared memory that could be ours.
+/// The names of shared memory that could belong to this library.
 fn shared_files() -> Vec<String> {
     let entries = fs::read_dir("/dev/shm").into_iter().flatten();
     let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| name.contains("pgas")).collect()
 }
 
-/// Asserts that a job ended well, and that nobody complained.
+/// Asserts that a job succeeded without an error message.
 #[track_caller]
 pub(crate) fn assert_well(ended: &Ended) {
     assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");

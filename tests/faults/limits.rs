@@ -1,4 +1,4 @@
-//! Limits: memory that is exhausted, and waits that take too long.
+//! Limits: exhausted memory, and waits that take too long.
 
 use std::fmt::Debug;
 use std::thread;
@@ -14,10 +14,10 @@ use crate::waits::FAILING;
 
 const N_RANKS: u32 = 3;
 
-/// What a wait may take, as `PGAS_TIMEOUT=1` says.
+/// The time limit of a wait, as `PGAS_TIMEOUT=1` sets it.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A segment of a megabyte has less than this in either heap.
+/// Either heap of a segment of a megabyte is smaller than this.
 const TOO_MANY: usize = 1 << 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -42,7 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Asks for more than there is, on all ranks together: each is told so, and the job goes on.
+/// Asks for too much memory on all ranks together. Each gets an error, and the job goes on.
 pub(crate) fn exhaust(world: &World) -> pgas::Result<()> {
     let rank = world.rank();
     let symmetric = format!("rank {rank}: the symmetric heap cannot serve ");
@@ -55,7 +55,7 @@ pub(crate) fn exhaust(world: &World) -> pgas::Result<()> {
         HashMap::<u64, u64>::with_capacity(world, 1 << 20),
         &symmetric,
     );
-    // Bit by bit, until nothing is left of either.
+    // Allocate in small steps, until neither heap has memory left.
     let pieces = fill(|| world.alloc::<u64>(1000));
     let arrays = fill(|| world.alloc_symmetric::<u64>(1000));
     assert!(
@@ -68,7 +68,7 @@ pub(crate) fn exhaust(world: &World) -> pgas::Result<()> {
         arrays.len() as u64,
         "the ranks agree on when it is over"
     );
-    // What was given is still there, and what is given back is given again.
+    // Allocated memory is intact, and freed memory is allocated again.
     arrays
         .iter()
         .try_for_each(|array| array.on(Rank::ZERO).fetch_add(world, 1).map(drop))?;
@@ -82,11 +82,11 @@ pub(crate) fn exhaust(world: &World) -> pgas::Result<()> {
     map.fetch_add(&1, 1)?;
     world.barrier()?;
     assert_eq!(map.find(&1)?, Some(u64::from(world.n_ranks())));
-    // No rank leaves while another one looks.
+    // No rank leaves while another one reads.
     world.barrier()
 }
 
-/// What is given until nothing is left.
+/// Allocations until nothing is left.
 fn fill<T, E: std::error::Error>(mut ask: impl FnMut() -> Result<T, E>) -> Vec<T> {
     let mut given = Vec::new();
     loop {
@@ -106,7 +106,8 @@ fn assert_refused<T: Debug, E: std::error::Error>(outcome: Result<T, E>, text: &
     assert!(error.contains("raise PGAS_SEGMENT"), "{error}");
 }
 
-/// Whether `text` ends with what a rank that came is told: that it has waited for as long as it may, and for whom.
+/// Whether `text` ends with the expected error of a rank that came: the time limit, and the missing
+/// rank.
 fn is_told(rank: Rank, text: &str) -> bool {
     let waited = text.split_once(&format!("rank {rank} waited "));
     let waited = waited.and_then(|(_, rest)| {
@@ -121,7 +122,7 @@ pub(crate) fn rank_that_is_late(world: World) -> ! {
     let rank = world.rank();
     world.barrier().unwrap();
     if rank == FAILING {
-        // The others' end ends this one.
+        // The end of the other ranks ends this one.
         thread::sleep(Duration::from_secs(30));
     }
     let error = world.barrier().unwrap_err();
@@ -133,7 +134,7 @@ fn a_late_rank_is_named_by_processes(way: crate::jobs::Way) {
     let ended = start(way, N_RANKS, &["late"], &[("PGAS_TIMEOUT", "1")]).end();
     assert_eq!(ended.code(), 1, "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
-    // The first one to give up may end the other's wait by that.
+    // The first rank that gives up may end the other's wait.
     let mut told = ended.stdout.lines();
     let is_told = told.any(|line| {
         [0, 2]
@@ -149,12 +150,12 @@ fn a_late_rank_is_named_by_threads() {
     config.timeout = Some(LIMIT);
     let ranks = pgas::threads_with(N_RANKS, &config, |world| {
         if world.rank() == FAILING {
-            // It comes when another one has given up, which ends the others' waits.
+            // It comes when another rank has given up, which ends the others' waits.
             while world.progress().is_ok() {}
         }
         world.barrier().unwrap_err().to_string()
     });
-    // Each by its own limit, or by the first one that gave up.
+    // Each wait ends by its own limit, or by the first rank that gave up.
     for error in ranks.unwrap() {
         let told = (0..N_RANKS).any(|rank| is_told(Rank::new(rank), &error));
         assert!(told, "{error}");

@@ -1,9 +1,9 @@
-//! Faults of whole jobs: whatever happens to a rank, and whatever the others wait for meanwhile,
-//! the job is over at once, its end is explained, and nothing is left behind. What can be borne is
-//! borne: exhausted memory is an error on every rank, and a job of many more ranks than processors
-//! comes to its end.
+//! Faults of whole jobs. After any failure of a rank, during any wait of the others, the job ends
+//! at once, the cause is reported, and nothing is left behind. Other problems do not end the job:
+//! exhausted memory is an error on every rank, and a job with many more ranks than processors
+//! succeeds.
 //!
-//! The ranks are processes of this very program, in one of the parts that [`parts`] lists.
+//! The ranks are processes of this program, each in a role that [`parts`] lists.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ use libtest_mimic::{Arguments, Trial};
 use pgas_testkit::Deadline;
 use pgas_testkit::soon::tried;
 
-/// What a test may take at most, with all its jobs; far more than any needs.
+/// The time limit of a test with all its jobs; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
@@ -58,11 +58,11 @@ fn main() -> ExitCode {
     .exit_code()
 }
 
-/// Jobs with few ranks run side by side; one with many has the machine for itself, since the
-/// others' ends are timed.
+/// Jobs with few ranks run in parallel. A job with many ranks runs alone, since the ends of the
+/// others are timed.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// A test beside which others may run.
+/// A test that may run in parallel with others.
 fn trial(name: impl Into<String>, body: impl Fn() + Send + 'static) -> Trial {
     let name = name.into();
     Trial::test(name.clone(), move || {
@@ -73,7 +73,7 @@ fn trial(name: impl Into<String>, body: impl Fn() + Send + 'static) -> Trial {
     })
 }
 
-/// A test that has the machine for itself.
+/// A test that runs alone.
 fn trial_alone(name: impl Into<String>, body: impl Fn() + Send + 'static) -> Trial {
     let name = name.into();
     Trial::test(name.clone(), move || {

@@ -1,5 +1,5 @@
-//! What a rank may do without harm to its job, and what it is told or blamed for: closing files, ending by `exit`,
-//! printing in pieces, limits of its process.
+//! Behaviour that must not harm a job, and behaviour that is an error or is blamed: closing files,
+//! ending by `exit`, printing in pieces, limits of the process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -55,12 +55,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Opens and closes every file that it has open, the job's among them, while the others wait and look at it.
+/// Opens and closes every file that it has open, including the job's, while the others wait and
+/// check it.
 pub(crate) fn close_files(world: &World) {
     world.barrier().unwrap();
     if world.rank() == FAILING {
         let began = Instant::now();
-        // Long enough for many looks of the others.
+        // Long enough for many checks by the others.
         while began.elapsed() < Duration::from_millis(300) {
             for entry in fs::read_dir("/proc/self/fd").unwrap() {
                 // Some cannot be opened, or are closed already.
@@ -144,10 +145,10 @@ fn a_limit_of_file_sizes_is_an_error() {
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
-/// What a text could look like that comes from a file.
+/// A text with special characters, as one from a file might have.
 const FORGED: &str = "no way on\npgas: rank 0 (pid 1) forged\u{1b}[2J";
 
-/// Ends the job with such a text.
+/// Ends the job with this text.
 pub(crate) fn forge(world: &World) -> ! {
     world.barrier().unwrap();
     if world.rank() == FAILING {

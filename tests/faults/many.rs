@@ -30,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A little of everything, each with a total that is known.
+/// A little of every operation, each with a known total.
 pub(crate) fn everything(world: &World) -> pgas::Result<()> {
     let n_ranks = u64::from(world.n_ranks());
     let own = u64::from(world.rank().number());
@@ -54,7 +54,7 @@ pub(crate) fn everything(world: &World) -> pgas::Result<()> {
     world.barrier()
 }
 
-/// Sends a message to each rank, and gives the number and the sum of those that came.
+/// Sends a message to each rank, and returns the number and the sum of the received ones.
 fn messages_of_all(world: &World) -> pgas::Result<(u64, u64)> {
     const HANDLER: HandlerId = HandlerId(HandlerId::N_RESERVED);
     let came = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);

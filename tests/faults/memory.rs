@@ -1,4 +1,4 @@
-//! A rank that the system kills for want of memory, in a control group that is too small for it. Takes root.
+//! A rank that the system kills because its control group is out of memory. Needs root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::jobs::{WATCHED, start_within};
 use crate::trial;
 use crate::waits::FAILING;
 
-/// What a job may use: more than ranks take that do nothing.
+/// The memory limit of a job: more than idle ranks need.
 const LIMIT: u64 = 128 << 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -43,14 +43,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     })]
 }
 
-/// The failing rank takes memory until it is killed, while the others wait.
+/// The failing rank allocates memory until it is killed, while the others wait.
 pub(crate) fn rank_that_devours(world: World) -> ! {
     let rank = world.rank();
     world.barrier().unwrap();
     if rank == FAILING {
         let mut all = Vec::new();
         for _ in 0..(4 * LIMIT) >> 20 {
-            // Each page is written, so that there is memory behind it.
+            // Each page is written, so that it is allocated.
             all.push(vec![1_u8; 1 << 20]);
         }
         panic!("{} MiB in a group of {LIMIT} bytes", all.len());
@@ -60,7 +60,8 @@ pub(crate) fn rank_that_devours(world: World) -> ! {
     give_up(rank, &error)
 }
 
-/// A control group with a limit of memory, of either version, which goes with this value.
+/// A control group with a memory limit, of either version. It is removed when this value is
+/// dropped.
 struct Group(PathBuf);
 
 impl Group {
@@ -71,7 +72,7 @@ impl Group {
         let root = Path::new("/sys/fs/cgroup");
         let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         let (folder, limit) = if controllers.split_whitespace().any(|name| name == "memory") {
-            // Refused if it is on already, and then it need not be.
+            // This fails if it is on already, which is fine.
             fs::write(root.join("cgroup.subtree_control"), "+memory").ok();
             (root.join(name), "memory.max")
         } else {
@@ -84,13 +85,13 @@ impl Group {
         Ok(group)
     }
 
-    /// What makes this program join the group before it plays its part.
+    /// The command that makes this program join the group before it plays its role.
     fn join_words(&self) -> [String; 2] {
         [JOIN.to_owned(), self.0.display().to_string()]
     }
 }
 
-/// Joins the control group that follows, and then plays the part that follows.
+/// Joins the control group in the next argument, and then plays the role in the following ones.
 pub(crate) const JOIN: &str = "--in-group";
 
 pub(crate) fn join(group: &str) {
@@ -100,7 +101,7 @@ pub(crate) fn join(group: &str) {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Busy until its last process is gone.
+        // The group is busy until its last process is gone.
         eventually("the group can be removed", || {
             fs::remove_dir(&self.0).is_ok()
         });

@@ -1,4 +1,5 @@
-//! Messages in hard times: floods, a target that does not attend to them, and handlers in which the rank fails.
+//! Messages under stress: floods, a target that does not serve them, and ranks that fail in a
+//! handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +18,12 @@ use crate::jobs::{WATCHED, Way, assert_well, start};
 use crate::trial;
 use crate::waits::FAILING;
 
-/// Messages that each rank of a flood sends; `--rank flood 50000000` with `PGAS_RANKS=2` is one of a hundred million.
+/// Messages of each rank in a flood. `--rank flood 50000000` with `PGAS_RANKS=2` sends a hundred
+/// million.
 const FLOOD: &str = "200000";
-/// By how much a flood may raise the most memory that a rank ever had.
+/// The maximum growth of a rank's peak memory in a flood.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
-/// How long a rank that attends to nothing waits for what ends that.
+/// The time limit for a rank that serves nothing until it is told to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -41,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ];
     for way in WATCHED {
         let name = format!("messages::late_requests::{way:?}");
-        // Where the target leaves in the flood differs from job to job.
+        // The target leaves the flood at a different point in each job.
         trials.push(trial(name, move || {
             (0..10).for_each(|_| late_requests_are_told(way));
         }));
@@ -61,7 +63,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         }));
     }
     for fault in Fault::ALL {
-        // Who leaves in a handler has not left the call that runs it.
+        // A rank that leaves in a handler has not left the call that runs the handler.
         if fault != Fault::Leave {
             let name = format!("messages::in_a_handler::{}", fault.name());
             trials.push(trial(name, move || {
@@ -76,7 +78,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Counts messages, and adds up what they say.
+/// Counts messages, and adds up their values.
 #[derive(Default)]
 struct Tally {
     n: AtomicU64,
@@ -102,7 +104,7 @@ fn counting(world: &World) -> pgas_am::Result<Arc<Tally>> {
     Ok(tally)
 }
 
-/// Every rank sends `n` messages to the next one. None is lost, and nobody's memory grows.
+/// Every rank sends `n` messages to the next one. None is lost, and no rank's memory grows.
 pub(crate) fn flood(world: &World, n: u64) -> pgas_am::Result<()> {
     let tally = counting(world)?;
     let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
@@ -124,7 +126,7 @@ pub(crate) fn flood(world: &World, n: u64) -> pgas_am::Result<()> {
     Ok(())
 }
 
-/// The most memory that this process ever had, in KiB.
+/// The peak memory of this process, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -132,8 +134,8 @@ fn peak_kib() -> u64 {
     figure.parse().unwrap()
 }
 
-/// Rank 1 makes no call: what is offered to it at once is accepted as long as there is room, then refused at once, and
-/// what was accepted is served when it attends to it.
+/// Rank 1 makes no call. Messages offered to it are accepted as long as there is room, and then
+/// refused, both at once. Accepted messages are served when rank 1 makes progress.
 pub(crate) fn inattentive(world: &World) -> pgas_am::Result<()> {
     let tally = counting(world)?;
     let word = world.alloc_symmetric::<u64>(1)?;
@@ -212,7 +214,8 @@ pub(crate) fn rank_that_fails_in_a_handler(world: World, words: &[String]) -> ! 
     give_up(rank, &error)
 }
 
-/// The failing rank fails while it holds buffers for all others, which send each other messages meanwhile, and then wait.
+/// The failing rank fails while it holds payload buffers for all others. They send each other
+/// messages meanwhile, and then wait.
 pub(crate) fn rank_that_fails_before_it_commits(world: World, words: &[String]) -> ! {
     const N: u64 = 50;
     let send_and_wait = |world: &World| -> pgas_am::Result<()> {
@@ -247,7 +250,7 @@ pub(crate) fn rank_that_fails_before_it_commits(world: World, words: &[String]) 
     give_up(rank, &error)
 }
 
-/// Requests for a handler that there is not, when their target leaves.
+/// Requests for a missing handler, whose target leaves.
 const N_STRAY: usize = 3;
 
 fn strays_of_a_rank_that_leaves_are_told(way: Way) {
@@ -260,7 +263,8 @@ fn strays_of_a_rank_that_leaves_are_told(way: Way) {
     assert!(is_told, "{ended:?}");
 }
 
-/// Rank 0 sends requests to rank 1, which has no handler for them, and leaves when they have come.
+/// Rank 0 sends requests to rank 1, which has no handler for them, and leaves when they have
+/// arrived.
 pub(crate) fn leave_with_strays(world: &World) -> pgas::Result<()> {
     let word = world.alloc_symmetric::<u64>(1)?;
     let word = word.on(Rank::new(1));
@@ -273,17 +277,17 @@ pub(crate) fn leave_with_strays(world: &World) -> pgas::Result<()> {
         }
         return word.atomic_store(world, 1);
     }
-    // A look at memory, which serves nobody.
+    // Reading memory serves no messages.
     while word.atomic_load(world)? == 0 {
         thread::yield_now();
     }
     Ok(())
 }
 
-/// The handler that the requests of a flood are for.
+/// The handler for the requests of a flood.
 const COUNTED: HandlerId = HandlerId(HandlerId::N_RESERVED + 1);
 
-/// A flood whose target leaves: what was sent was served, or is told of.
+/// A flood whose target leaves: every request is served, or its loss is reported.
 fn late_requests_are_told(way: Way) {
     let ended = start(way, 2, &["flooded"], &[]).end();
     assert_eq!(ended.code(), 0, "{ended:?}");
@@ -295,12 +299,13 @@ fn late_requests_are_told(way: Way) {
     let n_served = number(&ended.stdout, "rank 1 has served ", " requests").unwrap();
     let told = "rank 1 has left the job with ";
     let n_lost = number(&ended.stderr, told, " messages lost").unwrap_or(0);
-    // One that its sender has heard of may have been noted, too.
+    // A loss that its sender knows of may have been recorded, too.
     let n_known = n_served + n_lost;
     assert!(n_known == n_sent || n_known == n_sent + 1, "{ended:?}");
 }
 
-/// Rank 1 leaves when it has served some requests; rank 0 sends until it is told that rank 1 has left.
+/// Rank 1 leaves after it has served some requests. Rank 0 sends until it gets the error that rank
+/// 1 has left.
 pub(crate) fn leave_in_a_flood(world: World) {
     let n_served = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&n_served);

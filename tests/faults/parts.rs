@@ -1,4 +1,4 @@
-//! The parts that this program plays in the jobs of its tests: a launcher, or a rank.
+//! The roles of this program in the jobs of its tests: a launcher, or a rank.
 
 use std::env;
 use std::process::{Child, Command, ExitCode};
@@ -13,12 +13,12 @@ use crate::{ends, figures, limits, manners, many, messages, progress, stalls, wo
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
-/// Starts a job as a launcher does that knows nothing of this library and does not care how ranks end.
+/// Starts a job like a launcher that knows nothing of this library and ignores how ranks end.
 pub(crate) const LAUNCH_FOREIGN: &str = "--launch-foreign";
 /// Is a rank, or starts itself as all ranks.
 pub(crate) const RANK: &str = "--rank";
 
-/// Plays the part that the command line names, if it names one.
+/// Plays the role that the command line names, if it names one.
 pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
     let (part, rest) = args.split_first()?;
     match part.as_str() {
@@ -37,7 +37,7 @@ pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
     }
 }
 
-/// Joins the job, and does what the first word says.
+/// Joins the job, and runs the part that the first argument names.
 fn rank(words: &[String]) {
     let world = pgas::init().unwrap();
     let (part, words) = words.split_first().unwrap();
@@ -49,7 +49,7 @@ fn rank(words: &[String]) {
         "devour" => memory::rank_that_devours(world),
         "compute" => progress::compute(&world),
         "stall" => {
-            // What comes of it is on the standard error output.
+            // The outcome is on standard error.
             if let Err(error) = stalls::rank_that_stalls(&world) {
                 panic!("{error}");
             }
@@ -78,7 +78,7 @@ fn rank(words: &[String]) {
     }
 }
 
-/// The command of `pgas-run`, whose binary belongs to another package.
+/// The command of `pgas-run`, whose binary is in another package.
 fn launch(args: &[String]) -> ExitCode {
     let (n_ranks, command) = args.split_first().unwrap();
     let mut options = SuperviseOptions::new(env::current_exe().unwrap(), n_ranks.parse().unwrap());
@@ -90,8 +90,8 @@ fn launch(args: &[String]) -> ExitCode {
     outcome.exit_code()
 }
 
-/// Starts the ranks as Slurm does when it is told not to end a step for the end of a task. A stopped rank is
-/// killed once all others have ended.
+/// Starts the ranks as Slurm does if the end of a task must not end the step. A stopped rank is
+/// killed after all others have ended.
 fn launch_foreign(args: &[String]) -> ExitCode {
     let (n_ranks, command) = args.split_first().unwrap();
     let start = |rank: u32| {

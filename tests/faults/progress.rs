@@ -1,4 +1,4 @@
-//! `PGAS_PROGRESS=thread`: a rank that computes without a call of the library still serves the others.
+//! With `PGAS_PROGRESS=thread` a rank that computes without library calls still serves the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::trial;
 const QUESTION: HandlerId = HandlerId(HandlerId::N_RESERVED);
 const ANSWER: HandlerId = HandlerId(HandlerId::N_RESERVED + 1);
 
-/// How long the computing rank waits for its messages before it gives up.
+/// The time limit of the computing rank's wait for its messages.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Rank 0 asks, and rank 1 answers although it makes no call until it has been asked twice.
+/// Rank 0 sends requests, and rank 1 answers although it makes no call until it has received two.
 pub(crate) fn compute(world: &World) {
     let asked = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(AtomicBool::new(false));

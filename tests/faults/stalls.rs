@@ -1,4 +1,5 @@
-//! A job in which somebody waits for long says who waits for what, and goes on, or ends if it was told to.
+//! A job with a long wait reports which rank waits for what, and goes on, or ends if the settings
+//! say so.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,15 +20,16 @@ use crate::jobs::{WATCHED, start};
 use crate::trial;
 
 const N_RANKS: u32 = 3;
-/// Who makes no call for a while.
+/// The rank that makes no call for a while.
 const ABSENT: Rank = Rank::new(2);
 const STALL: (&str, &str) = ("PGAS_STALL", "0.5");
 const END: (&str, &str) = ("PGAS_STALL_END", "1");
-/// How long a wait is given to be noted.
+/// The time after which a wait is recorded.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the absent rank is absent, while the machine lets the others run: until well after the report.
+/// The absence of the absent rank, not counting times in which the others wait for a processor. It
+/// lasts until well after the report.
 const ABSENCE: Duration = Duration::from_millis(2500);
-/// How long it is absent at most.
+/// The maximum absence.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -86,7 +88,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What rank 0 waits in until rank 1 takes part too, and what is said of that.
+/// A wait of rank 0 until rank 1 takes part, and the expected report.
 struct Kind {
     wait: Part,
     take_part: Part,
@@ -94,10 +96,10 @@ struct Kind {
 }
 type Part = fn(&World, Things) -> pgas::Result<()>;
 
-/// What a part may work on, made by all ranks together.
+/// The objects that the waits use, which all ranks make together.
 struct Things {
     map: HashMap<u64, u64>,
-    /// Of a few places.
+    /// With a few slots.
     distributor: Distributor<u64>,
 }
 
@@ -180,7 +182,8 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Rank 1 takes part in each wait of rank 0 as soon as another thread of rank 0 has seen what is said of it.
+/// Rank 1 takes part in each wait of rank 0 after another thread of rank 0 has seen the report of
+/// it.
 fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
     for (i, kind) in KINDS.iter().enumerate() {
         let things = Things {
@@ -198,14 +201,14 @@ fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> 
     Ok(())
 }
 
-/// Until another thread of rank 0 has seen what is said of wait number `i`.
+/// Waits until another thread of rank 0 has seen the report of wait number `i`.
 fn await_seen(n_seen: &AtomicUsize, i: usize) {
     while n_seen.load(Ordering::Acquire) == i {
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Waits, while another thread looks for what is said of it, and tells when it has seen it.
+/// Waits, while another thread looks for the report of the wait, and announces when it has seen it.
 fn see(
     said: &[&str],
     (n_seen, i): (&AtomicUsize, usize),
@@ -236,7 +239,7 @@ fn see(
     Ok(())
 }
 
-/// What all ranks do together, each time with what was made for it.
+/// The collective calls, each with the object that was made for it.
 const TOGETHER: &[fn(&World, Made) -> pgas::Result<()>] = &[
     |world, _| world.alloc_symmetric::<u64>(3).map(drop),
     |world, _| world.reclaim(),
@@ -262,14 +265,14 @@ const TOGETHER: &[fn(&World, Made) -> pgas::Result<()>] = &[
 
 const EVENLY: Distribution = Distribution::BlockCyclic(2);
 
-/// What [`TOGETHER`] works on.
+/// The objects of [`TOGETHER`].
 struct Made {
     map: HashMap<u64, u64>,
     queue: FastQueue<u64>,
     elements: DArray<u64>,
 }
 
-/// Rank 1 comes late to each, and what rank 0 waits for meanwhile is told with a line of this file.
+/// Rank 1 comes late to each call, and the report of rank 0's wait names a line of this file.
 fn waits_of_what_is_done_together(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
     for (i, work) in TOGETHER.iter().enumerate() {
         let made = Made {
@@ -301,7 +304,7 @@ pub(crate) fn rank_that_stalls(world: &World) -> pgas_am::Result<()> {
         calls.on(Rank::ZERO).put(world, 1)?;
         world.rpc(ABSENT, |x: u64| x + 1, 1)?.wait()?;
     } else {
-        // On a busy machine rank 1 may not come as far as its call for as long as a wait may take.
+        // On a busy machine rank 1 may reach its call only after the time limit of a wait.
         while calls.here().get(world)? == 0 {
             thread::sleep(Duration::from_millis(1));
         }
@@ -310,7 +313,7 @@ pub(crate) fn rank_that_stalls(world: &World) -> pgas_am::Result<()> {
     Ok(())
 }
 
-/// Rank 0 waits while it holds the guard that a call of rank 1's wants.
+/// Rank 0 waits while it holds the lock guard that a call of rank 1 needs.
 pub(crate) fn rank_that_holds_a_guard(world: &World) -> pgas_am::Result<()> {
     type Shared = DistObject<Mutex<u64>>;
     let shared = Shared::new(&world.team(), Mutex::new(0))?;

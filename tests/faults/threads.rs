@@ -1,5 +1,5 @@
-//! The same where the ranks are threads of one process: there a panic is an error of the others' waits, and
-//! goes on in the one who asked for the ranks.
+//! The same with ranks as threads of one process. There a panic is an error of the others' waits,
+//! and is propagated to the caller who started the ranks.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What the waiting ranks were told, and whether the job panicked, with the text.
+/// The errors of the waiting ranks, and the text of the panic if the job panicked.
 fn run(wait: &Wait, fault: Fault) -> (Vec<String>, Result<(), String>) {
     let told = Mutex::new(Vec::new());
     let failed = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! Everything that a rank may wait for, with one rank that never does its part.
+//! Every kind of wait, with one rank that never does its part.
 
 use std::cell::Cell;
 use std::thread;
@@ -10,20 +10,20 @@ use pgas::{HashMap, Object, Rank, Symmetric, Team, World};
 /// The rank that fails; odd, and neither the first nor the last.
 pub(crate) const FAILING: Rank = Rank::new(1);
 
-/// How long the failing rank waits for the others to begin theirs.
+/// The time that the failing rank gives the others to begin their waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A kind of wait.
 pub(crate) struct Wait {
     pub(crate) name: &'static str,
-    /// Whether a rank that leaves in good order is missed here: its part is known to be missing. A
-    /// lock or a word might still be changed by others.
+    /// Whether the wait fails if a rank leaves normally. It does if that rank's part is missing for
+    /// certain. Other ranks might still change a lock or a word.
     pub(crate) misses_who_left: bool,
-    /// What all ranks do together before; gives what the waiting ranks then do.
+    /// Prepares the wait on all ranks, and returns the function that the waiting ranks then call.
     prepare: for<'w> fn(&'w World) -> pgas::Result<Waiting<'w>>,
 }
 
-/// Calls its argument when it is about to wait, and waits until the job has failed.
+/// Calls its argument just before the wait, and waits until the job has failed.
 type Waiting<'w> = Box<dyn FnOnce(&dyn Fn()) -> pgas::Result<()> + 'w>;
 
 pub(crate) const WAITS: &[Wait] = &[
@@ -56,9 +56,9 @@ const fn other(name: &'static str, prepare: fn(&World) -> pgas::Result<Waiting<'
     }
 }
 
-/// What a rank finds after its part in a wait.
+/// The outcome of a rank's part in a wait.
 pub(crate) enum Part {
-    /// The others wait, or are about to, and this rank is to fail.
+    /// The others wait, or are about to, and this rank must fail.
     Fail,
     /// This rank's wait has failed.
     Failed(pgas::Error),
@@ -82,12 +82,12 @@ impl Wait {
             return Ok(Part::Failed(waited.expect_err("nothing ends this wait")));
         }
         let began = Instant::now();
-        // Without progress, so that its mailbox fills.
+        // Make no progress, so that the mailbox fills.
         while ready.atomic_load(world)? + 1 < u64::from(world.n_ranks()) {
             assert!(began.elapsed() < PATIENCE, "the others do not come to wait");
             thread::sleep(Duration::from_millis(1));
         }
-        // By now some sleep, and others spin: both must notice.
+        // By now some ranks sleep, and others spin. Both must notice.
         Ok(Part::Fail)
     }
 }
@@ -161,7 +161,7 @@ fn for_a_future(world: &World) -> pgas::Result<Waiting<'_>> {
     }))
 }
 
-/// A lock as users build it; the failing rank holds it.
+/// A lock as users build it. The failing rank holds it.
 fn for_a_lock(world: &World) -> pgas::Result<Waiting<'_>> {
     let lock = world.alloc_symmetric::<u64>(1)?.on(Rank::ZERO);
     let own = u64::from(world.rank().number()) + 1;
@@ -236,9 +236,10 @@ fn for_a_locked_value(world: &World) -> pgas::Result<Waiting<'_>> {
     }))
 }
 
-/// A map with one key, whose slot the failing rank has put into another state. That is in the two
-/// highest bits of a word of 32 bits, or of 64 for a value that is larger than a word. Half a word
-/// of 64 bits is looked for, then, between two allocations: what an insert leaves is [`READY`].
+/// A map with one key, whose slot the failing rank has put into another state. The state is in the
+/// two highest bits of a word: of 32 bits, or of 64 bits if the value is larger than a word. The
+/// word is found by searching half words between two allocations for [`READY`], the state after an
+/// insert.
 fn map_with_slot_in_state<V: Object>(
     world: &World,
     value: V,
@@ -271,8 +272,8 @@ fn map_with_slot_in_state<V: Object>(
     Ok(map)
 }
 
-/// Asserts that nothing waits any more once the job has failed: each call tells why, as often as it
-/// is made.
+/// Asserts that nothing waits after the job has failed: each call returns the cause, however often
+/// it is made.
 pub(crate) fn assert_told_again(world: &World) {
     for _ in 0..3 {
         let barrier = world.barrier();

@@ -1,5 +1,5 @@
-//! One job a process: who asks for the world again gets the same one, and who has left does not come back.
-//! Ranks as threads are each in a job of their own making.
+//! One job for each process: a process that asks for the world again gets the same one, and cannot
+//! return after it has left. Ranks as threads belong to separate jobs.
 
 use std::sync::Barrier;
 use std::thread;
@@ -43,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 pub(crate) fn nested(world: World) {
     let again = pgas::init().unwrap();
     shared_by(&world, &again);
-    // A library's threads may ask at any time.
+    // Threads of a library may ask at any time.
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -63,7 +63,7 @@ pub(crate) fn nested(world: World) {
     let expected = 40 + u64::from(next(&again).number());
     assert_eq!(answer.wait().unwrap(), expected);
     again.barrier().unwrap();
-    // A job of threads within a rank is another one, and leaves this one as it is.
+    // A job of threads within a rank is separate, and does not affect this one.
     let ranks = pgas::threads(2, |inner| {
         let same = pgas::init().unwrap();
         inner.barrier().unwrap();
@@ -93,7 +93,7 @@ fn refused(result: Result<World, Error>, text: &str) {
     assert!(error.to_string().contains(text), "{error}");
 }
 
-/// Two handles of one rank give out memory of one segment, and their collectives are those of one team.
+/// Two handles of one rank allocate in one segment, and their collectives are those of one team.
 fn shared_by(first: &World, second: &World) {
     assert_eq!(first.rank(), second.rank());
     assert_eq!(first.n_ranks(), second.n_ranks());
@@ -132,7 +132,7 @@ fn init_on_a_rank_that_is_a_thread_gives_its_world() {
         refused(pgas::init(), "this thread has left its job");
     });
     results.unwrap();
-    // What ranks as threads did is nothing to the process.
+    // Ranks as threads do not affect the process's own job.
     let results = pgas::threads(2, |world| pgas::init().unwrap().rank() == world.rank());
     assert_eq!(results.unwrap(), [true, true]);
 }

@@ -1,4 +1,5 @@
-//! The examples on hosts that share no memory, over a good link and over a bad one: they say what they say on one host.
+//! The examples on hosts that share no memory, over a good link and over a bad one. Their output is
+//! that of one host.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,10 +12,10 @@ use tempfile::TempDir;
 
 use crate::{ends_well, example, sequence};
 
-/// What a job may take at most; far more than any needs, also on a busy machine.
+/// The time limit of a job: far more than any needs, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(200);
 
-/// 2 ms, 1 ms more or less, and every hundredth frame gets lost.
+/// 2 ms of delay, 1 ms of jitter, and a loss of one frame in a hundred.
 const BAD: Link = Link::Bad(Conditions {
     delay: Duration::from_millis(2),
     jitter: Duration::from_millis(1),
@@ -22,7 +23,8 @@ const BAD: Link = Link::Bad(Conditions {
     seed: 20,
 });
 
-/// How many hosts, how many ranks each has, which ranks share one, and what joins them.
+/// The number of hosts, the ranks on each host, the ranks that share a host, and the link between
+/// hosts.
 type Shape = (u32, u32, Mapping, Link);
 
 const PAIRS: Shape = (2, 2, Mapping::Slot, Link::Clean);
@@ -32,7 +34,8 @@ const THREE: Shape = (3, 1, Mapping::Slot, Link::Clean);
 const FAR_PAIR: Shape = (2, 1, Mapping::Slot, BAD);
 const THREE_FAR: Shape = (3, 1, Mapping::Slot, BAD);
 
-/// Runs an example on hosts; it must end well and leave nothing. Gives what it said, and the number of ranks.
+/// Runs an example on hosts. It must succeed and leave nothing behind. Returns its output and the
+/// number of ranks.
 #[track_caller]
 fn run(name: &str, args: &[&OsStr], shape: Shape) -> (Ended, u32) {
     let (n_hosts, per_host, mapping, link) = shape;
@@ -112,7 +115,7 @@ fn keys_are_sorted_across_hosts() {
 
 #[test]
 fn kmers_are_counted_across_hosts_as_by_one_rank() {
-    // Not in /tmp, of which every host has its own.
+    // Not in /tmp: every host has its own.
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [reads, alone, together] =
         ["reads.fa", "alone", "together"].map(|name| folder.path().join(name));
@@ -164,7 +167,7 @@ fn reads_become_the_same_contigs_across_hosts_as_on_one_rank() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [reads, alone, together] =
         ["reads.fa", "alone", "together"].map(|name| folder.path().join(name));
-    // Between two parts that differ, one that occurs twice: where it begins and ends there is a choice.
+    // Between two different parts there is one that occurs twice: its ends are ambiguous.
     let bases = sequence(700);
     let text = [&bases[..400], &bases[100..200], &bases[400..]].concat();
     fs::write(&reads, format!(">some\n{text}\n")).unwrap();

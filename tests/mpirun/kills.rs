@@ -1,4 +1,4 @@
-//! Ranks that are killed at random moments. `PGAS_TEST_KILLS` says how many.
+//! Ranks that are killed at random moments. `PGAS_TEST_KILLS` sets the number of jobs.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use pgas_testkit::setting;
 
 use crate::{example, launchers, mpirun, sequence};
 
-/// Bases to count the k-mers of; few without the direct path, where each takes several turns of the ranks.
+/// Bases whose k-mers are counted. Few without the direct path, where each k-mer takes several
+/// context switches.
 const WAYS: [(&str, usize); 2] = [("1", 30_000), ("0", 1000)];
 
 #[test]
@@ -17,8 +18,8 @@ fn whenever_a_rank_is_killed_the_job_fails_at_once_and_leaves_nothing() {
         program: &example("kmer_count"),
         code: None,
         directory: directory.path(),
-        // Open MPI's blocks in `PMIx_server_finalize` on a lock of its own if a rank dies while it
-        // starts the others; seen with version 4.1.4, with a program that only calls MPI, too.
+        // Open MPI blocks in `PMIx_server_finalize` on its own lock if a rank dies while it starts
+        // the others. This was seen with version 4.1.4, also with a program that only calls MPI.
         launcher_may_hang: launchers()[0][0] == "mpirun.openmpi",
     };
     let n_kills = setting("PGAS_TEST_KILLS", 4);

@@ -1,5 +1,5 @@
-//! The examples under the `mpirun` of the MPI library that they are built with, on one host and on several: what their
-//! users type, nothing else.
+//! The examples under the `mpirun` of the MPI library that they are built with, on one host and on
+//! several, as users start them.
 //!
 //! Needs feature `mpi`: `cargo test --features mpi --test mpirun`.
 
@@ -16,12 +16,12 @@ use std::process::Command;
 use pgas_testkit::job::{self, Ended, eventually};
 use serde_json::Value;
 
-/// A sequence of so many bases, the same at each run. Not more, because without the direct path every k-mer
-/// takes several turns of ranks that share two processors.
+/// A fixed sequence of this many bases. It is short, because without the direct path every k-mer
+/// takes several context switches of ranks that share two processors.
 fn sequence(n_bases: usize) -> String {
     let mut state = 1_u32;
     let base = |_| {
-        // Numerical Recipes' generator; its high bits are good enough for letters.
+        // The generator of Numerical Recipes. Its high bits are good enough for letters.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         ['A', 'C', 'G', 'T'][state as usize >> 30]
     };
@@ -34,7 +34,7 @@ fn example(name: &str) -> PathBuf {
     pgas_testkit::example(PACKAGE, name, &["mpi", "tokio"])
 }
 
-/// The launchers of the two libraries: the one that fits this program, and the other one.
+/// The launchers of the two libraries: the one of this program's library, and the other one.
 fn launchers() -> [&'static [&'static str]; 2] {
     const OPEN_MPI: &[&str] = &[
         "mpirun.openmpi",
@@ -59,7 +59,7 @@ fn command(launcher: &[&str], n_ranks: u32, program: &Path) -> Command {
     for name in ["PGAS_RANKS", "PGAS_BACKEND", "PGAS_DIRECT", "PGAS_SEGMENT"] {
         command.env_remove(name);
     }
-    // Open MPI keeps a directory of its own for each user and host, also of jobs that were killed.
+    // Open MPI keeps a directory for each user and host, also after jobs were killed.
     command.env("OMPI_MCA_orte_tmpdir_base", std::env::temp_dir());
     command
 }
@@ -72,7 +72,7 @@ fn mpirun(n_ranks: u32, name: &str) -> Command {
 fn ends_well(command: Command) -> Ended {
     let ended = job::start(command).end();
     assert_eq!(ended.code(), 0, "{ended:?}");
-    // A launcher may end a moment before what it has started.
+    // A launcher may end a moment before the processes that it started.
     eventually("nothing is left of the job", || {
         let mut states = ended.left.iter().map(|pid| job::state_of(*pid));
         states.all(|state| state.is_none_or(|state| state == 'Z'))
@@ -80,7 +80,7 @@ fn ends_well(command: Command) -> Ended {
     ended
 }
 
-/// A way in which the same program may be run without changing what it says.
+/// A way to run the same program with the same output.
 fn settings() -> [&'static [(&'static str, &'static str)]; 3] {
     [
         &[],
@@ -186,7 +186,7 @@ fn kernels_and_remote_calls_find_their_results_right() {
             let ended = ends_well(command);
             let report: Value = serde_json::from_str(&ended.stdout).unwrap();
             assert_eq!(report["ranks"], n_ranks, "{name}, {setting:?}: {ended:?}");
-            // Each of its parts says so, if it has any.
+            // Each part of the example says so, if it has parts.
             assert!(ended.stdout.contains("\"verified\":true"), "{ended:?}");
             assert!(!ended.stdout.contains("\"verified\":false"), "{ended:?}");
         }
@@ -224,7 +224,7 @@ fn kmers_that_are_filtered_or_aggregated_are_counted_as_by_one_rank() {
     let dir = tempfile::tempdir().unwrap();
     let [reads, alone, together] =
         ["reads.fa", "alone", "together"].map(|name| dir.path().join(name));
-    // Most occur twice, so that the filter lets them pass.
+    // Most k-mers occur twice, so that the filter lets them pass.
     let bases = sequence(300);
     fs::write(&reads, format!(">one\n{bases}\n>two\n{}\n", &bases[..250])).unwrap();
     for way in ["--aggregate", "--bloom"] {
@@ -233,7 +233,7 @@ fn kmers_that_are_filtered_or_aggregated_are_counted_as_by_one_rank() {
             command.arg(dump).arg(&reads);
             ends_well(command);
             let text = fs::read_to_string(dump).unwrap();
-            // What occurs once may pass a filter, which of it depends on the filter's size.
+            // Some k-mers that occur once pass the filter; which ones depends on the filter's size.
             let lines = text.lines().map(str::to_owned);
             lines.filter(|line| !line.ends_with(" 1")).collect()
         };

@@ -1,4 +1,4 @@
-//! What cannot be done is said in one line, on whatever rank it was found, and leaves nothing behind.
+//! Bad input is reported in one line, whichever rank finds it, and leaves nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::run::{end, kmer_count, names, start};
 use crate::program::{ECOLI, LAMBDA};
 
-/// Runs as three ranks, with a dump and a spectrum to be written, and asserts that one line is all
-/// there is to see: the file that the dump would have replaced is as before.
+/// Runs three ranks with a dump and a spectrum to be written, and asserts that one line is all that
+/// is printed, and that the existing dump file is unchanged.
 fn complaint(code: i32, prepare: impl FnOnce(&Path, &mut Command)) -> String {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
@@ -32,7 +32,7 @@ fn complaint(code: i32, prepare: impl FnOnce(&Path, &mut Command)) -> String {
     line.replace(&*dir.path().join("").to_string_lossy(), "")
 }
 
-/// The complaint about a file with these bytes, beside a good one.
+/// The error for a file with these bytes, beside a good file.
 fn complaint_about(name: &str, bytes: &[u8]) -> String {
     complaint(1, |dir, command| {
         let file = dir.join(name);
@@ -80,7 +80,8 @@ fn damage_is_named_with_its_file_and_line_on_whichever_rank_it_is() {
         complaint_about("cut.fq", cut.as_bytes()),
         "cut.fq, line 12004: the file ends in the middle of record 'last'"
     );
-    // A bad record at the beginning, in the middle and at the end: that of another rank each time.
+    // A bad record at the beginning, in the middle and at the end: a different rank reads it each
+    // time.
     for n_before in [0, 1500, 2999] {
         let bad = "@bad\nACGT\n+\nII\n";
         let text = record.repeat(n_before) + bad + &record.repeat(3000 - n_before);
@@ -134,7 +135,7 @@ fn a_table_that_is_too_small_is_named() {
         let expected = "the table is too small: the input has more distinct k-mers";
         assert_eq!(line, format!("--slots {slots}: {expected}"));
     }
-    // Here the estimate knows it before anything is counted.
+    // Here the estimate finds it before anything is counted.
     let line = complaint(1, |_, command| {
         command.args(["--slots", "4000000", ECOLI]);
     });
@@ -233,7 +234,7 @@ fn a_killed_rank_ends_the_job_without_a_dump() {
     let mut command = kmer_count(["--ranks", "3", ECOLI, "--dump"]);
     command.arg(dir.path().join("dump"));
     let running = start(command);
-    // The draft is there once the ranks run, and long before they have counted.
+    // The draft exists when the ranks run, long before they have counted.
     let ranks = wait_for(|| {
         let pid = running.pid();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();

@@ -1,4 +1,4 @@
-//! The counts are exact: beside a plain loop, and beside jellyfish, for every number of ranks.
+//! Exact counts: compared with a plain loop and with jellyfish, for every number of ranks.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -17,8 +17,8 @@ use crate::program::{ECOLI, LAMBDA};
 
 const LENGTHS: [usize; 4] = [5, 21, 31, 32];
 
-/// What inputs are counted at, and by: the step `main-job` of the test command has all of it,
-/// with optimized examples, which are ten times faster.
+/// The lengths and numbers of ranks that inputs are counted with. The step `main-job` of the test
+/// command uses all of them, with optimized examples, which are ten times faster.
 fn lengths() -> &'static [usize] {
     match examples_are_optimized() {
         true => &LENGTHS,
@@ -66,7 +66,7 @@ fn simulated_reads() -> String {
     let reads = SimulatedReads::new(&genome, plan).unwrap();
     reads.write_fastq(&mut text).unwrap();
     let mut text = String::from_utf8(text).unwrap();
-    // Every 977th letter of a sequence becomes an N; qualities are no A, C, G or T.
+    // Every 977th letter of a sequence becomes an N. Qualities contain no A, C, G or T.
     let sequences: Vec<usize> = text
         .match_indices(['A', 'C', 'G', 'T'])
         .map(|(at, _)| at)
@@ -78,7 +78,7 @@ fn simulated_reads() -> String {
     text
 }
 
-/// Counts in a directory of its own, and compares the dump and the spectrum.
+/// Counts in its own directory, and compares the dump and the spectrum.
 fn check(files: &[&Path], options: &[&str], dump: &[u8], histo: &str) {
     let dir = tempfile::tempdir().unwrap();
     let [to_dump, to_histo] = ["dump", "histo"].map(|name| dir.path().join(name));
@@ -92,7 +92,7 @@ fn check(files: &[&Path], options: &[&str], dump: &[u8], histo: &str) {
     assert_eq!(fs::read_to_string(&to_histo).unwrap(), histo, "{what}");
 }
 
-/// Compares with the plain loop at the lengths and numbers of ranks.
+/// Compares with the plain loop, for all lengths and numbers of ranks.
 fn check_all(files: &[&Path], sequences: &[String]) {
     for &k in lengths() {
         for canonical in [false, true] {
@@ -142,7 +142,7 @@ fn files_of_all_kinds_are_counted_together_as_by_a_plain_loop() {
 fn reads_of_the_lambda_phage_are_counted_as_by_jellyfish() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = vec![written(&dir, "simulated.fq", simulated_reads())];
-    // Real reads lie beside some checkouts of the project.
+    // Some checkouts of the project have real reads beside them.
     let shared = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../shared/data/lambda_reads_1.fq.gz"

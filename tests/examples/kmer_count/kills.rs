@@ -1,4 +1,4 @@
-//! Ranks that are killed at random moments. `PGAS_TEST_KILLS` says how many.
+//! Ranks that are killed at random moments. `PGAS_TEST_KILLS` sets the number of jobs.
 
 use pgas_testkit::kills::Kills;
 use pgas_testkit::{job, setting};

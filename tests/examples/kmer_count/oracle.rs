@@ -1,4 +1,4 @@
-//! What the counts should be: by a plain loop over the text, and by jellyfish.
+//! The expected counts: from a plain loop over the text, and from jellyfish.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -57,7 +57,7 @@ pub(crate) fn histo(counts: &BTreeMap<String, u64>) -> String {
     lines.collect()
 }
 
-/// What `jellyfish count -C` finds in an unpacked file: the sorted dump, and the spectrum.
+/// The result of `jellyfish count -C` for an unpacked file: the sorted dump, and the spectrum.
 pub(crate) fn jellyfish(file: &Path, k: usize) -> (Vec<u8>, String) {
     let dir = tempfile::tempdir().unwrap();
     let [counts, text] = ["counts", "text"].map(|name| dir.path().join(name));
@@ -77,7 +77,7 @@ pub(crate) fn jellyfish(file: &Path, k: usize) -> (Vec<u8>, String) {
     (sorted, String::from_utf8(histo).unwrap())
 }
 
-/// The standard output of a program that must end well.
+/// The standard output of a program that must succeed.
 fn tool<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Vec<u8> {
     let output = Command::new(program).args(args).env("LC_ALL", "C").output();
     let output = match output {
@@ -90,7 +90,7 @@ fn tool<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Ve
     output.stdout
 }
 
-/// Asserts that a dump is as expected, and names the first line that is not.
+/// Asserts that a dump is as expected, and names the first different line.
 #[track_caller]
 pub(crate) fn assert_same_dump(dump: &Path, expected: &[u8], what: &str) {
     let found = fs::read(dump).unwrap();

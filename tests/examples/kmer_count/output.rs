@@ -1,4 +1,4 @@
-//! What is printed and written, and where.
+//! The printed and written output.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::program::program;
 
-/// What one run may take at most before a test fails; far more than any needs.
+/// The time limit of one run; far more than any needs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A run that has ended.
@@ -23,7 +23,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// A run that has not.
+/// A run that has not ended yet.
 pub(crate) struct Running {
     child: Child,
     started: Instant,
@@ -55,7 +55,7 @@ pub(crate) fn end(command: Command) -> Ended {
     start(command).end()
 }
 
-/// The standard output of a run that must end well and complain of nothing.
+/// The standard output of a run that must succeed without an error message.
 #[track_caller]
 pub(crate) fn stdout(command: Command) -> String {
     let ended = end(command);
