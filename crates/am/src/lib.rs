@@ -29,8 +29,8 @@
 //! | level | does | calls |
 //! |---|---|---|
 //! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_ready`]; everything inside a handler |
-//! | internal | what the transport needs, and the steps of collectives | a blocking transfer over a network, while it waits |
-//! | user | also handlers, remote functions, and what was chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
+//! | internal | the transport's work, and the steps of collectives | a blocking transfer over a network, while it waits |
+//! | user | also handlers, remote functions, actions chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress
 //! inside one does nothing, and a wait inside one is [`Error::InHandler`].
@@ -59,13 +59,13 @@
 //! | floor | modules |
 //! |---|---|
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
-//! | what a program calls | `attach`, `collectives`, `message`, `rpc` |
+//! | the interface for programs | `attach`, `collectives`, `message`, `rpc` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
-//! | the part of it that sends | `outbox` |
-//! | its other parts; what messages carry | `answer`, `function`, `objects`, `pieces` |
-//! | bytes; what is lost | `codec`, `lost` |
-//! | names, errors, and what stands alone | `buffers`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
+//! | sending | `outbox` |
+//! | other parts of the state; contents of messages | `answer`, `function`, `objects`, `pieces` |
+//! | encoding; lost calls | `codec`, `lost` |
+//! | names, errors, independent modules | `buffers`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
 
 mod aggregate;
 mod answer;

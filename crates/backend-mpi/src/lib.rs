@@ -50,11 +50,11 @@
 //! | the contract, and transfers of many pieces | `contract`, `fragmentation` |
 //! | its parts; starting and leaving a job | `atomics`, `completion`, `shutdown`, `missing`, `rma`, `serve`, `start` |
 //! | a rank of several hosts, or of one | `network`, `one_host` |
-//! | what a rank has over MPI | `collectives`, `mailbox`, `window` |
+//! | parts of a rank that use MPI | `collectives`, `mailbox`, `window` |
 //! | its stay in MPI | `session` |
-//! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
+//! | tables of operations in flight, and the lookout | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
-//! | what knows no MPI | `flushes`, `output`, `settings`, `time_slice`, `staging` |
+//! | modules without MPI | `flushes`, `output`, `settings`, `time_slice`, `staging` |
 //! | calls of the system that nothing wraps | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 

@@ -57,8 +57,8 @@
 //! | joining one of several hosts; the contract | `contract`, `hosts` |
 //! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
 //! | a rank that communicates over libfabric | `network` |
-//! | what a rank has over libfabric | `mailbox`, `ops`, `segment`, `staging` |
-//! | which network, and how ranks meet before there is one | `bootstrap`, `provider` |
+//! | parts of a rank that use libfabric | `mailbox`, `ops`, `segment`, `staging` |
+//! | choice of the network, and the bootstrap | `bootstrap`, `provider` |
 //! | every call of libfabric and PMIx | `sys` |
 
 #[cfg(any(pgas_portable, not(target_os = "linux")))]

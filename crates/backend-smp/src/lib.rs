@@ -40,8 +40,8 @@
 //! | floor | modules |
 //! |---|---|
 //! | joining a job; the contract | `attach`, `rma`, `threads` |
-//! | a rank of a job; who looks at one from outside | `member`, `observer` |
-//! | the job's memory, and who is alive | `liveness`, `segment` |
+//! | a rank of a job; observers from outside | `member`, `observer` |
+//! | the job's memory, and the lives of ranks | `liveness`, `segment` |
 //! | the words that ranks share | `control` |
 //! | where they lie | `layout` |
 //! | sleeping and waking | `doorbell` |

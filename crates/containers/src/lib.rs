@@ -48,11 +48,11 @@
 //! |---|---|
 //! | checkpoints | `store` |
 //! | maps and sets | `hash_map` |
-//! | arrays; what is gathered for other ranks | `array`, `distributor` |
+//! | arrays; elements collected for other ranks | `array`, `distributor` |
 //! | queues and filters; ways of many hops | `bloom`, `queue`, `route` |
 //! | elements anywhere, many at once | `scattered` |
 //! | operations that other ranks carry out | `requests` |
-//! | how values live in global memory; elements that go to other ranks by messages | `mail`, `object` |
+//! | values in global memory; elements sent by messages | `mail`, `object` |
 //! | errors | `error` |
 #![forbid(unsafe_code)]
 

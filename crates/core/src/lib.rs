@@ -60,7 +60,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | transfers; the transport for tests | `loopback`, `rma` |
-//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
+//! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
 //! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
@@ -69,7 +69,7 @@
 //! | traces | `trace` |
 //! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
 //! | buffers | `few_words` |
-//! | what stands alone | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number` |
+//! | independent modules | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");

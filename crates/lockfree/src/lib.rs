@@ -5,13 +5,13 @@
 //! |---|---|
 //! | [`mailbox`] | messages from many senders to one receiver; [`credits`] share its room, [`payload`] has buffers that are filled in place |
 //! | [`barrier`] | all ranks wait for all |
-//! | [`roster`] | who is in a job, and how it has failed |
+//! | [`roster`] | the members of a job, and its first failure |
 //! | [`doorbell`] | sleeping and waking between processes |
 //! | [`tickets`] | queues with many producers and consumers |
 //! | [`slots`] | hash tables |
 //! | [`pending`] | answers that threads of a rank wait for |
 //! | [`message_counts`] | counts of messages, a word a thread, and whether all were served |
-//! | [`word`], [`memory`] | single words, and what is larger, that all ranks access |
+//! | [`word`], [`memory`] | single words and larger blocks that all ranks access |
 //!
 //! They work on borrowed atomic words: no pointers, valid when zero, the same at every address. The
 //! caller passes in what depends on the system or the processor: mapped memory, sleeping
@@ -30,8 +30,8 @@
 //! | floor | modules |
 //! |---|---|
 //! | messages | `mailbox` |
-//! | structures of words, and what a mailbox asks of a machine | `machine`, `slots`, `tickets` |
-//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `roster`, `message_counts` |
+//! | structures of words, and the machine operations of mailboxes | `machine`, `slots`, `tickets` |
+//! | independent structures | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `roster`, `message_counts` |
 //! | words | `memory`, `word` |
 //! | the standard library's atomics, or loom's | `sync` |
 

@@ -11,7 +11,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | messages and their credits; atomics | `atomics`, `peer` |
-//! | what ranks tell each other | `note` |
+//! | messages between libraries | `note` |
 //! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix`, `park` |
 
 pub mod addresses;

@@ -1,4 +1,4 @@
-//! How two values of a key become one.
+//! Combines two values of a key.
 
 /// How the value that a key has and one that is given become the key's new value: for operations
 /// that another rank may carry out, which gets the type's name and nothing else.

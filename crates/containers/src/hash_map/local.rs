@@ -9,11 +9,11 @@ use super::table::dispatch_own_slots;
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
-/// While each rank works on what it holds itself.
+/// The local phase, in which each rank works on its own entries.
 ///
-/// A key's place is on the rank that [`home`](Self::home) names, or, if there is none free up to
-/// that rank's last slot, behind that; in the second case, as in that of a key of another rank,
-/// these methods do nothing and say so.
+/// A key's slot is on the rank that [`home`](Self::home) names, or behind that rank's slots if none
+/// of them is free from the home slot on. In the second case, and for a key of another rank, these
+/// methods do nothing and return `None`.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not
     /// on this rank.
@@ -189,7 +189,7 @@ mod tests {
             world.barrier().unwrap();
             n_placed
         });
-        // As many as the last block has.
+        // At most as many keys as the last block has slots.
         assert!(ends.unwrap().iter().all(|n| (1..=MOST).contains(n)));
     }
 

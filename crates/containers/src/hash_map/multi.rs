@@ -203,11 +203,10 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
         let keys: Vec<_> = Numbers::of(former.unwrap_or(0)).keys(key).collect();
-        // A value stays what it is from its insert on, so the one that was found is the one that is
-        // removed here.
+        // A value never changes after its insert, so the removal takes the value that was found.
         let values: Vec<_> = match self.values.find_many(&keys) {
             Ok(values) => values.into_iter().map(Ok).collect(),
-            // One by one, so that one which cannot be read costs no other one.
+            // One by one, so that an unreadable value costs no other one.
             Err(_) => keys.iter().map(|key| self.values.find(key)).collect(),
         };
         let mut removed = Vec::with_capacity(values.len());
@@ -364,7 +363,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
 }
 
 impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// How many values a key with these numbers has.
+    /// The number of values of a key with these numbers.
     fn count_of(&self, key: &K, numbers: Numbers) -> Result<u64> {
         if !numbers.has_gaps {
             return Ok(numbers.span());

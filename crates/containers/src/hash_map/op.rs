@@ -23,7 +23,7 @@ use super::view::{LineOf, View, out_of_line};
 use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 
-/// How an operation affects the map.
+/// The effect of an operation on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Reads only.

@@ -44,11 +44,11 @@ macro_rules! phases {
 phases! {
     /// Any rank does anything at any time.
     Atomic = 0: "atomic";
-    /// Any rank inserts, nobody looks.
+    /// Any rank inserts, no rank reads.
     InsertOnly = 1: "insert only";
-    /// Any rank looks, nobody changes anything.
+    /// Any rank reads, no rank writes.
     FindOnly = 2: "find only";
-    /// Each rank works on what it holds itself, without atomics.
+    /// Each rank works on its own entries, without atomics.
     Local = 3: "local";
 }
 
@@ -64,7 +64,7 @@ pub trait Inserts: Phase {}
 impl Inserts for Atomic {}
 impl Inserts for InsertOnly {}
 
-/// A phase in which any rank looks at any key: [`Atomic`] or [`FindOnly`].
+/// A phase in which any rank reads any key: [`Atomic`] or [`FindOnly`].
 #[diagnostic::on_unimplemented(
     message = "no rank looks for keys in a map whose phase is `{Self}`",
     label = "this map's phase is `{Self}`",
@@ -76,7 +76,7 @@ pub trait Finds: Phase {}
 impl Finds for Atomic {}
 impl Finds for FindOnly {}
 
-/// The phase in which any rank changes what is there: [`Atomic`].
+/// The phase in which any rank changes present entries: [`Atomic`].
 #[diagnostic::on_unimplemented(
     message = "no rank changes the entries of a map whose phase is `{Self}`",
     label = "this map's phase is `{Self}`",
@@ -86,7 +86,7 @@ pub trait Changes: Inserts + Finds {}
 
 impl Changes for Atomic {}
 
-/// A phase in which a rank may look through the entries that it holds: any but [`InsertOnly`].
+/// A phase in which a rank may iterate over its own entries: any but [`InsertOnly`].
 #[diagnostic::on_unimplemented(
     message = "nobody looks at the entries of a map whose phase is `{Self}`",
     label = "this map's phase is `{Self}`",

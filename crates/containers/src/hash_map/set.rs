@@ -211,7 +211,7 @@ impl<K: Object> HashSet<K> {
     }
 }
 
-/// What every phase has.
+/// Methods of every phase.
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     pub(crate) fn map(&self) -> &HashMap<K, (), P, S> {
         &self.map

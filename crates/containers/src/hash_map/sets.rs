@@ -6,9 +6,9 @@ use super::set::HashSet;
 use crate::Result;
 use crate::object::{KeyHasher, Object};
 
-/// The other set may have another size, phase and hasher. Every rank calls, and works on the keys
-/// that it holds itself of one set, wherever they are in the other one. After a barrier the work of
-/// all ranks is done.
+/// The other set may have another size, phase and hasher. Every rank calls the method, and works on
+/// the keys that it holds itself of one set; these keys may be on any rank in the other set. After
+/// a barrier the work of all ranks is complete.
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Puts the keys that this rank holds of `other` into this set, and returns how many were new.
     /// When all ranks have done so, this set is the union of both.

@@ -9,7 +9,7 @@ pub(in super::super) use pgas_lockfree::slots::probe::MOST;
 use pgas_lockfree::slots::state::StateAt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// How a value is read and written while others do the same.
+/// How a value is read and written concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum ValueKind {
     /// The value has no bytes.

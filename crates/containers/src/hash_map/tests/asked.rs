@@ -1,4 +1,4 @@
-//! Where ranks serve each other: those that cannot be asked, and those that may not ask.
+//! Ranks that serve requests: ranks that cannot be asked, and ranks that must not ask.
 
 use pgas_core::Rank;
 
@@ -22,7 +22,7 @@ fn asked(body: impl Fn(World, HashMap<u64, u64>, [u64; 4]) + Sync) {
     });
 }
 
-/// Also at the moment when it leaves: what it has served is not done again.
+/// Even at the moment when it leaves: served operations are not repeated.
 #[test]
 fn what_a_rank_that_leaves_does_not_serve_is_done_one_sidedly_and_all_of_it_once() {
     const N: u64 = 300;
@@ -69,8 +69,8 @@ fn an_operation_in_a_handler_asks_nobody() {
     });
 }
 
-/// What comes to the end of a rank's slots is left to who asked, and what is behind it in the
-/// message is asked for again.
+/// Operations that reach the end of a shard are left to the asking rank, and those behind them in
+/// the message are requested again.
 #[test]
 fn a_batch_that_is_served_in_part_is_carried_out_once_in_its_order() {
     asked(|world, _, _| {

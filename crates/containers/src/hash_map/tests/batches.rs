@@ -6,9 +6,8 @@ use super::concurrent::Random;
 use super::*;
 use crate::hash_map::Combine;
 
-/// Batches of finds, of `longest` at most, among keys `0..2 * n_present` of which every second one
-/// is there. Where the search for an absent key goes through all of the table, few of them are
-/// asked for.
+/// Batches of finds, of `longest` at most, among keys `0..2 * n_present`, of which every second one
+/// is present. If the search for an absent key visits all of the table, few of them are searched.
 fn check<K, V>(
     world: &World,
     (capacity, n_present, longest): (usize, u64, u64),
@@ -29,7 +28,7 @@ fn check<K, V>(
     let finds = |sizes: &[u64], find_many: &dyn Fn(&[K]) -> Vec<Option<V>>| {
         for &n in sizes {
             let mut random = Random(n);
-            // Of those in the middle all are there.
+            // All keys in the middle are present.
             let only_present = |place: u64| {
                 (longest / 3..longest / 3 * 2).contains(&place) || is_full && place % 5 != 3
             };
@@ -91,13 +90,13 @@ fn long_batches_find_what_is_there_where_searches_are_long() {
     });
 }
 
-/// Where the search for an absent key ends nowhere but where it began.
+/// A search for an absent key visits the whole table.
 #[test]
 fn long_batches_find_what_is_there_in_a_full_table() {
     everywhere(3, |world| check_each_layout(&world, (30, 30, 200)));
 }
 
-/// Tells in which order values were joined.
+/// Records the order in which values were joined.
 enum Follow {}
 
 impl Combine<u64> for Follow {
@@ -106,13 +105,13 @@ impl Combine<u64> for Follow {
     }
 }
 
-/// Several messages to each rank, in each of which there is each of the keys.
+/// Several messages to each rank, with all of the keys in each.
 #[test]
 fn a_long_batch_joins_values_in_their_order_and_its_last_insert_of_a_key_stays() {
     const N_KEYS: u64 = 40;
     everywhere(3, |world| {
         let map = map::<u64, u64>(&world, 400);
-        // Of each rank, and in turn: a message that came too late would meet another rank's values.
+        // For each rank, in turn: a message that came too late would meet another rank's values.
         for rank in world.ranks() {
             let entries: Vec<(u64, u64)> = (0..2000_u64)
                 .map(|i| (i.wrapping_mul(i) % 1009 % N_KEYS, i))

@@ -1,4 +1,4 @@
-//! Keys that are looked for by what they lend.
+//! Searches for keys by borrowed forms.
 
 use super::*;
 use crate::HashSet;

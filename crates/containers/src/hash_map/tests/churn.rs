@@ -14,7 +14,7 @@ use crate::hash_map::{Combine, HashSet, Inserted, MultiMap};
 use crate::testing::over_processes;
 use crate::{Error, HashMapBuffer};
 
-/// What one thread says and others wait for.
+/// An event of one thread that others wait for.
 #[derive(Default)]
 struct Go(Mutex<bool>, Condvar);
 
@@ -43,7 +43,7 @@ impl Combine<u64> for Sum {
     }
 }
 
-/// What rank 0 has got.
+/// The result of rank 0.
 type Ended = Option<crate::Result<Inserted>>;
 
 fn reusing<K: Object, V: Object>(world: &World, capacity: usize) -> HashMap<K, V> {
@@ -57,8 +57,8 @@ fn key(world: &World, i: u64) -> u64 {
     Random(i * u64::from(world.n_ranks()) + u64::from(world.rank().number())).next()
 }
 
-/// Each rank removes its oldest key, inserts a new one, and looks for the former and for one that
-/// is there.
+/// Each rank removes its oldest key, inserts a new one, and searches for the former and for a
+/// present one.
 fn churn<K: Object, V: Object + PartialEq + std::fmt::Debug>(
     world: &World,
     n: u64,
@@ -90,7 +90,7 @@ fn churn<K: Object, V: Object + PartialEq + std::fmt::Debug>(
     map
 }
 
-/// Empties all slots while nobody is in the way; how many have a key then.
+/// Reclaims all slots while no section is open. Returns the number of slots with a key afterwards.
 fn empty_all<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
     for _ in 0..=map.capacity() / 1024 {
         assert!(map.table.reclaim_some(0));
@@ -98,7 +98,7 @@ fn empty_all<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
     n_taken(map)
 }
 
-/// How many slots have a key, whether it is there or was removed.
+/// The number of slots with a key, present or removed.
 fn n_taken<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
     use pgas_lockfree::slots::SlotMemory as _;
     use pgas_lockfree::slots::state::SlotState;
@@ -126,7 +126,7 @@ fn ever_new_keys_find_room_in_a_map_at_half_load() {
     for n_ranks in [1, 2, 3] {
         pgas_smp::threads_with(n_ranks, &Config::default(), |world| {
             let map = churn::<u64, u64>(&world, n, &(|key| key, |i| i));
-            // Nobody is in the way now.
+            // No section is open now.
             let n = map.len().unwrap();
             if world.rank().number() == 0 {
                 assert_eq!(empty_all(&map), n);
@@ -172,7 +172,7 @@ fn a_batch_of_removals_gives_slots_back() {
         assert_eq!(map.insert_many(&entries).unwrap(), 600);
         assert_eq!(n_taken(&map), 600);
         assert_eq!(map.remove_many(&keys).unwrap(), 600);
-        // What is left was removed since slots were emptied last.
+        // The rest was removed since the last reclaim.
         let n = n_taken(&map);
         assert!(n < 256, "{n} slots");
     })
@@ -366,8 +366,8 @@ fn an_update_whose_function_panics_does_not_keep_slots_from_new_keys() {
     .unwrap();
 }
 
-/// What room for one more key is waited for, by rank 0 of a map with a removed key and without a
-/// free slot, while rank 1 is within an update of it, which `within` tells from. Threads.
+/// Rank 0 waits for room for one more key, in a map with a removed key and without a free slot,
+/// while rank 1 is inside of an update that calls `within`. Ranks are threads.
 fn insert_beside_an_update(map: &HashMap<u64, u64>, go: &Go, within: &dyn Fn()) -> Ended {
     let world = map.world();
     match world.rank().number() {
@@ -422,7 +422,8 @@ fn whoever_waits_for_room_hears_of_a_rank_that_has_failed() {
     let job = || {
         pgas_smp::threads_with(3, &Config::default(), |world| {
             let map = reusing::<u64, u64>(&world, 3);
-            // As a rank that has died, it does not end what it has begun before the others know.
+            // Like a dead rank, it does not end its update before the other ranks know of the
+            // failure.
             let ended = insert_beside_an_update(&map, &go, &|| has_heard.wait());
             if let Some(inserted) = ended {
                 *heard.lock().unwrap() = Some(inserted.unwrap_err().to_string());
@@ -436,8 +437,8 @@ fn whoever_waits_for_room_hears_of_a_rank_that_has_failed() {
     assert!(heard.contains("rank 2 panicked"), "{heard}");
 }
 
-/// Where this process reaches all slots, keys come and go without end; elsewhere all is as in a map
-/// without the property, on all ranks.
+/// If this process reaches all slots, keys come and go without end. Otherwise the map behaves like
+/// one without reuse, on all ranks.
 #[test]
 fn where_memory_is_not_local_slots_stay_their_keys() {
     everywhere(2, |world| {

@@ -99,7 +99,7 @@ fn ranks_that_insert_the_same_keys_fill_the_table_exactly() {
                 }
             }
             world.barrier().unwrap();
-            // Nothing that was acknowledged is lost, and each value is one that was inserted.
+            // No acknowledged key is lost, and each value is one that was inserted.
             for (key, value) in acknowledged
                 .iter()
                 .zip(map.find_many(&acknowledged).unwrap())
@@ -185,7 +185,7 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
     use pgas_lockfree::slots::probe::ProbeResult;
 
     let waited = Mutex::new(Vec::new());
-    // The library's own barrier fails for whoever is still in it when the job does.
+    // The library's own barrier would fail for a rank that is still in it when the job fails.
     let (to_other, claimed) = mpsc::channel();
     let (to_claimer, go) = mpsc::channel();
     let (claimed, go) = (Mutex::new(claimed), Mutex::new(go));

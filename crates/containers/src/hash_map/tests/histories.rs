@@ -30,7 +30,7 @@ enum Answer {
     There(bool),
 }
 
-/// What is under one key.
+/// The model of one entry.
 struct Entry;
 
 impl Model for Entry {
@@ -130,7 +130,7 @@ fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
     was_there
 }
 
-/// Likewise, with the value.
+/// The same with the value.
 fn taken<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> Option<V> {
     let value = map.take(key).unwrap();
     map.table.reclaim_some(0);
@@ -141,7 +141,7 @@ fn was_there(inserted: Inserted) -> Answer {
     Answer::There(inserted == Inserted::Replaced)
 }
 
-/// Numbers in texts, of which some are longer than a slot.
+/// Numbers as texts, some of which are longer than a slot.
 impl Numbers for HashMap<String, String> {
     fn perform(&self, key: u64, op: Op) -> Answer {
         let text = |value: u64| {
@@ -178,14 +178,13 @@ impl Numbers for HashMap<String, String> {
     }
 }
 
-/// A key, and a call that concerns it: what was asked, the answer, when it was made and when it
-/// returned.
+/// A key, a call for it, its answer, and the times of the call and of the return.
 type Record = (u64, Op, Answer, u128, u128);
 
 /// Calls of one rank in one round.
 const N_CALLS: u64 = 12;
 
-/// What one rank does in one round, to keys that nobody has used before.
+/// Performs and records one round of a rank, on unused keys.
 fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, is_word: bool) -> Vec<Record> {
     let mut calls = Vec::new();
     for _ in 0..N_CALLS {
@@ -207,7 +206,7 @@ fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, is_word: bool) -
     calls
 }
 
-/// How many maps there are.
+/// The number of maps.
 const N_MAPS: u64 = 4;
 
 /// Rounds of calls by all ranks to the maps, each checked by rank 0.

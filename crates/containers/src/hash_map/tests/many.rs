@@ -4,7 +4,7 @@ use super::*;
 use crate::Error;
 use pgas_core::collective::op::Sum;
 
-/// Texts of which half are longer than a slot.
+/// Texts, half of which are longer than a slot.
 fn text(i: u64) -> String {
     format!("{i} ").repeat(if i.is_multiple_of(2) { 1 } else { 60 })
 }
@@ -47,7 +47,7 @@ fn an_iterator_ends_at_the_entry_that_finds_no_room() {
     everywhere(1, |world| {
         let map = map::<u64, u64>(&world, 1500);
         let refused = map.extend((0..2000).map(|i| (i, i))).unwrap_err();
-        // Where they travel by messages, some behind the refused one were inserted.
+        // If they are sent by messages, some behind the refused one were inserted.
         assert!((1200..=1500).contains(&refused.done));
         assert!((0..refused.done as u64).all(|i| map.contains(&i).unwrap()));
         assert!(matches!(refused.error, Error::Full { capacity: 1500 }));

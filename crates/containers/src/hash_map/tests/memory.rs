@@ -10,8 +10,8 @@ const N_KEYS: u64 = 32;
 /// Values of the sizes that make blocks of these powers of two.
 const BLOCKS: [u64; 4] = [128, 256, 512, 1024];
 
-/// What a rank's values may take at most: in every size a block for each key, and for each rank one
-/// on its way.
+/// The maximum memory of a rank's values: in every size a block for each key, and for each rank one
+/// in flight.
 const MOST: u64 = (N_KEYS + 2) * (BLOCKS[0] + BLOCKS[1] + BLOCKS[2] + BLOCKS[3]);
 
 fn overwrite(world: &World, n: u64) {

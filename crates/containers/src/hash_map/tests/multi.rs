@@ -17,7 +17,7 @@ fn a_multimap_keeps_every_value_of_a_key_once() {
         for key in 0..3 {
             let mut found = values.find(&format!("{key}")).unwrap();
             assert_eq!(values.count(&format!("{key}")).unwrap(), 12);
-            // Those of one rank are in its order.
+            // The values of one rank are in its order.
             for rank in 0..3 {
                 let of_rank = found.iter().filter(|value| value[0] == rank);
                 assert!(of_rank.is_sorted());
@@ -62,8 +62,8 @@ fn what_is_removed_from_a_multimap_is_what_was_there_and_is_there_no_more() {
 fn each_value_of_a_multimap_is_removed_once_whoever_inserts_meanwhile() {
     const N: u64 = 300;
     everywhere(4, |world| {
-        // A slot for each insert, and for each that begins again: at most three a removal, of which
-        // there are 400.
+        // A slot for each insert, and for each repeated one: at most three for each of the 400
+        // removals.
         let values = MultiMap::<u64, [u64; 2]>::with_capacity(&world, 2 * 4 * 300).unwrap();
         let me = u64::from(world.rank().number());
         let mut seen = vec![0_u64; 4 * 300];

@@ -1,4 +1,4 @@
-//! What each method costs, in R, W and A, as its documentation says.
+//! The cost of each method in R, W and A, as its documentation says.
 
 use super::*;
 use crate::hash_map::{Combine, Inserted};
@@ -147,7 +147,7 @@ fn batches_cost_what_their_operations_cost() {
                 map.insert(&(key + 1000), *value).unwrap();
             }
         });
-        // A batch behind a network looks before it inserts: one atomic more for a new key.
+        // A batch behind a network searches before it inserts: one atomic more for a new key.
         let (reads, writes, atomics) = price(&world, || map.insert_many(&entries).unwrap());
         assert_eq!((reads, writes), (single.0, single.1));
         assert!(atomics <= single.2 + 210, "{atomics} atomics");
@@ -302,7 +302,7 @@ fn a_removal_costs_two_atomics_and_a_read() {
         assert_eq!(price(&world, || words.remove(&2).unwrap()), (0, 0, 1));
         assert_eq!(price(&world, || words.remove(&1).unwrap()), (1, 0, 2));
         assert_eq!(price(&world, || words.find(&1).unwrap()), (0, 0, 2));
-        // The state was free, then that of the key, and then the word and the state are written.
+        // The free state is read, then that of the key; then the word and the state are written.
         assert_eq!(price(&world, || words.insert(&1, 6).unwrap()), (1, 0, 5));
         let wide = with_one(&world, [1_u8; 40]);
         assert_eq!(price(&world, || wide.remove(&1).unwrap()), (1, 0, 2));
@@ -360,8 +360,8 @@ fn a_key_or_value_that_is_longer_than_its_slot_costs_what_the_documentation_says
         assert_eq!(price(&world, || insert(&short, &short)), (0, 1, 2));
         assert_eq!(price(&world, || insert(&short, &short)), (1, 1, 3));
         assert_eq!(price(&world, || map.find(&short).unwrap()), (1, 0, 2));
-        // The key is looked for before memory is got for it, which begins with a look at what was
-        // given back.
+        // The key is searched before memory is allocated for it, and the allocation first checks
+        // for released blocks.
         let (reads, writes, atomics) = price(&world, || insert(&long, &long));
         assert_eq!((reads, writes), (0, 3));
         assert!(atomics <= 5, "{atomics} atomics");
@@ -445,7 +445,7 @@ fn where_ranks_serve_each_other_a_batch_is_a_few_messages() {
     asking(|world, map, _| {
         let keys = keys_of(map, Rank::new(1), 1000);
         let entries: Vec<_> = keys.iter().map(|&key| (key, key + 1)).collect();
-        // What is left in the lanes travels, too.
+        // The rest in the lanes is sent, too.
         let limit = 3 + (16_000_u64).div_ceil(world.capabilities().max_medium as u64 - 100);
         let n = asked(world, || {
             assert_eq!(map.insert_many(&entries).unwrap(), 1000);
@@ -472,7 +472,7 @@ fn where_ranks_serve_each_other_a_batch_is_a_few_messages() {
     });
 }
 
-/// Adds what is given.
+/// Adds the given value.
 enum Sum {}
 
 impl Combine<u64> for Sum {

@@ -56,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// The standard library's map with a capacity.
 struct Reference<V> {
     entries: BTreeMap<u64, V>,
-    /// Those whose slots are taken, also if they were removed.
+    /// Keys that hold slots, including removed ones.
     keys: BTreeSet<u64>,
     capacity: u64,
 }
@@ -77,7 +77,7 @@ impl<V: Clone> Reference<V> {
     }
 }
 
-/// What an operation returned; nothing stands for a full table.
+/// The result of an operation; `None` stands for a full table.
 #[derive(Debug, PartialEq)]
 enum Answer<V> {
     Inserted(Option<Inserted>),
@@ -212,7 +212,7 @@ fn one_by_one<K: Object, V: Object>(
     Answer::Many { done, n_new }
 }
 
-/// The ranks take turns with the operations; what each one sees is what the reference map says.
+/// The ranks take turns with the operations. Each result must be that of the reference map.
 fn check<K, V>(
     world: &World,
     capacity: usize,
@@ -234,7 +234,7 @@ fn check<K, V>(
         if rank % world.n_ranks() == world.rank().number() {
             let is_refused = matches!(expected, Answer::Many { n_new: None, .. });
             let answer = match op {
-                // Of entries behind the one without room some may have found some.
+                // Some entries behind the refused one may have found room.
                 Op::InsertMany(entries) | Op::UpsertMany(entries)
                     if is_refused && travels(world) =>
                 {
@@ -414,7 +414,7 @@ fn every_slot_of_every_rank_is_used_before_the_table_is_full() {
                     Err(Error::Full { .. })
                 ));
                 assert_eq!(map.find(&one_more).unwrap(), None);
-                // What was there still is, and still works.
+                // Former entries are still there and usable.
                 for (i, key) in keys.iter().enumerate() {
                     assert_eq!(map.fetch_add(key, 1).unwrap(), i as u64);
                 }

@@ -17,7 +17,7 @@ fn put<S: crate::object::KeyHasher>(set: &HashSet<u64, Atomic, S>, step: u64) ->
     all.collect()
 }
 
-/// What all ranks hold of a set.
+/// The keys of a set on all ranks.
 fn all_of(set: &HashSet<u64>) -> BTreeSet<u64> {
     let world = set.world();
     world.barrier().unwrap();
@@ -38,7 +38,7 @@ fn unions_intersections_and_differences_are_those_of_std() {
         everywhere(n_ranks, |world| {
             let set = || HashSet::<u64>::with_capacity(&world, 6000).unwrap();
             let (twos, changed) = (set(), set());
-            // Of another size, with its keys elsewhere.
+            // A set of another size, with its keys in other slots.
             let threes = HashSet::with_hasher(&world, 9000, SeededHasher::new(5)).unwrap();
             let (of_two, of_three) = (put(&twos, 2), put(&threes, 3));
 
@@ -49,7 +49,7 @@ fn unions_intersections_and_differences_are_those_of_std() {
             assert_eq!(sum(&world, n_new), union.len() - of_two.len());
             assert_eq!(all_of(&changed), union);
 
-            // Of a set in another phase.
+            // A set in another phase.
             let threes = threes.into_find_phase().unwrap();
             let n_gone = changed.intersect_with(&threes).unwrap();
             assert_eq!(sum(&world, n_gone), union.len() - of_three.len());
@@ -60,14 +60,14 @@ fn unions_intersections_and_differences_are_those_of_std() {
             assert_eq!(sum(&world, n_gone), of_three.len() - odd.len());
             assert_eq!(all_of(&changed), odd);
 
-            // Of a set and itself.
+            // A set and itself.
             assert_eq!(changed.union_with(&changed).unwrap(), 0);
             assert_eq!(changed.intersect_with(&changed).unwrap(), 0);
             assert_eq!(all_of(&changed), odd);
             let n_gone = changed.difference_with(&changed).unwrap();
             assert_eq!(sum(&world, n_gone), odd.len());
             assert!(changed.is_empty().unwrap());
-            // What is gone comes back.
+            // Removed keys come back.
             changed.union_with(&twos).unwrap();
             assert_eq!(all_of(&changed), of_two);
         });

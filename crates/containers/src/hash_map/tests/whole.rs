@@ -47,7 +47,7 @@ fn a_map_that_is_nearly_full_grows_at_a_change_of_phase_without_being_asked() {
         let map = map.into_find_phase().unwrap();
         assert!(map.capacity() >= 174, "{map:?}");
         assert!((0..87).all(|key| map.find(&key).unwrap() == Some(key / 3)));
-        // Half full with what is there, full with what was removed.
+        // Half full with present keys, full with removed ones.
         let map = map.into_atomic_phase().unwrap();
         for i in 0..29 {
             map.insert(&(1000 + 3 * i + me), i).unwrap();
