@@ -64,7 +64,7 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     outcome
 }
 
-/// What the ranks exchange about their programs.
+/// The description of a rank's program, which the ranks exchange.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Introduction {

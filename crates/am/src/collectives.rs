@@ -1,9 +1,9 @@
 //! Collectives over values of any type that travels, of any length: text, lists, what a program
 //! derives.
 //!
-//! Those of numbers and other byte-copyable types are methods of [`World`] and [`Team`] themselves,
-//! and are faster. UPC++ has such collectives of any serializable type as `broadcast` and
-//! `reduce_one_nontrivial`.
+//! Collectives of numbers and other byte-copyable types are methods of [`World`] and [`Team`]
+//! themselves, and are faster. UPC++ has such collectives of any serializable type as `broadcast`
+//! and `reduce_one_nontrivial`.
 
 use pgas_core::collective::{Encoding, ReduceOp};
 use pgas_core::{Event, Rank, Result, Team, World};
@@ -18,7 +18,7 @@ use crate::codec::{Decoder, Encoder, Wire, unreadable};
 ///
 /// Each has a non-blocking form, which begins it and gives an event.
 pub trait ValueCollectives {
-    /// How a member is named: by its rank on the world, by its number on a team.
+    /// The name of a member: its rank on the world, its number on a team.
     type Member: Copy;
 
     /// Gives all the root's `value`; those of the others do not matter.

@@ -1,9 +1,9 @@
 //! Distributed objects: one instance a rank, all under one name.
 //!
-//! The name is the team and the number of the object among those that the team has built, so that
-//! it costs no communication and no table of ranks; all members build their objects in the same
-//! order. As the argument of a remote call an object arrives as the target's own instance. A call
-//! that comes before the target has built it is set aside until then, and holds nothing else up.
+//! An object's name is its team and its number among the objects of the team. So it costs no
+//! communication and no table of ranks; all members build their objects in the same order. As the
+//! argument of a remote call an object arrives as the target's own instance. A call that arrives
+//! before the target has built the instance is set aside until then, and delays no other call.
 
 use std::any::{Any, type_name};
 use std::fmt;

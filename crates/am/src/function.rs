@@ -1,16 +1,16 @@
 //! Naming functions across ranks: where they lie in the program's code, and a tag that proves it.
 //!
-//! All ranks run one file ([`Program`] compares), loaded at different addresses; a function lies at
-//! the same distance from the start of the code in each. A message that calls one carries two such
-//! distances, that of the function and that of the *trampoline* that knows the function's type, and
-//! a 64-bit tag that is made from both, from the build and from a secret of the job. Who receives a
-//! call believes it only if the tag fits.
+//! All ranks run one file ([`Program`] compares them), loaded at different addresses. A function
+//! has the same distance from the start of the code on each rank. A message that calls a function
+//! carries two distances, that of the function and that of the *trampoline* that knows the
+//! function's type. It also carries a 64-bit tag made of both distances, of the build and of a
+//! secret of the job. A rank that receives a call rejects it unless the tag fits.
 //!
-//! Two things keep a call from jumping anywhere else. A program cannot send one by other means: the
-//! handlers of calls are the layer's own, to which only the holder of the [`LayerKey`] of this file
-//! sends. And a message that was damaged on its way, or made by whoever writes into the transport,
-//! has a tag that fits but for one in 2^64: the secret is drawn by the ranks when they attach, and
-//! no call gives it or a tag out.
+//! Two things keep a call from jumping anywhere else. First, a program cannot send a call by other
+//! means: the handlers of calls belong to the layer, and only the holder of the [`LayerKey`] of
+//! this file sends to them. Second, the tag of a message that was damaged, or forged by a program
+//! that writes into the transport, fits with a probability of one in 2^64: the ranks draw the
+//! secret when they attach, and no call reveals it or a tag.
 //!
 //! A function travels as a `fn` pointer, which closures become only if they capture nothing: what a
 //! closure has captured would mean nothing on another rank, not even a value of size zero.
@@ -149,7 +149,7 @@ impl<T: Wire + Send> Returns for T {
 ///
 /// # Safety
 ///
-/// The second half of the [`FunctionId`] is that of a function of the type that this trampoline was
+/// The second half of the [`FunctionId`] must be a function of the type that this trampoline was
 /// made for.
 type Trampoline = unsafe fn(Body, Incoming<'_>, Option<&mut Encoder>) -> Ran;
 

@@ -139,8 +139,9 @@ impl Mapping {
     }
 }
 
-/// A hash of words. It tells builds apart; nobody aims at collisions. A step is few instructions,
-/// since a program has millions of bytes, and takes different hashes to different ones.
+/// A hash of words. It distinguishes builds, and need not resist attacks. A step takes few
+/// instructions, since a program has millions of bytes, and is injective: different hashes stay
+/// different.
 struct Hash(u64);
 
 /// Odd, so that a step can be undone.

@@ -22,9 +22,9 @@
 //!
 //! # Progress
 //!
-//! Nothing is served behind the program's back, unless it asks for a progress thread
-//! (`PGAS_PROGRESS=thread`): what other ranks send is served inside this rank's own calls. As in
-//! UPC++ each call makes progress at one of three levels:
+//! Messages of other ranks are served inside this rank's own calls only, unless the program asks
+//! for a progress thread (`PGAS_PROGRESS=thread`). As in UPC++ each call makes progress at one of
+//! three levels:
 //!
 //! | level | does | calls |
 //! |---|---|---|
@@ -35,15 +35,15 @@
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress
 //! inside one does nothing, and a wait inside one is [`Error::InHandler`].
 //!
-//! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox:
-//! they wait, they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and
-//! then, or has the progress thread.
+//! A rank that computes for long serves no messages. Calls of other ranks then stay in its bounded
+//! mailbox: they wait, they do not fail. Such a rank calls
+//! [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
 //!
 //! # Awaiting
 //!
 //! Futures and the events of core can be awaited in any executor, which then polls them again and
 //! again. With feature `tokio` a `Driver` makes progress beside a program's tasks, sleeps when
-//! there is none to make, and wakes whom it has brought something.
+//! there is nothing to do, and wakes the tasks whose operations have completed.
 //!
 //! # What it does not do
 //!

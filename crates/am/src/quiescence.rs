@@ -1,8 +1,8 @@
 //! Whether all asynchronous work is done, everywhere.
 //!
-//! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] has
-//! what follows from the sums over all ranks. An answered call counts as served when its answer is
-//! back, so that no answer is under way either.
+//! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] draws
+//! the conclusion from the sums over all ranks. An answered call counts as served when its answer
+//! has arrived, so no answer is in flight either.
 
 use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};

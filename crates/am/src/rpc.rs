@@ -1,10 +1,10 @@
 //! Remote calls: a function is run by another rank, and its result comes back as a future.
 //!
-//! The function is a `fn` item or a closure that captures nothing; what it works on are its
-//! arguments, and on the target what they name there: a [`DistObject`](crate::DistObject) arrives
-//! as the target's own instance, [`Here`] as its world. It runs inside a call of user-level
-//! progress of the target, as a handler does: it may start operations and calls, but what waits in
-//! it is an error.
+//! The function is a `fn` item or a closure that captures nothing. It works on its arguments, and
+//! on what these name on the target: a [`DistObject`](crate::DistObject) arrives as the target's
+//! own instance, [`Here`] as its world. It runs inside a call of user-level progress of the target,
+//! as a handler does: it may start operations and calls, but must not wait; a call that waits is an
+//! error.
 
 use std::sync::Arc;
 

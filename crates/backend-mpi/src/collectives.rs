@@ -18,8 +18,8 @@ use pgas_core::{Rank, Result};
 use crate::session::{Session, c_rank, number};
 use crate::sys::{self, Comm, Extreme, Mode, Mpi, Request};
 
-/// The tag of the question how many operations of a group a departed rank had begun, and of its
-/// answer.
+/// The tag of messages that ask a departed rank for the number of operations that it had begun in a
+/// group, and of the answers.
 const QUESTION: i32 = 1;
 const ANSWER: i32 = 2;
 
@@ -37,8 +37,8 @@ pub(crate) enum Hosts {
     Several,
 }
 
-/// The number of bytes of one member from which on MPI's collectives are used on one host: for
-/// those that send values to many members, and for an all-to-all.
+/// The number of bytes of one member from which on MPI's collectives are used on one host. It
+/// applies to those that send values to many members, and to an all-to-all.
 ///
 /// Measured with 2 ranks, in microseconds, MPI's and core's over mailboxes, Open MPI 4.1 | MPICH
 /// 4.0 (medians on a busy machine): broadcast of 4 KiB 32, 11 | 8, 21; of 32 KiB 76, 122 | 63, 124;

@@ -1,6 +1,6 @@
-//! The types and lengths of MPI that signatures name, for documentation that is built where no MPI
-//! library is (`--cfg pgas_docs`). Nothing is
-//! compiled with them: rustdoc does not look into functions.
+//! The types and lengths of MPI in signatures, for documentation builds without an MPI library
+//! (`--cfg pgas_docs`). Nothing is compiled with them: rustdoc does not examine the bodies of
+//! functions.
 
 pub mod ffi {
     pub type MPI_Aint = isize;

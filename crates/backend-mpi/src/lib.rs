@@ -34,12 +34,12 @@
 //!
 //! # Lost hosts
 //!
-//! The first rank of each host holds connections by TCP to those of others, of up to 32 hosts to
-//! all of them, on a port that the system chooses. A host, or the way to one, of which nothing is
-//! heard there for [`silence`](pgas_core::Config::silence) ends the job; where no connection comes
-//! about, as behind a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
-//! So they are until MPI has started: of the start itself, which waits for all processes, only
-//! [`timeout`](pgas_core::Config::timeout) and [`stall`](pgas_core::Config::stall) take care.
+//! The first rank of each host holds TCP connections to those of others, on a port that the system
+//! chooses; of up to 32 hosts to all of them. If nothing is heard of a host, or of the way to it,
+//! for [`silence`](pgas_core::Config::silence), the job ends. If no connection comes about, as
+//! behind a firewall, a warning says so, and MPI and its launcher have to notice lost hosts. The
+//! same holds until MPI has started: only [`timeout`](pgas_core::Config::timeout) and
+//! [`stall`](pgas_core::Config::stall) limit the start itself, which waits for all processes.
 //!
 //! # Floors
 //!

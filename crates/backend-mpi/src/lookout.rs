@@ -85,7 +85,8 @@ impl Wait {
         }
     }
 
-    /// What `what` says, for which rank, and for how long: to be read after "rank 0".
+    /// A description of the wait: what it waits for, for which rank, and for how long. It continues
+    /// a text like "rank 0".
     fn text(&self) -> String {
         let waited = self.waited.as_secs_f64();
         let what = self.what;

@@ -12,7 +12,7 @@ use pgas_network::limits::Awaited;
 
 /// Ranks asked in a round.
 const RANKS_A_ROUND: u32 = 8;
-/// The time for answers to the question who is missing.
+/// The time for the answers of ranks that may be missing.
 const ANSWER_TIME: Duration = Duration::from_millis(100);
 
 impl Network {

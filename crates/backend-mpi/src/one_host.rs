@@ -272,7 +272,7 @@ unsafe impl Backend for OneHost {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        // Other ranks are not told by other means: one that fails because of it might end first,
+        // Other ranks do not learn of it otherwise: one that fails because of it might end first,
         // with an exit code of its own.
         self.session
             .abort(code, &format!("ended the job: {message}"))

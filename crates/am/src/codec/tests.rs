@@ -61,7 +61,7 @@ fn values_come_back_as_they_were() {
     ));
 }
 
-/// So that a text's key is the same whether it is alone or a member of what serde writes.
+/// A text has the same key alone and as a member of a value that serde writes.
 #[test]
 fn a_text_has_the_bytes_that_serde_makes_of_it() {
     for text in ["", "ümlaut", &"long ".repeat(200)] {
@@ -229,7 +229,7 @@ fn elements_without_bytes_have_a_limit_in_all() {
     assert!(Decoder::new(&hostile).get::<Vec<Vec<()>>>().is_err());
 }
 
-/// Nothing, as serde sees it.
+/// A sequence of units, as serde sees it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Units(Vec<()>);
 

@@ -67,8 +67,8 @@ pub trait Codec<T> {
     /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
     fn decode(input: &mut Decoder<'_>) -> Result<T>;
 
-    /// Appends what a file calls such a value: its name and its members or variants, as far as they
-    /// are known.
+    /// Appends the description of such a value in files: its name and its members or variants, as
+    /// far as they are known.
     fn layout(out: &mut Layout) {
         out.say("bytes of a codec of its own");
     }

@@ -44,7 +44,7 @@ struct Inner<T: Clone + Send + 'static> {
     state: Mutex<State<T>>,
 }
 
-/// Values are cloned and dropped, which runs code of the user's, only while this is not locked.
+/// Values are cloned and dropped only while this is not locked, since that runs the user's code.
 struct State<T> {
     value: Value<T>,
     /// The futures that wait for it.

@@ -11,32 +11,33 @@
 //! | long | any number of bytes | in its own segment, where the sender said |
 //!
 //! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and
-//! only to who asked: replying consumes it. The handler of a reply gets none. A handler may not
-//! wait, for what it waits for may need the very thread that runs it: every call that waits returns
-//! an error in it, in release builds too. It may send requests with the `try_` forms.
+//! only to the sender: replying consumes it. The handler of a reply gets none. A handler must not
+//! wait, since it might wait for the very thread that runs it: every call that waits returns an
+//! error in a handler, in release builds too. It may send requests with the `try_` forms.
 //!
-//! **Room.** Every rank has bounded room for requests, and apart from it for replies. A sender that
-//! finds no room makes progress, which serves what others sent to it, until there is; `try_` forms
-//! return [`Sent::BackPressure`] instead. Replies never wait: what does not fit is kept, and
-//! meanwhile its rank serves no further requests. So a flood from all to all ends, and nobody's
-//! memory grows with it.
+//! **Room.** Every rank has bounded room for requests, and separate room for replies. A sender that
+//! finds no room makes progress, which serves messages of others, until there is room; `try_` forms
+//! return [`Sent::BackPressure`] instead. Replies never wait: a reply that finds no room is kept,
+//! and its rank serves no further requests meanwhile. So a flood from all to all ends, and no
+//! rank's memory grows with it.
 //!
-//! **Which form.** A target that computes takes no messages meanwhile, and its room is used up
-//! after some hundreds. The waiting form then stands still until it looks, and with it whatever the
-//! sender has for others. Who has something for others sends with a `try_` form and goes on with
-//! another rank after [`Sent::BackPressure`]; when nobody takes anything it makes
-//! [`progress`](World::progress), and tries again. Who has not, or could not keep what it cannot
-//! send, takes the waiting form, which sleeps where trying again would only take a processor.
-//! Neither makes a target answer sooner: that does a progress thread (`PGAS_PROGRESS=thread`), for
-//! seldom questions to targets that compute for milliseconds and more. It sleeps whenever there is
-//! nothing to serve, and wants a processor of its own, so that it is no help in a flood.
-//! `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has figures.
+//! **Which form.** A target that computes takes no messages, and its room is used up after some
+//! hundreds. The waiting form then waits until the target makes progress, and delays all that the
+//! sender has for other ranks. A sender with messages for other ranks uses a `try_` form and goes
+//! on with another rank after [`Sent::BackPressure`]; when no rank takes anything it makes
+//! [`progress`](World::progress), and tries again. A sender without such messages, or one that
+//! cannot keep unsent ones, uses the waiting form, which sleeps where trying again would only take
+//! a processor. Neither form makes a target answer sooner. A progress thread
+//! (`PGAS_PROGRESS=thread`) does, for rare questions to targets that compute for milliseconds and
+//! more. It sleeps whenever there is nothing to serve, and needs a processor of its own, so it is
+//! no help in a flood. `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has
+//! figures.
 //!
-//! **In place.** Who makes a payload, rather than having it, [prepares](ActiveMessages::prepare) a
-//! buffer of the network's, fills it in and [commits](Prepared::commit) it: on one host the handler
-//! then reads what was written there, and nothing was copied.
+//! **In place.** A program that computes a payload [prepares](ActiveMessages::prepare) a buffer of
+//! the network's, fills it and [commits](Prepared::commit) it. On one host the handler then reads
+//! from that buffer, and nothing was copied.
 //!
-//! Nothing is promised about the order of messages. Each arrives once.
+//! Messages are not ordered. Each arrives once.
 
 pub(crate) mod deliver;
 mod handler;

@@ -139,8 +139,8 @@ fn lengths_that_no_bytes_stand_behind_take_no_memory_and_no_time() {
 
 #[test]
 fn elements_without_bytes_have_a_limit_in_all() {
-    // A list of lists, each of which may be as long for itself: a megabyte for sixteen billion
-    // steps.
+    // A list of lists, each of which may have the full length: a megabyte would take sixteen
+    // billion steps.
     let mut hostile = vec![252];
     let n = 250_000_u32;
     hostile.extend_from_slice(&n.to_le_bytes());
