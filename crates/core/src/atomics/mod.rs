@@ -1,13 +1,14 @@
 //! Remote atomics on integers and floats.
 //!
 //! All operations on one word are atomic with respect to each other, whatever their kind. On a
-//! direct peer they are CPU atomics; where the network's atomics are not coherent with those, every
-//! atomic of the job goes through the backend, a rank's own words included
-//! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
+//! direct peer they are CPU atomics. If the network's atomics are not coherent with those, every
+//! atomic of the job goes through the backend, including those on a rank's own words
+//! ([`World::has_direct_atomics`] reports this), because a word must never have two kinds of
+//! executors.
 //!
-//! An atomic with a result is complete when it returns, and orders this rank's memory accesses:
-//! what its author had flushed before is seen by who sees the atomic's effect. One without a result
-//! is complete after a flush.
+//! An atomic with a result is complete when it returns, and orders this rank's memory accesses: a
+//! rank that sees the atomic's effect also sees what its author had flushed before. An atomic
+//! without a result is complete after a flush.
 
 mod domain;
 mod types;

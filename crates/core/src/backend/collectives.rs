@@ -1,16 +1,16 @@
 //! The contract of a transport's own collectives, for transports that have them.
 //!
-//! Core has algorithms for every collective, made of messages. Where a transport has better ones
-//! (MPI's, a fabric's, a machine's), [`Backend::collectives`](super::Backend::collectives) gives
-//! the [`Group`] of all ranks, and core hands it every collective that the group
-//! [offers](Group::offers); the others stay core's, on the same team and between those of the
+//! Core has algorithms for every collective, made of messages. If a transport has better ones
+//! (MPI's, a fabric's, a machine's), [`Backend::collectives`](super::Backend::collectives) returns
+//! the [`Group`] of all ranks, and core passes it every collective that the group
+//! [offers](Group::offers). The others stay core's, on the same team and between those of the
 //! transport.
 //!
-//! What core keeps: comparing the members' arguments (`PGAS_CHECK=1`), the bound on how far a
-//! member may run ahead, progress while waiting, ownership of buffers, and the order in which a
+//! Core keeps these tasks: comparing the members' arguments (`PGAS_CHECK=1`), the limit on how far
+//! a member may run ahead, progress while waiting, ownership of buffers, and the order in which a
 //! group's operations begin, which is the same on every member whatever is in flight. Floats and
-//! operators of the user's own are never offered: core promises that all members get the same bits,
-//! that sums repeat from run to run, and that operators are applied in the order of the members.
+//! the user's operators are never offered: core promises that all members get the same bits, that
+//! sums repeat from run to run, and that operators are applied in the order of the members.
 
 #![expect(unsafe_code, reason = "the contract of collectives is on raw bytes")]
 
@@ -75,15 +75,15 @@ pub enum Collective {
     Broadcast {
         /// The member that has them.
         root: u32,
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// All members' elements combined for the root, in place there; those of the others may be
+    /// Combines all members' elements for the root, in place there. Those of the others may be
     /// overwritten.
     Reduce {
         /// The member that gets them.
         root: u32,
-        /// What is combined, and how.
+        /// The elements and the operator.
         elements: Elements,
     },
     /// All members' elements combined for all, in place.
@@ -136,7 +136,7 @@ impl Collective {
 pub struct Elements {
     /// The type of each.
     pub ty: IntegerType,
-    /// How many.
+    /// The number of elements.
     pub len: usize,
     /// The operator; sums and products wrap around.
     pub op: OpKind,
@@ -234,8 +234,8 @@ impl IntegerType {
 /// 2. An operation is complete on a member with the result that the collective's definition gives,
 ///    the same bits on all members that get it.
 pub unsafe trait Group: fmt::Debug + Send + Sync {
-    /// Whether the transport has this collective, and it is to be used. The answer depends on the
-    /// group and on `call` alone, so that it is the same on all members.
+    /// Whether the transport performs this collective. The answer depends on the group and on
+    /// `call` alone, so that it is the same on all members.
     fn offers(&self, call: &Collective) -> bool;
 
     /// Begins an offered collective, without waiting. Members begin the operations of a group in

@@ -61,7 +61,7 @@ pub struct Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a message that met back-pressure was not sent"]
 pub enum Sent {
-    /// It is on its way, and the payload's buffer may be reused.
+    /// The message is in flight, and the payload's buffer may be reused.
     Accepted,
     /// There is no room now; nothing was sent. Make progress, then try again.
     BackPressure,
@@ -89,7 +89,7 @@ pub enum Offer<P> {
     InPlace(P),
     /// There would be some, but all of it is in use now.
     BackPressure,
-    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and
+    /// The transport has no such memory for that rank: the payload is filled in other memory, and
     /// copied.
     Elsewhere,
 }

@@ -65,7 +65,7 @@ pub use operation::{OpId, RemoteAddr, Stage};
 /// assert_eq!(loopback::run(3, |world| world.rank().number() * 2), [0, 2, 4]);
 /// ```
 pub mod loopback {
-    // It stands above the world, which it makes.
+    // The module is above the world, which it makes.
     pub use crate::loopback::{
         Loopback, Options, SEGMENT_BYTES, job, run, run_over, run_with, world, worlds, worlds_over,
     };
@@ -94,7 +94,7 @@ impl LayerKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierTicket(pub u64);
 
-/// What every segment is aligned to, at least, in bytes.
+/// The minimum alignment of segments, in bytes.
 pub(crate) const SEGMENT_ALIGN: usize = 4096;
 
 /// A transport, as one rank sees it.
@@ -133,7 +133,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// The number of ranks of the job.
     fn n_ranks(&self) -> u32;
 
-    /// What the transport can do, and what it needs.
+    /// The capabilities of the transport.
     fn capabilities(&self) -> &Capabilities;
 
     /// The size of every rank's segment in bytes.
@@ -142,7 +142,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// The smallest range of ranks outside of which no segment is mapped into this process.
     fn mapped_ranks(&self) -> Range<u32>;
 
-    /// Where the segment of `rank` is mapped into this process, if it is.
+    /// The address at which the segment of `rank` is mapped into this process, if it is.
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>>;
 
     /// The distance in bytes between the segments of neighbours in
@@ -212,8 +212,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Errors of the transport; then any of the blocks may have been read.
     fn get_strided(&self, grid: GetGrid<'_>) -> Result<()>;
 
-    /// Puts bytes, then performs `signal` on a word of the same rank: who sees the latter sees the
-    /// bytes. The source may be reused on return.
+    /// Puts bytes, then performs `signal` on a word of the same rank: a rank that sees the signal
+    /// sees the bytes. The source may be reused on return.
     ///
     /// # Errors
     ///
@@ -321,9 +321,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         parts: &[&[u8]],
     ) -> Result<Sent>;
 
-    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`.
-    /// Whoever has it holds nobody up, neither on this rank nor on another one, and may have it for
-    /// as long as it likes; there is a bounded number of such places.
+    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`. Its
+    /// holder delays no other rank or thread, and may hold it for any time; the number of such
+    /// places is limited.
     ///
     /// # Errors
     ///
@@ -376,7 +376,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// means back-pressure. Others may take that room too, and give some back.
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64;
 
-    /// Hands up to `limit` received messages of `class` to `sink` and returns how many.
+    /// Passes up to `limit` received messages of `class` to `sink` and returns their number.
     ///
     /// Only one thread of a rank receives at a time; another one returns 0. The sink must not poll.
     ///
@@ -390,9 +390,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize>;
 
-    /// Hands up to `limit` received messages of each class to `sink`, replies first, or replies
-    /// alone, and returns how many. Every round of every wait calls this, so a transport that can
-    /// look for both classes at once does.
+    /// Passes up to `limit` received messages of each class to `sink`, replies first, or replies
+    /// alone, and returns their number. Every round of every wait calls this, so a transport that
+    /// can poll for both classes at once does.
     ///
     /// # Errors
     ///
@@ -421,9 +421,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// failure. May return early for no reason.
     fn park(&self, at_most: Duration);
 
-    /// Whether [`park`](Self::park) ends as soon as others have written anything to this rank's
-    /// segment, and has missed nothing since it ended last: who waits then parks at once, since
-    /// looking again and again would find nothing new.
+    /// Whether [`park`](Self::park) ends as soon as another rank has written anything to this
+    /// rank's segment, and has missed nothing since it ended last. A waiting rank then parks at
+    /// once, since polling would find nothing new.
     fn parks_until_written(&self) -> bool {
         false
     }
@@ -440,7 +440,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::RankFailed`] naming who failed and how.
+    /// [`Error::RankFailed`] with the failed rank and the cause.
     fn health(&self) -> Result<()>;
 
     /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a
@@ -454,15 +454,15 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// because of an earlier one.
     fn blame(&self, rank: Rank, cause: &str) -> Error;
 
-    /// Gives the memory of a range of this rank's segment back to the system, if that can be done;
-    /// `true` means that the range now reads as zero.
+    /// Returns the memory of a range of this rank's segment to the system, if possible. `true`
+    /// means that the range now reads as zero.
     fn discard(&self, offset: u64, bytes: u64) -> bool;
 
     /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
     fn abort(&self, code: i32, message: &str) -> !;
 
-    /// The words in which `rank` tells what it does, of [`Board::bytes`] or more, in memory that
-    /// outlives the rank and that others of its host read; `None` where the transport has no such
+    /// The words in which `rank` publishes its activity, [`Board::bytes`] or more, in memory that
+    /// outlives the rank and that other ranks of its host read. `None` if the transport has no such
     /// memory, or `rank` is on another host.
     fn board(&self, rank: Rank) -> Option<Board> {
         let _ = rank;

@@ -42,7 +42,7 @@ impl Places {
     }
 }
 
-/// Combines all members' `values` in those of each.
+/// Combines all members' `values` into those of each member.
 ///
 /// Partners combine the same two operands in the same order, so all members get the same bits.
 async fn allreduce<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {

@@ -72,8 +72,8 @@ pub(super) async fn climb(
 }
 
 /// Fills `all`, which begins with this member's block, with those of the members after it, around
-/// the team. In each round a member doubles its blocks by those of the member at that distance.
-/// `end` gives the end of the first blocks of `all`, by their number.
+/// the team. In each round a member with `n` blocks gets the next `n` blocks from the member `n`
+/// places after it. `end` gives the end of the first `n` blocks of `all`.
 pub(super) async fn collect(
     lane: Lane<'_>,
     all: &mut [u8],

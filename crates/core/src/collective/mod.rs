@@ -1,13 +1,13 @@
 //! Collectives of a team: barrier, broadcast, reductions, exchanges and scans.
 //!
-//! The methods are those of [`Team`]; [`World`](crate::World) has the commonest for all ranks.
-//! Every member calls the same collectives of a team in the same order, with the same root, length
-//! and operator, from one thread at a time; collectives of different teams may interleave. With
-//! `PGAS_CHECK=1` members that disagree get [`Error::Mismatch`](crate::Error::Mismatch), each of
-//! them, instead of a hang. Any other error is the job's failure: the members no longer agree how
-//! far they are, so all ranks are told, by their next wait at the latest, which rank failed in
-//! what. What can fail on one member alone before it takes part is agreed on by
-//! [`Team::all_succeeded`] or [`Team::all_try`], and then all go on.
+//! The methods are those of [`Team`]; [`World`](crate::World) has the most common ones for all
+//! ranks. Every member calls the same collectives of a team in the same order, with the same root,
+//! length and operator, from one thread at a time; collectives of different teams may interleave.
+//! With `PGAS_CHECK=1` all members get [`Error::Mismatch`](crate::Error::Mismatch) if they
+//! disagree, instead of a hang. Any other error is the job's failure: the members no longer agree
+//! on their progress. So all ranks learn, by their next wait at the latest, which rank failed in
+//! what. A step that can fail on one member alone before it takes part is agreed on by
+//! [`Team::all_succeeded`] or [`Team::all_try`], and then all members continue.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
 //! buffers, advances whenever its rank makes progress, and completes even if its event is dropped,
@@ -16,9 +16,8 @@
 //!
 //! # Cost
 //!
-//! In rounds of messages that follow each other, and bytes that a member sends (the busiest one,
-//! where they differ), with `n` members and `m` bytes for each; `log` is that of base 2, rounded
-//! up.
+//! Costs are given in consecutive rounds of messages, and in the bytes that the busiest member
+//! sends, with `n` members and `m` bytes for each; `log` has base 2 and is rounded up.
 //!
 //! | collective | rounds | bytes | algorithm |
 //! |---|---|---|---|
@@ -43,10 +42,10 @@
 //! table that grows with the number of ranks, except its result.
 //!
 //! A transport may have collectives of its own
-//! ([`Backend::collectives`](crate::backend::Backend::collectives)), which then take the place of
-//! most of these; the counts above do not hold for them, and a member may have to wait for all
-//! others where the table's algorithm would let it go on. Reductions and scans of floats and with
-//! operators of the user's own are always those of the table.
+//! ([`Backend::collectives`](crate::backend::Backend::collectives)), which then replace most of
+//! these. The counts above do not hold for them, and a member may have to wait for all others where
+//! the table's algorithm would let it continue. Reductions and scans of floats and with the user's
+//! operators are always those of the table.
 //!
 //! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
 //! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in

@@ -133,9 +133,10 @@ pub(crate) struct Chosen<T> {
 }
 
 impl Team {
-    /// Gives all members' `choice`s in a split, and this one's group at the transport. `place`
-    /// computes its colour and key there of them: the number of any member of the new team, the
-    /// same for all of these, and its number in the new team; `None` if it joins none.
+    /// Exchanges all members' `choice`s in a split, and makes this member's group at the transport.
+    /// `place` computes this member's colour and key there from the choices: the colour is the
+    /// number of any member of the new team, the same for all of these, and the key is its number
+    /// in the new team; `None` if it joins none.
     #[track_caller]
     fn choose<T: Pod>(
         &self,

@@ -26,7 +26,7 @@ pub(crate) mod names;
 /// started there without `srun` is a single process, not rank 0 of a job whose other ranks never
 /// come.
 pub mod launch {
-    // Errors name what it finds, so that it stands below them.
+    // Errors name its results, so the module is below them.
     pub use crate::launch::{
         JOB_FD_VARIABLE, JOB_ID_VARIABLE, LaunchError, LaunchErrorKind, Launcher, MAX_RANKS, Place,
         RANK_VARIABLE, RANKS_VARIABLE,

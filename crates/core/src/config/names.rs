@@ -1,4 +1,4 @@
-//! The names of the settings, and what to do about variables that look like one.
+//! The names of the settings, and the treatment of variables that resemble one.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// What a wait does with the limits once it is long; at once if time is short.
+    /// Checks a long wait against the limits; at once if time is short.
     fn wait_with(mut config: Config) {
         config.segment_bytes = Some(1 << 20);
         let worlds = loopback::worlds(1, &config).expect("a small segment");

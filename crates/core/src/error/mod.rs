@@ -1,9 +1,9 @@
-//! What the environment can do to a program: the error type of the whole library.
+//! The error type of the whole library: failures of the environment.
 //!
-//! What a caller got wrong and a local check sees panics instead, and what a normal caller expects
-//! is an `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`. Messages and
-//! containers have their causes here, too, so that whoever matches an error finds all of them side
-//! by side, and no error hides in another one.
+//! An error of the caller that a local check sees is a panic instead, and an expected case is an
+//! `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`. Messages and
+//! containers have their causes here, too, so that all of them are side by side in a match, and no
+//! error hides in another one.
 
 mod causes;
 
