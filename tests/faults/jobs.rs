@@ -36,7 +36,7 @@ pub(crate) fn start(way: Way, n_ranks: u32, words: &[&str], settings: &[(&str, &
     start_within(&[], way, n_ranks, words, settings)
 }
 
-/// Like [`start`], but first runs the command `first` in this program's process.
+/// Like [`start`]; the launching process first plays the role `first`.
 pub(crate) fn start_within(
     first: &[String],
     way: Way,

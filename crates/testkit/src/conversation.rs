@@ -1,4 +1,4 @@
-//! A job that does one thing after another as it is told.
+//! A job that runs commands of its test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -7,10 +7,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What a rank says when all ranks have done what was asked.
+/// The reply of a rank when all ranks have performed the command.
 const DONE: &str = "@done ";
 
-/// A job that does one thing after another as it is told, so that the ranks start once for many cases.
+/// A job that runs commands of its test one after another, so that the ranks start once for many
+/// cases.
 #[derive(Debug)]
 pub struct Job {
     child: Child,
@@ -47,7 +48,7 @@ impl Job {
         });
         let stderr = thread::spawn(move || {
             let mut text = String::new();
-            // What cannot be read is not told.
+            // Unreadable output is not reported.
             drop(stderr.read_to_string(&mut text));
             text
         });
@@ -60,15 +61,15 @@ impl Job {
         }
     }
 
-    /// Has all ranks do `what`, and waits until they have. After an error the job is over.
+    /// Has all ranks perform `what`, and waits for them. After an error the job is over.
     ///
     /// # Errors
     ///
-    /// What the job said, and how it ended.
+    /// The output of the job, and how it ended.
     ///
     /// # Panics
     ///
-    /// If it is asked once more after that.
+    /// If it is called again after an error.
     pub fn ask(&mut self, what: &str, limit: Duration) -> Result<(), String> {
         self.output.clear();
         let line = format!("{what}\n");
@@ -88,7 +89,7 @@ impl Job {
         }
     }
 
-    /// Ends the job by force, and tells what it said.
+    /// Kills the job, and returns its output.
     fn end(&mut self, why: &str) -> String {
         self.stdin = None;
         self.kill();
@@ -98,7 +99,7 @@ impl Job {
         format!("{why} ({status})\n{}\n{stderr}", self.output.join("\n"))
     }
 
-    /// Ends the launcher, and with it the ranks, which die with it.
+    /// Kills the launcher. The ranks die with it.
     fn kill(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             drop(self.child.kill());
@@ -107,7 +108,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Lets the job end by itself, within limits.
+    /// Lets the job end by itself, within a time limit.
     fn drop(&mut self) {
         drop(self.stdin.take());
         for _ in 0..1000 {
@@ -121,12 +122,12 @@ impl Drop for Job {
     }
 }
 
-/// A rank's side: does what rank 0 reads from its standard input, one line after another. `agree` gives all ranks
-/// rank 0's line, an empty one at the end.
+/// A rank's side: performs the commands that rank 0 reads from standard input, line by line.
+/// `agree` distributes rank 0's line to all ranks, and an empty one at the end.
 ///
 /// # Panics
 ///
-/// If nobody reads the standard output.
+/// If standard output is closed.
 pub fn serve(is_first: bool, agree: impl Fn(String) -> String, mut act: impl FnMut(&str)) {
     let mut input = std::io::stdin().lines();
     loop {

@@ -1,4 +1,4 @@
-//! An end to tests that hang.
+//! Time limits for tests that hang.
 
 use std::io::Write;
 use std::process;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::soon::Patience;
 
-/// Ends the process, with a message that names the test, unless it is dropped in time, by the clock of
-/// [`Moment`](crate::soon::Moment).
+/// Ends the process with a message that names the test, unless it is dropped in time. Time is
+/// measured by the clock of [`Moment`](crate::soon::Moment).
 ///
 /// # Examples
 ///
@@ -24,11 +24,11 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Starts to watch: `what` may take `limit`.
+    /// Starts the watchdog: `what` may take `limit`.
     ///
     /// # Panics
     ///
-    /// If the system has no thread for the watch.
+    /// If the system has no thread for the watchdog.
     pub fn new(what: impl Into<String>, limit: Duration) -> Self {
         let (alive, watch) = mpsc::channel();
         let (what, patience) = (what.into(), Patience::new(limit));
@@ -38,7 +38,7 @@ impl Deadline {
                 if patience.receive(&watch) == Err(RecvTimeoutError::Timeout) {
                     let text =
                         format!("\n{what} took more than {limit:?}: the process is aborted\n");
-                    // Nothing better can be done about a standard error that is closed.
+                    // Nothing can be done if standard error is closed.
                     drop(std::io::stderr().write_all(text.as_bytes()));
                     process::abort();
                 }

@@ -1,12 +1,12 @@
-//! Example programs, as their tests find them.
+//! Finds and builds example programs for their tests.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Whether [`example`] gives optimized programs: in an optimized test, and in any test where
-/// `PGAS_TEST_OPTIMIZED=1`, which spares building all of the test optimized.
+/// Whether [`example`] returns optimized programs: in an optimized test, and in any test with
+/// `PGAS_TEST_OPTIMIZED=1`, which avoids an optimized build of the whole test.
 ///
 /// # Panics
 ///
@@ -16,19 +16,19 @@ pub fn examples_are_optimized() -> bool {
     crate::setting("PGAS_TEST_OPTIMIZED", u64::from(!cfg!(debug_assertions))) == 1
 }
 
-/// The example `name` of the package in `manifest_dir`, built as the test that asks is, or
-/// optimized, as [`examples_are_optimized`] says: `cargo test --test` alone builds no example, or
-/// leaves an old one. The features are the test's own, so that nothing is built twice.
+/// The example `name` of the package in `manifest_dir`. It is built like the calling test, or
+/// optimized if [`examples_are_optimized`] says so: `cargo test --test` alone builds no example, or
+/// leaves an old one. It has the test's features, so that nothing is built twice.
 ///
-/// Who starts the tests of several packages builds the examples together with these, since cargo builds what they share anew
-/// for each choice of packages, and says by `PGAS_TEST_EXAMPLES_BUILT=1` that they are there.
+/// Cargo rebuilds shared packages for each choice of packages. So a command that tests several
+/// packages builds the examples with them, and sets `PGAS_TEST_EXAMPLES_BUILT=1`.
 ///
 /// # Panics
 ///
 /// If it does not build.
 #[must_use]
 pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
-    /// Each is built once; who comes meanwhile waits.
+    /// Each example is built once; other threads wait meanwhile.
     static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let test = std::env::current_exe().expect("the system knows what it runs");
     // target/debug/deps/isx-0123456789abcdef

@@ -1,6 +1,6 @@
-//! Programs of ours are given each argument that they declare with the extremes of numbers and texts.
+//! Runs our programs with extreme numbers and texts for each of their arguments.
 //!
-//! The arguments are those that `--help` names, so that a new one is tried without anybody's thinking of it.
+//! The arguments come from `--help`, so new ones are tested automatically.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -14,20 +14,20 @@ use pgas_core::notice::printable;
 
 use crate::job;
 
-/// Bytes of private memory that a program has meanwhile: what asks for more is refused by the system,
-/// so that a size without a bound ends the program and not the machine.
+/// The limit of a program's private memory. Larger requests are refused by the system, so an
+/// unbounded size ends the program and not the machine.
 const MEMORY: u64 = 4 << 30;
 
-/// What is said of a command line at most, in letters: nobody reads a value that is longer than a page.
+/// The maximum length of a refusal in characters, so that a long value does not fill a page.
 const LONGEST_LINE: usize = 2000;
 
-/// The exit code for a command line that makes no sense.
+/// The exit code for a bad command line.
 const USAGE: i32 = 2;
 
-/// Letters of a value that a refusal shows, at least.
+/// The minimum number of characters of a value that a refusal shows.
 const SHOWN: usize = 40;
 
-/// At the ends of types, beyond them, and not quite numbers.
+/// Numbers at the ends of types, beyond them, and texts that look like numbers.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -53,7 +53,7 @@ const NUMBERS: &[&str] = &[
     "\u{661}",
 ];
 
-/// What means something elsewhere: to a shell, a terminal, an option or a system.
+/// Texts with a meaning for a shell, a terminal, an option or a system.
 const TEXTS: &[&str] = &[
     "",
     "=",
@@ -77,36 +77,37 @@ const TEXTS: &[&str] = &[
     "missing/file",
 ];
 
-/// A program, and how it is started so that it has little to do.
+/// A program, and arguments with which it has little to do.
 #[derive(Debug)]
 pub struct Program {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Words before all arguments: the name of a subcommand.
     pub before: Vec<&'static str>,
-    /// Options with values that make it quick, flags with empty ones; where one is tried, it takes this one's
-    /// place.
+    /// Options with values that make it quick, and flags with empty values. A tested option
+    /// replaces its entry.
     pub options: Vec<(&'static str, OsString)>,
-    /// What is no option; where one of these is tried, it takes the place of the first.
+    /// The positional arguments. A tested value replaces the first one.
     pub operands: Vec<OsString>,
-    /// Options that are not tried: the program then waits for another one, or they need one that is not given.
+    /// Options that are not tested: the program would wait for another one, or they need one that
+    /// is not given.
     pub skipped: &'static [&'static str],
     /// The exit codes of a refusal.
     pub codes: &'static [i32],
 }
 
-/// What operands have before them that a program passes on.
+/// The text before operands that a program passes on.
 const REST: &str = "--";
 
-/// An argument, as a program's help names it.
+/// An argument, as the program's help names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Argument {
-    /// Empty for an operand, and [`REST`] for those that only follow it.
+    /// Empty for a positional argument, and [`REST`] for one that only follows it.
     option: String,
     takes_value: bool,
 }
 
-/// The arguments in what clap prints for `--help`.
+/// The arguments in clap's output of `--help`.
 fn declared(help: &str) -> Vec<Argument> {
     let mut section = "";
     let mut found = Vec::new();
@@ -143,7 +144,7 @@ fn declared(help: &str) -> Vec<Argument> {
     found
 }
 
-/// What is tried. Files that are no good lie in `folder`.
+/// The tested values. Bad files are in `folder`.
 fn extremes(folder: &Path) -> Vec<OsString> {
     let mut all: Vec<OsString> = NUMBERS.iter().chain(TEXTS).map(OsString::from).collect();
     for letter in ["9", "\u{e9}"] {
@@ -174,14 +175,15 @@ fn extremes(folder: &Path) -> Vec<OsString> {
     all
 }
 
-/// Starts `program` with each extreme for each of its arguments, and each flag with a value that it does not take.
+/// Runs `program` with each extreme for each of its arguments, and with a value for each flag,
+/// which takes none.
 ///
-/// Whatever comes of it, the program exits by itself: a value is one that it can work with, or it is
-/// refused with one of the program's codes, in one line of plain letters that names the option and shows the value.
+/// The program must always exit by itself. It either accepts the value, or refuses it with one of
+/// its codes, in one line of plain characters that names the option and shows the value.
 ///
 /// # Panics
 ///
-/// If not, with all that was found; or if a program does not end.
+/// If it does not, with all findings; or if a program does not end.
 pub fn try_extremes(program: &Program) {
     static N_TRIED: AtomicU32 = AtomicU32::new(0);
     let n_tried = N_TRIED.fetch_add(1, Ordering::Relaxed);
@@ -275,9 +277,9 @@ fn try_one(
     let option = argument.option.as_str();
     let shown = value.to_string_lossy();
     let shown = cut(&printable(shown.trim_start_matches('+')).to_string(), SHOWN);
-    // Letters that are no UTF-8 may be shown as what replaces them, or by their numbers.
+    // Bytes that are not UTF-8 may be shown as replacement characters, or by their numbers.
     let is_shown = line.contains(&shown) || value.to_str().is_none();
-    // A file names itself.
+    // For a file, its name is enough.
     let is_file = code != USAGE && value.to_str().is_none_or(is_no_number);
     if !is_shown || !(is_file || line.contains(option)) {
         return Err(format!("option or value is not named: {told}"));

@@ -1,4 +1,4 @@
-//! The ways in which a rank fails.
+//! The faults of a rank.
 
 use std::process;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::job::{self, END_OF_JOB, Ended};
 use crate::soon::{Moment, assert_soon, assert_timely};
 
-/// The setting under which [`Fault::Stop`] is noticed.
+/// The setting by which [`Fault::Stop`] is noticed.
 pub const STALL: (&str, &str) = ("PGAS_STALL", "1");
 
-/// What a rank prints just before it fails, and what a rank prints whose wait has failed.
+/// The line that a rank prints just before it fails, and the line of a rank whose wait has failed.
 const STRUCK: &str = "struck at ";
 const WAITED: &str = " waited: ";
 
-/// What happens to a rank while others wait for it.
+/// The fault of a rank while others wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It panics.
@@ -29,11 +29,11 @@ pub enum Fault {
     Abort,
     /// SIGKILL ends it.
     Kill,
-    /// A memory fault's signal ends it.
+    /// A signal for a memory fault ends it.
     Segfault,
     /// SIGSTOP stops it, and nothing continues it.
     Stop,
-    /// It leaves the job in good order and exits with code 0.
+    /// It leaves the job normally and exits with code 0.
     Leave,
 }
 
@@ -87,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// What the launcher says of the rank.
+    /// The launcher's message about the rank.
     #[must_use]
     pub const fn verdict(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl Fault {
         }
     }
 
-    /// How long after it the job may go on.
+    /// The time limit for the end of the job after the fault.
     #[must_use]
     pub const fn limit(self) -> Duration {
         match self {
@@ -112,11 +112,11 @@ impl Fault {
         }
     }
 
-    /// Lets it happen to this rank, as a process.
+    /// Makes this rank, a process, fail in this way.
     ///
     /// # Panics
     ///
-    /// If that is what happens.
+    /// If the fault is a panic.
     pub fn strike(self, world: World) -> ! {
         job::say(&format!("{STRUCK}{}", Moment::now().nanoseconds()));
         match self {
@@ -138,14 +138,14 @@ impl Fault {
     }
 }
 
-/// What another rank does when its wait has failed: says so, and fails too.
+/// The reaction of another rank when its wait has failed: it says so, and fails, too.
 pub fn give_up(rank: pgas_core::Rank, error: &dyn std::error::Error) -> ! {
     job::say(&format!("rank {rank}{WAITED}{error}"));
     job::exit(1)
 }
 
-/// Asserts that a job with a launcher of this library ended by `fault` of `rank`: in time, with the right
-/// code, with one line that says what happened to whom, and with nothing left behind.
+/// Asserts that a job with a launcher of this library ended by `fault` of `rank`: in time, with the
+/// right code, with one line that names the rank and the fault, and with nothing left behind.
 ///
 /// # Panics
 ///
@@ -169,7 +169,7 @@ pub fn assert_blamed(ended: &Ended, fault: Fault, rank: u32) {
     assert_over(ended, fault);
 }
 
-/// Asserts that a job ended soon enough after `fault`, and that none of its processes is left.
+/// Asserts that a job ended in time after `fault`, and that none of its processes is left.
 ///
 /// # Panics
 ///
@@ -185,7 +185,7 @@ pub fn assert_over(ended: &Ended, fault: Fault) {
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
-/// Asserts that `n_others` ranks were told by their waits that `rank` has failed.
+/// Asserts that the waits of `n_others` ranks returned the error that `rank` has failed.
 ///
 /// # Panics
 ///
@@ -195,12 +195,12 @@ pub fn assert_known(ended: &Ended, rank: u32, n_others: usize) {
     let expected = format!("{WAITED}rank {rank} ");
     let n_told = ended.stdout.matches(&expected).count();
     assert!(n_told <= n_others, "{ended:?}");
-    // A launcher gives them a moment before it ends them.
+    // A launcher gives them a moment before it kills them.
     assert_timely(n_told == n_others, ended);
 }
 
-/// Sends a signal to this process until that has ended it: the standard library takes the first fault
-/// of memory for one that will happen again.
+/// Sends a signal to this process until it ends: the standard library's handler ignores the first
+/// memory fault, and expects it to occur again.
 fn die_by(signal: Signal) -> ! {
     leave_no_core_file();
     loop {

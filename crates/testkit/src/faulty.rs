@@ -1,9 +1,10 @@
-//! A transport of which the n-th step fails on one rank, around another one: for the outcomes of collective
-//! calls, which all ranks have to agree on.
+//! A transport around another one, whose n-th step fails on one rank. It tests the outcomes of
+//! collective calls, on which all ranks have to agree.
 //!
-//! [`every_step_fails`] lets each step of a collective call fail in turn, on each rank, in a job of its own
-//! each time, and asserts that all ranks get an error, in time, and that they can go on, or have all been told
-//! that the job has failed. [`every_shortage_fails`] does so with the memory of one rank's local heap.
+//! [`every_step_fails`] makes each step of a collective call fail in turn, on each rank, in a new
+//! job each time. It asserts that all ranks get an error in time, and that they can go on, or all
+//! have the error that the job has failed. [`every_shortage_fails`] does so with exhausted memory
+//! in one rank's local heap.
 //!
 //! ```
 //! use pgas_testkit::faulty::{After, Steps, every_step_fails};
@@ -38,41 +39,43 @@ use pgas_core::{Config, Error, Rank, Result, World};
 use crate::Deadline;
 use crate::support::run_ranks;
 
-/// What a call may take at most once a step of it has failed, on a busy machine; far more than it needs.
+/// The time limit of a call after a step of it has failed, on a busy machine; far more than it
+/// needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A job tries at most so many faults of one call: a call with more steps is tried with the first ones.
+/// The maximum number of faults that a job tests of one call. Of a call with more steps only the
+/// first ones are tested.
 const MOST_FAULTS: u64 = 400;
 
-/// Which calls of the transport count as steps.
+/// The calls of the transport that count as steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// Transfers, atomics and flushes.
     OneSided,
     /// Sending a message, and entering a barrier.
     Messages,
-    /// Receiving messages, progress, and asking whether a barrier or an operation is complete: their number
-    /// depends on how long the rank waits.
+    /// Receiving messages, progress, and tests of barriers and operations. Their number depends on
+    /// the length of waits.
     Looking,
 }
 
-/// How a job is after a fault.
+/// The state of a job after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// All ranks can make the same call again, and it does well.
+    /// All ranks can make the same call again, and it succeeds.
     GoesOn,
-    /// The job has failed, and every rank has been told so; or it goes on.
+    /// The job has failed, and every rank has the error; or it goes on.
     MayHaveFailed,
-    /// The call has tried the step again, and did well on all ranks; else as above.
+    /// The call has retried the step, and succeeded on all ranks; otherwise as above.
     MayHaveCoped,
 }
 
-/// What fails, once.
+/// The fault, which occurs once.
 #[derive(Debug)]
 struct Fault {
     steps: Steps,
     is_armed: AtomicBool,
-    /// How many steps do well before the one that fails.
+    /// The number of steps that succeed before the failing one.
     n_before: AtomicU64,
     has_struck: AtomicBool,
 }
@@ -87,7 +90,7 @@ impl Fault {
         }
     }
 
-    /// Counts a step, and lets it fail if it is the one.
+    /// Counts a step, and makes it fail if it is its turn.
     fn step(&self, steps: Steps, name: &str) -> Result<()> {
         if steps != self.steps || !self.is_armed.load(Ordering::SeqCst) {
             return Ok(());
@@ -104,13 +107,13 @@ impl Fault {
     }
 }
 
-/// What an injected error says.
+/// The text of an injected error.
 const INJECTED: &str = "a fault was injected";
 
-/// A rank's transport, of which a step fails.
+/// A rank's transport, whose steps can fail.
 struct Faulty {
     inner: Arc<dyn Backend>,
-    /// On the rank that is to fail.
+    /// The fault, on the failing rank.
     fault: Option<Arc<Fault>>,
 }
 
@@ -134,8 +137,8 @@ impl Debug for Faulty {
     }
 }
 
-// SAFETY: every call is the inner transport's, with the same arguments, or fails before anything was begun;
-// so the promises are the inner one's.
+// SAFETY: every call is the inner transport's with the same arguments, or fails before anything was
+// begun. So the inner transport keeps the promises.
 unsafe impl Backend for Faulty {
     fn name(&self) -> &'static str {
         self.inner.name()
@@ -170,7 +173,7 @@ unsafe impl Backend for Faulty {
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
         if let Err(error) = self.step(Steps::Looking, "test") {
-            // What has failed is over: nothing may write to its buffers any more.
+            // A failed operation is over: nothing may write to its buffers any more.
             while !self.inner.test(op, Stage::Operation)? {
                 self.inner.progress()?;
             }
@@ -304,7 +307,7 @@ unsafe impl Backend for Faulty {
     }
 }
 
-/// The collectives of a rank's transport, of which a step fails.
+/// The collectives of a rank's transport, whose steps can fail.
 #[derive(Debug)]
 struct FaultyGroup {
     inner: Arc<dyn Group>,
@@ -321,8 +324,8 @@ impl FaultyGroup {
     }
 }
 
-// SAFETY: every call is the inner group's, with the same arguments, or fails before anything was
-// begun or when all is over; so the promises are the inner one's.
+// SAFETY: every call is the inner group's with the same arguments, or fails before anything was
+// begun or after it has ended. So the inner group keeps the promises.
 unsafe impl Group for FaultyGroup {
     fn offers(&self, call: &Collective) -> bool {
         self.inner.offers(call)
@@ -336,7 +339,7 @@ unsafe impl Group for FaultyGroup {
 
     fn test(&self, op: OpId) -> Result<bool> {
         if let Err(error) = self.step(Steps::Looking, "the test of a collective") {
-            // What has failed is over: nothing may write to its buffers any more.
+            // A failed operation is over: nothing may write to its buffers any more.
             while !self.inner.test(op)? {
                 thread::yield_now();
             }
@@ -351,31 +354,32 @@ unsafe impl Group for FaultyGroup {
 
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>> {
         let group = self.inner.split(colour, key)?;
-        // The others wait inside of it, so it fails when they have come.
+        // The others wait inside of it, so it fails after they have arrived.
         self.step(Steps::Messages, "the split of a group")?;
         Ok(group.map(|inner| Self::around(inner, self.fault.clone())))
     }
 }
 
-/// What became of a call on one rank.
+/// The outcome of a call on one rank.
 struct Outcome {
-    /// The error, as it is told.
+    /// The text of the error.
     error: Option<String>,
-    /// Whether that is of the job.
+    /// Whether the job has failed.
     has_failed: bool,
-    /// What became of the same call again.
+    /// The outcome of the same call again.
     again: Option<String>,
 }
 
-/// Lets each step of `call`, which is known by `name`, fail in turn, on each rank, each time in a new job of `n_ranks` ranks.
+/// Makes each step of `call` fail in turn, on each rank, each time in a new job of `n_ranks` ranks.
+/// Messages name the call `name`.
 ///
-/// `call` is collective. What it does besides the call that is looked at must not fail by itself. The error
-/// of a rank on which a step failed is its own, and the others' tells of that.
+/// `call` is collective. Its code besides the tested call must not fail. The rank of the failed
+/// step gets its own error, and the others an error that refers to it.
 ///
 /// # Panics
 ///
-/// If a rank gets no error although a step has failed on some rank; if a rank cannot go on where it should, or
-/// waits for too long.
+/// If a rank gets no error although a step has failed on some rank; if a rank cannot go on although
+/// it should, or waits for too long.
 #[track_caller]
 pub fn every_step_fails<T, E: Display + Debug>(
     name: &str,
@@ -388,7 +392,8 @@ pub fn every_step_fails<T, E: Display + Debug>(
     every_step_fails_over(&plain, name, n_ranks, steps, after, call);
 }
 
-/// [`every_step_fails`] over a reference transport with these options, such as collectives of its own.
+/// [`every_step_fails`] over a reference transport with these options, for example with its own
+/// collectives.
 ///
 /// # Panics
 ///
@@ -423,8 +428,9 @@ pub fn every_step_fails_over<T, E: Display + Debug>(
     }
 }
 
-/// Lets `call` find ever more free memory in the local heap of one rank, from none to as much as it takes, and
-/// asserts what [`every_step_fails`] does; returns whether it was ever short of memory.
+/// Runs `call` with an increasing amount of free memory in the local heap of one rank, from none to
+/// as much as it needs. Asserts the same as [`every_step_fails`]. Returns whether memory was ever
+/// short.
 ///
 /// # Panics
 ///
@@ -471,7 +477,7 @@ pub fn every_shortage_fails<T, E: Display + Debug>(
     was_short
 }
 
-/// Allocates memory of this rank's local heap until `left` bytes are free, and keeps it.
+/// Allocates memory of this rank's local heap until only `left` bytes are free, and keeps it.
 ///
 /// # Panics
 ///
@@ -489,7 +495,7 @@ pub fn leave_free(world: &World, left: u64) {
     }
 }
 
-/// The worlds of a job over the reference transport, of which `culprit` has the fault.
+/// The worlds of a job over the reference transport, with the fault on `culprit`.
 fn worlds(
     options: &loopback::Options,
     n_ranks: u32,
@@ -511,11 +517,11 @@ fn worlds(
         .collect()
 }
 
-/// Enough for what small collective calls allocate.
+/// Enough memory for small collective calls.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Makes the call on all ranks, with what `arm` does on each just before it and just after it, and once more
-/// if that failed.
+/// Makes the call on all ranks, with the actions of `arm` just before and after it on each rank,
+/// and once more if it failed.
 fn run<T, E: Display + Debug>(
     worlds: Vec<World>,
     what: &str,
@@ -526,12 +532,12 @@ fn run<T, E: Display + Debug>(
     let meeting = Barrier::new(worlds.len());
     run_ranks(worlds, &|world| {
         pgas_am::attach(&world).expect("nothing has failed yet");
-        // What comes before and behind the call is no part of it, on any rank.
+        // Code before and after the call is not a part of it, on any rank.
         meeting.wait();
         arm(&world, true);
         let error = call(&world).err().map(|error| error.to_string());
         arm(&world, false);
-        // Who was done before the fault is told by what comes next.
+        // A rank that finished before the fault gets the error from its next call.
         let next = || world.barrier().err().map(|error| error.to_string());
         let error = error.or_else(next);
         let has_failed = has_failed(&world);
@@ -546,7 +552,7 @@ fn run<T, E: Display + Debug>(
     })
 }
 
-/// Whether the job has, as its ranks are told when there is nothing else to do.
+/// Whether the job has failed, as its ranks see it when they do nothing else.
 fn has_failed(world: &World) -> bool {
     loop {
         match world.progress() {

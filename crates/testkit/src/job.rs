@@ -1,4 +1,4 @@
-//! Jobs of processes: starting them with a deadline, and finding what they leave behind.
+//! Jobs of processes: starting them with a time limit, and finding what they leave behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,16 +13,17 @@ use rustix::process::{Pid, Signal};
 
 use crate::soon::{Moment, Patience};
 
-/// Whether ranks can be processes here: Linux only, and not in a build with the portable files of `pgas-smp`.
+/// Whether ranks can be processes here: on Linux only, and not in a build with the portable files
+/// of `pgas-smp`.
 pub const ARE_POSSIBLE: bool = cfg!(all(target_os = "linux", not(pgas_portable)));
 
-/// What a job may take at most before its test fails; far more than any needs.
+/// The time limit of a job; far more than any needs.
 pub const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the end of a job may take when a rank has failed.
+/// The time limit for the end of a job after a rank has failed.
 pub const END_OF_JOB: Duration = Duration::from_secs(2);
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 pub struct Job {
     /// The process that was started.
@@ -37,17 +38,17 @@ pub struct Job {
 /// A job that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How what started it ended.
+    /// How the started process ended.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Its standard error.
     pub stderr: String,
-    /// How long it took, while nobody waited for a processor.
+    /// Its duration, not counting times in which a process waited for a processor.
     pub took: Duration,
-    /// When it had ended.
+    /// The time of its end.
     pub at: Moment,
-    /// The processes of the job that are still there.
+    /// The processes of the job that still exist.
     pub left: Vec<u32>,
 }
 
@@ -65,7 +66,7 @@ impl Ended {
     }
 }
 
-/// Starts a job whose every process can be found again, by a variable in its environment.
+/// Starts a job, with an environment variable by which its processes can be found.
 ///
 /// # Panics
 ///
@@ -130,13 +131,13 @@ impl Job {
         sent.expect("the process has not been waited for");
     }
 
-    /// The processes of the job, the one that was started among them.
+    /// The processes of the job, including the started one.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         marked(&self.mark)
     }
 
-    /// Waits for the end of the job, that of the process that was started and of all that write to its
+    /// Waits for the end of the job: of the started process, and of all processes that write to its
     /// output.
     ///
     /// # Panics
@@ -165,7 +166,8 @@ impl Job {
     }
 }
 
-/// Kills a job that outlives the deadline or its test, so that the test fails instead of waiting.
+/// Kills a job that exceeds the time limit or outlives its test, so that the test fails instead of
+/// hanging.
 #[derive(Debug)]
 struct Watchdog {
     stop: Sender<()>,
@@ -192,13 +194,13 @@ impl Watchdog {
     }
 
     fn stop(self) {
-        // Nobody receives if the limit is over, which the thread's panic tells.
+        // There is no receiver after the time limit, which the thread's panic reports.
         self.stop.send(()).ok();
         self.thread.join().expect("a job ends within the limit");
     }
 }
 
-/// The living processes that were started with this variable; only zombies have none.
+/// The living processes that were started with this variable. Zombies have none.
 fn marked(mark: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("the system shows its processes");
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -210,7 +212,7 @@ fn marked(mark: &str) -> Vec<u32> {
     .collect()
 }
 
-/// A line for each thread of a process, about its state and the system call that it is in.
+/// A line for each thread of a process, with its state and its current system call.
 fn place_of(pid: u32) -> String {
     let read = |path: String| fs::read_to_string(path).unwrap_or_default();
     let command = read(format!("/proc/{pid}/cmdline")).replace('\0', " ");
@@ -250,7 +252,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Writes a line at once, past the buffer of a test harness.
+/// Prints a line at once, without the buffer of a test harness.
 ///
 /// # Panics
 ///
@@ -261,7 +263,7 @@ pub fn say(line: &str) {
         .expect("somebody reads standard output");
 }
 
-/// Ends this process with an exit code, past a test harness and without leaving any job.
+/// Ends this process with an exit code, without the test harness and without leaving any job.
 pub fn exit(code: u8) -> ! {
     #[expect(
         clippy::disallowed_methods,

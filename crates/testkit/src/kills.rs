@@ -1,5 +1,5 @@
-//! Killing a rank of a whole job at a random moment, again and again: each job has to end at once, with a failure,
-//! and to leave nothing behind.
+//! Kills a rank of a whole job at a random moment, repeatedly. Each job must end at once, with a
+//! failure, and leave nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,33 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::job::{self, Job, state_of};
 use crate::soon::{Moment, Patience, assert_soon};
 
-/// What the end of a job may take after a rank was killed.
+/// The time limit for the end of a job after a rank was killed.
 const END: Duration = Duration::from_secs(3);
 
-/// Variables by which launchers tell a process which rank it is.
+/// Variables by which launchers tell a process its rank.
 const RANKS: [&str; 3] = ["PGAS_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
 
 /// Whole jobs of one program.
 #[derive(Debug)]
 pub struct Kills<'a> {
-    /// What the ranks run.
+    /// The program of the ranks.
     pub program: &'a Path,
-    /// The exit code of a job in which a rank was killed; any but 0 if there is none.
+    /// The exit code of a job in which a rank was killed; `None` for any code but 0.
     pub code: Option<i32>,
-    /// An empty directory of the caller's, for temporary files.
+    /// An empty directory for temporary files, which the caller provides.
     pub directory: &'a Path,
-    /// Whether the launcher is known to hang by itself, now and then, after all ranks have ended.
-    /// Then it is killed, and what has to be over soon are the ranks.
+    /// Whether the launcher is known to hang sometimes after all ranks have ended. Then it is
+    /// killed, and only the ranks have to end in time.
     pub launcher_may_hang: bool,
 }
 
 impl Kills<'_> {
-    /// Runs jobs until in `n_kills` of them a rank was killed, at a moment that may be any from the
-    /// job's start to its end.
+    /// Runs jobs until a rank was killed in `n_kills` of them, at random moments from start to end.
     ///
     /// # Panics
     ///
-    /// If a job does not end within three seconds after that, ends with a wrong exit code, or
-    /// leaves processes, shared memory or temporary files; or if one in which nobody was killed
-    /// does not end well.
+    /// If a job does not end within three seconds after a kill, has a wrong exit code, or leaves
+    /// processes, shared memory or temporary files; or if a job without a kill fails.
     pub fn run(&self, n_kills: u64, command: impl Fn() -> Command) {
         let mut rng = crate::rng(9);
         let began = Instant::now();
@@ -73,7 +71,7 @@ impl Kills<'_> {
                 self.code.is_none_or(|expected| expected == code),
                 "{ended:?}"
             );
-            // A launcher may end a moment before what it has started.
+            // A launcher may end a moment before the processes that it started.
             let patience = Patience::new(END);
             while ended.left.iter().any(|pid| is_alive(*pid)) {
                 assert!(
@@ -97,7 +95,7 @@ impl Kills<'_> {
         job::start(command)
     }
 
-    /// Kills one of the ranks, and says when; `None` if the job ends without.
+    /// Kills one of the ranks, and returns the time; `None` if the job ends before.
     fn kill_one(&self, job: &Job, rng: &mut fastrand::Rng) -> Option<Moment> {
         loop {
             let processes = job.processes();
@@ -109,14 +107,15 @@ impl Kills<'_> {
             if processes.is_empty() {
                 return None;
             }
-            // It has not started them, or they are over.
+            // The ranks have not started yet, or have ended.
             thread::sleep(Duration::from_micros(200));
         }
     }
 
-    /// Kills a launcher that goes on without ranks, and says since when; `None` if it ends by itself.
+    /// Kills a launcher that goes on without ranks, and returns the time since when; `None` if it
+    /// ends by itself.
     ///
-    /// While a rank lives this waits, at most until the job is over by its own limit.
+    /// Waits while a rank lives, at most until the job exceeds its own time limit.
     fn end_a_launcher_that_hangs(&self, job: &Job) -> Option<Moment> {
         if !self.launcher_may_hang {
             return None;
@@ -150,8 +149,8 @@ impl Kills<'_> {
     }
 }
 
-/// Kills a process that runs, and says when. One that has ended and was not waited for would not notice, so it is
-/// stopped first.
+/// Kills a running process, and returns the time. The process is stopped first, which tells it from
+/// one that has ended and was not waited for.
 fn kill(pid: u32) -> Option<Moment> {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
     kill_process(process, Signal::STOP).ok()?;
@@ -171,14 +170,14 @@ fn is_alive(pid: u32) -> bool {
     state_of(pid).is_some_and(|state| state != 'Z')
 }
 
-/// The names of shared memory that could be ours.
+/// The names of shared memory that could belong to this library.
 fn shared_files() -> Vec<PathBuf> {
     let mut files = files_in(Path::new("/dev/shm"));
     files.retain(|path| path.to_string_lossy().contains("pgas"));
     files
 }
 
-/// The files in a directory, but for those of MPI libraries.
+/// The files in a directory, without those of MPI libraries.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,11 +1,11 @@
-//! The conformance suite that every backend passes, and what its tests need: sequential models, a
-//! runner, deadlines, bounds on how soon a job ends, random numbers that are the same in every run, jobs of processes, and the ways in
-//! which a rank fails.
+//! The conformance suite for all backends, and the tools of its tests: sequential models, a runner,
+//! deadlines, bounds on the time of a job's end, repeatable random numbers, jobs of processes, and
+//! the faults of a rank.
 //!
-//! A case is a function that every rank of a job runs. It says what the library promises, in terms
-//! of the public interface only, so that one suite serves threads, processes, real networks and the
-//! [reference transport](pgas_core::backend::loopback). A rank that finds something wrong panics or
-//! returns an error; the others' waits then fail, and none hangs.
+//! A case is a function that every rank of a job runs. It checks a promise of the library by the
+//! public interface only, so that one suite serves threads, processes, real networks and the
+//! [reference transport](pgas_core::backend::loopback). A rank that finds an error panics or
+//! returns it. The waits of the others then fail, so none hangs.
 //!
 //! A backend's test, `harness = false`, is a [`runner::Suite`]:
 //!
@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! Where ranks are processes, the closure starts the test's own binary as each rank, and such a
-//! process runs the [`case_named`] by its arguments instead of building a suite.
+//! If ranks are processes, the closure starts the test's own binary as each rank. Such a process
+//! runs the [`case_named`] by its arguments instead of building a suite.
 
 mod cases;
 pub mod conversation;
@@ -57,7 +57,7 @@ use pgas_core::{Config, Result, Statistics, World};
 /// The size of each rank's segment in the suite's jobs, in bytes.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// How long a wait of a case may take. Generous: many ranks share few processors.
+/// The time limit of a wait in a case. It is generous, since many ranks share few processors.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(40);
 
 /// One claim about the library, checked by all ranks of a job together.
@@ -65,20 +65,19 @@ pub const WAIT_LIMIT: Duration = Duration::from_secs(40);
 pub struct Case {
     /// The claim.
     pub name: &'static str,
-    /// The smallest job in which it means something.
+    /// The smallest job in which it has a meaning.
     pub min_ranks: u32,
     /// Whether collectives compare their arguments across ranks (`PGAS_CHECK=1`).
     pub check: bool,
-    /// Whether the case needs a world in which nothing has happened: it registers handlers, counts
-    /// what the heap holds, or leaves an error behind.
+    /// Whether the case needs a new world: it registers handlers, counts the content of the heap,
+    /// or leaves an error behind.
     pub alone: bool,
-    /// What each rank does.
+    /// The code of each rank.
     pub run: fn(&World) -> Result<()>,
 }
 
 impl Case {
-    /// The settings that the case needs, in addition to those of `base`: where its own say something,
-    /// they win.
+    /// The settings of `base` with the additional settings of the case, which take precedence.
     #[must_use]
     pub fn config(&self, mut base: Config) -> Config {
         base.segment_bytes = Some(SEGMENT_BYTES);

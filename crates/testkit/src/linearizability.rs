@@ -1,9 +1,9 @@
-//! Recording what concurrent threads did, and checking that some order explains it.
+//! Records the history of concurrent threads, and checks that a sequential order explains it.
 //!
-//! A history is linearizable if its calls can be put in one order in which each returns what a
-//! sequential object would have returned, and in which no call comes before another one that had
-//! returned before it was made (Herlihy and Wing, 1990). The search is that of Wing and Gong, with
-//! Lowe's memory of the configurations that were tried.
+//! A history is linearizable if its calls can be put into one order with two properties: each call
+//! returns what a sequential object would have returned, and no call comes before another one that
+//! had returned before it was made (Herlihy and Wing, 1990). The search is that of Wing and Gong,
+//! with Lowe's cache of visited configurations.
 
 use std::collections::HashSet;
 use std::fmt::{self, Debug};
@@ -14,11 +14,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A sequential object.
 pub trait Model {
-    /// What it remembers.
+    /// Its state.
     type State: Clone + Eq + Hash;
-    /// What can be asked of it.
+    /// Its operations.
     type Op: Debug;
-    /// What it answers.
+    /// Its answers.
     type Answer: Debug;
 
     /// The object before the first call.
@@ -36,9 +36,9 @@ pub trait Model {
 /// A call, its answer, and when it was made and returned.
 #[derive(Clone, Debug)]
 pub struct Call<O, A> {
-    /// What was asked.
+    /// The operation.
     pub op: O,
-    /// What was answered.
+    /// The answer.
     pub answer: A,
     /// When the call was made, in nanoseconds of the history's [`Clock`].
     pub made: u128,
@@ -46,9 +46,9 @@ pub struct Call<O, A> {
     pub returned: u128,
 }
 
-/// The time that the threads and the processes of a history share.
+/// The common time of the threads and processes of a history.
 ///
-/// It reads the host's monotonic clock, which orders no memory accesses, so that it does not hide
+/// It reads the host's monotonic clock, which does not order memory accesses, so it does not hide
 /// missing fences.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock;
@@ -78,7 +78,7 @@ fn now() -> u128 {
 /// A history that no order explains.
 #[derive(Debug)]
 pub struct NotLinearizable {
-    /// As many calls as could be put in order.
+    /// A longest sequence of calls that could be put in order.
     pub explained: usize,
     /// The calls, in the order in which they were made.
     pub history: Vec<String>,
@@ -115,7 +115,8 @@ pub fn check<M: Model>(
     let mut at = events.first();
     while let Some(event) = at {
         let Event::Made(call) = event else {
-            // A call that has returned here must have been chosen by now: the last choice was wrong.
+            // A call that has returned here must have been chosen before: the last choice was
+            // wrong.
             let Some((call, before)) = chosen.pop() else {
                 return Err(failure(history, explained));
             };
@@ -144,7 +145,7 @@ pub fn check<M: Model>(
     Ok(())
 }
 
-/// The call's place in its word of the set of calls.
+/// The call's position in its word of the set of calls.
 fn bit(call: usize) -> u64 {
     1 << (call % 64)
 }
@@ -167,17 +168,17 @@ fn failure<O: Debug, A: Debug>(history: &[Call<O, A>], explained: usize) -> NotL
     }
 }
 
-/// The making or the return of a call.
+/// The start or the return of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Made(usize),
     Returned(usize),
 }
 
-/// The events of the calls that are not in the order yet, by time: a doubly linked list, so that calls
-/// can be put back where they were.
+/// The events of the calls that are not in the order yet, by time. It is a doubly linked list, so
+/// that calls can be put back into their places.
 struct Events {
-    /// Node 0 is both ends; node 2i + 1 is the making of call i, node 2i + 2 its return.
+    /// Node 0 is both ends. Node 2i + 1 is the start of call i, and node 2i + 2 its return.
     next: Vec<usize>,
     previous: Vec<usize>,
 }
@@ -186,7 +187,7 @@ impl Events {
     fn of<O, A>(history: &[Call<O, A>]) -> Self {
         let mut nodes: Vec<(u128, bool, usize)> = Vec::with_capacity(2 * history.len());
         for (i, call) in history.iter().enumerate() {
-            // At the same time comes the call before the return: then the two overlap.
+            // At the same time a start comes before a return: then the two calls overlap.
             nodes.push((call.made, false, 2 * i + 1));
             nodes.push((call.returned, true, 2 * i + 2));
         }
@@ -219,7 +220,7 @@ impl Events {
         }
     }
 
-    /// Undoes the latest removal that is not undone.
+    /// Undoes the latest removal that has not been undone.
     fn put_back(&mut self, call: usize) {
         for node in [node(Event::Returned(call)), node(Event::Made(call))] {
             let (before, behind) = (self.previous[node], self.next[node]);
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_wrong_first_choice_is_taken_back() {
-        // Only 2, 1 explains the reads, though the write of 1 was made first.
+        // Only the order 2, 1 explains the reads, though the write of 1 started first.
         let history = [
             call(Op::Write(1), 0, 0, 50),
             call(Op::Write(2), 0, 1, 50),

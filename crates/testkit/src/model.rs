@@ -1,20 +1,21 @@
-//! Sequential models: what operations do when nobody interferes, written as plainly as possible.
+//! Sequential models: the results of operations without concurrency, written as plainly as
+//! possible.
 
 use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Strides;
 
-/// A type of atomics and what its operations mean.
+/// A type of atomics, and the meaning of its operations.
 pub trait ModelAtomic: Atomic {
-    /// What the word holds after `op` with `operand`, when it held `self`.
+    /// The value of the word after `op` with `operand`, if it was `self` before.
     #[must_use]
     fn after(self, op: AtomicOp, operand: Self) -> Self;
 
-    /// Whether a result may differ in its bits and still be right: another NaN, another zero.
+    /// Whether a result may be right although its bits differ: another NaN, another zero.
     #[must_use]
     fn is_like(self, other: Self) -> bool;
 
-    /// Values at which implementations go wrong.
+    /// Values at which implementations tend to be wrong.
     #[must_use]
     fn edges() -> Vec<Self>;
 
@@ -89,7 +90,7 @@ macro_rules! float {
                     AtomicOp::Load => self,
                     AtomicOp::Swap => operand,
                     AtomicOp::Add => self + operand,
-                    // A number wins against NaN.
+                    // A number takes precedence over NaN.
                     AtomicOp::Min if self.is_nan() || operand < self => operand,
                     AtomicOp::Max if self.is_nan() || operand > self => operand,
                     AtomicOp::Min | AtomicOp::Max => self,
@@ -127,12 +128,13 @@ macro_rules! float {
 float!(f32);
 float!(f64);
 
-/// The integers among them.
+/// The integer types.
 pub trait ModelInteger: ModelAtomic + AtomicInteger {}
 
 impl<T: ModelAtomic + AtomicInteger> ModelInteger for T {}
 
-/// The index in global and in local memory of each element of a box, the last dimension running fastest.
+/// The index in global and in local memory of each element of a box. The last dimension runs
+/// fastest.
 #[must_use]
 pub fn indices<const N: usize>(strides: &Strides<N>) -> Vec<(usize, usize)> {
     let mut all = vec![(0, 0)];

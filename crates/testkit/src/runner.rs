@@ -1,4 +1,4 @@
-//! Running the suite: which cases, over which backends, in jobs of which sizes.
+//! Runs the suite: the cases, over several backends, in jobs of several sizes.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use pgas_core::{Config, Error, World};
 
 use crate::{Case, Deadline, SUITE, panic_text};
 
-/// How long a case may take before the whole test is aborted.
+/// The time limit of a case, after which the whole test is aborted.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 
 /// The cases of a test binary. Each is one test, named `backend::case::n_ranks`, which libtest's
@@ -28,14 +28,14 @@ impl std::fmt::Debug for Suite {
 }
 
 impl Suite {
-    /// Without cases.
+    /// A suite without cases.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds every case of [`SUITE`] over a backend, in a job of each of these sizes. `run` runs a case
-    /// on a number of ranks and says what went wrong.
+    /// Adds every case of [`SUITE`] over a backend, in a job of each of these sizes. `run` runs a
+    /// case with a number of ranks and returns its failure.
     #[must_use]
     pub fn over(
         mut self,
@@ -59,18 +59,19 @@ impl Suite {
         self
     }
 
-    /// Runs what the command line selects, and prints what came of it.
+    /// Runs the cases that the command line selects, and prints the results.
     #[must_use]
     pub fn main(self) -> ExitCode {
         libtest_mimic::run(&Arguments::from_args(), self.trials).exit_code()
     }
 }
 
-/// Runs a case on worlds of this process, a thread each; `launch` makes them from the case's settings.
+/// Runs a case with ranks as threads of this process. `launch` makes their worlds from the case's
+/// settings.
 ///
 /// # Errors
 ///
-/// What the first rank found that found something wrong, or what `launch` reports.
+/// The first failure that a rank found, or the error of `launch`.
 pub fn over_threads(
     case: &Case,
     launch: impl FnOnce(&Config) -> pgas_core::Result<Vec<World>>,
@@ -79,12 +80,12 @@ pub fn over_threads(
     run_case(case, worlds)
 }
 
-/// Runs a case as all ranks of a job, a thread each.
+/// Runs a case as all ranks of a job, in threads.
 ///
 /// # Errors
 ///
-/// What the first rank found that found something wrong; failures of others that only follow from it
-/// are left out.
+/// The first failure that a rank found. Failures of other ranks that only follow from it are left
+/// out.
 ///
 /// # Panics
 ///
@@ -112,7 +113,7 @@ pub fn run_case(case: &Case, worlds: Vec<World>) -> Result<(), String> {
     let mut failures = failures
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    // A failure that only reports another rank's comes last.
+    // Failures that only report another rank's failure come last.
     failures.sort_by_key(|text| text.contains(CONSEQUENCE));
     match failures.into_iter().next() {
         None => Ok(()),
@@ -120,10 +121,10 @@ pub fn run_case(case: &Case, worlds: Vec<World>) -> Result<(), String> {
     }
 }
 
-/// Marks failures that follow from another rank's.
+/// Marks failures that follow from another rank's failure.
 const CONSEQUENCE: &str = "the job has failed: ";
 
-/// One rank: the world dies by the panic, if there is one, which is how the others learn of it.
+/// Runs one rank. If it panics, the world is dropped by the panic, which informs the others.
 fn run_rank(case: &Case, world: World) {
     match (case.run)(&world) {
         Ok(()) => drop(world),

@@ -1,6 +1,7 @@
-//! How much a test does.
+//! The amount of work of a test.
 
-/// The number in the environment variable `name`, or `usual`: tests that do much in CI's time do more if they are asked to.
+/// The number in the environment variable `name`, or `usual`. On request, tests do more than fits
+/// into CI.
 ///
 /// # Panics
 ///

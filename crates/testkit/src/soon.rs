@@ -1,4 +1,4 @@
-//! Bounds on how soon something is over, on a machine that is busy with other work or stands still for a moment.
+//! Bounds on durations, on a machine that is busy with other work or pauses for a moment.
 
 use std::fmt::Debug;
 use std::fs;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment by a clock that all processes share, and that stands still while somebody on this machine waits for a
-/// processor. The time between two moments is what a job spends asleep or with a processor of its own, however busy the
-/// machine is, so that a bound on it is a claim about the library alone.
+/// A moment on a clock that all processes share. The clock stops while any task of this machine
+/// waits for a processor. So the time between two moments is what a job spends asleep or running,
+/// however busy the machine is, and a bound on it is a claim about the library alone.
 ///
-/// Where the kernel does not count such waits (`/proc/pressure/cpu`), time is the plain one.
+/// If the kernel does not count such waits (`/proc/pressure/cpu`), the clock is the ordinary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -47,7 +47,8 @@ impl Moment {
         self.0.as_nanos()
     }
 
-    /// What [`nanoseconds`](Self::nanoseconds) gave; `None` for a number that no clock shows.
+    /// Converts a result of [`nanoseconds`](Self::nanoseconds) back; `None` for a number that no
+    /// clock shows.
     #[must_use]
     pub fn of_nanoseconds(number: u128) -> Option<Self> {
         u64::try_from(number)
@@ -57,7 +58,7 @@ impl Moment {
     }
 }
 
-/// A limit for what ends unless it hangs, by the clock of [`Moment`]; by any clock it ends after five times as long.
+/// A time limit on the clock of [`Moment`]. On an ordinary clock it ends after five times as long.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     limit: Duration,
@@ -65,7 +66,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The longest time between two looks.
+    /// The longest time between two checks.
     const TICK: Duration = Duration::from_millis(500);
 
     /// A limit that begins now.
@@ -89,7 +90,7 @@ impl Patience {
     ///
     /// # Errors
     ///
-    /// That the limit is over, or that nobody is left who could send one.
+    /// The limit has passed, or there is no sender left.
     pub fn receive<T>(&self, events: &Receiver<T>) -> Result<T, RecvTimeoutError> {
         loop {
             match events.recv_timeout(self.limit.min(Self::TICK)) {
@@ -100,26 +101,26 @@ impl Patience {
     }
 }
 
-/// For how long in all, since the machine's start, some task was ready to run and had no processor.
+/// The total time since the machine's start in which a task was ready to run and had no processor.
 fn waited_for_processors() -> Duration {
     let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     Duration::from_micros(total_of(&text).unwrap_or(0))
 }
 
-/// The total of the line about some tasks.
+/// The total in the line about some tasks.
 fn total_of(pressure: &str) -> Option<u64> {
     let some = pressure.lines().find(|line| line.starts_with("some "))?;
     some.rsplit_once("total=")?.1.parse().ok()
 }
 
-/// How often a case that is over too late is tried.
+/// The number of attempts of a case that ends too late.
 const TRIES: u32 = 3;
 
-/// What a case panics with that was over too late.
+/// The panic message of a case that ended too late.
 struct TooLate(String);
 
-/// Asserts that something was over within `limit`, by the clock of [`Moment`]; a case that is [`tried`] may be late once in
-/// a while.
+/// Asserts that something took at most `limit` on the clock of [`Moment`]. A case under [`tried`]
+/// may be late once in a while.
 ///
 /// # Panics
 ///
@@ -131,7 +132,8 @@ pub fn assert_soon(took: Duration, limit: Duration, what: &dyn Debug) {
     }
 }
 
-/// Asserts what is so if every process of a job gets its turns in time; else as [`assert_soon`].
+/// Asserts a condition that holds if every process of a job gets its turns in time; otherwise like
+/// [`assert_soon`].
 ///
 /// # Panics
 ///
@@ -142,12 +144,13 @@ pub fn assert_timely(is_so: bool, what: &dyn Debug) {
     }
 }
 
-/// Runs a case, and again if [`assert_soon`] fails in it: the library keeps its bounds whenever the machine lets it, so that once
-/// in three times is enough, and a library that breaks them breaks them each time.
+/// Runs a case, and repeats it if [`assert_soon`] fails in it. The library keeps its bounds
+/// whenever the machine allows it, so once in three attempts is enough. A broken library exceeds
+/// them each time.
 ///
 /// # Panics
 ///
-/// As the case, at once if it fails for another reason.
+/// If the case panics: at once for any other reason, otherwise after the last attempt.
 pub fn tried(case: impl Fn()) {
     for _ in 1..TRIES {
         let Err(payload) = panic::catch_unwind(AssertUnwindSafe(&case)) else {
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!(Moment::of_nanoseconds(moment.nanoseconds()), Some(moment));
         assert_eq!(Moment::of_nanoseconds(u128::MAX), None);
         assert_eq!(moment.since(moment), Duration::ZERO);
-        // Not more than the plain time.
+        // Not longer than the ordinary time.
         let began = Instant::now();
         let moment = Moment::now();
         let took = moment.elapsed();
@@ -213,7 +216,8 @@ mod tests {
         assert!(!long.is_over());
     }
 
-    /// How often a case runs that takes each of `seconds` in turn, and what it fails with.
+    /// Runs a case that takes each of `seconds` in turn. Returns the number of runs, and the
+    /// failure.
     fn runs(seconds: &[u64], fails: bool) -> (usize, Option<String>) {
         let n = Cell::new(0);
         let case = || {

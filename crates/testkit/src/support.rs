@@ -1,4 +1,4 @@
-//! What cases have in common: neighbours, bounded waits, expected panics.
+//! Common parts of the cases: neighbours, bounded waits, expected panics.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,7 +20,7 @@ pub(crate) fn random_value<T: Pod>(rng: &mut fastrand::Rng) -> T {
     value
 }
 
-/// As [`random_value`], `n` times.
+/// Like [`random_value`], `n` times.
 pub(crate) fn random_values<T: Pod>(rng: &mut fastrand::Rng, n: usize) -> Vec<T> {
     let mut values = T::new_vec_zeroed(n).expect("memory for the values");
     rng.fill(values.as_mut_bytes());
@@ -32,22 +32,22 @@ pub(crate) fn random_bytes(rng: &mut fastrand::Rng, n: usize) -> Vec<u8> {
     random_values(rng, n)
 }
 
-/// Runs `body` as each rank of a job, a thread each, and gives the results in the order of `worlds`.
+/// Runs `body` as each rank of a job, in threads, and returns the results in the order of `worlds`.
 ///
 /// # Panics
 ///
-/// With the panic of a rank that did not panic because of another one's.
+/// If a rank panics, with the panic of the first rank that did not panic because of another one.
 pub(crate) fn run_ranks<R: Send>(worlds: Vec<World>, body: &(dyn Fn(World) -> R + Sync)) -> Vec<R> {
     let is_cause = |_, text: &str| !text.contains("RankFailed");
     process::play_all(worlds, body, &|_, _| {}, &is_cause)
 }
 
 thread_local! {
-    /// Whether a panic of this thread is expected, and not to be printed.
+    /// Whether a panic of this thread is expected, and must not be printed.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Asserts that `body` panics with a text that contains `part`, and keeps the panic off the screen.
+/// Asserts that `body` panics with a text that contains `part`, without printing the panic.
 #[track_caller]
 pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
     static HOOK: Once = Once::new();

@@ -1,9 +1,9 @@
-//! A transport that is as weak as the contract allows, around another one: puts are late, in pieces and
-//! out of order, gets are torn, atomics without a result are late too.
+//! A transport that is as weak as the contract allows, around another one. Puts are late,
+//! fragmented and out of order, gets are torn, and atomics without a result are late, too.
 //!
-//! Which piece arrives when is drawn from a seed, so that many seeds try many orders. What the contract
-//! promises holds: after a flush all is there, a signal comes after its data, atomics are atomic. A
-//! container that passes its tests over this leans on nothing else.
+//! A seed determines the order of the fragments, so many seeds test many orders. The guarantees of
+//! the contract hold: a flush completes everything, a signal comes after its data, and atomics are
+//! atomic. A container that passes its tests over this transport depends on nothing else.
 //!
 //! ```
 //! use pgas_core::{Config, Rank};
@@ -41,9 +41,9 @@ use crate::support::run_ranks;
 /// Ids of this transport's own operations; the inner one's stay below.
 const OWN: u64 = 1 << 63;
 
-/// The longest piece of a transfer, in bytes; those of long transfers are longer.
+/// The maximum length of a fragment in bytes. Those of long transfers are longer.
 const PIECE: usize = 24;
-/// The number of pieces of a transfer, at most.
+/// The maximum number of fragments of a transfer.
 const MOST_PIECES: usize = 12;
 
 /// A transport whose operations are torn, late and out of order.
@@ -55,14 +55,14 @@ pub struct Weak {
 struct State {
     random: Rng,
     late: Vec<Late>,
-    /// How many pieces of each non-blocking operation are left.
+    /// The number of fragments that are left of each non-blocking operation.
     left: HashMap<u64, usize>,
     next_id: u64,
-    /// Messages that this rank sends before anything late is done without a flush.
+    /// The number of messages that this rank sends before late operations run without a flush.
     n_held: u64,
 }
 
-/// What is still to be done.
+/// A late operation.
 enum Late {
     Write { put: Copied, of: Option<u64> },
     Read { get: Get, of: u64 },
@@ -80,7 +80,7 @@ impl Late {
     }
 }
 
-/// The pieces in which `len` bytes are transferred, in a random order.
+/// The fragments of a transfer of `len` bytes, in a random order.
 fn pieces(random: &mut Rng, len: usize) -> Vec<Range<usize>> {
     let longest = PIECE.max(len.div_ceil(MOST_PIECES) * 2);
     let mut pieces = Vec::new();
@@ -95,7 +95,7 @@ fn pieces(random: &mut Rng, len: usize) -> Vec<Range<usize>> {
 }
 
 impl Weak {
-    /// The transport around `inner`, with orders that are drawn from `seed`.
+    /// Wraps `inner`. `seed` determines the orders.
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>, seed: u64) -> Self {
         let rank = u64::from(inner.rank().number());
@@ -112,7 +112,7 @@ impl Weak {
         }
     }
 
-    /// Nothing that is late is done, unless it is flushed, until this rank has sent so many messages.
+    /// Runs no late operation without a flush until this rank has sent this many messages.
     #[must_use]
     pub fn held_for(self, n_messages: u64) -> Self {
         self.state().n_held = n_messages;
@@ -120,11 +120,11 @@ impl Weak {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of the state is whole before anything can panic.
+        // The state is consistent whenever something can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one of the late things.
+    /// Runs one of the late operations.
     fn perform(&self, state: &mut State, late: Late) -> Result<()> {
         match late {
             Late::Write { put, of } => {
@@ -148,7 +148,7 @@ impl Weak {
         Ok(())
     }
 
-    /// Does some of the late things, now and then; says whether there were any.
+    /// Sometimes runs some of the late operations. Returns whether there were any.
     fn perform_some(&self, state: &mut State) -> Result<bool> {
         let mut worked = false;
         while state.n_held == 0 && !state.late.is_empty() && state.random.u8(..4) == 0 {
@@ -160,7 +160,7 @@ impl Weak {
         Ok(worked)
     }
 
-    /// Does all late things on `rank`, or on any, in a random order.
+    /// Runs all late operations on `rank`, or on all ranks, in a random order.
     fn perform_all(&self, rank: Option<Rank>) -> Result<()> {
         let mut state = self.state();
         let is_meant = |late: &Late| rank.is_none_or(|rank| late.rank() == rank);
@@ -174,7 +174,7 @@ impl Weak {
         Ok(())
     }
 
-    /// Lets others run in between, now and then.
+    /// Sometimes yields to other threads.
     fn dawdle(&self) {
         let sleeps = self.state().random.u8(..8) == 0;
         if sleeps {
@@ -182,7 +182,7 @@ impl Weak {
         }
     }
 
-    /// Puts bytes later, in pieces.
+    /// Puts bytes later, in fragments.
     fn put_later(&self, put: Put, of: Option<u64>) {
         let mut state = self.state();
         for piece in pieces(&mut state.random, put.len()) {
@@ -199,7 +199,7 @@ impl Weak {
         state.n_held = state.n_held.saturating_sub(1);
     }
 
-    /// A new operation, which is over when it has no pieces left.
+    /// A new operation, which ends with its last fragment.
     fn begin(&self) -> u64 {
         let mut state = self.state();
         state.next_id += 1;
@@ -223,10 +223,10 @@ impl fmt::Debug for Weak {
     }
 }
 
-// SAFETY: 1. The segments are the inner transport's. 2. Pieces are parts of what was named; sources are
-// copied at once, and destinations are written until the last piece of an operation is performed, which
-// `test` waits for. 3. A flush performs what is late on the rank, then asks the inner transport for its
-// flush. 4. and 5. are the inner transport's.
+// SAFETY: 1. The segments are the inner transport's. 2. Fragments are parts of the operands.
+// Sources are copied at once; destinations are written until the last fragment is performed, which
+// `test` waits for. 3. A flush performs the late operations on the rank, and then the inner
+// transport's flush. 4. and 5. are the inner transport's.
 unsafe impl Backend for Weak {
     fn name(&self) -> &'static str {
         "weak"
@@ -353,7 +353,7 @@ unsafe impl Backend for Weak {
             return Ok(false);
         }
         state.left.remove(&op.0);
-        // The pieces of a put are at their target now, and not only on their way.
+        // The fragments of a put are at their target now, not only in flight.
         self.inner.flush_all()?;
         Ok(true)
     }
@@ -465,13 +465,13 @@ unsafe impl Backend for Weak {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // Nobody is left to tell of an error.
+        // An error cannot be reported here.
         drop(self.perform_all(None));
         self.inner.leave(late);
     }
 }
 
-/// The worlds of a new job over the reference transport, made weaker still by `weaken`.
+/// The worlds of a new job over the reference transport, which `weaken` weakens further.
 fn worlds_over(
     options: &loopback::Options,
     n_ranks: u32,
@@ -485,7 +485,7 @@ fn worlds_over(
         .collect()
 }
 
-/// The worlds of a new job over the reference transport, made weaker still.
+/// The worlds of a new job over the reference transport, weakened further.
 ///
 /// # Errors
 ///
@@ -495,18 +495,18 @@ pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
     worlds_over(&options, n_ranks, config, |inner| Weak::new(inner, seed))
 }
 
-/// Runs `body` as each rank of a new job, a thread each.
+/// Runs `body` as each rank of a new job, in threads.
 ///
 /// # Panics
 ///
-/// With the panic of a rank that did not panic because of another one's; if a segment of the configured
-/// size cannot be used, or the system has no thread for a rank.
+/// If a rank panics, with the panic of the first rank that did not panic because of another one; if
+/// a segment of the configured size cannot be used, or the system has no thread for a rank.
 pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync) {
     let worlds = worlds(n_ranks, config, seed).expect("a usable segment");
     run_ranks(worlds, &body);
 }
 
-/// As [`run`], around a reference transport of this kind.
+/// Like [`run`], around a reference transport of this kind.
 ///
 /// # Panics
 ///
@@ -523,8 +523,7 @@ pub fn run_over(
     run_ranks(worlds, &body);
 }
 
-/// As [`run`], where nothing that is late is done on a rank, unless it is flushed, until the rank
-/// has sent `n_messages`.
+/// Like [`run`], but a rank runs no late operation without a flush until it has sent `n_messages`.
 ///
 /// # Panics
 ///

@@ -1,13 +1,13 @@
-//! The suite over the reference transport, where the reference is what is tested least: a case that
-//! fails here is usually wrong itself, or core is. Again with collectives of the transport's own, and
-//! again with a transport that takes few bytes at once, so that core's side of both is tested.
+//! The suite over the reference transport. Here the reference itself is tested least: a failing
+//! case is usually wrong itself, or core is. It runs again with the transport's own collectives,
+//! and with a transport of short transfers, to test core's side of both.
 
 use std::process::ExitCode;
 
 use pgas_core::backend::loopback::{self, Options};
 use pgas_testkit::runner::{Suite, over_threads};
 
-/// Divides nothing, so that transfers are cut in the middle of elements and blocks.
+/// Not a divisor of anything, so transfers are cut in the middle of elements and blocks.
 const SHORT_TRANSFER: u64 = 1009;
 
 fn main() -> ExitCode {

@@ -1,5 +1,5 @@
-//! Collective calls end alike on all ranks: whatever step of one fails, on whichever rank, all ranks get an error that
-//! tells which, and they can go on, or the job has failed and nobody waits.
+//! Collective calls end alike on all ranks. Whichever step fails on whichever rank, all ranks get
+//! an error that names it and can go on, or the job has failed and no rank waits.
 
 use pgas_am::{RemoteCalls, quiet};
 use pgas_core::backend::loopback::Options;
@@ -14,7 +14,7 @@ const N_RANKS: u32 = 3;
 /// A collective call with results that are checked by other tests.
 type Call = fn(&World) -> Result<()>;
 
-/// The collectives of core, and what is made of them.
+/// The collectives of core, and calls built from them.
 const CALLS: &[(&str, Call)] = &[
     ("barrier", World::barrier),
     ("team barrier", |world| odd_and_even(world)?.barrier()),
@@ -154,7 +154,7 @@ const CALLS: &[(&str, Call)] = &[
     }),
 ];
 
-/// Those that the transport may have of its own, one for each way in which they are begun and waited for.
+/// Collectives that the transport may have itself, one for each way to begin them and to wait.
 const NATIVE: &[&str] = &[
     "team barrier",
     "barrier_nb",
@@ -197,7 +197,7 @@ fn every_native_call_fails(steps: Steps) {
     }
 }
 
-/// What was put before may be lost then, and nobody could say what, so that the job may fail.
+/// Earlier puts may be lost then, and nobody could tell which, so the job may fail.
 #[test]
 fn a_transfer_or_flush_that_fails_in_a_collective_fails_it_on_all_ranks() {
     every_call_fails(Steps::OneSided, After::MayHaveFailed);

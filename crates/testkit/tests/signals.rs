@@ -1,4 +1,4 @@
-//! Long data and its signal over a network that delivers in any order, for as long as nobody flushes.
+//! Long data with a signal, over a network that delivers in any order, as long as nobody flushes.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
@@ -11,7 +11,7 @@ use pgas_testkit::{setting, weak};
 
 const TARGET: Rank = Rank::new(1);
 
-/// More than the transport takes at once, in words.
+/// Longer than the transport's longest transfer, in words.
 const N: usize = (1 << 17) + 5000;
 
 fn announced(world: &World, has_looked: &AtomicBool) {
@@ -29,7 +29,7 @@ fn announced(world: &World, has_looked: &AtomicBool) {
         while signal.on(TARGET).atomic_load(world).unwrap() == 0 {
             world.progress().unwrap();
         }
-        // What is still on its way stays there until the target has looked.
+        // Data in flight stays in flight until the target has checked.
         while !has_looked.load(Ordering::Acquire) {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! What a caller got wrong panics, names the fault, and leaves all memory as it was.
+//! Mistakes of the caller panic with a message that names them, and leave all memory unchanged.
 
 use pgas_core::atomics::{AtomicDomain, AtomicOps};
 use pgas_core::backend::{AtomicOp, SignalUpdate};
@@ -43,7 +43,7 @@ fn accesses_through_null_panic(world: &World) -> Result<()> {
     assert_panics(part, || null.atomic_store(world, 1));
     assert_panics(part, || null.fetch_op_nb(world, AtomicOp::Add, 1));
     assert_panics(part, || null.compare_exchange(world, 0, 1));
-    // The first bytes of a segment are out of bounds too: null and a little.
+    // The first bytes of a segment are out of bounds, too: null and small offsets.
     assert_panics(OUTSIDE, || GlobalPtr::<u64>::new(Rank::ZERO, 8).get(world));
     assert_panics(OUTSIDE, || {
         GlobalPtr::<u8>::new(Rank::ZERO, 63).put(world, 1)

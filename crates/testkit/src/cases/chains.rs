@@ -1,4 +1,5 @@
-//! Calls that answer with what further operations bring, tasks, and futures of every kind as one.
+//! Calls that answer with the results of further operations, tasks, and futures of all kinds
+//! together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// Goes round by `left` hops, and answers with the sum of the ranks that it came by.
+/// Makes `left` further hops around the ring, and answers with the sum of the visited ranks.
 fn hop((here, left): (Here, u32)) -> Result<PgasFuture<u64>> {
     let world = here.world();
     let own = u64::from(world.rank().number());
@@ -43,7 +44,7 @@ fn a_call_answers_with_what_further_ranks_say(world: &World) -> Result<()> {
     let calls = (0..50).map(|_| world.rpc(neighbour(world, 1), hop, (Here::new(world), 3 * n - 1)));
     let sums = when_all(calls.collect::<Result<Vec<_>>>()?).wait()?;
     assert_eq!(sums, [3 * all; 50]);
-    // A slice that is viewed, and a list of all ranks.
+    // A slice as a view, and a list of all ranks.
     let last = |here: Here, view: &[u64]| {
         let at = Rank::new(here.world().n_ranks() - 1);
         here.world().rpc(at, |x: u64| x + 1, view[1])
@@ -65,7 +66,8 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
     let words = world.alloc_symmetric::<u64>(2)?;
     words.here().put(world, u64::from(world.rank().number()))?;
     world.barrier()?;
-    // Reads a word of one rank, asks another, adds to a third's, and answers with a long list.
+    // Reads a word of one rank, calls another, adds to a third one's word, and answers with a long
+    // list.
     type Args = (Here, GlobalPtr<u64>, Rank, GlobalPtr<u64>);
     let body = |(here, word, ask, count): Args| {
         let world = here.world().clone();
@@ -91,7 +93,7 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
 fn what_fails_on_the_way_is_told_to_the_first_caller(world: &World) -> Result<()> {
     attach(world)?;
     let (next, far) = (neighbour(world, 1), neighbour(world, 2));
-    // A function of the rank behind the one that is called panics.
+    // A function panics on the rank that the called rank calls.
     let through = |(here, far): (Here, Rank)| here.world().rpc(far, |x: u64| 1 / x, 0);
     let failed = world.rpc(next, through, (Here::new(world), far))?.wait();
     let Err(Error::RemotePanic(panic)) = failed else {
@@ -123,7 +125,7 @@ fn what_fails_on_the_way_is_told_to_the_first_caller(world: &World) -> Result<()
         assert_eq!(panic.message, "in a task");
         assert!(panic.location.contains("chains.rs"), "{panic}");
     }
-    // What could not be begun, and what nobody fulfils.
+    // An operation that could not be begun, and a promise that is never fulfilled.
     let refused = |_: u64| Err::<PgasFuture<u64>, _>(Error::Argument("too small".into()));
     let failed = world.rpc(next, refused, 3)?.wait();
     let Err(Error::Remote(error)) = failed else {
@@ -163,7 +165,7 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
         word.get_nb(world)?.fulfils(&promise);
     }
     promise.finalize().wait()?;
-    // Each of many is the first once.
+    // Each of many futures is the first once.
     let mut left: Vec<_> = (0..20_u64)
         .map(|x| world.rpc(next, |x: u64| x, x))
         .collect::<Result<_>>()?;
@@ -178,7 +180,7 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     let never = Promise::<u64>::of_value(world)?;
     let first = when_any([never.future(), word.get_nb(world)?.future()]).wait()?;
     assert_eq!((first.index, first.result?), (1, 7));
-    // A chain over a call and transfers, shared by two.
+    // A chain over a call and transfers, shared by two futures.
     let (same, at) = (world.clone(), word);
     let chain = world
         .rpc(next, |x: u64| x, 8)?

@@ -1,4 +1,4 @@
-//! Collectives that move values, against what their definitions say, on several teams.
+//! Collectives that move values, compared with their definitions, on several teams.
 
 use pgas_core::collective::op;
 use pgas_core::{Pod, Result, Team, World};
@@ -22,15 +22,15 @@ pub(super) const CASES: &[Case] = &[
     case!(1, arguments_that_no_member_can_have_panic),
 ];
 
-/// Lengths at which algorithms change: nothing, one, odd, a message, and beyond what one carries.
+/// Lengths at which algorithms change: nothing, one, odd, one message, and more than one message.
 pub(super) const LENGTHS: [usize; 7] = [0, 1, 3, 64, 513, 5000, 20_011];
 
-/// What a member contributes; everybody can tell.
+/// The contribution of a member, which every rank can compute.
 pub(super) fn given<T: Pod>(salt: u64, member: u32, len: usize) -> Vec<T> {
     random_values(&mut rng((salt << 32) + u64::from(member)), len)
 }
 
-/// What all members contribute.
+/// The contributions of all members.
 pub(super) fn all_given<T: Pod>(salt: u64, team: &Team, len: usize) -> Vec<Vec<T>> {
     (0..team.n_ranks())
         .map(|member| given(salt, member, len))
@@ -214,7 +214,7 @@ fn what_the_world_begins_is_what_its_team_does(world: &World) -> Result<()> {
     let sum = n * (n - 1) / 2;
     let everybody: Vec<u32> = (0..n).collect();
     let at_last = world.rank() == last;
-    // All under way together.
+    // All in flight together.
     let one = world.broadcast_nb(last, me);
     let list = world.broadcast_slice_nb(last, vec![me, 5]);
     let reduced = world.reduce_nb(last, me, op::Sum);
@@ -257,7 +257,7 @@ fn arguments_that_no_member_can_have_panic(world: &World) -> Result<()> {
         if n > 1 {
             assert_panics("", || team.all_to_all(&vec![1_u8; n as usize + 1]));
         }
-        // Nothing was begun: the team still works.
+        // Nothing has begun: the team still works.
         assert_eq!(team.allreduce(1, op::Sum)?, n);
     }
     world.barrier()

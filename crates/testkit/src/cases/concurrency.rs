@@ -1,4 +1,4 @@
-//! Collectives in flight together, ahead of each other, dropped, and compared (`PGAS_CHECK=1`).
+//! Collectives in flight together, ahead of each other, dropped, and checked (`PGAS_CHECK=1`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +77,7 @@ fn dropped_collectives_complete_for_the_others(world: &World) -> Result<()> {
         let n = team.n_ranks();
         for round in 0..2 * n {
             let sum = team.allreduce_nb(round, op::Sum);
-            // A different member loses interest each time.
+            // A different member drops its event each time.
             if team.rank() == round % n {
                 drop(sum);
             } else {
@@ -90,7 +90,7 @@ fn dropped_collectives_complete_for_the_others(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// A root does not wait for those that it broadcasts to; what arrives early must keep.
+/// A root does not wait for its receivers. Messages that arrive early must be kept.
 fn a_rank_may_run_ahead_of_the_others(world: &World) -> Result<()> {
     const ROUNDS: u64 = 300;
     let team = world.team();
@@ -166,7 +166,8 @@ fn collectives_between_transfers_and_messages(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// No barrier at the end: what others still need of a rank must be on its way when it leaves.
+/// There is no barrier at the end: messages that others need from a rank must have been sent when
+/// it leaves.
 fn a_rank_may_leave_when_its_last_collective_returns(world: &World) -> Result<()> {
     let n = world.n_ranks();
     let mut values = vec![1_u32; 10_000];
@@ -184,7 +185,7 @@ fn collectives_that_agree_pass_the_comparison(world: &World) -> Result<()> {
     for team in some_teams(world)? {
         let n = team.n_ranks();
         for _ in 0..25 {
-            // All ranks draw alike, so that members agree whatever their team is.
+            // All ranks draw the same numbers, so that the members of all teams agree.
             let (kind, root, len) = (shared.u8(..7), shared.u32(..1000) % n, shared.usize(..50));
             match kind {
                 0 => team.barrier()?,
@@ -203,7 +204,7 @@ fn collectives_that_agree_pass_the_comparison(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Asserts that every rank is told, by the same text, and that the team still works.
+/// Asserts that every rank gets the same error, and that the team still works.
 fn assert_told<T>(world: &World, outcome: Result<T>, parts: &[&str]) -> Result<()> {
     let Err(error) = outcome else {
         panic!("rank {} was not told of {parts:?}", world.rank());

@@ -1,4 +1,4 @@
-//! Atomics of all ranks on the same words: nothing is lost, nothing happens twice.
+//! Atomics of all ranks on the same words: no update is lost or applied twice.
 
 use std::thread;
 
@@ -124,7 +124,7 @@ fn concurrent_exclusive_ors_leave_the_parity(world: &World) -> Result<()> {
     let mut expected = 0;
     let mut shared = rng(61);
     for _ in 0..EACH {
-        // Everybody draws everybody's numbers, and uses its own.
+        // Every rank draws every rank's numbers, and uses its own.
         for rank in world.ranks() {
             let bits = shared.u64(..);
             expected ^= bits;
@@ -167,7 +167,7 @@ fn concurrent_compare_exchange_loops_lose_nothing(world: &World) -> Result<()> {
     let word = cell.on(Rank::new(world.n_ranks() - 1));
     for _ in 0..EACH {
         let mut seen = word.atomic_load(world)?;
-        // Not an addition: a mixture that only a complete chain of updates produces.
+        // Not an addition: a mix that only a complete chain of updates produces.
         while let Err(now) = word.compare_exchange(world, seen, seen + 3)? {
             assert_ne!(now, seen);
             seen = now;
@@ -225,7 +225,8 @@ fn concurrent_minima_and_maxima_find_the_extremes(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Additions in the low half, a bit of each rank's own above it, compare-and-swap at the top: one word.
+/// One word with additions in the low half, a bit of each rank above it, and compare-and-swap at
+/// the top.
 fn different_operations_on_one_word_do_not_interfere(world: &World) -> Result<()> {
     const EACH: u64 = 120;
     let cell = world.alloc_symmetric::<u64>(1)?;
@@ -298,7 +299,7 @@ fn swaps_pass_every_value_on_exactly_once(world: &World) -> Result<()> {
     }
     balance.on(Rank::ZERO).fetch_add(world, sum)?;
     world.barrier()?;
-    // What went in and did not come out is in the cell.
+    // Values that were put in and not taken out are in the cell.
     assert_eq!(
         balance.on(Rank::ZERO).atomic_load(world)?,
         word.atomic_load(world)?
@@ -336,7 +337,7 @@ fn acquire(world: &World, lock: GlobalPtr<u32>) -> Result<()> {
     Ok(())
 }
 
-/// A rank's atomics on its own word, by every method, against those of all others.
+/// A rank's atomics on its own word, by every method, concurrently with those of all other ranks.
 fn own_words_are_not_special(world: &World) -> Result<()> {
     const EACH: u64 = 200;
     let cells = world.alloc_symmetric::<u64>(1)?;

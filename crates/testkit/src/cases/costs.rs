@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, refused_operations_cost_nothing),
 ];
 
-/// What `body` costs this rank.
+/// The cost of `body` on this rank.
 fn costs_of(world: &World, body: impl FnOnce() -> Result<()>) -> Result<Costs> {
     let before = world.costs();
     body()?;

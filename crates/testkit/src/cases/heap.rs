@@ -1,4 +1,4 @@
-//! The two heaps: exhaustion, reuse, zeroing, and what symmetric means.
+//! The two heaps: exhaustion, reuse, zeroing, and symmetric offsets.
 
 use pgas_core::{Error, GlobalPtr, Result, Symmetric, World};
 
@@ -45,7 +45,7 @@ fn an_exhausted_local_heap_says_what_was_asked_and_what_is_left(world: &World) -
     }
     assert!(world.alloc::<u64>(usize::MAX).is_err());
     assert!(world.alloc::<[u64; 100]>(usize::MAX / 8).is_err());
-    // A failed request takes nothing, and the largest piece can really be had.
+    // A failed request takes nothing, and the largest free block can be allocated.
     let all = world.alloc::<u8>(usize::try_from(what.largest).expect("small"))?;
     world.free(all);
     world.free(keep);
@@ -139,7 +139,7 @@ fn a_symmetric_allocation_has_one_offset_everywhere(world: &World) -> Result<()>
         let array = world.alloc_symmetric::<u16>(shared.usize(..20_000))?;
         assert_agreed(world, &board, array.here().offset_bytes())?;
         live.push(array);
-        // Handles are dropped in an order of each rank's own.
+        // Each rank drops its handles in its own order.
         if live.len() > 6 {
             drop(live.swap_remove(own.usize(..live.len())));
         }

@@ -1,4 +1,5 @@
-//! Payloads that are filled in where they are sent from: they arrive, whatever becomes of the others, and hold nobody up.
+//! Payloads that are filled in place: they arrive, whatever happens to other ones, and block no
+//! other message.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
 
 type List = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Keeps every payload; what else it is told is its length, or nothing.
+/// Keeps every payload. The other argument is its length, or nothing.
 struct Gather(List);
 
 impl RequestHandler for Gather {
@@ -75,7 +76,7 @@ fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
         assert_eq!(buffer.len(), size);
         assert!(buffer.as_ptr().addr().is_multiple_of(8));
         buffer.copy_from_slice(&bytes_of(size));
-        // One that is dropped instead sends nothing.
+        // A dropped payload sends nothing.
         drop(world.prepare(next, size)?);
         let mut offered = Some(buffer);
         while let Some(buffer) = offered {
@@ -85,7 +86,7 @@ fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
         }
     }
     let mut sent = sizes.map(bytes_of).to_vec();
-    // Less than was prepared, and arguments of every length.
+    // Shorter payloads than were prepared, with arguments of every length.
     for n_args in [0, 1, 90, 100, 120, 500] {
         let mut less = world.prepare(next, 1000)?;
         less[..70].fill(b'x');
@@ -108,7 +109,7 @@ fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Prepares a message to who asks, in a handler, and commits it if there is room.
+/// A handler that prepares a message to the caller, and commits it if there is room.
 struct Ask(Arc<AtomicU64>);
 
 impl RequestHandler for Ask {
@@ -144,7 +145,7 @@ fn prepared_buffers_hold_up_nobody_for_as_long_as_they_are_held(world: &World) -
         buffer.copy_from_slice(&bytes_of(100 + n));
         held.push(buffer);
     }
-    // Everything else goes on meanwhile, to the same rank too.
+    // All other operations continue meanwhile, also with the same rank.
     world.barrier()?;
     for _ in 0..N_OTHERS {
         world.request_medium::<Gather>(next, &None, &[7; 50])?;
@@ -165,7 +166,7 @@ fn prepared_buffers_hold_up_nobody_for_as_long_as_they_are_held(world: &World) -
     if let Some(buffer) = held.pop()
         && buffer.is_in_place()
     {
-        // Memory of this process would be lost, as that of anything that is forgotten.
+        // Forgetting one leaks memory of this process, as always.
         mem::forget(buffer);
     }
     drop(held);
@@ -181,7 +182,7 @@ fn prepared_buffers_hold_up_nobody_for_as_long_as_they_are_held(world: &World) -
     world.barrier()
 }
 
-/// Answers with as many bytes as it is asked for, and not at all if with none.
+/// Replies with the requested number of bytes, and does not reply if it is zero.
 struct Fetch;
 struct Fetched(List);
 
@@ -244,7 +245,7 @@ fn whoever_finds_no_free_buffer_loses_nothing(world: &World) -> Result<()> {
         let size = 300 + n;
         let mut offered = world.try_prepare(next, size)?;
         while offered.is_none() {
-            // All are held by this rank itself: one has to go, and to be handled.
+            // This rank itself holds all buffers: one must be sent and handled.
             if let Some(buffer) = held.pop() {
                 commit(buffer)?;
             }

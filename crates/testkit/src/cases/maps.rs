@@ -1,5 +1,5 @@
-//! Maps and sets, against those of std: of words, of wide values, and of values with memory of their
-//! own. Of few types, since every backend compiles them.
+//! Maps and sets, compared with those of std: values that are words, wide values, and values with
+//! heap memory. There are few types, since every backend compiles them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ const N_KEYS: u64 = 120;
 
 type Words = HashMap<u64, u64>;
 
-/// What all ranks see, once all have come here.
+/// The content as all ranks see it after all have arrived here.
 fn len(world: &World, map: &Words) -> Result<u64> {
     world.barrier()?;
     map.len()
@@ -58,7 +58,7 @@ fn counts_of_all_ranks_in_one_map_are_those_of_one(world: &World) -> Result<()> 
     world.barrier()
 }
 
-/// Of every length: in the slot, and in the memory of the rank that wrote it.
+/// Values of every length: in the slot, and in the memory of the rank that wrote them.
 fn text(i: u64) -> String {
     (0..=i % 40).map(|_| format!("{i};")).collect()
 }

@@ -1,4 +1,4 @@
-//! Messages: delivered once and whole, with back-pressure that never blocks the job.
+//! Messages: each is delivered once and whole, and back-pressure never blocks the job.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
 const FIRST: HandlerId = HandlerId(HandlerId::N_RESERVED + 20);
 const SECOND: HandlerId = HandlerId(HandlerId::N_RESERVED + 21);
 
-/// Sends, making progress while there is no room.
+/// Sends, and makes progress while there is no room.
 fn send(
     world: &World,
     to: Rank,
@@ -144,7 +144,7 @@ fn a_flood_from_all_to_all_arrives_once_each(world: &World) -> Result<()> {
     world.set_handler(FIRST, move |_, message| {
         let (number, rest) = message.payload.split_at(8);
         let number = u64::from_ne_bytes(number.try_into().expect("eight bytes"));
-        // The length and every byte follow from sender and number.
+        // Length and content follow from the sender and the number.
         assert_eq!(rest.len(), flood_length(number), "from {}", message.from);
         let byte = flood_byte(message.from, number);
         assert!(rest.iter().all(|b| *b == byte), "from {}", message.from);
@@ -221,7 +221,7 @@ fn requests_are_answered_under_back_pressure(world: &World) -> Result<()> {
         answer()?;
         Ok(answers.lock().len() as u64 >= asked)
     })?;
-    // Others may still wait for answers of this rank.
+    // Other ranks may still wait for answers of this rank.
     finished.on(Rank::ZERO).fetch_add(world, 1)?;
     world.wait_for("messages", || {
         answer()?;
@@ -234,7 +234,7 @@ fn requests_are_answered_under_back_pressure(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// A handler offers the reply itself, and leaves to the rank what meets back-pressure.
+/// A handler tries to send the reply itself. The rank sends replies that met back-pressure.
 fn a_handler_may_answer_at_once(world: &World) -> Result<()> {
     const EACH: u64 = 100;
     let finished = world.alloc_symmetric::<u64>(1)?;
@@ -355,7 +355,8 @@ fn messages_are_served_inside_a_barrier(world: &World) -> Result<()> {
     });
     world.barrier()?;
     if world.rank() == Rank::ZERO {
-        // More than any queue holds: this ends only if the others serve them in the barrier below.
+        // More than any queue holds: this ends only if the others serve messages in the barrier
+        // below.
         for i in 0..N {
             for to in world.ranks() {
                 let payload = i.to_ne_bytes();
@@ -368,7 +369,8 @@ fn messages_are_served_inside_a_barrier(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Each rank sends to itself: from another one the message might arrive in a barrier, which then fails.
+/// Each rank sends to itself. A message from another rank might arrive in a barrier, which then
+/// fails.
 fn a_message_for_nobody_is_an_error_that_names_the_handler(world: &World) -> Result<()> {
     let nobody = HandlerId(12345);
     let sent = world.try_send(world.rank(), MessageClass::Request, nobody, &[])?;
@@ -394,13 +396,14 @@ fn reserved_and_taken_handlers_are_refused(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// What is waited for could need the very thread that runs the handler.
+/// A wait might need the thread that runs the handler.
 fn waiting_inside_a_handler_is_an_error(world: &World) -> Result<()> {
     let outcomes = Shared::new();
     let list = outcomes.another();
     let is_inside = AtomicBool::new(false);
     world.set_handler(FIRST, move |world, _| {
-        // Nothing nests: the second message, which has arrived, is served when this handler has returned.
+        // Handlers do not nest: the second message has arrived, and is served after this handler
+        // has returned.
         assert!(
             !is_inside.swap(true, Ordering::Relaxed),
             "a handler runs inside of one"
@@ -424,12 +427,12 @@ fn waiting_inside_a_handler_is_an_error(world: &World) -> Result<()> {
         }
         seen.next().expect("six outcomes")?;
     }
-    // The refused barrier was not entered.
+    // The refused barrier has not begun.
     world.barrier()
 }
 
-/// While a rank's queues are full and it does not look, its memory can still be read and written,
-/// unless the transport says that it needs the target.
+/// While a rank's queues are full and it makes no progress, its memory can still be read and
+/// written, unless the transport says that it needs the target.
 fn a_full_queue_does_not_stop_one_sided_operations(world: &World) -> Result<()> {
     let word = world.alloc_symmetric::<u64>(2)?;
     let served = Arc::new(AtomicU64::new(0));

@@ -26,7 +26,7 @@ mod world;
 
 use crate::Case;
 
-/// A case named by its function: `case!(2, puts_are_seen)` needs two ranks.
+/// A case named like its function: `case!(2, puts_are_seen)` needs two ranks.
 macro_rules! case {
     ($min_ranks:expr, $run:ident) => {
         $crate::Case {
@@ -40,7 +40,7 @@ macro_rules! case {
 }
 use case;
 
-/// As [`case`], with the comparison of collectives' arguments.
+/// Like [`case`], with `PGAS_CHECK=1`.
 macro_rules! checked_case {
     ($min_ranks:expr, $run:ident) => {
         $crate::Case {
@@ -51,7 +51,7 @@ macro_rules! checked_case {
 }
 use checked_case;
 
-/// As [`case`], in a world of its own.
+/// Like [`case`], in a new world.
 macro_rules! case_alone {
     ($min_ranks:expr, $run:ident) => {
         $crate::Case {

@@ -1,4 +1,4 @@
-//! Operations in flight: waited for, awaited, dropped, forgotten, borrowed.
+//! Operations in flight: waited for, awaited, dropped, forgotten, and with borrowed buffers.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, PoisonError};
@@ -54,8 +54,8 @@ fn events_may_be_waited_for_in_any_order(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Some hundred operations of each kind at once, of words and of more than words, waited for from
-/// the first to the last, from the last to the first, and only some of them.
+/// Hundreds of operations of each kind at once, on words and on longer values. The waits are in
+/// order, in reverse order, or for some of them only.
 fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
     const N: usize = 300;
     let words = world.alloc_symmetric::<u64>(N)?;
@@ -71,7 +71,7 @@ fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
             puts.push(blocks.add(i).put_nb(world, block(i))?);
         }
         in_order(order, puts).try_for_each(Event::wait)?;
-        // Also those that were dropped.
+        // Includes the dropped operations.
         world.flush(to)?;
         let begun = (0..N).map(|i| Ok((i, words.add(i).get_nb(world)?)));
         for (i, get) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
@@ -90,7 +90,7 @@ fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// The elements from the first to the last, from the last to the first, or every third of them.
+/// The elements in order, in reverse order, or every third of them.
 fn in_order<T: 'static>(order: usize, elements: Vec<T>) -> Box<dyn Iterator<Item = T>> {
     match order {
         0 => Box::new(elements.into_iter()),
@@ -163,13 +163,13 @@ fn gets_whose_events_are_dropped_or_forgotten_do_no_harm(world: &World) -> Resul
         tested.test()?;
         drop(tested);
         drop(there.fetch_op_nb(world, AtomicOp::Add, 1)?);
-        // From every rank: a forgotten event that is not complete keeps its world alive, and that
-        // must be so on all ranks or on none.
+        // On every rank: a forgotten event that is not complete keeps its world alive, which must
+        // be the same on all ranks.
         for rank in world.ranks() {
             forget(array.on(rank).get_nb(world)?);
         }
         if round % 10 == 0 {
-            // Memory that was freed too early would be handed out here and written into.
+            // If memory was freed too early, it would be allocated and overwritten here.
             let canary = vec![0x5a_u8; 4096];
             for _ in 0..8 {
                 world.progress()?;
@@ -182,7 +182,7 @@ fn gets_whose_events_are_dropped_or_forgotten_do_no_harm(world: &World) -> Resul
     world.barrier()
 }
 
-/// As `std::mem::forget`, but a checker of leaks still finds the event.
+/// Like `std::mem::forget`, but leak checkers still find the event.
 fn forget(event: Event<u64>) {
     static FORGOTTEN: Mutex<Vec<Event<u64>>> = Mutex::new(Vec::new());
     let mut list = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ fn non_blocking_atomics_each_happen_once(world: &World) -> Result<()> {
         .collect();
     for event in begun? {
         let ticket = usize::try_from(event.wait()?).expect("small");
-        // Each ticket was given once.
+        // Each ticket was drawn once.
         let slot = array.on(Rank::ZERO).add(1 + ticket);
         assert_eq!(slot.fetch_add(world, 1)?, 0, "ticket {ticket}");
     }
@@ -287,7 +287,7 @@ fn a_scope_completes_its_transfers_when_its_body_panics(world: &World) -> Result
         world.scope(|scope| {
             scope.get(there.add(8), &mut seen[8..])?;
             scope.put(there, &values)?;
-            // Not `panic!`, to keep it off the screen.
+            // Not `panic!`, which would print a message.
             panic::resume_unwind(Box::new("thrown on purpose"));
             #[expect(unreachable_code, reason = "gives the closure its type")]
             Ok::<_, pgas_core::Error>(())

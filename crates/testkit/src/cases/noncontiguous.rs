@@ -1,4 +1,4 @@
-//! Fragments, indexed blocks and strided boxes against plain loops.
+//! Fragments, indexed blocks and strided boxes, compared with plain loops.
 
 use std::fmt::Debug;
 
@@ -67,8 +67,8 @@ fn boxes<T: Pod + PartialEq + Debug, const N: usize>(world: &World, rng: &mut Rn
     world.barrier()
 }
 
-/// A box that fits into `ROOM` elements and in which no element of either side appears twice; the
-/// dimensions are nested in an order of their own on each side.
+/// A box that fits into `ROOM` elements, and in which no element of either side occurs twice. Each
+/// side has its own order of dimensions.
 fn random_strides<const N: usize>(rng: &mut Rng) -> Strides<N> {
     let most = [0, 24, 7, 4, 3][N];
     let extents: [usize; N] = std::array::from_fn(|_| rng.usize(1..=most));
@@ -145,7 +145,7 @@ fn strided_gets_may_read_elements_more_than_once(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// A box of which each block alone is longer than some transports' longest transfer.
+/// A box whose blocks are longer than the longest transfer of some transports.
 fn strided_transfers_of_long_blocks(world: &World) -> Result<()> {
     const LONG: usize = (1 << 20) + 8;
     let array = world.alloc_symmetric::<u8>(3 * LONG)?;
@@ -177,7 +177,7 @@ fn strided_transfers_of_long_blocks(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// The fragments of one rank lie in its own lane of every rank's array.
+/// The fragments of one rank are in its own lane of every rank's array.
 fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
     const LANE: usize = 64;
     let n = world.n_ranks() as usize;

@@ -1,4 +1,4 @@
-//! What a flush, a barrier and an atomic order.
+//! The ordering guarantees of flush, barrier and atomics.
 
 use pgas_core::{Rank, Result, World};
 
@@ -24,7 +24,7 @@ fn put_then_flush_is_visible_to_the_target(world: &World) -> Result<()> {
     for round in 1..=100 {
         there.put(world, round)?;
         world.flush(there.rank())?;
-        // The other word only says that the flush is over.
+        // The other word only signals that the flush is over.
         there.add(1).atomic_store(world, round)?;
         world.flush(there.rank())?;
         cells
@@ -88,7 +88,7 @@ fn who_sees_the_flag_sees_the_data_flushed_before(world: &World) -> Result<()> {
         world.flush(next)?;
         flag.here().wait_until(world, |seen| seen == round)?;
         assert_eq!(data.here().get_vec(world, WORDS)?, [round; WORDS]);
-        // The writer may go on only now.
+        // Only now may the writer continue.
         done.on(previous).atomic_store(world, round)?;
         world.flush(previous)?;
         done.here().wait_until(world, |seen| seen == round)?;
@@ -102,7 +102,7 @@ fn who_sees_the_flag_sees_data_on_a_third_rank(world: &World) -> Result<()> {
     let flag = world.alloc_symmetric::<u64>(1)?;
     let (me, next) = (world.rank().index(), neighbour(world, 1));
     let previous = neighbour(world, world.n_ranks() - 1);
-    // Each rank's data lies two ranks further; the rank between is told and looks there.
+    // Each rank's data is two ranks further on. The rank in between gets the signal and reads it.
     for round in 1..=ROUNDS {
         let mine = data.on(neighbour(world, 2)).add(me);
         mine.put(world, [round; 3])?;
@@ -119,7 +119,8 @@ fn who_sees_the_flag_sees_data_on_a_third_rank(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Tickets from a counter: the holder of ticket `i` reads what the holder of `i - 1` flushed before.
+/// Tickets from a counter: the holder of ticket `i` reads the data that the holder of `i - 1` has
+/// flushed.
 fn who_sees_an_atomics_result_sees_what_its_author_flushed(world: &World) -> Result<()> {
     const TICKETS: u64 = 60;
     let n = u64::from(world.n_ranks()) * TICKETS;
@@ -131,7 +132,8 @@ fn who_sees_an_atomics_result_sees_what_its_author_flushed(world: &World) -> Res
         log.on(rank).add(usize::try_from(ticket).expect("small"))
     };
     for _ in 0..TICKETS {
-        // Whoever draws a ticket has read the counter, and writes the next entry before it moves on.
+        // The holder of a ticket has read the counter, and writes the next entry before it
+        // increments it.
         let mut ticket = counter.on(Rank::ZERO).atomic_load(world)?;
         loop {
             let entry = home(ticket);
@@ -172,7 +174,7 @@ fn a_barrier_separates_phases(world: &World) -> Result<()> {
     let mut shared = rng(30);
     let mut own = rng_of(world, 31);
     for round in 1..=ROUNDS {
-        // Everybody writes into everybody's slot, in an order and a form of its own.
+        // Every rank writes into every rank's slot, in its own order and form.
         let mut targets: Vec<Rank> = world.ranks().collect();
         own.shuffle(&mut targets);
         for target in targets {
@@ -211,7 +213,7 @@ fn nobody_leaves_a_barrier_before_everybody_came(world: &World) -> Result<()> {
             seen >= (round + 1) * n,
             "{seen} arrivals after barrier {round}"
         );
-        // A rank that is two barriers ahead would show here.
+        // A rank that was two barriers ahead would show here.
         assert!(
             seen <= (round + 2) * n,
             "{seen} arrivals after barrier {round}"

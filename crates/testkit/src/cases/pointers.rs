@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, arithmetic_follows_the_elements),
 ];
 
-/// A node that anybody may follow.
+/// A node that any rank may follow.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Node {
@@ -44,7 +44,7 @@ fn a_pointer_means_the_same_on_every_rank(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Nodes in a random order over all ranks; each rank links its own ones.
+/// Nodes in a random order over all ranks. Each rank links its own nodes.
 fn a_linked_list_across_ranks_can_be_walked_by_all(world: &World) -> Result<()> {
     const EACH: usize = 30;
     let n = world.n_ranks() as usize;
@@ -74,7 +74,7 @@ fn a_linked_list_across_ranks_can_be_walked_by_all(world: &World) -> Result<()> 
     world.barrier()
 }
 
-/// A Treiber stack whose nodes live where their author is.
+/// A Treiber stack whose nodes are in the memory of the ranks that made them.
 fn concurrent_pushes_onto_one_stack_lose_no_node(world: &World) -> Result<()> {
     const EACH: u64 = 40;
     let top = world.alloc_symmetric::<u64>(1)?;

@@ -1,4 +1,4 @@
-//! Collectives that combine values, against folds in the order of the members.
+//! Collectives that combine values, compared with folds in the order of the members.
 
 use std::fmt::Debug;
 
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, scans_combine_what_stands_before),
 ];
 
-/// The elements of all members combined place by place, in the order of the members.
+/// The elements of all members, combined index by index in the order of the members.
 fn folded<T: Pod>(all: &[Vec<T>], op: &impl ReduceOp<T>) -> Vec<T> {
     let mut folded = all[0].clone();
     for values in &all[1..] {
@@ -82,7 +82,7 @@ fn an_allreduce_combines_all_for_all(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Composition of maps `x -> a * x + b` modulo 2^64: associative, and it does not commute.
+/// Composition of maps `x -> a * x + b` modulo 2^64: associative, but not commutative.
 type Map = [u64; 2];
 
 fn then(first: Map, second: Map) -> Map {
@@ -155,7 +155,7 @@ fn every_built_in_operator_follows_its_definition(world: &World) -> Result<()> {
     check_op::<i32, _>(&team, op::BitXor, |a, b| a ^ b)?;
     let truth = |value: bool| u32::from(value);
     for case in 0..8 {
-        // Zero on some members, two on others: and, or are of truth, not of bits.
+        // Zero on some members, two on others: logical *and* and *or*, not bitwise ones.
         let mine = 2 * (case >> (team.rank() % 3) & 1);
         let of = |member: u32| case >> (member % 3) & 1 == 1;
         let all = (0..team.n_ranks()).all(of);
@@ -206,7 +206,7 @@ fn scans_combine_what_stands_before(world: &World) -> Result<()> {
         let before: u64 = (0..me).map(|member| member + 10).sum();
         assert_eq!(team.scan_exclusive(me + 10, 0, op::Sum)?, before);
         assert_eq!(team.scan_inclusive(me + 10, op::Sum)?, before + me + 10);
-        // The first member's value is given, and is no part of the others'.
+        // The first member gets the initial value, which is not part of the others' results.
         let seen = team.scan_exclusive_nb(me + 10, 1_000_000, op::Sum).wait()?;
         assert_eq!(seen, if me == 0 { 1_000_000 } else { before });
         assert_eq!(

@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, aggregated_items_come_to_their_ranks_once_each),
 ];
 
-/// A word of each rank that remote functions count in.
+/// A word of each rank that remote functions increment.
 type Counter = DistObject<AtomicU64>;
 
 fn counter(world: &World) -> Result<Counter> {
@@ -105,7 +105,7 @@ fn slices_are_viewed_as_they_were_sent(world: &World) -> Result<()> {
         assert!(by_words == sum(0.5, &words), "{n} words");
         let by_floats = world.rpc_view(next, sum::<f64>, 0.5, &floats)?.wait()?;
         assert!(by_floats == sum(0.5, &floats), "{n} floats");
-        // An argument of another length before it.
+        // Preceded by an argument of another length.
         let lengths = |text: String, list: &[u64]| (text.len(), list.len());
         let longs: Vec<u64> = vec![7; n];
         let text = "x".repeat(n % 9);
@@ -133,7 +133,7 @@ fn a_panic_comes_back_with_rank_message_and_place(world: &World) -> Result<()> {
         let text = error.to_string();
         assert!(text.contains(&format!("rank {next}")), "{text}");
     }
-    // The target lives on.
+    // The target goes on.
     assert_eq!(world.rpc(next, refuse, 0)?.wait()?, 0);
     world.barrier()
 }
@@ -362,7 +362,7 @@ fn actions_run_on_values_when_they_come(world: &World) -> Result<()> {
     let joined = when_all((world.rpc(next, double, 1)?, world.rpc(next, double, 2)?));
     assert_eq!(joined.then(|(a, b)| a + b).wait()?, 6);
 
-    // An action that nobody waits for runs too, and may make calls.
+    // An action runs without a wait, and may make calls.
     let (again, here) = (counter.clone(), world.downgrade());
     drop(world.rpc(next, double, 5)?.then(move |x| {
         let world = here.upgrade().expect("the rank is still there");
@@ -373,7 +373,7 @@ fn actions_run_on_values_when_they_come(world: &World) -> Result<()> {
     quiet(world)?;
     assert_eq!(counter.load(Ordering::Relaxed), 10);
 
-    // An error passes by actions.
+    // An error skips actions.
     let fails = world.rpc(next, |x: u64| 1 / x, 0)?.then(|x| x + 1);
     assert!(matches!(fails.wait(), Err(Error::RemotePanic(_))));
     world.barrier()
@@ -422,7 +422,7 @@ fn futures_are_awaited_with_and_without_an_executor(world: &World) -> Result<()>
     attach(world)?;
     let next = neighbour(world, 1);
     assert_eq!(world.block_on(chain(world, next))??, 1024);
-    // An executor that knows nothing of the library polls until it is ready.
+    // An executor outside of the library polls until the future is ready.
     let mut chain = pin!(chain(world, next));
     let mut cx = Context::from_waker(Waker::noop());
     let mut value = None;

@@ -122,7 +122,7 @@ fn a_waiting_rank_is_woken_by_a_plain_atomic_too(world: &World) -> Result<()> {
     let words = world.alloc_symmetric::<u64>(1)?;
     let turn =
         |round: u64| Rank::new(u32::try_from(round % u64::from(world.n_ranks())).expect("a rank"));
-    // The baton goes around; all others wait.
+    // The baton goes around the ring, and all other ranks wait.
     for round in 0..40 {
         if turn(round) == world.rank() {
             if round > 0 {

@@ -1,4 +1,4 @@
-//! Teams: who is in them, and that they do not get in each other's way.
+//! Teams: their members, and their independence.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,8 @@ pub(super) const CASES: &[Case] = &[
     case!(1, teams_that_overlap_work_side_by_side),
 ];
 
-/// The teams on which collectives are tried: all ranks, all in reverse, every second one, and one alone.
+/// The teams on which collectives are tested: all ranks, all in reverse order, every second rank,
+/// and one rank alone.
 pub(super) fn some_teams(world: &World) -> Result<Vec<Team>> {
     let me = world.rank().number();
     let n = world.n_ranks();
@@ -228,7 +229,7 @@ fn the_barrier_of_a_team_does_not_wait_for_others(world: &World) -> Result<()> {
     let colour = u32::from(world.rank() == last);
     let team = world.team().split(Some(colour), 0)?.expect("a colour");
     if world.rank() == last {
-        // Comes only when the others have been through all of their barriers.
+        // Comes only after the others have passed all of their barriers.
         flag.here().wait_until(world, |seen| seen == 1)?;
     } else {
         for _ in 0..100 {
@@ -242,7 +243,7 @@ fn the_barrier_of_a_team_does_not_wait_for_others(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Each rank is in the team of its column and in that of its row.
+/// Each rank is in the teams of its column and of its row.
 fn teams_that_overlap_work_side_by_side(world: &World) -> Result<()> {
     const WIDTH: u32 = 3;
     let me = world.rank().number();

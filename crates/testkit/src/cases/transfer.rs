@@ -157,12 +157,12 @@ fn round_trip<T: Pod + PartialEq + Debug>(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// As much as a cache line.
+/// As large as a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
-/// More aligned than any allocation is by itself.
+/// More strictly aligned than any allocation.
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(256))]
 struct Wide([u64; 32]);
@@ -243,8 +243,8 @@ fn a_source_may_be_reused_when_put_returns(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Where a transport copies what short puts send, later operations and flushes of the same rank and
-/// of others decide how long it keeps the copies.
+/// If a transport copies the sources of short puts, later operations and flushes to the same rank
+/// and to others determine how long it keeps the copies.
 fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) -> Result<()> {
     const ROUNDS: usize = 42;
     let n = world.n_ranks() as usize;
@@ -284,8 +284,8 @@ fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) 
     world.barrier()
 }
 
-/// Byte `i` belongs to rank `i % n`: a writer that read and rewrote a word would undo its
-/// neighbour.
+/// Byte `i` belongs to rank `i % n`. A writer that read, modified and wrote a whole word would undo
+/// its neighbour's write.
 fn neighbouring_bytes_of_different_writers_do_not_disturb_each_other(world: &World) -> Result<()> {
     const ROUNDS: usize = 40;
     let (n, me) = (world.n_ranks() as usize, world.rank().index());

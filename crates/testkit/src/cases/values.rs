@@ -1,4 +1,4 @@
-//! Collectives over values of any type that travels, against what their definitions say, on several teams.
+//! Collectives over values of any `Wire` type, compared with their definitions, on several teams.
 
 use pgas_am::ValueCollectives;
 use pgas_core::{Rank, Result, World};
@@ -16,10 +16,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, collectives_of_values_may_be_under_way_together),
 ];
 
-/// Lengths at which algorithms change: nothing, short, a message, and beyond what one carries.
+/// Lengths at which algorithms change: nothing, short, one message, and more than one message.
 const LENGTHS: [usize; 4] = [0, 3, 600, 20_011];
 
-/// A text that tells whose it is, of about that length.
+/// A text of about this length, which names its rank.
 fn text(member: u32, len: usize) -> String {
     format!("{member};").repeat(len.div_ceil(2))
 }
@@ -54,7 +54,7 @@ fn values_of_any_length_go_to_every_root_and_to_all(world: &World) -> Result<()>
     for team in some_teams(world)? {
         let (me, n) = (team.rank(), team.n_ranks());
         for len in LENGTHS {
-            // Each gives another number of values.
+            // Each rank contributes a different number of values.
             let given = |member: u32| vec![text(member, len); member as usize % 3];
             let all: Vec<_> = (0..n).map(given).collect();
             for root in 0..n {
@@ -117,14 +117,14 @@ fn collectives_of_values_may_be_under_way_together(world: &World) -> Result<()> 
         })
         .collect();
     let all: Vec<_> = (0..n).map(|member| text(member, 900)).collect();
-    // Waited for in another order than they were begun in.
+    // The waits are in another order than the calls.
     for (from_last, gathered, joined) in begun.into_iter().rev() {
         assert_eq!(joined.wait()?, all.concat());
         let expected = (me == Rank::ZERO).then(|| all.clone());
         assert_eq!(gathered.wait()?, expected);
         assert_eq!(from_last.wait()?, all[last.index()]);
     }
-    // Left behind.
+    // Dropped without a wait.
     drop(world.scan_values_nb(mine, join));
     world.barrier()
 }

@@ -1,4 +1,4 @@
-//! Who is who, and several threads on one rank.
+//! The identities of ranks, and several threads on one rank.
 
 use std::thread;
 
