@@ -45,7 +45,7 @@ impl Network {
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
-        if self.near(rank).is_some() {
+        if self.member_index(rank).is_some() {
             return self.member.flush_all();
         }
         self.await_answers(Some(rank.number()))?;

@@ -146,8 +146,8 @@ unsafe impl Backend for Network {
     }
 
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
-        if let Some((near, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
-            return self.member.put_signal(near, local_signal);
+        if let Some((local, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
+            return self.member.put_signal(local, local_signal);
         }
         self.put_bytes(&put)?;
         self.flush(put.rank())?;
@@ -223,7 +223,7 @@ unsafe impl Backend for Network {
         if bytes > MAX_MEDIUM {
             return Err(Error::too_long(to, bytes, MAX_MEDIUM));
         }
-        if let Some(index) = self.near(to) {
+        if let Some(index) = self.member_index(to) {
             return self
                 .member
                 .try_send(Rank::new(index), class, handler, parts);
@@ -234,7 +234,7 @@ unsafe impl Backend for Network {
     }
 
     fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
-        match self.near(to) {
+        match self.member_index(to) {
             Some(index) => self.member.prepare(Rank::new(index), len),
             None => Ok(Offer::Elsewhere),
         }
@@ -249,7 +249,7 @@ unsafe impl Backend for Network {
         opening: &[u8],
     ) -> Result<Sent> {
         let to = Rank::new(
-            self.near(to)
+            self.member_index(to)
                 .expect("what was offered is for a rank of this host"),
         );
         // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
@@ -259,14 +259,14 @@ unsafe impl Backend for Network {
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
-        if let Some(index) = self.near(to) {
+        if let Some(index) = self.member_index(to) {
             // SAFETY: as for `try_commit`.
             unsafe { self.member.give_back(Rank::new(index), place) }
         }
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        match self.near(to) {
+        match self.member_index(to) {
             Some(index) => self.member.n_credits(Rank::new(index), class),
             None => self.state().post.peers.n_credits(to.number(), class),
         }
@@ -303,7 +303,7 @@ unsafe impl Backend for Network {
     }
 
     fn notify(&self, rank: Rank) {
-        if let Some(index) = self.near(rank) {
+        if let Some(index) = self.member_index(rank) {
             self.member.notify(Rank::new(index));
         }
     }

@@ -50,7 +50,7 @@ impl Network {
         fragments
             .iter()
             .try_for_each(|put| match self.on_this_host(*put) {
-                Some(near) => self.member.put(near),
+                Some(local) => self.member.put(local),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(put.rank());
                     self.begin_put_unflushed(&mut mpi, put).map(drop)
@@ -114,7 +114,7 @@ impl Network {
         fragments
             .iter()
             .try_for_each(|get| match self.on_this_host(*get) {
-                Some(near) => self.member.get(near),
+                Some(local) => self.member.get(local),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(get.rank());
                     self.begin_get_unflushed(&mut mpi, get).map(drop)
@@ -167,8 +167,8 @@ impl Network {
     }
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
-        if let Some(near) = self.on_this_host(grid) {
-            return self.member.put_strided(near);
+        if let Some(local) = self.on_this_host(grid) {
+            return self.member.put_strided(local);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
@@ -191,8 +191,8 @@ impl Network {
     }
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
-        if let Some(near) = self.on_this_host(grid) {
-            return self.member.get_strided(near);
+        if let Some(local) = self.on_this_host(grid) {
+            return self.member.get_strided(local);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;

@@ -165,9 +165,9 @@ impl Network {
         })
     }
 
-    /// The place of `rank` on this host, if the two use its memory.
+    /// The index of `rank` on this host, if both ranks use the host's memory.
     #[inline]
-    pub(crate) fn near(&self, rank: Rank) -> Option<u32> {
+    pub(crate) fn member_index(&self, rank: Rank) -> Option<u32> {
         if self.is_direct {
             self.host.index_of(rank.number())
         } else {
@@ -175,8 +175,7 @@ impl Network {
         }
     }
 
-    /// The operand as the member of the shared-memory backend has it, if its rank is reached
-    /// directly.
+    /// The operand for the member of the shared-memory backend, if its rank is accessed directly.
     #[inline]
     pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
         if self.is_direct {

@@ -104,8 +104,8 @@ impl Network {
     /// Slow path: the target is on this host, or MPI must not block (oversubscribed).
     #[inline(never)]
     fn put_slow(&self, put: &Put) -> Result<()> {
-        if let Some(near) = self.on_this_host(*put) {
-            return self.member.put(near);
+        if let Some(local) = self.on_this_host(*put) {
+            return self.member.put(local);
         }
         if self.is_oversubscribed {
             self.put_without_blocking(put)
@@ -137,8 +137,8 @@ impl Network {
     /// Slow path: the target is on this host, or MPI must not block (oversubscribed).
     #[inline(never)]
     fn get_slow(&self, get: &Get) -> Result<()> {
-        if let Some(near) = self.on_this_host(*get) {
-            return self.member.get(near);
+        if let Some(local) = self.on_this_host(*get) {
+            return self.member.get(local);
         }
         if self.is_oversubscribed {
             return self.get_without_blocking(get);
@@ -168,8 +168,8 @@ impl Network {
     }
 
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
-        if let Some(near) = self.on_this_host(*put) {
-            return self.member.put_nb(near);
+        if let Some(local) = self.on_this_host(*put) {
+            return self.member.put_nb(local);
         }
         if put.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;
@@ -207,8 +207,8 @@ impl Network {
     }
 
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
-        if let Some(near) = self.on_this_host(*get) {
-            return self.member.get_nb(near);
+        if let Some(local) = self.on_this_host(*get) {
+            return self.member.get_nb(local);
         }
         if get.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;

@@ -39,7 +39,7 @@ impl Network {
     #[inline]
     pub(crate) fn beside<O: Operand>(&self, operand: O, index: u32) -> O {
         // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
-        // rank is that of the member with the rank's index on it, which `near` gives.
+        // rank is that of the member with the rank's index on it, which `member_index` gives.
         unsafe { operand.named(Rank::new(index)) }
     }
 }
@@ -128,8 +128,8 @@ unsafe impl Backend for Network {
     }
 
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
-        if let Some((near, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
-            return self.member.put_signal(near, local_signal);
+        if let Some((local, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
+            return self.member.put_signal(local, local_signal);
         }
         self.put_bytes(&put)?;
         self.flush(put.rank())?;
@@ -193,7 +193,7 @@ unsafe impl Backend for Network {
         if bytes > MAX_MEDIUM {
             return Err(Error::too_long(to, bytes, MAX_MEDIUM));
         }
-        if let Some(index) = self.near(to) {
+        if let Some(index) = self.member_index(to) {
             let to = Rank::new(index);
             return self.member.try_send(to, class, handler, parts);
         }
@@ -204,7 +204,7 @@ unsafe impl Backend for Network {
     }
 
     fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
-        match self.near(to) {
+        match self.member_index(to) {
             Some(index) => self.member.prepare(Rank::new(index), len),
             None => Ok(Offer::Elsewhere),
         }
@@ -219,7 +219,7 @@ unsafe impl Backend for Network {
         opening: &[u8],
     ) -> Result<Sent> {
         let to = Rank::new(
-            self.near(to)
+            self.member_index(to)
                 .expect("what was offered is for a rank of this host"),
         );
         // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
@@ -229,14 +229,14 @@ unsafe impl Backend for Network {
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
-        if let Some(index) = self.near(to) {
+        if let Some(index) = self.member_index(to) {
             // SAFETY: as for `try_commit`.
             unsafe { self.member.give_back(Rank::new(index), place) }
         }
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        match self.near(to) {
+        match self.member_index(to) {
             Some(index) => self.member.n_credits(Rank::new(index), class),
             None => self.state().post.peers.n_credits(to.number(), class),
         }
@@ -272,7 +272,7 @@ unsafe impl Backend for Network {
     }
 
     fn notify(&self, rank: Rank) {
-        if let Some(index) = self.near(rank) {
+        if let Some(index) = self.member_index(rank) {
             self.member.notify(Rank::new(index));
         }
     }

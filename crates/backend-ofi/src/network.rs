@@ -160,9 +160,10 @@ impl Network {
         }
     }
 
-    /// The place of `rank` on this host, if the two use its memory; a rank always uses its own.
+    /// The index of `rank` on this host, if both ranks use the host's memory; a rank always uses
+    /// its own.
     #[inline]
-    pub(crate) fn near(&self, rank: Rank) -> Option<u32> {
+    pub(crate) fn member_index(&self, rank: Rank) -> Option<u32> {
         if self.is_direct || rank.number() == self.rank {
             self.host.index_of(rank.number())
         } else {
@@ -170,11 +171,10 @@ impl Network {
         }
     }
 
-    /// The operand as the member of the shared-memory backend has it, if its rank is reached
-    /// directly.
+    /// The operand for the member of the shared-memory backend, if its rank is accessed directly.
     #[inline]
     pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
-        self.near(operand.rank())
+        self.member_index(operand.rank())
             .map(|index| self.beside(operand, index))
     }
 

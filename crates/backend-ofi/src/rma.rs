@@ -31,8 +31,8 @@ impl Network {
 
     /// Begins a put from the caller's memory.
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
-        if let Some(near) = self.on_this_host(*put) {
-            return self.member.put_nb(near);
+        if let Some(local) = self.on_this_host(*put) {
+            return self.member.put_nb(local);
         }
         if put.len() == 0 {
             return Ok(OpId::DONE);
@@ -56,8 +56,8 @@ impl Network {
 
     /// Begins a short put from a copy of its source.
     fn begin_copied(&self, put: &Put) -> Result<()> {
-        if let Some(near) = self.on_this_host(*put) {
-            return self.member.put(near);
+        if let Some(local) = self.on_this_host(*put) {
+            return self.member.put(local);
         }
         if put.len() == 0 {
             return Ok(());
@@ -69,8 +69,8 @@ impl Network {
 
     /// Begins a get.
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
-        if let Some(near) = self.on_this_host(*get) {
-            return self.member.get_nb(near);
+        if let Some(local) = self.on_this_host(*get) {
+            return self.member.get_nb(local);
         }
         if get.len() == 0 {
             return Ok(OpId::DONE);
@@ -199,21 +199,21 @@ impl Network {
     }
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
-        if let Some(near) = self.on_this_host(grid) {
-            return self.member.put_strided(near);
+        if let Some(local) = self.on_this_host(grid) {
+            return self.member.put_strided(local);
         }
         self.put_each(listed(|visit| grid.for_each(visit)))
     }
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
-        if let Some(near) = self.on_this_host(grid) {
-            return self.member.get_strided(near);
+        if let Some(local) = self.on_this_host(grid) {
+            return self.member.get_strided(local);
         }
         self.get_each(listed(|visit| grid.for_each(visit)))
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
-        if self.near(rank).is_some() {
+        if self.member_index(rank).is_some() {
             return self.member.flush_all();
         }
         let flush = self.state().ops.begin_flush(rank.number());

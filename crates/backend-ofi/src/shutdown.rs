@@ -28,7 +28,7 @@ impl Network {
     /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
     /// next time.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
-        if let Some(index) = self.near(rank) {
+        if let Some(index) = self.member_index(rank) {
             return self.member.has_left(Rank::new(index));
         }
         let mut state = self.state();

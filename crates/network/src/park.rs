@@ -194,42 +194,42 @@ mod tests {
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (here, listener.accept().unwrap().0)
     }
 
     #[test]
     fn who_naps_is_woken_by_what_comes() {
-        let (near, mut far) = pair();
+        let (here, mut there) = pair();
         let mut sockets = Sockets {
-            numbers: vec![near.as_raw_fd()],
+            numbers: vec![here.as_raw_fd()],
             listed: Some(Instant::now()),
         };
         let now = Instant::now();
         assert!(!sockets.await_one(now, SHORT));
         let sender = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
-            far.write_all(&[1]).unwrap();
-            far
+            there.write_all(&[1]).unwrap();
+            there
         });
         assert!(sockets.await_one(now, LONG));
         assert!(now.elapsed() < LONG);
-        let far = sender.join().unwrap();
+        let there = sender.join().unwrap();
         // No code has read it: it does not disturb the next nap, nor does the end of the other
         // side.
         assert!(!sockets.await_one(now, SHORT));
         assert!(sockets.numbers.is_empty());
-        drop(far);
+        drop(there);
         assert!(!sockets.await_one(now, SHORT));
     }
 
     #[test]
     fn sockets_of_networks_are_listed_and_nothing_else() {
-        let (near, far) = pair();
+        let (here, there) = pair();
         let (local, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let listed = list();
-        assert!(listed.contains(&near.as_raw_fd()));
-        assert!(listed.contains(&far.as_raw_fd()));
+        assert!(listed.contains(&here.as_raw_fd()));
+        assert!(listed.contains(&there.as_raw_fd()));
         assert!(!listed.contains(&local.as_raw_fd()));
     }
 
