@@ -5,10 +5,10 @@
 //! way; a flush waits for the answers. Words of ranks that this one shares memory with it changes
 //! itself, and its own always.
 //!
-//! `fi_atomic` is not used. Updates are lost unless all atomics on a word go one way, and no
-//! provider that was tried has them all: `tcp;ofi_rxm` and `shm` offer each, but their minima and
-//! maxima of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers those that it does
-//! not have, and `tcp` has none. They execute them in the target's progress, too, so that nothing
+//! `fi_atomic` is not used. Updates are lost unless all atomics on a word take one way, and no
+//! tested provider has all of them: `tcp;ofi_rxm` and `shm` offer each, but their minima and maxima
+//! of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers some that it does not
+//! have, and `tcp` has none. Providers execute them in the target's progress, too, so that nothing
 //! would be saved.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 

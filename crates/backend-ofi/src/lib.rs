@@ -24,8 +24,8 @@
 //! | hosts | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
 //! | any two ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
 //!
-//! A job on one host uses shared memory alone, and then libfabric is not even loaded. With
-//! `PGAS_DIRECT=0` all goes through the network, as it is tested.
+//! A job on one host uses shared memory alone, and does not even load libfabric. With
+//! `PGAS_DIRECT=0` all operations go through the network; this is how it is tested.
 //!
 //! # Which network
 //!
@@ -43,9 +43,9 @@
 //!
 //! # Lost hosts
 //!
-//! The first ranks of hosts hold connections by TCP to those of others, as over MPI: a host, or the
-//! way to one, of which nothing is heard for [`silence`](pgas_core::Config::silence) ends the job.
-//! A rank that dies is named by those of its host, and the launcher ends the others.
+//! The first ranks of hosts hold TCP connections to those of others, as over MPI. If nothing is
+//! heard of a host, or of the way to it, for [`silence`](pgas_core::Config::silence), the job ends.
+//! The ranks of its host name a rank that dies, and the launcher ends the others.
 //!
 //! # Floors
 //!

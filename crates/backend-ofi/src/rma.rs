@@ -1,8 +1,8 @@
 //! Puts, gets and flushes.
 //!
-//! On the path of an operation this file comes before libfabric's own calls. A write is complete
+//! On the path of an operation this file is last before libfabric's own calls. A write is complete
 //! when its bytes are at the target (`FI_DELIVERY_COMPLETE`), so a flush waits for completions and
-//! needs nothing more. A short put goes by a copy of its source, and its caller goes on; a long one
+//! needs nothing more. A short put uses a copy of its source, and its caller continues; a long one
 //! waits for its completion.
 #![expect(unsafe_code, reason = "lends libfabric the memory of operands")]
 

@@ -1,10 +1,10 @@
 //! Ranks of several hosts meet through a launcher that speaks PMIx: Open MPI's `mpirun`, PRRTE's
 //! `prun`, Slurm's with `--mpi=pmix`.
 //!
-//! Each rank puts what it says under a key of its own, all meet in a fence that brings everybody
-//! what the others have put, and each takes it. The ranks need their launcher for that alone, and
-//! say good-bye to it as soon as they have a network: it still ends the job if one of them ends
-//! with an error.
+//! Each rank puts its bytes under a key of its own. All ranks meet in a fence that distributes the
+//! bytes, and each rank gets those of the others. The ranks need their launcher for that alone, and
+//! say good-bye to it as soon as they have a network. The launcher still ends the job if one of
+//! them ends with an error.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use pgas_network::limits::{Awaited, Limits, LongWait, Over};
 use super::Way;
 use crate::sys::pmix::Client;
 
-/// How often a wait for the others looks at its limits.
+/// The interval at which a wait for the other ranks checks its limits.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A rank's connection to its launcher.
@@ -25,7 +25,7 @@ pub(crate) struct Pmix {
     rank: u32,
     n_ranks: u32,
     limits: Limits,
-    /// How often the ranks have met.
+    /// The number of completed exchanges.
     round: u32,
 }
 
@@ -59,7 +59,7 @@ impl Pmix {
         self.rank
     }
 
-    /// Says good-bye: the ranks have met for the last time.
+    /// Says good-bye to the launcher: there will be no further exchange.
     pub(crate) fn finish(self) -> Result<()> {
         self.client.finish()
     }

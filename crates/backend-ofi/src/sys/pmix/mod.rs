@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use pgas_core::{Error, Result};
 use pgas_libfabric_sys::dynamic::Loaded;
 
-/// The library's name: that of its interface since version 2 of the standard.
+/// The library's name, by the version of its interface since version 2 of the standard.
 const NAME: &CStr = c"libpmix.so.2";
 
 const SUCCESS: c_int = 0;
@@ -26,7 +26,7 @@ const GLOBAL: u8 = 3;
 const BOOL: u16 = 1;
 const UINT32: u16 = 14;
 const BYTE_OBJECT: u16 = 27;
-/// How many ranks the job has, by its name.
+/// The key of the job's number of ranks.
 const JOB_SIZE: &CStr = c"pmix.job.size";
 /// Whether a fence brings all ranks what the others have put, by its name.
 const COLLECT_DATA: &CStr = c"pmix.collect";
@@ -192,7 +192,7 @@ impl Client {
         })
     }
 
-    /// Says something under a key, which others may get after the next fence.
+    /// Puts bytes under a key. Other ranks may get them after the next fence.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<()> {
         let key = c_text(key);
         let mut value = Value {
@@ -212,7 +212,7 @@ impl Client {
         self.library.check("PMIx_Commit", status)
     }
 
-    /// What `rank` has said under a key.
+    /// Gets the bytes that `rank` has put under a key.
     pub(crate) fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>> {
         self.get_value(rank, &c_text(key), |value| {
             if value.kind != BYTE_OBJECT {
@@ -229,7 +229,7 @@ impl Client {
         })
     }
 
-    /// What `read` makes of a value, which is of the kind that it expects.
+    /// Decodes a value of the expected kind by `read`.
     fn get_value<T>(
         &self,
         rank: u32,
@@ -256,7 +256,7 @@ impl Client {
         read.ok_or_else(wrong)
     }
 
-    /// Begins to meet all other ranks, who get what was put before.
+    /// Begins a fence of all ranks, after which they get what was put before.
     pub(crate) fn begin_fence(&self) -> Result<Fence> {
         let (sender, outcome) = sync_channel(1);
         let told = Box::into_raw(Box::new(Told {
@@ -288,12 +288,12 @@ impl Client {
         Ok(Fence(outcome))
     }
 
-    /// What a fence has come to.
+    /// Checks the result of a fence.
     pub(crate) fn check_fence(&self, status: c_int) -> Result<()> {
         self.library.check("PMIx_Fence_nb", status)
     }
 
-    /// Says good-bye, so that this process may end as it likes.
+    /// Says good-bye, so that the end of this process does not end the job.
     pub(crate) fn finish(self) -> Result<()> {
         // SAFETY: the client has started, and is not used any more. There are no directives.
         let status = unsafe { (self.library.finalize)(ptr::null(), 0) };
@@ -304,7 +304,7 @@ impl Client {
 /// A fence that has begun: its status comes.
 pub(crate) struct Fence(pub(crate) Receiver<c_int>);
 
-/// What a fence needs until it is reported.
+/// The state of a fence until its result is reported.
 struct Told {
     sender: SyncSender<c_int>,
     directive: Info,
@@ -318,7 +318,7 @@ struct Told {
 unsafe extern "C" fn report(status: c_int, told: *mut c_void) {
     // SAFETY: as the caller promises; a fence is reported once.
     let told = unsafe { Box::from_raw(told.cast::<Told>()) };
-    // Who has given up waiting does not hear it.
+    // A rank that has given up waiting does not receive it.
     let _ = told.sender.try_send(status);
 }
 
