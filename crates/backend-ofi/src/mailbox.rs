@@ -128,7 +128,7 @@ impl Post {
     }
 
     /// Posts receives until there are enough.
-    fn post_receives(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+    pub(crate) fn post_receives(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         while self.n_posted < N_RECEIVES {
             let (index, buffer) = match self.free_receives.pop() {
                 Some(free) => free,
@@ -334,12 +334,8 @@ impl Post {
     }
 
     /// Something has come in buffer `index`: a message, which is kept, or a note of that rank.
-    pub(crate) fn has_received(
-        &mut self,
-        endpoint: &mut Endpoint,
-        index: usize,
-        len: usize,
-    ) -> Result<Option<(u32, Note)>> {
+    /// Another receive is posted by the caller, after the answers to all that has come.
+    pub(crate) fn has_received(&mut self, index: usize, len: usize) -> Result<Option<(u32, Note)>> {
         let Some(buffer) = self.receives.get_mut(index).and_then(Option::take) else {
             return Ok(None);
         };
@@ -359,12 +355,10 @@ impl Post {
                 buffer,
                 len,
             });
-            self.post_receives(endpoint)?;
             return Ok(None);
         }
         let note = (kind == NOTES).then(|| Note::decode(&bytes[HEADER_BYTES..]));
         self.free_receives.push((index, buffer));
-        self.post_receives(endpoint)?;
         let Some(note) = note.transpose()? else {
             // This is no message of a rank, but of a stranger, or a failed receive.
             return Ok(None);

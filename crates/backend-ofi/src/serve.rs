@@ -42,6 +42,8 @@ impl Network {
             n.store(state.post.n_arrived(class), Ordering::Relaxed);
         }
         let State { post, endpoint, .. } = state;
+        // After the answers, which others wait for.
+        post.post_receives(endpoint)?;
         post.send_notes(endpoint, &self.segments)?;
         self.look_at_hosts(state);
         self.tell_failure(state)?;
@@ -93,8 +95,7 @@ impl Network {
                 }
             }
             RECEIVE => {
-                let State { post, endpoint, .. } = state;
-                if let Some((from, note)) = post.has_received(endpoint, index, completion.len)? {
+                if let Some((from, note)) = state.post.has_received(index, completion.len)? {
                     self.heed(state, from, note)?;
                 }
             }

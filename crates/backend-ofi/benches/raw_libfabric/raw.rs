@@ -213,7 +213,8 @@ impl Raw {
         }
         let mut word = 7_u64;
         let mut former = 0_u64;
-        let long = vec![7_u8; LONG];
+        // As many as this library writes from: one alone would stay in a cache.
+        let long = vec![vec![7_u8; LONG]; WINDOW];
         let began = Instant::now();
         for _ in 0..n_times {
             match which {
@@ -243,8 +244,8 @@ impl Raw {
                     }
                 }),
                 _ => {
-                    for slot in 0..WINDOW {
-                        self.write(long.as_ptr().cast_mut().cast(), long.len(), 0, slot);
+                    for (slot, long) in long.iter().enumerate() {
+                        self.write(long.as_ptr().cast_mut().cast(), LONG, 0, slot);
                     }
                     self.complete(WINDOW);
                     continue;

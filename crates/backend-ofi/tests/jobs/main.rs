@@ -3,6 +3,8 @@
 //!
 //! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
 
+mod soak;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -41,6 +43,7 @@ const PARTS: &[(&str, Part)] = &[
     ("differ", differ),
     ("overflow", overflow),
     ("forget", forget),
+    ("soak", soak::play),
 ];
 
 /// What the others do when rank 1 fails.
@@ -86,12 +89,18 @@ fn main() -> ExitCode {
     for &(name, body) in TESTS {
         trials.push(trial(name.to_owned(), body));
     }
+    let name = "what_ranks_hold_does_not_grow".to_owned();
+    trials.push(trial_within(soak::limit(), name, soak::test));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn trial(name: String, body: impl FnOnce() + Send + 'static) -> Trial {
+    trial_within(LIMIT, name, body)
+}
+
+fn trial_within(limit: Duration, name: String, body: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name.clone(), move || {
-        let _deadline = Deadline::new(name, LIMIT);
+        let _deadline = Deadline::new(name, limit);
         body();
         Ok(())
     })
