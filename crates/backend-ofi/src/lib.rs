@@ -58,6 +58,7 @@
 //! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
 //! | a rank that communicates over libfabric | `network` |
 //! | parts of a rank that use libfabric | `mailbox`, `ops`, `segment`, `staging` |
+//! | several notes in a message | `bundle` |
 //! | choice of the network, and the bootstrap | `bootstrap`, `provider` |
 //! | every call of libfabric and PMIx | `sys` |
 
@@ -66,6 +67,7 @@ compile_error!("pgas-ofi needs Linux: ranks of one host share memory there as pr
 
 mod atomics;
 mod bootstrap;
+mod bundle;
 mod connect;
 mod contract;
 mod hosts;

@@ -7,7 +7,7 @@
 //! therefore never waits for room that only requests could free.
 //!
 //! ```text
-//! | kind: u16 | handler: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
+//! | kind: u16 | handler, or number of notes: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
 //! ```
 #![expect(unsafe_code, reason = "lends buffers to libfabric")]
 
@@ -18,6 +18,7 @@ use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
 
+use crate::bundle;
 use crate::segment::Segments;
 use crate::sys::{Begun, Buffer, Endpoint};
 
@@ -270,35 +271,36 @@ impl Post {
         to: u32,
         note: Note,
     ) -> Result<()> {
-        self.peers.of(to).is_known = true;
-        self.unsent.push_back((to, note));
+        self.tell_later(to, note);
         self.send_notes(endpoint, segments)
     }
 
-    /// Sends notes that there was no room for.
+    /// Keeps a note until [`send_notes`](Self::send_notes), with which others may go.
+    pub(crate) fn tell_later(&mut self, to: u32, note: Note) {
+        self.peers.of(to).is_known = true;
+        self.unsent.push_back((to, note));
+    }
+
+    /// Sends the notes that wait, as far as there is room.
     pub(crate) fn send_notes(
         &mut self,
         endpoint: &mut Endpoint,
         segments: &Segments,
     ) -> Result<()> {
-        while let Some((to, note)) = self.unsent.pop_front() {
-            let mut bytes = [0; NOTE_BYTES];
-            let len = note.encode(&mut bytes);
-            let header = self.header(NOTES, 0, [0; 2]);
-            let peer = segments.peer(to);
-            let begun = if matches!(note, Note::Bye { .. } | Note::Leaving { .. }) {
-                self.send_surely((endpoint, peer, to), &header, &bytes[..len])
+        let mut bytes = [0; NOTE_BYTES];
+        while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
+            let header = self.header(NOTES, bundle.n_notes, [0; 2]);
+            let there = (&mut *endpoint, segments.peer(bundle.to), bundle.to);
+            let notes = &bytes[..bundle.len];
+            let begun = if bundle.is_sure {
+                self.send_surely(there, &header, notes)
             } else {
-                self.send_bytes((endpoint, peer, to), NOTES, &header, &[&bytes[..len]])
+                self.send_bytes(there, NOTES, &header, &[notes])
             };
-            match begun {
-                Ok(Begun::Yes) => {}
-                Ok(Begun::NoRoom) => {
-                    self.unsent.push_front((to, note));
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+            if begun? == Begun::NoRoom {
+                return Ok(());
             }
+            self.unsent.drain(..usize::from(bundle.n_notes));
         }
         Ok(())
     }
@@ -333,11 +335,17 @@ impl Post {
         }
     }
 
-    /// Something has come in buffer `index`: a message, which is kept, or a note of that rank.
-    /// Another receive is posted by the caller, after the answers to all that has come.
-    pub(crate) fn has_received(&mut self, index: usize, len: usize) -> Result<Option<(u32, Note)>> {
+    /// Something has come in buffer `index`: a message, which is kept, or notes, which are added to
+    /// `notes`. Gives who has sent them. Another receive is posted by the caller, after the answers
+    /// to all that has come.
+    pub(crate) fn has_received(
+        &mut self,
+        index: usize,
+        len: usize,
+        notes: &mut Vec<Note>,
+    ) -> Result<u32> {
         let Some(buffer) = self.receives.get_mut(index).and_then(Option::take) else {
-            return Ok(None);
+            return Ok(self.rank);
         };
         self.n_posted -= 1;
         let bytes = buffer.bytes().get(..len).unwrap_or_default();
@@ -355,16 +363,20 @@ impl Post {
                 buffer,
                 len,
             });
-            return Ok(None);
+            return Ok(from);
         }
-        let note = (kind == NOTES).then(|| Note::decode(&bytes[HEADER_BYTES..]));
-        self.free_receives.push((index, buffer));
-        let Some(note) = note.transpose()? else {
-            // This is no message of a rank, but of a stranger, or a failed receive.
-            return Ok(None);
+        // Anything else is no message of a rank, but of a stranger, or a failed receive.
+        let read = if kind == NOTES {
+            bundle::unpack(&bytes[HEADER_BYTES..], word(bytes, 1), notes)
+        } else {
+            Ok(())
         };
-        self.peers.heed(from, &note);
-        Ok(Some((from, note)))
+        self.free_receives.push((index, buffer));
+        read?;
+        for note in &*notes {
+            self.peers.heed(from, note);
+        }
+        Ok(from)
     }
 
     /// Messages of `class` that have come and wait to be taken.

@@ -13,6 +13,7 @@ use pgas_core::{Config, Rank, Result};
 use pgas_network::host::Host;
 use pgas_network::lifeline::Lifeline;
 use pgas_network::limits::Limits;
+use pgas_network::note::Note;
 use pgas_network::park::Parking;
 use pgas_smp::Member;
 
@@ -69,6 +70,8 @@ pub(crate) struct State {
     pub(crate) ops: Ops,
     pub(crate) staging: Staging,
     pub(crate) completions: Vec<Completion>,
+    /// Empty but while notes of one message are heeded.
+    pub(crate) notes: Vec<Note>,
     /// This rank's segment, which peers access.
     exposed: Option<Region>,
     /// The last one to go: all registrations are made with it.
@@ -110,6 +113,7 @@ impl State {
             ops: Ops::new(|index| (index as u64) << 2 | OPERATION),
             staging: Staging::default(),
             completions: Vec::new(),
+            notes: Vec::new(),
             exposed: Some(exposed),
             endpoint,
             asked: None,

@@ -42,9 +42,9 @@ impl Network {
             n.store(state.post.n_arrived(class), Ordering::Relaxed);
         }
         let State { post, endpoint, .. } = state;
+        post.send_notes(endpoint, &self.segments)?;
         // After the answers, which others wait for.
         post.post_receives(endpoint)?;
-        post.send_notes(endpoint, &self.segments)?;
         self.look_at_hosts(state);
         self.tell_failure(state)?;
         Ok(worked)
@@ -95,9 +95,14 @@ impl Network {
                 }
             }
             RECEIVE => {
-                if let Some((from, note)) = state.post.has_received(index, completion.len)? {
-                    self.heed(state, from, note)?;
-                }
+                let mut notes = mem::take(&mut state.notes);
+                let read = state.post.has_received(index, completion.len, &mut notes);
+                let mut all = notes.drain(..);
+                let heeded =
+                    read.and_then(|from| all.try_for_each(|it| self.heed(state, from, it)));
+                drop(all);
+                state.notes = notes;
+                heeded?;
             }
             _ => state.post.has_sent(index),
         }
@@ -128,7 +133,8 @@ impl Network {
                 drop(self.failure.set((Rank::new(rank), cause)));
             }
             Note::Execute { id, offset, order } => match self.execute(offset, order) {
-                Ok(bits) => self.tell(state, from, Note::Former { id, bits })?,
+                // With the answers to what has come beside it.
+                Ok(bits) => state.post.tell_later(from, Note::Former { id, bits }),
                 Err(error) => self.note_failure(Rank::new(from), &error.to_string()),
             },
             Note::Former { id, bits } => state.ops.answered(from, OpId(id), bits),

@@ -7,6 +7,8 @@ use pgas_core::{Error, Result};
 /// Words before the text.
 const N_WORDS: usize = 6;
 const TEXT_BYTES: usize = 512;
+/// A note without text, in bytes.
+pub const PLAIN_NOTE_BYTES: usize = N_WORDS * 8;
 /// The longest note, in bytes.
 pub const NOTE_BYTES: usize = N_WORDS * 8 + TEXT_BYTES;
 
