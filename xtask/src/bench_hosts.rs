@@ -1,5 +1,5 @@
-//! What containers and transfers do between hosts: a bench for each library that joins them, and
-//! their figures side by side.
+//! Measures containers and transfers between hosts: runs the bench of each communication library,
+//! and prints the figures side by side.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::mpi::{MPICH, OPEN_MPI};
 use crate::process::{self, Outcome, command};
 
-/// What joins hosts.
+/// A communication library between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Over {
     /// Open MPI
@@ -23,7 +23,7 @@ pub(crate) enum Over {
     Libfabric,
 }
 
-/// The hosts that all libraries are measured on.
+/// The hosts on which all libraries are measured.
 const HOSTS: &str = "namespaces";
 
 impl Over {
@@ -40,7 +40,7 @@ impl Over {
     }
 }
 
-/// Measures over one library or all, and writes the figures to a file if one is named.
+/// Measures one library or all, and writes the figures to a file if one is named.
 pub(crate) fn run(over: Option<Over>, json: Option<&Path>, rows: &[String]) -> Result<Outcome> {
     let mut figures = Vec::new();
     let all = Over::value_variants().iter().copied();
@@ -61,8 +61,8 @@ pub(crate) fn run(over: Option<Over>, json: Option<&Path>, rows: &[String]) -> R
     Ok(Outcome::Passed)
 }
 
-/// The figures of the same hosts, a line for each row and a column for each library, where there
-/// are several.
+/// The figures of the same hosts: a line for each row and a column for each library. Empty if there
+/// is only one library.
 fn side_by_side(figures: &[Value]) -> String {
     let library = |figure: &Value| figure["library"].as_str().unwrap_or_default().to_owned();
     let here: Vec<&Value> = figures.iter().filter(|it| it["hosts"] == HOSTS).collect();
@@ -79,11 +79,11 @@ fn side_by_side(figures: &[Value]) -> String {
         text += &format!(" {:>27.27}", name.trim());
     }
     text += "\n";
-    let mut told = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     for figure in &here {
         let row = &figure["row"];
         let (name, n) = (row["name"].as_str().unwrap_or_default(), &row["n"]);
-        if !told.insert((name, n.as_u64())) {
+        if !printed.insert((name, n.as_u64())) {
             continue;
         }
         text += &format!("{name:44} {:>8}", n.to_string());

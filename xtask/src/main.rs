@@ -95,8 +95,8 @@ enum Verb {
         /// The example
         #[arg(long, required_unless_present = "suite")]
         example: Option<String>,
-        /// A folder that the example may read, besides the repository and the current folder, where
-        /// it may write
+        /// Another folder that the example may read. It may always read the repository, and read and
+        /// write the current folder
         #[arg(long)]
         files: Vec<PathBuf>,
         /// Runs the conformance suite instead
@@ -116,8 +116,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measures containers and transfers between two hosts, over each MPI library and over libfabric,
-    /// each beside what that alone takes to move the same bytes (needs root)
+    /// Measures containers and transfers between two hosts, over each MPI library and over
+    /// libfabric, and compares each with the library alone (needs root)
     BenchHosts {
         /// Only with this library
         #[arg(long)]

@@ -51,7 +51,7 @@ pub(crate) fn loom_cargo(filter: &str) -> Command {
         filter,
     ];
     let mut cargo = command("cargo", test);
-    process::apart(&mut cargo, "target/loom");
+    process::use_own_target(&mut cargo, "target/loom");
     cargo.env("RUSTFLAGS", "--cfg loom");
     cargo.env("LOOM_MAX_PREEMPTIONS", "2");
     cargo
@@ -116,7 +116,7 @@ pub(crate) fn miri() -> Result<Outcome> {
     let mut cargo = nightly_cargo();
     cargo.args(["miri", "test", "--no-fail-fast"]);
     cargo.args(INTERPRETED);
-    process::apart(&mut cargo, "target/miri");
+    process::use_own_target(&mut cargo, "target/miri");
     cargo.env("RUSTFLAGS", "--cfg pgas_portable -Awarnings");
     // Clocks and the number of processors are the system's, and the thread that watches over
     // handlers outlives the tests.

@@ -1,6 +1,6 @@
-//! The MPI backend's checks, once with each MPI library. Each has a folder of its own, because
-//! cargo does not notice that bindings to the other library are needed, and because examples with
-//! and without MPI have the same name: so both run beside the other tests.
+//! The MPI backend's checks, once with each MPI library. Each library has its own build folder: cargo
+//! does not notice that bindings to the other library are needed, and examples with and without MPI
+//! have the same names. So both can run in parallel with the other tests.
 
 use std::process::Command;
 

@@ -53,10 +53,9 @@ pub(crate) fn command<S: AsRef<OsStr>>(
     command
 }
 
-/// Lets cargo build in a folder of its own, which a step that builds with flags of its own needs.
-/// As after
-/// [`build_once`]: nobody edits and builds again there by the minute.
-pub(crate) fn apart(cargo: &mut Command, folder: &str) {
+/// Lets cargo build in a separate folder, for a step with its own compiler flags. Incremental
+/// compilation is off, as after [`build_once`], since such builds are not repeated often.
+pub(crate) fn use_own_target(cargo: &mut Command, folder: &str) {
     cargo.env("CARGO_TARGET_DIR", folder);
     cargo.env("CARGO_INCREMENTAL", "0");
 }

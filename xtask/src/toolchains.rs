@@ -78,7 +78,7 @@ pub(crate) fn msrv() -> Result<Outcome> {
     }
     cargo.args(["--features", "pgas/rayon,pgas/tokio"]);
     cargo.env("MPICC", mpi::MPICC);
-    process::apart(&mut cargo, "target/msrv");
+    process::use_own_target(&mut cargo, "target/msrv");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
     process::run(&mut cargo)
 }

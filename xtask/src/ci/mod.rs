@@ -30,9 +30,9 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     }
 }
 
-/// A step that builds in a folder of its own, or late and little in the shared one, and so runs
-/// beside others.
-const fn beside(
+/// A step that runs in parallel with others. It builds in its own folder, or little in the shared
+/// one, and late.
+const fn parallel(
     lane: usize,
     name: &'static str,
     about: &'static str,
@@ -63,7 +63,7 @@ pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 /// Tells tests to take the optimized examples.
 const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
-/// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane.
+/// The steps of `cargo xtask test`, cheapest first, then those that run in parallel, lane by lane.
 /// A new step is a new row. Cargo's commands without a package use the workspace's default members.
 /// These exclude the MPI and libfabric backends and the hosts of their tests, which have steps of
 /// their own.
@@ -79,14 +79,14 @@ pub(crate) const STEPS: &[Step] = &[
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
-    beside(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
-    beside(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
-    beside(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
-    beside(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
-    beside(1, "main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
-    beside(2, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
-    beside(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
-    beside(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    parallel(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
+    parallel(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
+    parallel(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
+    parallel(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
+    parallel(1, "main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
+    parallel(2, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    parallel(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
+    parallel(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
@@ -162,8 +162,8 @@ fn bench_smoke() -> Result<Outcome> {
     ])
 }
 
-/// All tests of the default members, which builds their examples, too. The unit tests of core are
-/// built apart, without optimization: it takes them more time than it saves.
+/// All tests of the default members. This builds their examples, too. The unit tests of core are
+/// built separately and not optimized: the optimization takes more time than it saves.
 fn tests() -> Result<Outcome> {
     let mut tests = command("cargo", ["test", "--no-fail-fast", "--workspace"]);
     for package in EXCLUDED.into_iter().chain([CORE]) {

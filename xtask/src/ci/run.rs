@@ -83,7 +83,7 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
         summary.show(step, text);
     }
     if others.into_iter().any(|lane| lane.join().is_err()) {
-        bail!("a lane of steps that run beside the others panicked");
+        bail!("a lane of parallel steps panicked");
     }
     summary.tell(start)
 }

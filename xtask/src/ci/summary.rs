@@ -20,7 +20,7 @@ pub(super) struct Summary {
     lines: Vec<String>,
     failed: Vec<&'static str>,
     /// The output of failed steps.
-    told: String,
+    failures_text: String,
 }
 
 impl Summary {
@@ -63,7 +63,7 @@ impl Summary {
         if line.contains(FAILED) {
             self.failed.push(step.name);
             let failures = failures(&text);
-            self.told += &format!("\n=== what failed in {}:\n{failures}\n", step.name);
+            self.failures_text += &format!("\n=== what failed in {}:\n{failures}\n", step.name);
         }
         self.lines.push(line);
     }
@@ -71,7 +71,7 @@ impl Summary {
     /// Prints the failures and a line for each step, with its time and that of the processors.
     /// Fails if a step did.
     pub(super) fn tell(self, start: Instant) -> Result<Outcome> {
-        println!("{}\n{}", self.told, self.lines.join("\n"));
+        println!("{}\n{}", self.failures_text, self.lines.join("\n"));
         let (wall, computed) = (seconds(start.elapsed()), seconds(process::computed()));
         println!("{:<12} {wall:>9} {computed:>9}", "all");
         if !self.failed.is_empty() {
@@ -131,8 +131,15 @@ mod tests {
         summary.add(&STEPS[3], Err(anyhow::anyhow!("cannot be started")));
         assert_eq!(summary.lines[0], "setup  1.0 s  passed");
         assert_eq!(summary.failed, ["fmt", STEPS[2].name, STEPS[3].name]);
-        assert!(summary.told.contains("ugly") && summary.told.contains("cannot be started"));
-        assert!(!summary.told.contains("setup"), "{}", summary.told);
+        assert!(
+            summary.failures_text.contains("ugly")
+                && summary.failures_text.contains("cannot be started")
+        );
+        assert!(
+            !summary.failures_text.contains("setup"),
+            "{}",
+            summary.failures_text
+        );
     }
 
     #[test]
@@ -142,18 +149,18 @@ mod tests {
             format!("test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n{long}\n");
         let two = "---- b stdout ----\nof two\n\n\nfailures:\n    a::one\n    b\n\n";
         let end = "test result: FAILED. 3 passed; 2 failed\n";
-        let told = failures(&format!("test good ... ok\n{one}{two}{end}test c ... ok\n"));
-        assert!(told.matches("of one").count() < N_REPEATED, "{told}");
+        let text = failures(&format!("test good ... ok\n{one}{two}{end}test c ... ok\n"));
+        assert!(text.matches("of one").count() < N_REPEATED, "{text}");
         assert!(
-            told.contains("of two") && told.contains("    a::one\n    b"),
-            "{told}"
+            text.contains("of two") && text.contains("    a::one\n    b"),
+            "{text}"
         );
-        assert!(!told.contains("good") && !told.contains("result"), "{told}");
+        assert!(!text.contains("good") && !text.contains("result"), "{text}");
     }
 
     #[test]
     fn the_end_tells_the_last_lines_of_what_names_no_test() {
-        let told = failures("first\nerror[E0308]: mismatched types\n");
-        assert_eq!(told, "first\nerror[E0308]: mismatched types");
+        let text = failures("first\nerror[E0308]: mismatched types\n");
+        assert_eq!(text, "first\nerror[E0308]: mismatched types");
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
             if !filters.is_empty() && !filters.iter().any(is_in) {
                 continue;
             }
-            let (fate, told) = match mutant.by {
+            let (fate, details) = match mutant.by {
                 By::Nobody(why) => (Fate::Equivalent, why.to_owned()),
                 By::NoTest(why) => (Fate::Untested, why.to_owned()),
                 by => match trial.try_one(table.package, &change, by) {
@@ -141,7 +141,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
             };
             let (from, to) = (mutant.from.0.trim(), mutant.to.trim());
             let name = format!("{path}:{}: `{from}` -> `{to}`", change.line);
-            println!("{:10}  {name}: {told}", fate.name());
+            println!("{:10}  {name}: {details}", fate.name());
             report.add(&path, fate, name);
         }
     }

@@ -92,8 +92,8 @@ mod tests {
     fn tests_pass_fail_or_take_too_long() {
         assert_eq!(shell("echo test a ... ok", LONG), Ending::Passed);
         assert_eq!(shell("kill -ABRT $$", LONG), Ending::Failed(None));
-        let told = Ending::Failed(Some("a".to_owned()));
-        assert_eq!(shell("echo 'test a ... FAILED'; exit 101", LONG), told);
+        let failed = Ending::Failed(Some("a".to_owned()));
+        assert_eq!(shell("echo 'test a ... FAILED'; exit 101", LONG), failed);
         let short = Duration::from_millis(100);
         assert_eq!(shell("exec sleep 600", short), Ending::Hung);
     }
