@@ -1,17 +1,17 @@
-//! What a type says of itself: its attributes and parameters.
+//! The input of the macros: the type's attributes and parameters.
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{DeriveInput, Error, Generics, LitInt, Path, Result, Token, TypeParamBound, parse_quote};
 
-/// What `#[pgas(...)]` says.
+/// The content of `#[pgas(...)]`.
 pub(crate) struct Options {
-    /// Where the library is.
+    /// The path of the library.
     pub(crate) root: Path,
-    /// Whether serde writes and reads the type.
+    /// Whether serde encodes the type.
     pub(crate) serde: bool,
-    /// How many bytes of an encoding a slot holds.
+    /// The bytes of an encoding that a slot holds.
     pub(crate) inline: Option<LitInt>,
 }
 
@@ -44,7 +44,7 @@ impl Options {
     }
 }
 
-/// The type's parameters with `bounds` on each that is a type, or an error if it borrows.
+/// The type's parameters, with `bounds` on each type parameter. An error if the type borrows.
 pub(crate) fn bounded(input: &DeriveInput, bounds: TokenStream) -> Result<Generics> {
     let mut generics = input.generics.clone();
     if let Some(lifetime) = generics.lifetimes().next() {
@@ -59,7 +59,7 @@ pub(crate) fn bounded(input: &DeriveInput, bounds: TokenStream) -> Result<Generi
     Ok(generics)
 }
 
-/// Whether the type is one, and not one for each choice of its parameters.
+/// Whether the type has no parameters.
 pub(crate) fn is_concrete(input: &DeriveInput) -> bool {
     input.generics.params.is_empty()
 }

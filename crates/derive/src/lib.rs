@@ -1,5 +1,5 @@
-//! Derives for types that travel between ranks and live in distributed containers. Programs have
-//! them from `pgas`.
+//! Derive macros for types that are sent between ranks and stored in distributed containers. `pgas`
+//! re-exports them.
 //!
 //! | macro | the type may be |
 //! |---|---|
@@ -35,8 +35,8 @@
 //! | files | modules |
 //! |---|---|
 //! | the macros | `lib` |
-//! | what each makes | `wire`, `object`, `pod` |
-//! | what a type says of itself | `input` |
+//! | generated code | `wire`, `object`, `pod` |
+//! | attributes and parameters | `input` |
 
 mod input;
 mod object;
@@ -46,19 +46,20 @@ mod wire;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Lets a struct or an enum travel: as argument and result of remote calls, and in messages.
+/// Makes a struct or an enum an argument and a result of remote calls, and a part of messages.
 ///
-/// The members of a struct travel one after the other, of an enum the number of its variant and
-/// that one's members; each member's type travels, too. A type that is byte-copyable
-/// ([`pod`](macro@pod), or zerocopy's three traits and `Copy`) travels as the bytes that it is,
-/// many in one copy, if it has no parameters of its own.
+/// A struct is encoded as its members, one after the other. An enum is encoded as the number of its
+/// variant and that variant's members. The members' types must be `Wire`, too.
+///
+/// A byte-copyable type without parameters ([`pod`](macro@pod), or zerocopy's three traits and
+/// `Copy`) is copied as it is, many values at once.
 ///
 /// # Attributes
 ///
-/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde
-/// knows.
+/// `#[pgas(serde)]` on the type: serde encodes and decodes it, for members that only implement
+/// serde's traits.
 ///
-/// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
+/// `#[pgas(crate = path)]` on the type: the path of the library, if it is not `::pgas`.
 ///
 /// # Examples
 ///
@@ -77,7 +78,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// # Ok::<(), pgas::Error>(())
 /// ```
 ///
-/// What holds something that does not travel does not compile:
+/// A type with a member that is not `Wire` does not compile:
 ///
 /// ```compile_fail,E0277
 /// #[derive(pgas::Wire)]
@@ -93,18 +94,18 @@ pub fn wire(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets values live in containers. The type travels, too: derive [`Wire`](macro@Wire) with it,
-/// unless it is byte-copyable.
+/// Makes a type a key, a value or an element of containers. The type must be `Wire`, too: derive
+/// [`Wire`](macro@Wire) with it, unless it is byte-copyable.
 ///
-/// A byte-copyable type lives in a slot as it is, if it has no parameters of its own. Of any other
-/// a slot holds the bytes by which it travels: 60 of them, or as many as the type has if it owns no
-/// memory elsewhere. Longer ones lie outside of the slot, where one more access reaches them.
+/// A slot holds a byte-copyable type without parameters as it is. For any other type a slot holds
+/// the encoding: up to 60 bytes, or the size of the type if it owns no heap memory. Longer
+/// encodings are stored outside of the slot, and cost one more access.
 ///
 /// # Attributes
 ///
-/// `#[pgas(inline = 28)]` on the type: how many of those bytes a slot holds itself; at least 8.
+/// `#[pgas(inline = 28)]` on the type: the bytes of the encoding that a slot holds; at least 8.
 ///
-/// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
+/// `#[pgas(crate = path)]` on the type: the path of the library, if it is not `::pgas`.
 ///
 /// # Examples
 ///
@@ -138,13 +139,13 @@ pub fn object(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Makes a struct byte-copyable, so that it is an element of global memory, travels as the bytes
-/// that it is, and lives in containers as it is.
+/// Makes a struct byte-copyable: an element of global memory, copied as it is in messages and
+/// containers.
 ///
-/// It gives the struct `repr(C)`, `Clone` and `Copy` if it does not say so itself, zerocopy's
-/// `FromBytes`, `IntoBytes` and `Immutable`, and the traits `Wire` and `Object`. All members are
-/// byte-copyable: numbers, arrays of them, such structs. Padding is refused when the program is
-/// compiled; spell it out as a member (`_pad: [u8; 4]`).
+/// It gives the struct `repr(C)`, `Clone` and `Copy` unless the struct has them, zerocopy's
+/// `FromBytes`, `IntoBytes` and `Immutable`, and the traits `Wire` and `Object`. All members must
+/// be byte-copyable: numbers, arrays of them, other such structs. Padding is a compile error; make
+/// it an explicit member (`_pad: [u8; 4]`).
 ///
 /// # Examples
 ///
@@ -172,7 +173,7 @@ pub fn object(input: TokenStream) -> TokenStream {
 /// # Ok::<(), pgas::Error>(())
 /// ```
 ///
-/// A gap between members does not compile, nor does a member with a pointer:
+/// Padding between members does not compile, and neither does a member with a pointer:
 ///
 /// ```compile_fail,E0277
 /// #[pgas::pod]

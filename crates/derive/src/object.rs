@@ -42,7 +42,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The type's name, and those of its members if it is a struct.
+/// The type's name and, for a struct, the names of its members.
 fn text(input: &DeriveInput) -> String {
     let name = input.ident.to_string();
     let Data::Struct(data) = &input.data else {

@@ -34,7 +34,7 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
     if !item.attrs.iter().any(|attr| attr.path().is_ident("repr")) {
         attrs.extend(quote!(#[repr(C)]));
     }
-    // Attributes of the derives that are gone with them.
+    // Attributes of derives that are removed must be removed, too.
     let mut plain = item.clone();
     plain.attrs.retain(|attr| !attr.path().is_ident("pgas"));
     let zerocopy = quote!(#root::zerocopy);
@@ -58,7 +58,7 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
     })
 }
 
-/// What the type derives by itself.
+/// The traits that the type derives itself.
 fn derived(item: &DeriveInput) -> Result<Vec<Path>> {
     let mut paths = Vec::new();
     for attr in item

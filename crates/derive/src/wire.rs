@@ -24,7 +24,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if serde {
         return Ok(wire(quote!(#codec::AsSerde)));
     }
-    // Which codec it is, is asked where the type is known whole.
+    // The codec is determined where the concrete type is known.
     let by = if is_concrete(input) {
         quote! {
             <#codec::Choose<{
@@ -65,7 +65,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// What the functions of the codec do.
+/// The bodies of the codec's functions.
 struct Bodies {
     encode: TokenStream,
     decode: TokenStream,
@@ -109,8 +109,8 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                     quote!(pgas_out.say(#next); #codec::layout_of(#text, #layout, pgas_out);),
                 );
             }
-            // A reference to an enum without variants has none either, but the compiler does not
-            // say so.
+            // A reference to an enum without variants is uninhabited, but the compiler does not
+            // know that.
             let value = match data.variants.len() {
                 0 => quote!(*pgas_value),
                 _ => quote!(pgas_value),
@@ -136,11 +136,11 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
 
 /// The members of a struct or of a variant.
 struct Part {
-    /// Takes them apart.
+    /// The pattern that takes them apart.
     pattern: TokenStream,
-    /// Appends them, and says so.
+    /// The code that encodes them and returns the result.
     put: TokenStream,
-    /// Reads them, behind the name of the struct or variant.
+    /// The code that decodes them, after the name of the struct or variant.
     get: TokenStream,
     /// Names and layouts, as pairs.
     layout: TokenStream,
@@ -166,7 +166,7 @@ impl Part {
     }
 }
 
-/// A type in which `Self` has its name: within the functions it is the codec.
+/// Replaces `Self` by the type's name: within the functions `Self` is the codec.
 fn named(ty: TokenStream, itself: &TokenStream) -> TokenStream {
     let tokens = ty.into_iter().map(|token| match token {
         TokenTree::Ident(ident) if ident == "Self" => itself.clone(),

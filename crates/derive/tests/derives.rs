@@ -1,4 +1,4 @@
-//! Derived types: there and back, in messages and in containers.
+//! Derived types: encoding and decoding, in messages and in containers.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -52,7 +52,7 @@ struct OnlySerde {
     at: std::ops::Range<u32>,
 }
 
-/// Where what the derives name means something else.
+/// A module in which names that the derives use have another meaning.
 mod names_of_others {
     #![no_implicit_prelude]
     #![expect(
@@ -206,7 +206,7 @@ fn bytes_that_are_no_value_are_an_error() {
         "{error}"
     );
     assert!(Decoder::new(&[0]).get::<Nothing>().is_err());
-    // A nest that is deeper than any that is written.
+    // A nest that is deeper than the limit.
     let mut deep = [3_u8, 3].repeat(100_000);
     deep.push(0);
     assert!(Decoder::new(&deep).get::<Query>().is_err());
@@ -239,7 +239,7 @@ fn files_call_types_by_their_members() {
     assert_eq!(OnlySerde::saved_as(), "OnlySerde {at}");
 }
 
-/// Within itself in many places: told whole, four levels deep, it would fill a page.
+/// It contains itself in many places. Described in full to four levels, it would fill a page.
 #[derive(Wire)]
 struct Broad {
     one: [Box<Self>; 1],

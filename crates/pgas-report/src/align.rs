@@ -1,9 +1,9 @@
-//! One time for all ranks.
+//! Clock alignment.
 //!
-//! Ranks of one host have one clock. Those of several hosts are brought together by messages: none
-//! arrives before it was sent, so that the smallest difference that is seen in each direction
-//! bounds how far two clocks are apart, and the middle between the two bounds is taken (Cristian's
-//! way, with the messages that there were).
+//! Ranks of one host share a clock. The clocks of several hosts are aligned by messages: no message
+//! arrives before it was sent. So the smallest difference in each direction bounds the offset of
+//! two clocks, and the middle between the bounds is taken (Cristian's algorithm with the recorded
+//! messages).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,24 +11,24 @@ use pgas_core::trace::Kind;
 
 use crate::read::{LONGEST, Trace};
 
-/// A message: who sent it when, and who has got it when. Times are nanoseconds since the job began.
+/// A message with the times of sending and serving, in nanoseconds since the start of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who sent it.
+    /// The sender.
     pub from: u32,
-    /// When.
+    /// The time of sending.
     pub sent: i64,
-    /// Who has got it.
+    /// The receiver.
     pub to: u32,
-    /// When it was served.
+    /// The time of serving.
     pub came: i64,
     /// Its bytes.
     pub bytes: u64,
-    /// The line that sent it, as its number among the sender's names.
+    /// The line that sent it, as the number of a name of the sender.
     pub name: u16,
 }
 
-/// The messages of which both ends were traced.
+/// The messages with both ends traced.
 #[must_use]
 pub fn messages(traces: &[Trace]) -> Vec<Message> {
     let mut sent = HashMap::new();
@@ -61,7 +61,7 @@ pub fn messages(traces: &[Trace]) -> Vec<Message> {
     messages
 }
 
-/// Brings the times of all events together: nanoseconds since the first rank began.
+/// Converts the times of all events to nanoseconds since the start of the first rank.
 pub fn align(traces: &mut [Trace]) {
     let first = traces.iter().map(|trace| trace.began).min().unwrap_or(0);
     for trace in traces.iter_mut() {
@@ -84,7 +84,7 @@ pub fn align(traces: &mut [Trace]) {
     }
 }
 
-/// How far the clock of each host is ahead of that of the first rank's.
+/// The offset of each host's clock to that of the first rank.
 fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
     let hosts: HashMap<u32, &str> = traces.iter().map(|t| (t.rank, t.host.as_str())).collect();
     let mut known = BTreeMap::new();
@@ -95,7 +95,7 @@ fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
     if hosts.values().all(|host| *host == reference) {
         return known;
     }
-    // The smallest difference between sending and arriving, from one host to another.
+    // The smallest difference between sending and arrival, from one host to another.
     let mut least: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for message in messages(traces) {
         let (from, to) = (hosts[&message.from], hosts[&message.to]);
@@ -105,7 +105,7 @@ fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
             *least = took.min(*least);
         }
     }
-    // From hosts that are known to their neighbours, as long as there are some.
+    // Propagate from known hosts to their neighbours, as long as there are any.
     loop {
         let next = least.iter().find_map(|((from, to), there)| {
             let back = least.get(&(*to, *from))?;

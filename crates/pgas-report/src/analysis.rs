@@ -1,4 +1,4 @@
-//! What a trace says of a job.
+//! The analysis of a job's traces.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,33 +8,33 @@ use pgas_core::trace::Kind;
 use crate::align::{self, Message};
 use crate::read::{Event, Trace};
 
-/// What a rank does for a while.
+/// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It waits.
+    /// A wait.
     Waits,
-    /// It serves a message.
+    /// Serving a message.
     Serves,
-    /// A span of the program's.
+    /// A span of the program.
     Span,
 }
 
-/// A stretch of time of one thread of a rank.
+/// An interval of one thread of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// When it begins and ends, in nanoseconds since the job began.
+    /// The start, in nanoseconds since the start of the job.
     pub from: i64,
     /// The end.
     pub until: i64,
-    /// What is done.
+    /// The activity.
     pub doing: Doing,
     /// The thread.
     pub thread: u8,
-    /// What for: the name of a wait, a span, or the line that sent a message.
+    /// The name of a wait or a span, or the line that sent the message.
     pub name: String,
-    /// The rank that a wait was for last, or that has sent the message.
+    /// The last rank that a wait was for, or the sender of the message.
     pub rank: Option<u32>,
-    /// Whether its end was seen.
+    /// Whether its end was recorded.
     pub is_over: bool,
 }
 
@@ -44,35 +44,35 @@ impl Stretch {
     }
 }
 
-/// What one rank did.
+/// The activities of one rank.
 #[derive(Clone, Debug, Default)]
 pub struct RankSummary {
     /// Its number.
     pub rank: u32,
-    /// Its first and last event.
+    /// The time of its first event.
     pub from: i64,
-    /// The last one.
+    /// The time of its last event.
     pub until: i64,
-    /// Waits, served messages and spans, in the order of their beginnings.
+    /// Waits, served messages and spans, in the order of their starts.
     pub stretches: Vec<Stretch>,
-    /// Time in waits.
+    /// The time in waits.
     pub waits: u64,
-    /// Time in which messages were served.
+    /// The time in which messages were served.
     pub serves: u64,
-    /// Messages that it has sent, and their bytes.
+    /// The number of sent messages.
     pub n_sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Messages that have come.
+    /// The number of received messages.
     pub n_came: u64,
-    /// Operations by the transport.
+    /// The number of the transport's operations.
     pub n_remote: u64,
-    /// Messages that found no room at first.
+    /// The number of messages that found no room at first.
     pub n_refused: u64,
 }
 
 impl RankSummary {
-    /// How long it is known.
+    /// The length of its trace.
     #[must_use]
     pub fn nanos(&self) -> u64 {
         u64::try_from(self.until - self.from).unwrap_or(0)
@@ -82,42 +82,42 @@ impl RankSummary {
 /// A line of the program that waits.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What for and where: `a barrier@src/main.rs:57`.
+    /// The operation and the line: `a barrier@src/main.rs:57`.
     pub name: String,
-    /// How long each wait took, in nanoseconds.
+    /// The duration of each wait, in nanoseconds.
     pub times: Histogram<u64>,
-    /// Together.
+    /// The total duration.
     pub nanos: u64,
-    /// By rank: who waits how long.
+    /// The duration by waiting rank.
     pub by_rank: BTreeMap<u32, u64>,
-    /// For whom, and how long.
+    /// The duration by the rank that is waited for.
     pub for_rank: BTreeMap<u32, u64>,
 }
 
 /// A job.
 #[derive(Debug)]
 pub struct Job {
-    /// How many ranks it had.
+    /// The number of ranks.
     pub n_ranks: u32,
-    /// Those that were traced.
+    /// The traced ranks.
     pub ranks: Vec<RankSummary>,
-    /// Lines that wait, the longest first.
+    /// Lines that wait, the longest wait first.
     pub lines: Vec<Line>,
-    /// Messages of which both ends are known.
+    /// The number of messages with both ends known.
     pub messages: Vec<Message>,
-    /// How long messages took until they were served, in nanoseconds.
+    /// The latencies of messages until they were served, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Bytes from a rank to another one.
+    /// Bytes from each rank to each other one.
     pub matrix: HashMap<(u32, u32), u64>,
-    /// How long the job is known, in nanoseconds.
+    /// The duration of the traces, in nanoseconds.
     pub nanos: u64,
     /// The hosts.
     pub hosts: Vec<String>,
-    /// Events that are lost.
+    /// The number of lost events.
     pub n_lost: u64,
 }
 
-/// Operations that one event may stand for: more are a damaged file.
+/// The maximum number of operations in one event. More mean a damaged file.
 const MOST_TOGETHER: u64 = 1 << 32;
 
 fn histogram() -> Histogram<u64> {
@@ -125,16 +125,16 @@ fn histogram() -> Histogram<u64> {
 }
 
 fn record(histogram: &mut Histogram<u64>, nanos: u64) {
-    // It grows as far as is needed, up to the largest number.
+    // It grows as needed, up to the largest number.
     histogram.record(nanos.max(1)).ok();
 }
 
 impl Job {
-    /// What traces say, whose clocks were [brought together](align::align).
+    /// Analyses traces whose clocks are [aligned](align::align).
     #[must_use]
     pub fn of(traces: &[Trace]) -> Self {
         let mut messages = align::messages(traces);
-        // A sender notes a message when it is on its way, which may be after it has come.
+        // A sender records a message after sending it, which may be after its arrival.
         for message in &mut messages {
             message.sent = message.sent.min(message.came);
         }
@@ -176,7 +176,7 @@ impl Job {
     }
 }
 
-/// The lines that have sent the messages that are served: by who serves and when.
+/// The lines that have sent the served messages, by receiver and time.
 fn senders(traces: &[Trace], messages: &[Message]) -> HashMap<(u32, i64), String> {
     let by_rank: HashMap<u32, &Trace> = traces.iter().map(|trace| (trace.rank, trace)).collect();
     let name = |message: &Message| {
@@ -226,10 +226,10 @@ impl RankSummary {
     }
 }
 
-/// What a rank does, in the order of beginnings. What is not over ends `until` then.
+/// The intervals of a rank, in the order of their starts. Open intervals end at `until`.
 fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -> Vec<Stretch> {
     let mut stretches = Vec::new();
-    // What has begun on each thread and is not over.
+    // The open intervals of each thread.
     let mut open: Vec<Stretch> = Vec::new();
     for event in &trace.events {
         let doing = match event.kind {

@@ -15,11 +15,12 @@ fn micros(nanos: i64) -> f64 {
     nanos as f64 / 1000.0
 }
 
-/// Writes `job` as a list of trace events: a process a rank, and an arrow for each message.
+/// Writes `job` as a list of trace events, with a process for each rank and an arrow for each
+/// message.
 ///
 /// # Errors
 ///
-/// What `out` reports.
+/// The errors of `out`.
 pub fn write(job: &Job, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     let mut is_first = true;
@@ -56,7 +57,7 @@ pub fn write(job: &Job, out: &mut impl Write) -> io::Result<()> {
             ("s", message.from, message.sent),
             ("f", message.to, message.came),
         ] {
-            // A slice that the arrow has its end in.
+            // The slice at which the arrow ends.
             put(
                 &json!({"ph": "X", "cat": "message", "name": if kind == "s" { "send" } else { "arrive" },
                         "pid": rank, "tid": 0, "ts": micros(at), "dur": 0.001, "args": args}),

@@ -1,4 +1,4 @@
-//! The page: HTML without anything from outside, and without scripts.
+//! The page: self-contained HTML without scripts.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use crate::analysis::{Job, RankSummary};
 use crate::timeline;
 use crate::words::{hints, percent, ranks, size, time, what_and_where};
 
-/// Lines of tables.
+/// The maximum number of lines in a table.
 const MOST_LINES: usize = 40;
 const MOST_RANKS: usize = 256;
 
-/// A text as HTML has it.
+/// Escapes a text for HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -161,7 +161,7 @@ fn write_latencies(page: &mut String, job: &Job) {
         );
     }
     *page += "</tr></tbody></table>\n<figure>";
-    // Doubling steps.
+    // Each step is twice the previous one.
     let steps: Vec<(u64, u64)> = (0..40)
         .map(|power| {
             let (from, until) = (1_u64 << power, (2_u64 << power) - 1);

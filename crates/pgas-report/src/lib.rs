@@ -1,8 +1,8 @@
-//! What a job of `pgas` did, from the [traces](pgas_core::trace) of its ranks.
+//! Analyses a job of `pgas` by the [traces](pgas_core::trace) of its ranks.
 //!
-//! The program `pgas-report` is a command line around this crate: [`read`](read::read) the files,
-//! [`align`](align::align) the clocks, [`Job::of`](analysis::Job::of) what they say, and write it
-//! as [a page](html::page), for [other viewers](chrome::write) or in [words](words::hints).
+//! The program `pgas-report` is a command line around this crate. It [reads](read::read) the files,
+//! [aligns](align::align) the clocks, [analyses](analysis::Job::of) the traces, and writes the
+//! result as [a page](html::page), for [other viewers](chrome::write) or in [words](words::hints).
 //!
 //! # Floors
 //!
@@ -13,8 +13,8 @@
 //! | pages | `html` |
 //! | pictures, other viewers' format | `chrome`, `timeline` |
 //! | words | `words` |
-//! | what happened | `analysis` |
-//! | one time for all | `align` |
+//! | activities and waits | `analysis` |
+//! | clock alignment | `align` |
 //! | files | `read` |
 
 pub mod align;

@@ -11,19 +11,19 @@ use pgas_core::notice;
 use pgas_report::analysis::Job;
 use pgas_report::{align, chrome, html, read, words};
 
-/// Shows what the ranks of a pgas program did and whom they waited for, from a directory that
-/// PGAS_TRACE has named.
+/// Shows what the ranks of a pgas program did and for which ranks they waited, from the directory
+/// of PGAS_TRACE.
 #[derive(Debug, Parser)]
 #[command(name = "pgas-report", version)]
 struct Arguments {
     /// The directory with the traces
     directory: PathBuf,
 
-    /// Where the page goes [default: report.html in the directory]
+    /// The file of the page [default: report.html in the directory]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Where the trace for Perfetto goes [default: trace.json in the directory]
+    /// The file for Perfetto [default: trace.json in the directory]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -6,65 +6,65 @@ use std::path::{Path, PathBuf};
 
 use pgas_core::trace::{EVENT_BYTES, HEADER_BYTES, Kind, MAGIC};
 
-/// Why a directory cannot be shown.
+/// The reason why a directory cannot be shown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// A file cannot be read.
     #[error("{}: {error}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// There is no trace.
     #[error("{}: there is no rank-0.trace or the like; PGAS_TRACE={} writes them", .0.display(), .0.display())]
     Nothing(PathBuf),
-    /// A file is something else.
+    /// A file is not a trace.
     #[error("{}: this is no trace of this version", .0.display())]
     Foreign(PathBuf),
 }
 
-/// An event, at a time in nanoseconds: since its rank's trace began, or since the job's once clocks
-/// are brought together.
+/// An event. Its time is in nanoseconds: since the start of its rank's trace, or since the start of
+/// the job after the clocks are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time.
     pub at: i64,
-    /// What.
+    /// The kind.
     pub kind: Kind,
-    /// On which thread.
+    /// The thread.
     pub thread: u8,
     /// The number of its name, or 0.
     pub name: u16,
-    /// The rank that it is about, if it is about one.
+    /// The other rank that it refers to, if there is one.
     pub rank: Option<u32>,
-    /// Its numbers.
+    /// Its arguments.
     pub numbers: [u64; 2],
 }
 
 /// The trace of one rank.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Whose.
+    /// The rank.
     pub rank: u32,
-    /// Of how many.
+    /// The number of ranks.
     pub n_ranks: u32,
-    /// When it began, in nanoseconds since 1970 by its host's clock.
+    /// The start, in nanoseconds since 1970 by its host's clock.
     pub began: u64,
     /// Where it ran.
     pub host: String,
-    /// Events that are lost, for want of room.
+    /// The number of events that were lost because the ring was full.
     pub n_lost: u64,
-    /// Names by their numbers.
+    /// The names by number.
     pub names: HashMap<u16, String>,
-    /// What is left, in the order of time.
+    /// The events, in the order of time.
     pub events: Vec<Event>,
 }
 
 impl Trace {
-    /// The name of an event, or what stands for one.
+    /// The name of an event, or a placeholder.
     #[must_use]
     pub fn name(&self, event: &Event) -> &str {
         self.names
@@ -73,7 +73,7 @@ impl Trace {
     }
 }
 
-/// Times beyond this, of fifty days, are a damaged file.
+/// Times beyond this, of fifty days, mean a damaged file.
 pub(crate) const LONGEST: i64 = 1 << 52;
 
 /// The traces in a directory, in the order of ranks.
@@ -95,7 +95,7 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
         }
         let bytes = fs::read(&path).map_err(failed(&path))?;
         let mut trace = decode(&bytes).ok_or_else(|| ReadError::Foreign(path.clone()))?;
-        // A rank that was killed at once has none.
+        // The file of a rank that was killed at once is empty.
         let names = fs::read(path.with_extension("names")).unwrap_or_default();
         for line in String::from_utf8_lossy(&names).lines() {
             if let Some((number, name)) = line.split_once('\t')
@@ -119,7 +119,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// A trace file; `None` if it is something else.
+/// The content of a trace file; `None` for any other file.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Trace> {
     if bytes.get(..8)? != MAGIC || bytes.len() < HEADER_BYTES {
@@ -129,10 +129,10 @@ pub fn decode(bytes: &[u8]) -> Option<Trace> {
     let (room, n_written) = (header(4)?, header(5)?);
     let host_bytes = usize::try_from(header(6)?).ok()?.min(HEADER_BYTES - 56);
     let ring = &bytes[HEADER_BYTES..];
-    // What was being written when the rank was killed may go beyond what is said of it.
+    // A killed rank may have written events that the header does not count yet.
     let events = ring.chunks_exact(EVENT_BYTES);
     let mut events: Vec<Event> = events.filter_map(event).collect();
-    // The ring begins anywhere.
+    // The ring may begin anywhere.
     events.sort_by_key(|event| event.at);
     Some(Trace {
         rank: u32::try_from(header(1)?).ok()?,

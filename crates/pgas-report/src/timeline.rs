@@ -1,14 +1,14 @@
-//! The timeline of all ranks and the matrix of their messages, as SVG: shapes whose colours the
-//! page's style gives, so that they are light or dark as the page is.
+//! The timeline of all ranks and the matrix of their messages, as SVG. The page's style sheet gives
+//! the colours, so that they follow its light or dark theme.
 
 use std::fmt::Write as _;
 
 use crate::analysis::{Doing, Job};
 use crate::words::{percent, size, time};
 
-/// Columns of a timeline: what is shorter is drawn as a part of its column's time.
+/// Columns of a timeline. Shorter activities are drawn as a part of their column.
 const COLUMNS: usize = 600;
-/// Rows of a timeline, and of a matrix: ranks beyond these are drawn together.
+/// Maximum rows of a timeline and of a matrix. Further ranks share rows.
 const MOST_ROWS: usize = 128;
 const MOST_CELLS: usize = 64;
 /// The left margin, for the ranks' numbers.
@@ -18,7 +18,7 @@ fn n_columns() -> i64 {
     i64::try_from(COLUMNS).expect("they are few")
 }
 
-/// What a column of a row is drawn as.
+/// The drawing of a column in a row.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     waits: i64,
@@ -27,7 +27,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// The style of what takes most of the time, if something takes a good part.
+    /// The style of the longest activity, if it is long enough.
     fn class(self, whole: i64) -> Option<&'static str> {
         let most = self.waits.max(self.serves).max(self.span);
         if most * 4 < whole {
@@ -44,7 +44,7 @@ impl Cell {
     }
 }
 
-/// The ranks of each row: one, or several that are drawn together.
+/// The ranks of each row: one rank, or several.
 fn rows(n: usize, most: usize) -> Vec<std::ops::Range<usize>> {
     let per_row = n.div_ceil(most).max(1);
     (0..n)
@@ -125,7 +125,7 @@ fn write_row(
         let n = alike.count();
         if let Some(class) = class {
             let (x, w) = (MARGIN + 2 * from, 2 * n);
-            // What waits is low, so that colours are not all that tells them apart.
+            // Waits are drawn low, so that they differ not only by colour.
             let inset = match class {
                 "waits" => height / 3,
                 "serves" => height / 6,
@@ -141,7 +141,7 @@ fn write_row(
     }
 }
 
-/// How long each column's time is taken by what.
+/// The time of each activity in each column.
 fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); COLUMNS];
     let columns = n_columns();
@@ -168,7 +168,7 @@ fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
             }
         }
     }
-    // A wait within a span is a wait.
+    // A wait within a span counts as a wait.
     for cell in &mut cells {
         cell.span = (cell.span - cell.waits - cell.serves).max(0);
     }
@@ -188,7 +188,7 @@ fn sums(job: &Job, n_cells: usize, per_cell: usize) -> Vec<u64> {
     sums
 }
 
-/// Who sends how much to whom, as squares that are the darker the more it is.
+/// The bytes between each two ranks, as squares: the more bytes, the darker.
 pub(crate) fn matrix(job: &Job) -> String {
     let n = job.n_ranks.max(1) as usize;
     let per_cell = n.div_ceil(MOST_CELLS);
@@ -196,7 +196,7 @@ pub(crate) fn matrix(job: &Job) -> String {
     let sums = sums(job, n_cells, per_cell);
     let most = sums.iter().copied().max().unwrap_or(0);
     let depth = |bytes: u64| {
-        // By its logarithm, so that little is told from nothing.
+        // On a logarithmic scale, so that a few bytes can be told from none.
         let share = percent(
             bytes.checked_ilog2().unwrap_or(0).into(),
             most.max(2).ilog2().into(),

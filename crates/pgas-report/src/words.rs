@@ -1,20 +1,20 @@
-//! What stands out, in words.
+//! The summary in words.
 
 use crate::analysis::{Doing, Job, Line, RankSummary};
 
-/// Shares of a rank's time below this are no hint, in percent.
+/// Smaller shares of a rank's time are no hint, in percent.
 const LEAST_SHARE: u64 = 5;
-/// Hints of one kind.
+/// The maximum number of hints of one kind.
 const MOST: usize = 6;
 
-/// The part of `whole` that `part` is, in percent.
+/// `part` of `whole`, in percent.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> u64 {
     let percent = u128::from(part) * 100 / u128::from(whole.max(1));
     u64::try_from(percent).unwrap_or(u64::MAX).min(100)
 }
 
-/// A time that one reads.
+/// A duration in readable units.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
 pub fn time(nanos: u64) -> String {
@@ -27,7 +27,7 @@ pub fn time(nanos: u64) -> String {
     }
 }
 
-/// A size that one reads.
+/// A size in readable units.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
 pub fn size(bytes: u64) -> String {
@@ -40,7 +40,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What a wait is for, and the line of the program: of `a barrier@src/main.rs:57`.
+/// Splits `a barrier@src/main.rs:57` into the operation and the line of the program.
 #[must_use]
 pub fn what_and_where(name: &str) -> (&str, &str) {
     name.rsplit_once('@').unwrap_or((name, "an unknown line"))
@@ -68,7 +68,7 @@ pub fn ranks(numbers: &[u32]) -> String {
     }
 }
 
-/// What stands out in a job, the most important first.
+/// The notable facts of a job, the most important first.
 #[must_use]
 pub fn hints(job: &Job) -> Vec<String> {
     let mut hints = unfinished(job);
@@ -110,7 +110,7 @@ fn summary(job: &Job, rank: u32) -> Option<&RankSummary> {
     job.ranks.iter().find(|summary| summary.rank == rank)
 }
 
-/// Waits that were not over when the traces ended.
+/// Waits that had not ended when the traces ended.
 fn unfinished(job: &Job) -> Vec<String> {
     let mut hints = Vec::new();
     for rank in &job.ranks {
@@ -118,7 +118,7 @@ fn unfinished(job: &Job) -> Vec<String> {
             .stretches
             .iter()
             .filter(|s| s.doing == Doing::Waits && !s.is_over);
-        // Its trace ends before those of others, which went on.
+        // Its trace ends before those of other ranks, which went on.
         let until = i64::try_from(job.nanos).unwrap_or(i64::MAX);
         for wait in waits {
             let nanos = u64::try_from(until - wait.from).unwrap_or(0);
@@ -146,7 +146,7 @@ fn unfinished(job: &Job) -> Vec<String> {
     hints
 }
 
-/// Who waits for whom at a line, and what that one does meanwhile.
+/// The ranks that wait at a line, the rank that they wait for, and what that rank does meanwhile.
 fn hint_of_line(job: &Job, line: &Line) -> Option<String> {
     let share = |rank: &u32, nanos: &u64| {
         let whole = summary(job, *rank).map_or(0, RankSummary::nanos);
@@ -187,7 +187,7 @@ fn hint_of_line(job: &Job, line: &Line) -> Option<String> {
     Some(hint)
 }
 
-/// What the rank that is waited for does while others wait for it.
+/// The activity of a rank while others wait for it.
 fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
     let Some(summary) = summary(job, culprit) else {
         return ", which has no trace".to_owned();
@@ -240,7 +240,7 @@ fn busy_servers(job: &Job) -> Vec<String> {
     job.ranks.iter().filter(busy).take(MOST).map(hint).collect()
 }
 
-/// A rank that has more than twice as many as the median.
+/// A rank with more than twice the median.
 fn uneven(job: &Job, what: &str, of: impl Fn(&RankSummary) -> u64) -> Option<String> {
     let mut all: Vec<(u64, u32)> = job.ranks.iter().map(|rank| (of(rank), rank.rank)).collect();
     all.sort_unstable();

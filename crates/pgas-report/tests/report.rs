@@ -1,4 +1,4 @@
-//! What is said of jobs whose culprits are known.
+//! The hints for jobs with known culprits.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ fn job(directory: &Path) -> Job {
     Job::of(&traces)
 }
 
-/// A job in which one rank works longer than the others; gives the line at which these wait.
+/// A job in which one rank works longer than the others. Returns the line at which the others wait.
 fn imbalanced(directory: &Path) -> u32 {
     let line = Mutex::new(0);
     loopback::run_with(4, &config(directory), |world| {
@@ -73,7 +73,7 @@ fn the_line_that_waits_the_rank_that_is_late_and_what_it_does_are_named() {
         let is_late = rank.rank == CULPRIT.number();
         assert_eq!(rank.waits < 150_000_000, is_late, "{rank:?}");
     }
-    // Every message of the allreduce is known from end to end, and none arrives before it was sent.
+    // Both ends of every message of the allreduce are known, and none arrives before it was sent.
     assert!(job.messages.len() >= 6, "{:?}", job.messages);
     assert!(
         job.messages
@@ -92,7 +92,7 @@ fn a_stalled_job_says_who_waits_for_whom() {
     loopback::run_with(3, &config(directory.path()), |world| {
         if world.rank() == CULPRIT {
             thread::sleep(Duration::from_millis(700));
-            // As if all had been killed at this moment.
+            // As if all ranks had been killed at this moment.
             *told.lock().unwrap() = words::hints(&job(directory.path()));
         }
         world.barrier().unwrap();
@@ -200,7 +200,7 @@ fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
     let directory = tempfile::tempdir().unwrap();
     imbalanced(directory.path());
     let mut traces = read::read(directory.path()).unwrap();
-    // The last two ranks are on a host whose clock is 5 s ahead.
+    // The clock of the last two ranks' host is 5 s ahead.
     for trace in &mut traces[2..] {
         trace.began += 5_000_000_000;
         trace.host = "elsewhere".to_owned();
