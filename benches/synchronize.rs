@@ -77,7 +77,8 @@ impl<'a> Bench<'a> {
             .word(rank, index)
             .local(self.world)
             .expect("ranks of one host are direct");
-        // SAFETY: the word is mapped and aligned as long as `words` lives, and accessed atomically only.
+        // SAFETY: the word is mapped and aligned as long as `words` lives, and accessed atomically
+        // only.
         unsafe { AtomicU64::from_ptr(at.as_ptr()) }
     }
 

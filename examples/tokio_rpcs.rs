@@ -34,7 +34,8 @@ use pgas::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime;
 
-/// Calls that wait for an object which is not there are bounded by the library, at four times as many.
+/// Calls that wait for an object which is not there are bounded by the library, at four times as
+/// many.
 const HELD: usize = 1 << 14;
 
 /// Awaits many remote calls at once.

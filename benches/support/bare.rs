@@ -36,7 +36,8 @@ impl Words {
     fn at(&self, rank: usize, index: usize) -> &AtomicU64 {
         // SAFETY: the rank's words begin here, and there are more than the masked index.
         let at = unsafe { self.bases[rank].add(index & (self.per_rank - 1)) };
-        // SAFETY: the word is mapped and aligned as long as the memory is kept, and accessed atomically only.
+        // SAFETY: the word is mapped and aligned as long as the memory is kept, and accessed
+        // atomically only.
         unsafe { AtomicU64::from_ptr(at.as_ptr()) }
     }
 }

@@ -1,5 +1,6 @@
-//! The motif *extend-add* of sparse solvers, by remote calls and by collectives (Bachan et al., "UPC++: A High-Performance
-//! Communication Framework for Asynchronous Computation", 2019, section IV-D).
+//! The motif *extend-add* of sparse solvers, by remote calls and by collectives (Bachan et al.,
+//! "UPC++: A High-Performance Communication Framework for Asynchronous Computation", 2019, section
+//! IV-D).
 //!
 //! ```text
 //! cargo run --release --example extend_add -- --ranks 2

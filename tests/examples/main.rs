@@ -1,7 +1,7 @@
 //! The examples as users start them: processes that start their own ranks.
 //!
-//! An unoptimized build counts a whole genome slowly, so a release build tests far more combinations:
-//! `cargo test --release --test examples`.
+//! An unoptimized build counts a whole genome slowly, so a release build tests far more
+//! combinations: `cargo test --release --test examples`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The options, or `None` if help was asked for and given.
+/// The options, or `None` after help was printed.
 fn parse() -> Result<Option<Options>, Box<dyn Error>> {
     let plan = ReadPlan {
         n_reads: 1_000_000,

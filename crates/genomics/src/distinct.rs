@@ -1,23 +1,27 @@
-//! How many distinct k-mers there are, about, without keeping them.
+//! An estimate of the number of distinct k-mers, without storing them.
 
 use std::ops::RangeInclusive;
 
 use crate::Kmer;
 
-/// Bits of the hash that choose a register: the registers stay in a first-level cache, and the standard error is 0.8 %.
+/// Bits of the hash that choose a register: the registers stay in a first-level cache, and the
+/// standard error is 0.8 %.
 const INDEX_BITS: u32 = 14;
 
-/// Bits of the hash that are left for a register's run of zeros.
+/// The other bits of the hash, which give a register's run of zeros.
 const VALUE_BITS: u32 = 64 - INDEX_BITS;
 
-/// An estimate of the number of distinct k-mers, in 16 KiB however many there are.
+/// An estimate of the number of distinct k-mers, always in 16 KiB.
 ///
-/// This is `HyperLogLog` \[1\] with the estimator of Ertl \[2\], which is right from no k-mer on. A register holds the longest
-/// run of zeros seen in the hashes that chose it, so the sketches of the parts of some data become that of the whole by
-/// taking the larger of each two registers: on many ranks, by one reduction.
+/// This is `HyperLogLog` \[1\] with the estimator of Ertl \[2\], which works for any number of
+/// k-mers. A register holds the longest run of zeros in the hashes that selected it. So the sketch
+/// of some data is the maximum of the sketches of its parts, register by register: on many ranks,
+/// one reduction.
 ///
-/// 1. Flajolet, Fusy, Gandouet, Meunier: `HyperLogLog`, the analysis of a near-optimal cardinality estimation algorithm. 2007.
-/// 2. Ertl: New cardinality estimation algorithms for `HyperLogLog` sketches. arXiv 1702.01284, 2017. Algorithm 6.
+/// 1. Flajolet, Fusy, Gandouet, Meunier: `HyperLogLog`, the analysis of a near-optimal cardinality
+///    estimation algorithm. 2007.
+/// 2. Ertl: New cardinality estimation algorithms for `HyperLogLog` sketches. arXiv 1702.01284,
+///    2017. Algorithm 6.
 ///
 /// # Examples
 /// ```
@@ -47,7 +51,7 @@ impl Default for DistinctSketch {
 }
 
 impl DistinctSketch {
-    /// Of no k-mers.
+    /// A sketch of no k-mers.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -55,7 +59,7 @@ impl DistinctSketch {
         }
     }
 
-    /// Takes note of a k-mer.
+    /// Adds a k-mer.
     ///
     /// # Cost
     /// Two multiplications, and a write that gets rarer with each k-mer.
@@ -63,7 +67,7 @@ impl DistinctSketch {
     pub fn add(&mut self, kmer: Kmer) {
         let hash = mix(kmer.word());
         let register = &mut self.registers[(hash >> VALUE_BITS) as usize];
-        // The bit below those of the value bounds the run of zeros.
+        // The bit below the value's bits limits the run of zeros.
         let rest = hash << INDEX_BITS | 1 << (INDEX_BITS - 1);
         let value = rest.leading_zeros().to_le_bytes()[0] + 1;
         if value > *register {
@@ -71,13 +75,13 @@ impl DistinctSketch {
         }
     }
 
-    /// The registers, to be combined with those of other parts of the data by the larger of each two.
+    /// The registers, to be combined with those of other parts of the data by their maximum.
     #[must_use]
     pub fn registers_mut(&mut self) -> &mut [u8] {
         &mut self.registers[..]
     }
 
-    /// About how many distinct k-mers were added.
+    /// The estimated number of distinct k-mers.
     #[must_use]
     pub fn estimate(&self) -> u64 {
         const N_REGISTERS: f64 = (1_u64 << INDEX_BITS) as f64;
@@ -101,7 +105,8 @@ impl DistinctSketch {
         rounded
     }
 
-    /// Where the true number lies, but for one case of ten thousand: the estimate and four standard deviations either way.
+    /// The range of the true number with a probability of 0.9999: the estimate, plus or minus four
+    /// standard deviations.
     #[must_use]
     pub fn bounds(&self) -> RangeInclusive<u64> {
         let estimate = self.estimate();
@@ -119,7 +124,7 @@ const fn mix(word: u64) -> u64 {
     word ^ word >> 33
 }
 
-/// Corrects for registers that nothing chose. Infinite if that is all of them, and the estimate so 0.
+/// Corrects for unused registers. Infinite if all are unused, which makes the estimate 0.
 fn sigma(mut x: f64) -> f64 {
     if x >= 1.0 {
         return f64::INFINITY;
@@ -136,7 +141,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// Corrects for registers that can grow no more.
+/// Corrects for registers at their maximum.
 fn tau(mut x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return 0.0;

@@ -1,4 +1,4 @@
-//! What can be wrong with the input, each as one line that names the file, the line and the fault.
+//! Errors of the input, each as one line with the file, the line and the cause.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why sequences or k-mers could not be had. Its `Display` is one line.
+/// The reason why sequences or k-mers are not available. Its `Display` is one line.
 #[non_exhaustive]
 #[derive(Debug, Error)]
 pub enum Error {
@@ -23,18 +23,18 @@ pub enum Error {
     Io {
         /// The file.
         file: Box<Path>,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// A directory, a pipe or a device: it has no size by which ranks could share it.
+    /// A directory, a pipe or a device: it has no size to divide among ranks.
     #[error("{}: not a regular file, so ranks cannot share it by bytes", printable(file.display()))]
     NotAFile {
         /// The file.
         file: Box<Path>,
     },
 
-    /// The file holds nothing, or nothing but blank lines.
+    /// The file is empty, or has only blank lines.
     #[error("{}: the file is empty", printable(file.display()))]
     Empty {
         /// The file.
@@ -50,19 +50,19 @@ pub enum Error {
         first: u8,
     },
 
-    /// The gzip stream ends before its end mark.
+    /// The gzip stream is truncated.
     #[error("{}: the gzip data is cut short", printable(file.display()))]
     GzipCutShort {
         /// The file.
         file: Box<Path>,
     },
 
-    /// The gzip stream contradicts itself or its checksum.
+    /// The gzip stream is inconsistent, or does not match its checksum.
     #[error("{}: the gzip data is damaged: {source}", printable(file.display()))]
     GzipDamaged {
         /// The file.
         file: Box<Path>,
-        /// What the decompressor said.
+        /// The decompressor's error.
         source: io::Error,
     },
 
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(transparent)]
     Malformed(Box<Malformed>),
 
-    /// The file is no longer what it was when it was opened.
+    /// The file has changed since it was opened.
     #[error("{}: the file changed while it was read", printable(file.display()))]
     Changed {
         /// The file.
@@ -84,26 +84,26 @@ pub enum Error {
         k: u64,
     },
 
-    /// A text that is no k-mer of the length stated.
+    /// A text that is no k-mer of the given length.
     #[error("'{}' is not a {k}-mer of the letters A, C, G and T", text.escape_default())]
     KmerText {
         /// The text.
         text: Box<str>,
-        /// The length it should have had.
+        /// The expected length.
         k: u32,
     },
 
-    /// A simulation asked for what its genome cannot give.
+    /// A simulation with parameters that its genome does not allow.
     #[error("cannot simulate reads: {what}")]
     Simulation {
-        /// What does not fit.
+        /// The parameter that does not fit.
         what: Box<str>,
     },
 }
 
 const _: () = assert!(size_of::<Error>() <= 32);
 
-/// A fault and where it is.
+/// An error and its place.
 #[derive(Debug, Error)]
 #[error("{}, line {line}: {fault}", printable(file.display()))]
 #[non_exhaustive]
@@ -112,11 +112,11 @@ pub struct Malformed {
     pub file: PathBuf,
     /// The line, from 1, after decompression.
     pub line: u64,
-    /// What is wrong with it.
+    /// The error in the line.
     pub fault: Fault,
 }
 
-/// What is wrong with a line.
+/// The error in a line.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -146,11 +146,11 @@ pub enum Fault {
         /// The record's name.
         record: String,
     },
-    /// A FASTQ record is longer than any record may be.
+    /// A FASTQ record is longer than the maximum.
     TooLong {
         /// The record's name.
         record: String,
-        /// How many bytes a record may have.
+        /// The maximum number of bytes.
         limit: u64,
     },
     /// A sequence holds a byte that is no printable character.
@@ -201,7 +201,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A byte as a message shows it.
+/// A byte as it is shown in messages.
 struct Byte(u8);
 
 impl fmt::Display for Byte {
@@ -214,7 +214,7 @@ impl fmt::Display for Byte {
     }
 }
 
-/// The first byte of a line, or that there is none.
+/// The first byte of a line, or a text that there is none.
 struct LineStart(Option<u8>);
 
 impl fmt::Display for LineStart {

@@ -1,7 +1,8 @@
-//! K-mers of two bits a base in a `u64`: `A` = 0, `C` = 1, `G` = 2, `T` = 3, the first base in the highest bits.
+//! K-mers of two bits a base in a `u64`: `A` = 0, `C` = 1, `G` = 2, `T` = 3, the first base in the
+//! highest bits.
 //!
-//! So the order of k-mers of one length as numbers is that of their texts, and the *canonical* form, the lesser of a k-mer
-//! and its reverse complement, is the one that `jellyfish count -C` counts.
+//! So the numerical order of k-mers of one length is the order of their texts. The *canonical* form
+//! is the lesser of a k-mer and its reverse complement, as in `jellyfish count -C`.
 
 use pgas_containers::object::{Object, Plain};
 use std::fmt;
@@ -10,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Error, Result};
 
-/// What the table says of a byte that is no base.
+/// The table's entry for a byte that is no base.
 const NO_BASE: u8 = 4;
 
 /// The code of each byte, upper and lower case.
@@ -62,7 +63,7 @@ impl KmerLength {
         self.0 as usize
     }
 
-    /// How many different k-mers of this length there can be, all of `u64::MAX` if that is too few for them.
+    /// The number of different k-mers of this length, limited to `u64::MAX`.
     ///
     /// # Examples
     /// ```
@@ -77,18 +78,18 @@ impl KmerLength {
         self.mask().saturating_add(1)
     }
 
-    /// The bits that a k-mer of this length may have set.
+    /// The bits that may be set in a k-mer of this length.
     const fn mask(self) -> u64 {
         u64::MAX >> (64 - 2 * self.0)
     }
 
-    /// How far left the code of the first base stands.
+    /// The shift of the first base's code.
     const fn top_shift(self) -> u32 {
         2 * self.0 - 2
     }
 }
 
-/// A k-mer. Its length is not part of it: a program deals with one length at a time.
+/// A k-mer. It does not store its length: a program uses one length at a time.
 #[derive(
     Clone,
     Copy,
@@ -165,7 +166,7 @@ impl Kmer {
         KmerText { kmer: self, k }
     }
 
-    /// The same piece of the molecule read from the other strand.
+    /// The same part of the molecule, read from the other strand.
     #[must_use]
     pub const fn reverse_complement(self, k: KmerLength) -> Self {
         const PAIRS: u64 = 0x3333_3333_3333_3333;
@@ -202,14 +203,14 @@ impl fmt::Display for KmerText {
     }
 }
 
-/// The last `k` bases, as they are and as the other strand has them.
+/// The last `k` bases, on this strand and on the other one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     forward: u64,
     reverse: u64,
     mask: u64,
     top_shift: u32,
-    /// All ones to give k-mers as they are, 0 to give the canonical ones.
+    /// All ones to return k-mers as they are, 0 to return canonical ones.
     forward_only: u64,
 }
 
@@ -229,14 +230,14 @@ impl Window {
         self
     }
 
-    /// Moves on by a base.
+    /// Advances by a base.
     #[inline]
     pub(crate) fn push(&mut self, code: u64) {
         self.forward = (self.forward << 2 | code) & self.mask;
         self.reverse = self.reverse >> 2 | (code ^ 3) << self.top_shift;
     }
 
-    /// The k-mer of the last `k` bases, without a branch on which form is asked for.
+    /// The k-mer of the last `k` bases, in the requested form, without a branch.
     #[inline]
     pub(crate) fn kmer(&self) -> Kmer {
         Kmer(self.forward.min(self.reverse | self.forward_only))
@@ -246,8 +247,8 @@ impl Window {
 /// The k-mers of a segment in order, none across a letter that is no base.
 ///
 /// # Cost
-/// A table look-up, a dozen instructions and one branch a base, without allocation; `for_each` and other methods that consume
-/// the iterator are its fastest use.
+/// A table lookup, a dozen instructions and one branch for each base, without allocation.
+/// `for_each` and other methods that consume the iterator are fastest.
 ///
 /// # Examples
 /// ```
@@ -260,7 +261,7 @@ impl Window {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Kmers<'a> {
-    /// What is left of the segment; unless it is at its end, the window holds the `k - 1` bases before it.
+    /// The rest of the segment. Unless it is empty, the window holds the `k - 1` bases before it.
     rest: &'a [u8],
     window: Window,
     k: KmerLength,
@@ -286,7 +287,7 @@ impl<'a> Kmers<'a> {
         self
     }
 
-    /// Goes to the next `k - 1` bases in a row and takes them in.
+    /// Goes to the next `k - 1` consecutive bases, and reads them.
     fn fill(&mut self) {
         let mut n_filled = 1;
         while n_filled < self.k.get() {

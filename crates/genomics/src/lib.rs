@@ -1,18 +1,20 @@
 //! Sequence files and k-mers for the examples of `pgas`.
 //!
-//! A *read* is one record of a FASTA or FASTQ file, a *k-mer* each run of `k` bases in it. A program that counts k-mers on
-//! many ranks goes through this crate's modules in order:
+//! A *read* is one record of a FASTA or FASTQ file. A *k-mer* is any run of `k` bases in it. A
+//! program that counts k-mers on many ranks uses this crate's modules in order:
 //!
-//! 1. [`reads`]: [`Input`] opens the files, and each rank takes its [`Share`] of their bytes, so that over all ranks each
-//!    k-mer is seen exactly once, wherever the shares cut the files.
+//! 1. [`reads`]: [`Input`] opens the files. Each rank reads its [`Share`] of their bytes. Over all
+//!    ranks each k-mer occurs exactly once, wherever the shares divide the files.
 //! 2. [`kmer`]: [`Kmers`] turns a run of bases into k-mers of two bits a base, canonical if asked.
-//! 3. [`packed`]: [`PackedReads`] keeps what was read in a quarter of its size, for a second pass without the files.
-//! 4. [`distinct`]: how many distinct k-mers there are, about, to make a table of the right size.
-//! 5. [`spectrum`]: how many distinct k-mers occur how often, as `jellyfish histo` writes it and as a terminal chart.
-//! 6. [`output`]: files that many ranks write together and that are there as a whole or not at all.
-//! 7. [`report`]: what is told at the end.
+//! 3. [`packed`]: [`PackedReads`] keeps reads in a quarter of their size, for a second pass without
+//!    the files.
+//! 4. [`distinct`]: estimates the number of distinct k-mers, for the size of the table.
+//! 5. [`spectrum`]: the number of distinct k-mers by count, as `jellyfish histo` writes it, and as
+//!    a terminal chart.
+//! 6. [`output`]: files that many ranks write together, and that appear as a whole or not at all.
+//! 7. [`report`]: the final report.
 //!
-//! [`simulate`] makes reads of a genome with a stated seed, for tests and measurements.
+//! [`simulate`] makes reads of a genome from a seed, for tests and measurements.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -39,7 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crate knows nothing of `pgas`, contains no unsafe code, and is not published.
+//! The crate does not depend on `pgas`, contains no unsafe code, and is not published.
 
 #![forbid(unsafe_code)]
 

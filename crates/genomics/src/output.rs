@@ -1,4 +1,4 @@
-//! Output files that are there as a whole or not at all, and the text of k-mers with their counts.
+//! Output files that appear as a whole or not at all, and the text of k-mers with their counts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,15 +9,16 @@ use rustix::fs::OFlags;
 
 use crate::{Error, Kmer, KmerLength, Result};
 
-/// Bytes of lines that are written at once.
+/// Bytes of lines in one write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// A file in the making, beside the file that it will become: `dump.txt.1234.partial` for `dump.txt`.
+/// An unfinished file beside its target: `dump.txt.1234.partial` for `dump.txt`.
 ///
-/// One rank [creates](Self::create) it, others [join](Self::join) in, each writes its part of the bytes, and when all have
-/// succeeded the first one [publishes](Self::publish) it by a rename. So whoever opens the file itself sees what it was
-/// before, or all of the new text. The draft is removed when its creator drops it unpublished; one that a killed process
-/// left behind is known by its name.
+/// One rank [creates](Self::create) it, and others [join](Self::join). Each writes its part of the
+/// bytes. When all have succeeded the first one [publishes](Self::publish) it by a rename. So a
+/// reader of the target sees its old content, or all of the new text. The draft is removed when its
+/// creator drops it unpublished. A draft that a killed process left behind is recognized by its
+/// name.
 ///
 /// # Examples
 /// ```
@@ -44,17 +45,18 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins to write what will be `target`. Drafts with different `tag`s do not meet.
+    /// Creates the draft of `target`. Drafts with different `tag`s are different files.
     ///
     /// # Errors
-    /// If the directory cannot be written to, or `target` is there and is no regular file.
+    /// If the directory is not writable, or `target` exists and is not a regular file.
     pub fn create(target: &Path, tag: u64) -> Result<Self> {
         let target = real(target)?;
         let path = draft_path(&target, tag);
         let create = || OpenOptions::new().write(true).create_new(true).open(&path);
         let file = match create() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A killed process left it, or somebody has put a link there, which only a new file does not follow.
+                // A killed process left it, or it is a link. Only a newly created file is certainly
+                // not a link.
                 io_at(&target, fs::remove_file(&path))?;
                 create()
             }
@@ -93,19 +95,21 @@ impl Draft {
     /// Writes `bytes` at `offset`.
     ///
     /// # Errors
-    /// Those of the system, such as a full disk.
+    /// Errors of the system, such as a full disk.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         io_at(&self.target, self.file.write_all_at(bytes, offset))
     }
 
-    /// The bytes of all lines that [`write_lines`](Self::write_lines) writes for these k-mers and counts.
+    /// The bytes of all lines that [`write_lines`](Self::write_lines) writes for these k-mers and
+    /// counts.
     #[must_use]
     pub fn lines_bytes(k: KmerLength, counts: impl IntoIterator<Item = (Kmer, u64)>) -> u64 {
         let counts = counts.into_iter();
         counts.map(|(_, count)| line_bytes(k, count)).sum()
     }
 
-    /// Writes a line for each k-mer and its count, the first at `offset`, as `jellyfish dump -c` has them.
+    /// Writes a line for each k-mer and its count, the first at `offset`, in the format of
+    /// `jellyfish dump -c`.
     ///
     /// # Errors
     /// As [`write_at`](Self::write_at).
@@ -128,7 +132,7 @@ impl Draft {
         self.write_at(offset, &text)
     }
 
-    /// Gives the file its name. To be called by the creator when everybody has written.
+    /// Renames the file to its target. The creator calls this after all ranks have written.
     ///
     /// # Errors
     /// If the system refuses; the draft is removed then.
@@ -142,13 +146,13 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if self.is_creator {
-            // Nobody is left to tell that it cannot be removed.
+            // A failed removal cannot be reported.
             fs::remove_file(&self.path).ok();
         }
     }
 }
 
-/// The file that `target` is, through links: a rename must not replace a link, and still less a device.
+/// The file of `target` after following links: a rename must not replace a link or a device.
 fn real(target: &Path) -> Result<PathBuf> {
     match fs::metadata(target) {
         Ok(found) if !found.is_file() => Err(Error::NotAFile {

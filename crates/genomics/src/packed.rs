@@ -1,4 +1,4 @@
-//! Reads kept in memory at two bits a base.
+//! Reads in memory at two bits a base.
 
 use crate::kmer::{Window, base_code};
 use crate::{Kmer, KmerLength};
@@ -8,10 +8,10 @@ const BASES_A_WORD: usize = 32;
 /// Words of a block of memory: 1 MiB, so that growing copies nothing and wastes little.
 const BLOCK_WORDS: usize = 1 << 17;
 
-/// Segments appended as they are read, to go through their k-mers again without the files.
+/// Packed segments, whose k-mers can be read again without the files.
 ///
-/// Letters that are no base end a run of bases, as do segments; what is kept are the runs. A quarter byte a base, and one
-/// byte for a run of up to 127 bases, two up to 16,383.
+/// Letters that are no base end a run of bases, and so do segments. The runs are kept. A base takes
+/// a quarter byte. A run of up to 127 bases takes one byte more, and one of up to 16,383 two.
 ///
 /// # Examples
 /// ```
@@ -35,12 +35,13 @@ pub struct PackedReads {
     partial: u64,
     n_partial: usize,
     n_bases: u64,
-    /// Lengths of the runs, seven bits a byte, the lowest first; the highest bit says that more follow.
+    /// Lengths of the runs, seven bits in each byte, the lowest first. The highest bit says that
+    /// more bytes follow.
     runs: Vec<u8>,
 }
 
 impl PackedReads {
-    /// Nothing yet.
+    /// No reads.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -49,7 +50,7 @@ impl PackedReads {
     /// Appends a segment.
     ///
     /// # Cost
-    /// Some three instructions a base, more where letters are no bases.
+    /// About three instructions for each base, more for letters that are no bases.
     pub fn push(&mut self, segment: &[u8]) {
         let mut n_run = 0;
         let (octets, tail) = segment.as_chunks::<8>();
@@ -65,13 +66,13 @@ impl PackedReads {
         self.end_run(n_run);
     }
 
-    /// Bases kept, those of overlapping segments each time.
+    /// The number of kept bases. Overlaps of segments count repeatedly.
     #[must_use]
     pub fn n_bases(&self) -> u64 {
         self.n_bases
     }
 
-    /// Bytes of memory taken.
+    /// Bytes of allocated memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let words: usize = self.blocks.iter().map(Vec::capacity).sum();
@@ -80,10 +81,10 @@ impl PackedReads {
             + self.runs.capacity()
     }
 
-    /// How many k-mers [`kmers`](Self::kmers) gives.
+    /// The number of k-mers that [`kmers`](Self::kmers) returns.
     ///
     /// # Cost
-    /// A few instructions a run.
+    /// A few instructions for each run.
     #[must_use]
     pub fn n_kmers(&self, k: KmerLength) -> u64 {
         Runs(&self.runs)
@@ -93,10 +94,11 @@ impl PackedReads {
 
     /// The k-mers of all segments, in the order in which they were appended.
     ///
-    /// If the segments are pieces that overlap by `k - 1` bases, only for that `k` are they those of the whole.
+    /// If the segments overlap by `k - 1` bases, their k-mers are those of the whole sequence, for
+    /// this `k` only.
     ///
     /// # Cost
-    /// As [`Kmers`](crate::Kmers), without its branch on the letter.
+    /// Like [`Kmers`](crate::Kmers), without its branch on the letter.
     #[must_use]
     pub fn kmers(&self, k: KmerLength) -> PackedKmers<'_> {
         PackedKmers {
@@ -113,7 +115,7 @@ impl PackedReads {
         }
     }
 
-    /// Appends letters of which some may be no bases; `n_run` is the length of the run so far.
+    /// Appends letters, of which some may be no bases. `n_run` is the length of the current run.
     fn push_letters(&mut self, letters: &[u8], n_run: &mut usize) {
         for letter in letters {
             if let Some(code) = base_code(*letter) {
@@ -181,17 +183,19 @@ impl PackedReads {
     }
 }
 
-/// The codes of eight letters at once, the first in the lowest two of sixteen bits; `None` if one of them is no base.
+/// The codes of eight letters at once, the first in the lowest two of sixteen bits; `None` if one
+/// of them is no base.
 #[inline]
 fn octet_codes(letters: [u8; 8]) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let upper = u64::from_le_bytes(letters) & (0xdf * EACH);
-    // Bits 1 and 2 of a letter tell the bases apart: A 00, C 01, G 11, T 10.
+    // Bits 1 and 2 of a letter distinguish the bases: A 00, C 01, G 11, T 10.
     let low = upper >> 1 & EACH;
     let high = upper >> 2 & EACH;
     let is_g = low & high;
     let is_t = high & !low;
-    // A, and from it C is 2, G is 2 + 4, and T is 0x13 away. No byte of the sum overflows.
+    // The distances of the letters from A: C is 2, G is 2 + 4, and T is 0x13. No byte of the sum
+    // overflows.
     let letters_of_these_bits = 0x41 * EACH + 2 * low + 4 * is_g + 0x13 * is_t;
     if upper != letters_of_these_bits {
         return None;
@@ -225,11 +229,11 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// A place among the bases.
+/// A position among the bases.
 #[derive(Clone, Debug)]
 struct Bases<'a> {
     reads: &'a PackedReads,
-    /// The bases to come of the present word, the next in the lowest bits.
+    /// The remaining bases of the current word, the next one in the lowest bits.
     word: u64,
     n_left: usize,
     next_word: usize,
@@ -265,7 +269,7 @@ impl Bases<'_> {
 pub struct PackedKmers<'a> {
     bases: Bases<'a>,
     runs: Runs<'a>,
-    /// Bases of the present run that no k-mer given so far has.
+    /// Bases of the current run that are in no k-mer yet.
     n_run: usize,
     window: Window,
     k: KmerLength,
@@ -279,10 +283,11 @@ impl PackedKmers<'_> {
         self
     }
 
-    /// Takes k-mers from the front into `batch`, from its start, and says how many; fewer than fit are the last ones.
+    /// Moves k-mers from the front into `batch`, and returns their number. Fewer than fit are the
+    /// last ones.
     ///
     /// # Cost
-    /// As `for_each`, for loops that must be able to stop.
+    /// Like `for_each`, for loops that must be able to stop.
     #[inline]
     pub fn fill(&mut self, batch: &mut [Kmer]) -> usize {
         let mut n_filled = 0;
@@ -308,7 +313,7 @@ impl PackedKmers<'_> {
         n_filled
     }
 
-    /// Goes to the next run that has a k-mer and takes in its first `k - 1` bases.
+    /// Goes to the next run with a k-mer, and reads its first `k - 1` bases.
     fn enter_run(&mut self) -> Option<()> {
         loop {
             let n_run = self.runs.next()?;

@@ -1,4 +1,4 @@
-//! What a program that counts k-mers tells at the end, and how long it took.
+//! The final report of a program that counts k-mers, and its times.
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-/// The figures of a count. Its `Display` is a few lines for people, its serialization is for scripts.
+/// The figures of a count. Its `Display` is a few lines for people, its serialization is for
+/// scripts.
 ///
 /// # Examples
 /// ```
@@ -17,59 +18,61 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Ranks that took part.
+    /// Number of ranks.
     pub ranks: u32,
     /// Bases of a k-mer.
     pub k: usize,
     /// Whether a k-mer and its reverse complement were counted as one.
     pub canonical: bool,
-    /// How k-mers came to the ranks that count them; empty where that is not told.
+    /// The way of k-mers to the ranks of their counts; empty if it is not reported.
     pub way: &'static str,
-    /// Files read.
+    /// Number of files.
     pub files: usize,
-    /// Records in them.
+    /// Number of records in them.
     pub reads: u64,
     /// Letters of all sequences.
     pub bases: u64,
-    /// K-mers, each as often as it occurs.
+    /// Number of k-mers with their repetitions.
     pub kmers_total: u64,
-    /// Distinct k-mers.
+    /// Number of distinct k-mers.
     pub kmers_distinct: u64,
-    /// How often a k-mer had to occur to be kept.
+    /// The minimum count of a k-mer that is kept.
     pub min_count: u64,
-    /// Distinct k-mers that occur so often.
+    /// Number of distinct k-mers with at least this count.
     pub kmers_kept: u64,
     /// Slots of the table of counts, over all ranks.
     pub table_slots: u64,
     /// Bytes of the table.
     pub table_bytes: u64,
-    /// Bytes of the Bloom filter that kept what occurs once out of the table, 0 without one.
+    /// Bytes of the Bloom filter that keeps k-mers with count 1 out of the table; 0 without a
+    /// filter.
     pub bloom_bytes: u64,
-    /// Bytes that a table for all k-mers would have taken more than table and filter, by the estimate of how many they are; 0
-    /// without a filter.
+    /// Bytes saved by the filter: the estimated size of a table for all k-mers, less the sizes of
+    /// the table and the filter; 0 without a filter.
     pub saved_bytes: u64,
     /// The time of each stage.
     pub seconds: Seconds,
-    /// Of all k-mers, over the whole time.
+    /// All k-mers divided by the total time.
     pub kmers_per_second: f64,
-    /// Bytes of memory of the rank that had most at its peak. Shared pages count for each rank that has touched them.
+    /// Peak memory of the rank with the most, in bytes. Shared pages count for each rank that has
+    /// touched them.
     pub peak_rss_max: u64,
     /// The sum of all ranks' peaks.
     pub peak_rss_sum: u64,
 }
 
-/// How long the stages took.
+/// The times of the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seconds {
     /// Reading the files.
     pub read: f64,
-    /// Estimating how many distinct k-mers there are.
+    /// Estimating the number of distinct k-mers.
     pub estimate: f64,
     /// Counting.
     pub count: f64,
-    /// Writing what was counted.
+    /// Writing the output.
     pub output: f64,
-    /// All of it.
+    /// Total.
     pub total: f64,
 }
 
@@ -109,7 +112,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A number of things.
+/// A number with its unit.
 struct Counted(u64, &'static str);
 
 impl fmt::Display for Counted {
@@ -152,7 +155,7 @@ impl Stopwatch {
     }
 }
 
-/// The most bytes of memory that this process had so far, 0 where the system does not say.
+/// The peak memory of this process in bytes; 0 if the system does not report it.
 #[must_use]
 pub fn peak_rss() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Genomes and reads made from a seed: the same seed gives the same bytes on every machine.
+//! Genomes and reads from a seed: the same seed gives the same bytes on every machine.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -98,20 +98,20 @@ impl Genome {
     }
 }
 
-/// How reads are made.
+/// The parameters of simulated reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadPlan {
-    /// How many.
+    /// Number of reads.
     pub n_reads: u64,
-    /// Bases of each.
+    /// Bases in each read.
     pub length: usize,
     /// The probability that a base is replaced by one of the three others.
     pub error_rate: f64,
-    /// What the reads are made from, besides the genome.
+    /// The seed of the reads.
     pub seed: u64,
 }
 
-/// Reads of a genome: from a random place and strand each, with random errors.
+/// Reads of a genome, each from a random place and strand, with random errors.
 ///
 /// # Examples
 /// ```
@@ -128,7 +128,7 @@ pub struct ReadPlan {
 pub struct SimulatedReads<'a> {
     genome: &'a Genome,
     plan: ReadPlan,
-    /// Places at which a read can begin.
+    /// Number of places at which a read can begin.
     n_places: u64,
     /// A base is wrong if a random number of 53 bits is below this.
     error_limit: u64,
@@ -139,17 +139,18 @@ pub struct SimulatedReads<'a> {
 /// One simulated read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulatedRead {
-    /// Number of the read, name of the chromosome, place in it from 0, and strand.
+    /// Number of the read, name of the chromosome, position in it from 0, and strand.
     pub name: String,
     /// The bases.
     pub bases: Vec<u8>,
 }
 
 impl<'a> SimulatedReads<'a> {
-    /// Reads of `genome` after `plan`.
+    /// Reads of `genome` according to `plan`.
     ///
     /// # Errors
-    /// If no chromosome is as long as a read, or the length is 0, or the error rate is not a probability.
+    /// If no chromosome is as long as a read, the length is 0, or the error rate is not a
+    /// probability.
     pub fn new(genome: &'a Genome, plan: ReadPlan) -> Result<Self> {
         let refuse = |what: String| Err(Error::Simulation { what: what.into() });
         if plan.length == 0 {
@@ -176,7 +177,7 @@ impl<'a> SimulatedReads<'a> {
         )]
         let error_limit = (plan.error_rate * (1_u64 << 53) as f64) as u64;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-        // Far from the numbers that made a random genome of the same seed.
+        // Far from the random numbers of a genome with the same seed.
         rng.jump();
         Ok(Self {
             genome,
@@ -188,7 +189,7 @@ impl<'a> SimulatedReads<'a> {
         })
     }
 
-    /// Writes the reads that are left as FASTQ, all with the same quality.
+    /// Writes the remaining reads as FASTQ, all with the same quality.
     ///
     /// # Errors
     /// Those of `out`.

@@ -1,4 +1,4 @@
-//! Making hosts, running programs on them, and taking them down.
+//! Making hosts, running programs on them, and removing them.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,33 +13,33 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use crate::link::{Link, Switch, Traffic, mac};
 use crate::{Error, Launcher, Mpirun};
 
-/// What a host's first process runs.
+/// The script of a host's first process.
 const INIT: &str = include_str!("init.sh");
 
-/// What stands in for `ssh`; the launchers run it on the first host.
+/// The replacement of `ssh`, which the launchers run on the first host.
 const AGENT: &str = include_str!("agent.sh");
 
-/// The most hosts that there can be: more than the processors of a machine for tests can serve.
+/// The maximum number of hosts: more than the processors of a test machine can serve.
 const MAX_HOSTS: u32 = 64;
 
-/// The namespaces of which every host has its own.
+/// The namespaces that every host has for itself.
 const NAMESPACES: [&str; 5] = ["--mount", "--uts", "--ipc", "--net", "--pid"];
 
-/// Hosts on one machine; dropping them ends all that runs on them.
+/// Hosts on one machine. Dropping them ends everything that runs on them.
 #[derive(Debug)]
 pub struct Hosts {
-    /// Ends before the hosts, whose networks it keeps alive.
+    /// Dropped before the hosts, whose networks it keeps alive.
     switch: Option<Switch>,
     hosts: Vec<Host>,
 }
 
-/// One host: its first process, and what holds it.
+/// One host: its first process, and its resources.
 #[derive(Debug)]
 struct Host {
     address: Ipv4Addr,
     /// The process that was started, an ancestor of the init process.
     child: Child,
-    /// The init process lives while this is open.
+    /// The init process lives as long as this is open.
     life: Option<ChildStdin>,
     told: BufReader<ChildStdout>,
     complaints: ChildStderr,
@@ -56,7 +56,7 @@ impl Hosts {
     ///
     /// # Errors
     ///
-    /// If the rights to do so or a program that it takes are missing, or `n_hosts` is 0 or more than 64.
+    /// If permissions or required programs are missing, or `n_hosts` is 0 or more than 64.
     pub fn new(n_hosts: u32, link: Link) -> Result<Self, Error> {
         if !(1..=MAX_HOSTS).contains(&n_hosts) {
             return Err(Error(format!("{n_hosts} is not between 1 and {MAX_HOSTS}")));
@@ -85,13 +85,13 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// How many there are.
+    /// The number of hosts.
     #[must_use]
     pub fn n_hosts(&self) -> u32 {
         u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)
     }
 
-    /// What a host is called, by its number: by others, and by its own `gethostname`.
+    /// The name of a host, by its number. It is also the result of its `gethostname`.
     #[must_use]
     pub fn name(host: u32) -> String {
         format!("node{host}")
@@ -107,8 +107,8 @@ impl Hosts {
         self.host(host).address
     }
 
-    /// A command that runs a program on a host, in this process's folder and with its environment, but not
-    /// its `TMPDIR`.
+    /// A command that runs a program on a host, in this process's folder and with its environment,
+    /// except `TMPDIR`.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl Hosts {
         self.set_port(host, "down");
     }
 
-    /// Joins a host again that was [cut off](Self::cut).
+    /// Reconnects a host that was [cut off](Self::cut).
     ///
     /// # Panics
     ///
@@ -146,8 +146,8 @@ impl Hosts {
         self.set_port(host, "up");
     }
 
-    /// Cuts the way between two hosts for good, while both still reach all others: what one sends to
-    /// the other goes to an address that nobody has.
+    /// Cuts the connection between two hosts permanently. Both still reach all others. Their frames
+    /// to each other go to a nonexistent address.
     ///
     /// # Panics
     ///
@@ -174,7 +174,8 @@ impl Hosts {
         done.expect("the port was made with the hosts");
     }
 
-    /// The living processes on a host, by their numbers outside it, except those that make it up.
+    /// The living processes on a host, by their numbers outside of it, except those that make up
+    /// the host.
     ///
     /// # Panics
     ///
@@ -189,7 +190,7 @@ impl Hosts {
             .collect()
     }
 
-    /// What a [`Link::Bad`] has done so far; nothing on a clean one.
+    /// The counters of a [`Link::Bad`]; `None` on a clean one.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.switch
@@ -197,10 +198,10 @@ impl Hosts {
             .map_or(Traffic::default(), Switch::traffic)
     }
 
-    /// Where the launchers on the first host find what stands in for `ssh`.
+    /// The path on the first host of the replacement of `ssh`.
     pub const AGENT_PATH: &str = "/tmp/agent";
 
-    /// Writes a file of the first host's `/tmp`, which ends with the host.
+    /// Writes a file to the first host's `/tmp`, which ends with the host.
     pub(crate) fn write_on_first(&self, path: &str, text: &str) -> io::Result<()> {
         fs::write(self.host(0).path(path), text)
     }
@@ -214,7 +215,7 @@ impl Hosts {
         })
     }
 
-    /// `nsenter` into a host; what follows is a program and its arguments.
+    /// `nsenter` into a host, to be followed by a program and its arguments.
     fn enter(&self, host: u32) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -226,8 +227,8 @@ impl Hosts {
 
     /// Starts the first process of a host, which makes its mounts.
     ///
-    /// The first host is made from here, the others from within it: its processes can enter theirs then, as
-    /// the launch agent must, and end with it.
+    /// The first host is made from here, and the others from within it. So its processes can enter
+    /// theirs, as the launch agent must, and they end with it.
     fn boot(&self, number: u32, n_hosts: u32, link: Link) -> Result<Host, Error> {
         let mut command = if number == 0 {
             Command::new("unshare")
@@ -269,12 +270,12 @@ impl Hosts {
             own: BTreeSet::new(),
         };
         host.expect("ready")?;
-        // It waits for its network and has no children of its own.
+        // It waits for its network, and has no children of its own.
         host.init = youngest_descendant(host.child.id());
         Ok(host)
     }
 
-    /// Gives every host its interface `eth0`.
+    /// Creates the interface `eth0` of every host.
     fn join(&mut self, link: Link) -> Result<(), Error> {
         match link {
             Link::Clean => self.join_by_bridge(),
@@ -288,7 +289,7 @@ impl Hosts {
         }
     }
 
-    /// The bridge is the first host's interface, and has a port for each other host.
+    /// The bridge is the first host's interface. It has a port for each other host.
     fn join_by_bridge(&self) -> Result<(), Error> {
         let mut lines = vec!["link add eth0 type bridge".to_owned()];
         for (number, host) in self.hosts.iter().enumerate().skip(1) {
@@ -317,11 +318,11 @@ impl Hosts {
         Err(Error(format!("`ip {line}` (package iproute2): {told}")))
     }
 
-    /// The number by which the first host's processes know the init process of another.
+    /// The number of another host's init process, as the first host sees it.
     fn pid_in_first(&self, host: &Host) -> Result<u32, Error> {
         let status = fs::read_to_string(format!("/proc/{}/status", host.init)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        // From here inwards: the last is the number in the host's own namespace.
+        // From here inwards: the last one is the number in the host's own namespace.
         let mut numbers = line.into_iter().flat_map(str::split_whitespace).rev();
         let own = if host.init == self.host(0).init { 0 } else { 1 };
         let number = numbers.nth(own).and_then(|number| number.parse().ok());
@@ -355,7 +356,7 @@ impl Drop for Hosts {
             host.life = None;
         }
         for host in &mut self.hosts {
-            // It ends by the end of its input; there is nothing to do about one that cannot be waited for.
+            // It ends when its input ends. Nothing can be done if the wait for it fails.
             host.child.wait().ok();
         }
     }
@@ -399,7 +400,7 @@ impl Host {
     }
 }
 
-/// An address of the range for documentation, which no other network has.
+/// An address of the range for documentation, which no real network uses.
 fn address(host: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(192, 0, 2, 1).to_bits() + host)
 }
@@ -411,8 +412,8 @@ fn table(n_hosts: u32) -> String {
     format!("127.0.0.1 localhost{lines}")
 }
 
-/// The folders that must be visible on each host even in a `/tmp` of its own: this process's, and
-/// that of all programs that were built with this one.
+/// The folders that must be visible on each host even within its own `/tmp`: this process's folder,
+/// and the folder of all programs that were built with this one.
 fn folders_to_keep() -> Vec<PathBuf> {
     let program = env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent).map(|folder| {
@@ -442,7 +443,7 @@ fn network_of(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// Follows a process's children, of which each has one at most.
+/// Follows the chain of a process's children. Each process has at most one.
 fn youngest_descendant(mut pid: u32) -> u32 {
     let parent_of = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

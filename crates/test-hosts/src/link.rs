@@ -1,8 +1,9 @@
-//! What joins the hosts: the kernel's own bridge, or a switch of ours that delays and loses frames.
+//! The network between hosts: the kernel's bridge, or a switch of our own that delays and loses
+//! frames.
 //!
-//! The kernel's `netem` would do the latter too, where it is built in. A switch of ours works with every
-//! kernel, loses the same share everywhere, and counts what it did, so that a test can tell that the bad
-//! link was bad.
+//! The kernel's `netem` could delay and lose frames, too, if it is built in. Our own switch works
+//! with every kernel, loses the same share everywhere, and counts its frames, so that a test can
+//! check that the bad link was bad.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,39 +19,39 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::tap::Tap;
 
-/// What joins the hosts.
+/// The network between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Link {
-    /// Pairs of virtual Ethernet interfaces and a bridge of the kernel's: nothing is late or lost.
+    /// Pairs of virtual Ethernet interfaces and a bridge of the kernel, without delay or loss.
     #[default]
     Clean,
-    /// A switch that holds back and drops frames.
+    /// A switch that delays and drops frames.
     Bad(Conditions),
 }
 
-/// How bad a [`Link::Bad`] is, in each direction.
+/// The properties of a [`Link::Bad`], in each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// How long a frame is under way.
+    /// The latency of a frame.
     pub delay: Duration,
-    /// How much longer or shorter that is, at most; frames overtake each other by it.
+    /// The maximum deviation of the latency, by which frames can overtake each other.
     pub jitter: Duration,
-    /// The share of frames that get lost, in per cent.
+    /// The share of lost frames, in per cent.
     pub loss_percent: f64,
-    /// Where the random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a bad link has done so far.
+/// The counters of a bad link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames that were passed on.
+    /// Forwarded frames.
     pub delivered: u64,
-    /// Frames that were thrown away.
+    /// Dropped frames.
     pub lost: u64,
 }
 
-/// The MAC address of a host's interface on a [`Link::Bad`]; the switch knows where each is.
+/// The MAC address of a host's interface on a [`Link::Bad`]. The switch knows all addresses.
 pub(crate) fn mac(host: u32) -> [u8; 6] {
     let [a, b, c, d] = (host + 1).to_be_bytes();
     [0x02, 0, a, b, c, d]
@@ -62,7 +63,7 @@ struct Counters {
     lost: AtomicU64,
 }
 
-/// A thread that passes frames between hosts until it is dropped.
+/// A thread that forwards frames between hosts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Switch {
     counters: Arc<Counters>,
@@ -72,14 +73,14 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Makes an interface in each of the hosts, given by their first processes, and joins them.
+    /// Creates an interface in each of the hosts, given by their first processes, and joins them.
     pub(crate) fn start(inits: &[u32], conditions: Conditions) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
         let (stopped, stop) = pipe()?;
         let (made, answer) = mpsc::channel();
         let inits = inits.to_vec();
         let for_thread = Arc::clone(&counters);
-        // The thread changes its network namespace, so it is nobody else's.
+        // The thread changes its network namespace, so it does nothing else.
         let thread = thread::Builder::new()
             .name("switch".into())
             .spawn(move || {
@@ -124,7 +125,7 @@ impl Drop for Switch {
     }
 }
 
-/// A frame under way; the order is that of arrival.
+/// A frame in flight. Frames are ordered by their time of arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     due: Instant,
@@ -161,7 +162,7 @@ impl Forwarding {
                 return;
             }
             for port in 0..self.taps.len() {
-                // An interface that fails is one whose host has gone.
+                // An interface fails if its host is gone.
                 while let Ok(Some(len)) = self.taps[port].receive(&mut buffer) {
                     self.accept(port, &buffer[..len]);
                 }
@@ -170,7 +171,8 @@ impl Forwarding {
         }
     }
 
-    /// Waits for a frame, or for the next one under way to be due; says whether it is time to stop.
+    /// Waits for a frame, or until the next frame in flight is due. Returns whether it is time to
+    /// stop.
     fn wait(&self, stopped: &PipeReader) -> bool {
         let until_due = self.flights.peek().map(|Reverse(flight)| {
             let left = flight.due.saturating_duration_since(Instant::now());
@@ -188,7 +190,7 @@ impl Forwarding {
         }
     }
 
-    /// Takes a frame from a host, for the one it is addressed to or for all others.
+    /// Takes a frame from a host, for its destination or for all others.
     fn accept(&mut self, from: usize, frame: &[u8]) {
         let port_of = |port: usize| u32::try_from(port).map(mac);
         let known = (0..self.taps.len())

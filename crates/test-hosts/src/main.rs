@@ -1,4 +1,5 @@
-//! Runs a program on hosts of its own: `pgas-test-hosts -n 3 --mpi openmpi -- target/debug/examples/hello`.
+//! Runs a program on its own hosts: `pgas-test-hosts -n 3 --mpi openmpi --
+//! target/debug/examples/hello`.
 #![expect(
     clippy::print_stderr,
     reason = "a command-line tool talks through its standard streams"
@@ -11,30 +12,31 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use pgas_test_hosts::{Conditions, Hosts, Launcher, Link, Mapping};
 
-/// Makes hosts that share no memory on this machine, and runs a program on them. They are called node0, node1
-/// and so on, and end with it.
+/// Makes hosts that share no memory on this machine, and runs a program on them. The hosts are
+/// called node0, node1 and so on, and end with the program.
 #[derive(Debug, Parser)]
 #[command(name = "pgas-test-hosts")]
 struct Cli {
-    /// How many hosts
+    /// Number of hosts
     #[arg(short = 'n', long, default_value_t = 2)]
     hosts: u32,
-    /// Starts the program as ranks on all hosts with this library's launcher; else it runs once, on node0
+    /// Starts the program as ranks on all hosts with this library's launcher; otherwise it runs
+    /// once, on node0
     #[arg(long, value_enum)]
     mpi: Option<Mpi>,
     /// Ranks on each host
     #[arg(short, long, default_value_t = 1, requires = "mpi")]
     ranks_per_host: u32,
-    /// Deals the ranks out to the hosts in turn, instead of filling one after another
+    /// Distributes the ranks to the hosts in turn, instead of in blocks
     #[arg(long, requires = "mpi")]
     by_node: bool,
-    /// How long a frame is under way, in milliseconds
+    /// Latency of a frame, in milliseconds
     #[arg(long, value_name = "MS")]
     delay: Option<f64>,
-    /// How much longer or shorter that is at most, in milliseconds
+    /// Maximum deviation of the latency, in milliseconds
     #[arg(long, value_name = "MS")]
     jitter: Option<f64>,
-    /// The share of frames that get lost
+    /// Share of lost frames
     #[arg(long, value_name = "PERCENT")]
     loss: Option<f64>,
     /// Sets a variable for every rank

@@ -1,4 +1,4 @@
-//! Starting MPI programs on hosts, with the launchers that users have.
+//! Starts MPI programs on hosts, with the launchers of the MPI libraries.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -6,30 +6,31 @@ use std::process::Command;
 
 use crate::Hosts;
 
-/// Whose launcher it is.
+/// The launcher of an MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// MPICH's `mpiexec`, called hydra.
+    /// MPICH's `mpiexec` (hydra).
     Mpich,
 }
 
-/// Which ranks share a host.
+/// The distribution of ranks over hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// Neighbours: the first host is filled first.
+    /// In blocks: the first host is filled first.
     #[default]
     Slot,
-    /// Ranks are dealt out to the hosts in turn.
+    /// Cyclic: ranks are distributed to the hosts in turn.
     Node,
 }
 
 /// The start of an MPI program on all hosts.
 ///
-/// It sets what these hosts need beyond what real ones do: ranks are bound to no processor, since the
-/// launchers would bind those of different hosts to the same one, and where there are more than processors they
-/// give way when they wait, since the launchers believe that each host has all processors for itself.
+/// It adds settings that these hosts need and real ones do not. Ranks are not bound to processors,
+/// since the launchers would bind ranks of different hosts to the same one. If there are more ranks
+/// than processors, waiting ranks yield, since the launchers assume that each host has all
+/// processors for itself.
 #[derive(Debug)]
 pub struct Mpirun<'hosts> {
     hosts: &'hosts Hosts,
@@ -61,14 +62,14 @@ impl<'hosts> Mpirun<'hosts> {
         self
     }
 
-    /// How many ranks each host has; 1 unless set.
+    /// The number of ranks on each host; the default is 1.
     #[must_use]
     pub fn per_host(mut self, n_ranks: u32) -> Self {
         self.per_host = n_ranks;
         self
     }
 
-    /// Which ranks share a host.
+    /// The distribution of ranks over hosts.
     #[must_use]
     pub fn mapping(mut self, mapping: Mapping) -> Self {
         self.mapping = mapping;
@@ -82,30 +83,31 @@ impl<'hosts> Mpirun<'hosts> {
         self
     }
 
-    /// Adds words to the launcher's own command line.
+    /// Adds arguments to the launcher's command line.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(ToString::to_string));
         self
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     #[must_use]
     pub fn n_ranks(&self) -> u32 {
         self.n_hosts * self.per_host
     }
 
-    /// Whether there are more ranks than this machine has processors, which all hosts share.
+    /// Whether there are more ranks than processors in this machine, which all hosts share.
     fn is_crowded(&self) -> bool {
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
         self.n_ranks() as usize > n_processors
     }
 
-    /// The command that starts `program` as all ranks; what is added to it goes to the program.
+    /// The command that starts `program` as all ranks. Arguments that are added to it go to the
+    /// program.
     ///
     /// # Panics
     ///
-    /// If the first host has gone.
+    /// If the first host is gone.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let (path, text) = self.host_file();
@@ -149,7 +151,7 @@ impl<'hosts> Mpirun<'hosts> {
         command
     }
 
-    /// Where the launcher finds the hosts, and what it reads there.
+    /// The launcher's file of hosts, and its content.
     fn host_file(&self) -> (&'static str, String) {
         let mut text = String::new();
         for host in 0..self.n_hosts {
@@ -157,7 +159,7 @@ impl<'hosts> Mpirun<'hosts> {
             let line = match (self.launcher, self.mapping) {
                 (Launcher::OpenMpi, _) => writeln!(text, "{name} slots={}", self.per_host),
                 (Launcher::Mpich, Mapping::Slot) => writeln!(text, "{name}:{}", self.per_host),
-                // Hydra begins again at the first host when each has had as many.
+                // Hydra starts again at the first host when each host has this many ranks.
                 (Launcher::Mpich, Mapping::Node) => writeln!(text, "{name}:1"),
             };
             line.expect("text grows");

@@ -1,4 +1,4 @@
-//! Programs that run on hosts: what they print, and an end to those that hang.
+//! Running programs on hosts: their output, and a time limit.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Hosts;
 
-/// How often somebody looks whether something has happened.
+/// The interval between checks.
 const TICK: Duration = Duration::from_millis(5);
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Running<'hosts> {
     hosts: &'hosts Hosts,
@@ -26,19 +26,19 @@ pub struct Running<'hosts> {
 /// A program that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// The standard error.
     pub stderr: String,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// Whether it ended by itself; else everything on the hosts was killed.
+    /// Whether it ended by itself. Otherwise everything on the hosts was killed.
     pub in_time: bool,
 }
 
-/// Collects what comes through a pipe.
+/// Collects the data from a pipe.
 #[derive(Debug)]
 struct Listener {
     text: Arc<Mutex<Vec<u8>>>,
@@ -46,7 +46,7 @@ struct Listener {
 }
 
 impl Hosts {
-    /// Starts a command of these hosts, with nothing to read.
+    /// Starts a command on these hosts, with empty input.
     ///
     /// # Panics
     ///
@@ -71,7 +71,7 @@ impl Hosts {
         }
     }
 
-    /// Runs a command of these hosts to its end; after `limit` everything on the hosts is killed.
+    /// Runs a command on these hosts to its end. After `limit` everything on the hosts is killed.
     ///
     /// # Panics
     ///
@@ -81,7 +81,8 @@ impl Hosts {
         self.start(command).end(limit)
     }
 
-    /// Waits until nothing runs on the hosts any more, and returns what still does after `limit`.
+    /// Waits until nothing runs on the hosts any more, and returns the processes that still run
+    /// after `limit`.
     #[must_use]
     pub fn left_after(&self, limit: Duration) -> Vec<String> {
         let began = Instant::now();
@@ -96,14 +97,14 @@ impl Hosts {
         }
     }
 
-    /// Kills everything that runs on the hosts, but not the hosts.
+    /// Kills all processes on the hosts, except those that make up the hosts.
     pub fn kill_all(&self) {
         for host in 0..self.n_hosts() {
             self.kill_all_on(host);
         }
     }
 
-    /// Kills everything that runs on one of the hosts, but not the host.
+    /// Kills all processes on one host, except those that make up the host.
     ///
     /// # Panics
     ///
@@ -115,7 +116,7 @@ impl Hosts {
     }
 }
 
-/// Kills a process, by its number outside the hosts.
+/// Kills a process by its number outside of the hosts.
 fn kill(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     // Fails only for a process that has just ended.
@@ -123,8 +124,8 @@ fn kill(pid: u32) {
 }
 
 impl Running<'_> {
-    /// Waits until `text` has been printed to standard output; false if the program ended before, or it took
-    /// longer than `limit`.
+    /// Waits until `text` has been printed to standard output. Returns false if the program has
+    /// ended before, or after `limit`.
     ///
     /// # Panics
     ///
@@ -147,14 +148,14 @@ impl Running<'_> {
         }
     }
 
-    /// What it has complained of until now.
+    /// The standard error so far.
     #[must_use]
     pub fn complaints(&self) -> String {
         self.stderr.so_far()
     }
 
-    /// Waits for the end of the program, and of all that write to its output; after `limit` from now
-    /// everything on the hosts is killed.
+    /// Waits for the end of the program, and of all processes that write to its output. After
+    /// `limit` everything on the hosts is killed.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Network interfaces whose other end is a descriptor: what a host sends is read from it.
+//! Network interfaces whose other end is a file descriptor, from which a host's frames are read.
 
 #![expect(
     unsafe_code,
@@ -28,12 +28,12 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// The outer end of an Ethernet interface of some network namespace.
+/// The outer end of an Ethernet interface in a network namespace.
 #[derive(Debug)]
 pub(crate) struct Tap(File);
 
 impl Tap {
-    /// Makes the interface `eth0` in the network namespace of a process.
+    /// Creates the interface `eth0` in the network namespace of a process.
     ///
     /// The calling thread is in that namespace afterwards.
     pub(crate) fn in_network_of(pid: u32) -> io::Result<Self> {
@@ -50,14 +50,15 @@ impl Tap {
             flags: IFF_TAP | IFF_NO_PI,
             rest: [0; 22],
         };
-        // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which `Request` is, field by field and in size.
+        // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which `Request` is, field by field
+        // and in size.
         let update = unsafe { Updater::<TUNSETIFF, Request>::new(&mut request) };
         // SAFETY: `update` pairs the opcode with the type that it works on; the descriptor is open.
         unsafe { ioctl::ioctl(&file, update) }?;
         Ok(Self(file))
     }
 
-    /// The next frame that the host has sent, or nothing if there is none yet.
+    /// The next frame from the host, or `None` if there is none yet.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.0).read(buffer) {
             Ok(len) => Ok(Some(len)),
@@ -66,7 +67,7 @@ impl Tap {
         }
     }
 
-    /// Hands a frame to the host. As on any wire, a host that cannot take it loses it.
+    /// Sends a frame to the host. A host that cannot take it loses it, as on any wire.
     pub(crate) fn send(&self, frame: &[u8]) {
         // A frame is written whole or not at all.
         (&self.0).write_all(frame).ok();

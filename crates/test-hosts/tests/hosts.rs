@@ -1,4 +1,5 @@
-//! What hosts share and what they do not, what their links do, and that they end with their maker.
+//! Resources that hosts share or do not share, the behaviour of links, and the end of hosts with
+//! their maker.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -8,10 +9,10 @@ use pgas_test_hosts::{Conditions, Hosts, Link, are_wanted};
 use pgas_testkit::job::{self, eventually};
 use rustix::process::Signal;
 
-/// The answer of a host to whom nobody listens on the port.
+/// The error of a connection to a port without a listener.
 const REFUSED: &str = "/9: Connection refused";
 
-/// Runs lines of shell on a host.
+/// Runs a shell script on a host.
 fn shell(hosts: &Hosts, host: u32, lines: &str) -> Output {
     let output = hosts.command(host, "bash").args(["-c", lines]).output();
     output.expect("nsenter is there")
@@ -151,7 +152,7 @@ fn nothing_is_left_of_hosts_whose_maker_is_killed() {
     if !are_wanted() {
         return;
     }
-    // No other process sleeps for so long.
+    // No other process sleeps for this duration.
     let nap = format!("98765.{}", std::process::id());
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-test-hosts"));
     let sleepers = format!(
@@ -166,7 +167,7 @@ fn nothing_is_left_of_hosts_whose_maker_is_killed() {
     assert_eq!(job.end().code(), 128 + 9);
 }
 
-/// How many processes sleep for this long.
+/// The number of processes that sleep for this duration.
 fn sleeping(nap: &str) -> usize {
     let command_line = format!("sleep\0{nap}\0");
     let entries = fs::read_dir("/proc").expect("the system shows its processes");

@@ -1,4 +1,4 @@
-//! MPI launchers that start programs on hosts, and programs that do not end.
+//! MPI launchers that start programs on hosts, and programs that hang.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use pgas_test_hosts::{Hosts, Launcher, Link, Mapping, are_wanted};
 /// Far more than any start needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Says which rank is where, and what it was told.
+/// Prints the place and the settings of each rank.
 const WHERE: &str = "echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} on $(hostname) with $SETTING";
 
 const LAUNCHERS: [Launcher; 2] = [Launcher::OpenMpi, Launcher::Mpich];

@@ -1,6 +1,6 @@
-//! Programs that break a promise, which the compiler has to refuse: they are in `tests/programs`.
+//! Programs that break a promise, and that the compiler must refuse. They are in `tests/programs`.
 //!
-//! A package of their own, because `trybuild` builds all that a package depends on once more.
+//! They have their own package, because `trybuild` builds all dependencies of a package once more.
 #![forbid(unsafe_code)]
 
 use pgas_containers as _;

@@ -1,4 +1,4 @@
-//! What the compiler says of programs that break a promise: the message has to help.
+//! Compile errors of programs that break a promise: the messages have to help.
 
 #[test]
 fn the_message_says_what_to_do() {

@@ -1,4 +1,4 @@
-//! A table whose places are made by remote calls, and whose values travel by put and get.
+//! A table that allocates its values by remote calls, and transfers them by put and get.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) struct LandingZone {
     value_bytes: usize,
 }
 
-/// Makes a place for a value of `len` bytes, or says why there is none.
+/// Allocates memory for a value of `len` bytes, or returns the reason of the failure.
 fn make((here, places, key, len): (Here, Places, u64, usize)) -> Result<GlobalPtr<u8>, String> {
     let place = here.world().alloc(len).map_err(|error| error.to_string())?;
     let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +27,7 @@ fn make((here, places, key, len): (Here, Places, u64, usize)) -> Result<GlobalPt
     Ok(place)
 }
 
-/// Where the value of `key` is.
+/// The pointer to the value of `key`.
 fn look_up((places, key): (Places, u64)) -> Option<GlobalPtr<u8>> {
     let places = places.lock().unwrap_or_else(PoisonError::into_inner);
     places.get(&key).copied()
@@ -62,7 +62,7 @@ impl LandingZone {
         place.put_slice(&self.world, value)
     }
 
-    /// Gets what is at `place` into `out`, and says whether it is `value`.
+    /// Gets the value at `place` into `out`. Returns whether it equals `value`.
     fn holds(
         &self,
         place: Option<GlobalPtr<u8>>,

@@ -1,4 +1,4 @@
-//! The tables that are compared.
+//! The compared tables.
 
 mod landing_zone;
 mod one_sided;
@@ -15,36 +15,37 @@ pub(crate) use landing_zone::LandingZone;
 pub(crate) use one_sided::OneSided;
 pub(crate) use rpc::Rpc;
 
-/// Operations that a rank has in flight, or in one batch, at most.
+/// The maximum number of operations that a rank has in flight, or in one batch.
 const WINDOW: usize = 64;
 
 /// A distributed hash table from numbers to values of one size.
 pub(crate) trait Table {
     const NAME: &'static str;
 
-    /// Inserts `value` under a new key; it is there on return.
+    /// Inserts `value` under a new key. It is complete on return.
     fn insert(&self, key: u64, value: &[u8]) -> pgas::Result<()>;
 
-    /// Looks `key` up, and says whether `value` was found.
+    /// Looks up `key`. Returns whether `value` was found.
     fn finds(&self, key: u64, value: &[u8]) -> pgas::Result<bool>;
 
-    /// Inserts many new keys; their values are there after the next barrier.
+    /// Inserts many new keys. They are complete after the next barrier.
     fn insert_all(&self, keys: &[u64], values: &Values) -> pgas::Result<()>;
 
-    /// Looks many keys up, and says whether the right values were found.
+    /// Looks up many keys. Returns whether the right values were found.
     fn finds_all(&self, keys: &[u64], values: &Values) -> pgas::Result<bool>;
 
-    /// Gives its memory back. Collective.
+    /// Frees its memory. Collective.
     fn end(self) -> pgas::Result<()>;
 }
 
-/// The rank that a key belongs to in a table made of calls.
+/// The owner of a key in a table of remote calls.
 fn owner(world: &World, key: u64) -> Rank {
     let rank = mix(!key) % u64::from(world.n_ranks());
     Rank::new(u32::try_from(rank).expect("less than the number of ranks"))
 }
 
-/// Calls on their way, each with what is done with its result: the oldest is waited for when there are too many.
+/// Calls in flight, each with a function for its result. If there are too many, the oldest is
+/// waited for.
 struct Window<T: Send + 'static, C, F: FnMut(T, C) -> pgas::Result<()>> {
     calls: VecDeque<(PgasFuture<T>, C)>,
     then: F,

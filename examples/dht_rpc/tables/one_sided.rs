@@ -1,27 +1,28 @@
-//! The library's own table, whose operations the owner has no part in.
+//! The library's own table, whose operations are one-sided.
 
 use pgas::prelude::{HashMap, World};
 
 use super::{Table, WINDOW};
 use crate::values::Values;
 
-/// The most pieces of a value.
+/// The maximum number of chunks of a value.
 const MAX_PIECES: u64 = 4;
-/// The longest piece that goes in batches: the table keeps a part of a batch on the stack.
+/// The longest chunk that goes into batches: the table keeps a part of a batch on the stack.
 const LONGEST_IN_BATCH: usize = 4096;
 
-/// Values are kept in pieces of `N` bytes, each under a key of its own; all but the longest are of one piece.
+/// Values are stored in chunks of `N` bytes, each under its own key. All but the longest values
+/// have one chunk.
 pub(crate) struct OneSided<const N: usize>(HashMap<u64, [u8; N]>);
 
 impl<const N: usize> OneSided<N> {
-    /// A table with room for `n_keys` values of `value_bytes`, two of three slots taken.
+    /// A table with room for `n_keys` values of `value_bytes`, with two thirds of the slots full.
     pub(crate) fn new(world: &World, n_keys: usize, value_bytes: usize) -> pgas::Result<Self> {
         let n_pieces = n_keys * value_bytes.div_ceil(N);
         HashMap::with_capacity(world, n_pieces + n_pieces / 2 + 64).map(Self)
     }
 }
 
-/// The pieces of `value`, and their keys.
+/// The chunks of `value`, and their keys.
 fn pieces<const N: usize>(key: u64, value: &[u8]) -> impl Iterator<Item = (u64, [u8; N])> {
     let (pieces, rest) = value.as_chunks::<N>();
     assert!(

@@ -1,4 +1,4 @@
-//! A table by remote calls alone: values travel in calls and answers, long ones in fragments.
+//! A table by remote calls alone: calls and answers carry the values, long ones in fragments.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use pgas::prelude::{DistObject, RemoteCalls, World};
 use super::{Table, Window, owner};
 use crate::values::Values;
 
-/// What goes into a message beside a fragment, and more.
+/// Upper bound of the bytes of a message besides a fragment.
 const BESIDE: usize = 256;
 
 type Store = DistObject<Mutex<HashMap<u64, Vec<u8>>>>;
@@ -19,7 +19,7 @@ pub(crate) struct Rpc {
     world: World,
     store: Store,
     value_bytes: usize,
-    /// Bytes of a fragment, at most.
+    /// The maximum number of bytes in a fragment.
     fragment_bytes: usize,
 }
 
@@ -117,7 +117,7 @@ impl Table for Rpc {
     }
 
     fn end(self) -> pgas::Result<()> {
-        // Nobody drops his part while another one still calls.
+        // No rank drops its part while another one still calls.
         self.world.barrier()
     }
 }

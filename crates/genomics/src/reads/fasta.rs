@@ -1,7 +1,7 @@
-//! FASTA by bytes: a share may begin and end anywhere, in the middle of a header, a line or a line end.
+//! FASTA by bytes: a share may begin and end anywhere, within a header, a line or a line end.
 //!
-//! A record parser cannot serve here, since it does not say at which byte of the file a base lies, and keeps a whole
-//! chromosome in memory.
+//! A record parser does not work here: it does not tell the byte position of a base, and keeps a
+//! whole chromosome in memory.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -14,10 +14,12 @@ use super::{Progress, Share, Summary, find_bad_byte};
 use crate::error::{Fault, Result};
 use crate::{Error, KmerLength};
 
-/// A sequence is handed on in pieces of this many letters. The same on all ranks, which count the pieces to share a gzip file.
+/// The letters in one chunk of a sequence. It is the same on all ranks, which count the chunks to
+/// share a gzip file.
 const PIECE: usize = 64 << 10;
 
-/// Reads a plain file's bytes in `range`, and beyond it the letters that complete the k-mers begun in it.
+/// Reads the bytes of a plain file in `range`, and then the letters that complete the k-mers begun
+/// in it.
 pub(super) fn read_range<E: From<Error>>(
     file: &SourceFile,
     range: Range<u64>,
@@ -48,7 +50,7 @@ pub(super) fn read_range<E: From<Error>>(
     scanner.finish(range.end - range.start)
 }
 
-/// Decompresses the whole file and hands on this share's pieces of it.
+/// Decompresses the whole file, and passes on this share's chunks.
 pub(super) fn read_all<E: From<Error>>(
     file: &SourceFile,
     share: Share,
@@ -73,18 +75,18 @@ pub(super) fn read_all<E: From<Error>>(
     }
 }
 
-/// Gathers sequence lines into pieces and hands on those that are the share's.
+/// Collects sequence lines into chunks, and passes on the share's chunks.
 struct Scanner<'a, F> {
     file: &'a SourceFile,
     lines: Lines,
     share: Share,
-    /// How many letters a piece has in common with the next: `k - 1`.
+    /// The overlap of a chunk with the next one: `k - 1`.
     overlap: usize,
     on_segment: F,
     piece: Vec<u8>,
-    /// Letters of `piece` that no piece before it had.
+    /// Letters of `piece` that no earlier chunk had.
     n_fresh: usize,
-    /// Those of them that belong to the share, not to the next one.
+    /// The number of those that belong to this share instead of the next one.
     n_owned: u64,
     n_pieces: u64,
     n_records: u64,
@@ -108,7 +110,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
         }
     }
 
-    /// Takes in the next block, which begins at `offset` of the file's text.
+    /// Processes the next block, which begins at `offset` of the file's text.
     fn scan(&mut self, block: &[u8], offset: u64) -> Result<(), E> {
         let mut rest = block;
         while !rest.is_empty() {
@@ -150,7 +152,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
         Ok(())
     }
 
-    /// After the share's last byte: reads on until the k-mers that begin in the share are whole.
+    /// After the share's last byte: reads on until the k-mers that begin in the share are complete.
     fn complete(&mut self, mut bytes: impl Read, mut offset: u64) -> Result<(), E> {
         let mut missing = if self.piece.is_empty() {
             0
@@ -211,7 +213,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
         Ok(self.summary)
     }
 
-    /// `letters` stand at byte `position` of the text.
+    /// Processes `letters` at byte `position` of the text.
     fn check(&self, letters: &[u8], position: u64) -> Result<()> {
         match find_bad_byte(letters) {
             None => Ok(()),
@@ -221,7 +223,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
         }
     }
 
-    /// What stands at `position` follows a carriage return, and is no newline.
+    /// Processes a byte at `position` after a carriage return, if it is not a newline.
     fn lone_return(&self, position: u64) -> E {
         self.file
             .malformed_at(position - 1, Fault::BadByte { byte: b'\r' })
@@ -229,7 +231,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
     }
 }
 
-/// Where the next byte stands.
+/// The position of the next byte.
 #[derive(Clone, Copy, Default)]
 enum Place {
     #[default]
@@ -238,11 +240,11 @@ enum Place {
     Sequence,
 }
 
-/// Splits blocks into record starts and pieces of sequence lines, whatever the places at which the blocks were cut.
+/// Splits blocks into record starts and parts of sequence lines. Blocks may be cut anywhere.
 #[derive(Default)]
 struct Lines {
     place: Place,
-    /// The block before ended with a carriage return: a line end if a newline follows.
+    /// The previous block ended with a carriage return, which is a line end if a newline follows.
     after_return: bool,
 }
 
@@ -254,7 +256,7 @@ enum Token<'a> {
 }
 
 impl Lines {
-    /// The state at `offset` of a plain file: looks back for the beginning of the line.
+    /// The state at `offset` of a plain file. Searches backwards for the start of the line.
     fn at(file: &SourceFile, offset: u64) -> Result<Self> {
         let mut bytes = file.bytes_from(0)?;
         let mut block = vec![0; BLOCK.min(64 << 10)];
@@ -321,7 +323,7 @@ impl Lines {
         }
     }
 
-    /// Takes what is left of the line off the front of `rest`, and gives it without its newline.
+    /// Takes the rest of the line off the front of `rest`, and returns it without its newline.
     fn end_of_line<'a>(&mut self, rest: &mut &'a [u8]) -> &'a [u8] {
         if let Some(newline) = memchr(b'\n', rest) {
             let line = &rest[..newline];

@@ -1,7 +1,7 @@
-//! FASTQ by bytes: finding the first record after an arbitrary byte, and saying what is wrong with a record.
+//! FASTQ by bytes: finds the first record after a given byte, and describes errors in records.
 //!
-//! needletail's parser walks the records. What it does not do is here: where to start and stop, and messages that name
-//! line and fault also if the reading began in the middle of the file.
+//! needletail's parser reads the records. This module adds the start and end of a share, and
+//! messages with the line and the error, even if the reading began in the middle of the file.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
@@ -17,8 +17,8 @@ use super::{Progress, Share, Summary, find_bad_byte};
 use crate::Error;
 use crate::error::{Fault, Result};
 
-/// The longest record in bytes, over all its lines: twice what the longest read of any machine takes. What is
-/// longer is no record, and would be held in memory as a whole.
+/// The maximum length of a record in bytes, over all its lines: twice that of the longest read of
+/// any machine. Anything longer is not a record, and would be held in memory as a whole.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The letter of quality 0.
@@ -26,9 +26,9 @@ const FIRST_QUALITY: u8 = b'!';
 
 /// Reads the records of a plain file that begin in `range`.
 ///
-/// The records are walked from the first that [`record_start`] finds in the range to exactly the first that it finds
-/// after it, which is where the next share's walk begins. A fault between the two ends the walk with an error, and
-/// records that `record_start` cannot recognize are part of some walk all the same.
+/// The records from the first one that [`record_start`] finds in the range to the first one that it
+/// finds after the range, where the next share begins. A malformed record between the two is an
+/// error. Records that `record_start` does not recognize belong to some share all the same.
 pub(super) fn read_range<E: From<Error>>(
     file: &SourceFile,
     range: Range<u64>,
@@ -64,7 +64,7 @@ pub(super) fn read_range<E: From<Error>>(
     Ok(Summary { bytes, ..summary })
 }
 
-/// Decompresses the whole file and hands on every `n`-th record.
+/// Decompresses the whole file, and passes on every `n`-th record.
 pub(super) fn read_all<E: From<Error>>(
     file: &SourceFile,
     share: Share,
@@ -91,13 +91,13 @@ pub(super) fn read_all<E: From<Error>>(
     })
 }
 
-/// Records one after the other, from the one at byte `start` to that at byte `end` of the text, or to its end.
+/// Consecutive records, from byte `start` to byte `end` of the text, or to its end.
 struct Walk<'a> {
     file: &'a SourceFile,
     start: u64,
     end: u64,
     share: Share,
-    /// Bases below it are handed on as `N`.
+    /// Bases of lower quality are passed on as `N`.
     min_quality: u8,
 }
 
@@ -167,7 +167,7 @@ impl Walk<'_> {
         Ok(summary)
     }
 
-    /// Hands on the bases of a record.
+    /// Passes on the bases of a record.
     fn hand_on<E: From<Error>>(
         &self,
         record: &SequenceRecord<'_>,
@@ -218,7 +218,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks again at the record at byte `position`, which the parser refused, and says what is wrong with it.
+    /// Reads the record at byte `position` again, which the parser refused, and describes its
+    /// error.
     fn judge(&self, position: u64) -> Result<()> {
         let (text, line) = self.file.text_and_line_at(position)?;
         let mut text = BufReader::new(text).take(MOST_BYTES + 1);
@@ -257,7 +258,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is wrong with a record, and on which of its lines, from 0.
+/// The error of a record, and its line within the record, from 0.
 struct Verdict {
     line: u64,
     fault: Fault,
@@ -303,7 +304,7 @@ impl Verdict {
     }
 }
 
-/// A line, read again to say what is wrong with it.
+/// A line that is read again to describe its error.
 struct Line {
     letters: Vec<u8>,
     terminated: bool,
@@ -327,7 +328,7 @@ impl Line {
         self.letters.first().copied()
     }
 
-    /// The name up to the first blank, cut and escaped to fit a message.
+    /// The name up to the first blank, shortened and escaped for a message.
     fn record_name(&self) -> String {
         let name = self.letters.get(1..).unwrap_or_default();
         let name = name
@@ -338,17 +339,19 @@ impl Line {
     }
 }
 
-/// The first record that certainly begins at byte `offset` or later of a plain file; the file's length if there is none.
+/// The first record that certainly begins at byte `offset` or later in a plain file; the file's
+/// length if there is none.
 ///
-/// A record is four lines, of which the first begins with `@`, the second with neither `@` nor `+`, the third with `+`,
-/// and the second and fourth have the same length. No other line of a well-formed file can pass for the first of a record,
-/// whatever the quality lines hold: from a sequence line, the second begins with `+`; a separator does not begin with `@`;
-/// and from a quality line, the second is the next record's name and begins with `@`.
+/// A record is four lines: the first begins with `@`, the second with neither `@` nor `+`, the
+/// third with `+`, and the second and fourth have the same length. No other line of a well-formed
+/// file looks like the first line of a record, whatever the quality lines contain. After a sequence
+/// line, the next line begins with `+`. A separator does not begin with `@`. After a quality line,
+/// the next line is a name, and begins with `@`.
 fn record_start(file: &SourceFile, offset: u64) -> Result<u64> {
     if offset == 0 || offset >= file.len() {
         return Ok(offset.min(file.len()));
     }
-    // From one byte earlier: `offset` begins a line if and only if that byte ends one.
+    // Start one byte earlier: `offset` begins a line exactly if that byte ends one.
     let mut text = BufReader::with_capacity(16 << 10, file.bytes_from(offset - 1)?);
     let mut read = || LineShape::read(&mut text).map_err(|error| file.read_error(error));
     let mut start = match read()? {
@@ -373,7 +376,7 @@ fn record_start(file: &SourceFile, offset: u64) -> Result<u64> {
     Ok(file.len())
 }
 
-/// What tells the lines of a record apart.
+/// The properties by which the lines of a record are recognized.
 struct LineShape {
     first: Option<u8>,
     /// Without the line end.
@@ -409,16 +412,16 @@ impl LineShape {
     }
 }
 
-/// As much of a line as can be a name.
+/// The maximum length of a name that is read.
 const NAME_BYTES: u64 = 1 << 10;
 
-/// Counts what is read, and keeps the error if there is one, since the parser passes on only its text.
+/// Counts the read bytes, and keeps the error, of which the parser passes on only the text.
 struct Tapped<R> {
     text: R,
     n_read: u64,
-    /// Where the last record ended, or a little before.
+    /// The end of the last record, or a position shortly before.
     end_of_last: Arc<AtomicU64>,
-    /// Whether the parser wanted more than any record has, and what it reads ahead.
+    /// Whether the parser asked for more than the longest record and its read-ahead.
     is_too_long: bool,
     error: Option<io::Error>,
 }

@@ -1,4 +1,5 @@
-//! FASTA and FASTQ files, plain or gzip, read by many ranks so that each base belongs to exactly one of them.
+//! FASTA and FASTQ files, plain or gzip, read by many ranks so that each base belongs to exactly
+//! one of them.
 //!
 //! | file | how ranks share it | price |
 //! |---|---|---|
@@ -6,8 +7,9 @@
 //! | plain FASTQ | by bytes; a record belongs to the share in which its `@` lies | each rank reads its bytes and the lines around their two ends |
 //! | gzip | every rank decompresses the whole file and keeps every `n`-th record (FASTQ) or piece of a record (FASTA) | decompression does not get faster with more ranks: unpack large files first |
 //!
-//! Records of FASTQ have four lines. Line ends may be `\n` or `\r\n`, and the last one may be missing. Sequences keep
-//! their letters as they are; what is no base is up to the reader of the segments ([`Kmers`](crate::Kmers) breaks there).
+//! Records of FASTQ have four lines. Line ends may be `\n` or `\r\n`, and the last one may be
+//! missing. Sequences keep their letters as they are; what is no base is up to the reader of the
+//! segments ([`Kmers`](crate::Kmers) breaks there).
 
 mod fasta;
 mod fastq;
@@ -21,7 +23,7 @@ use source::{SourceFile, Text};
 
 use crate::{Error, KmerLength, Result};
 
-/// One rank's part of the input.
+/// One rank's share of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     rank: u64,
@@ -29,7 +31,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The part of rank `rank` of `n_ranks`.
+    /// The share of rank `rank` of `n_ranks`.
     ///
     /// # Panics
     /// If `rank` is not below `n_ranks`.
@@ -43,7 +45,7 @@ impl Share {
         }
     }
 
-    /// All of the input.
+    /// The whole input.
     #[must_use]
     pub const fn whole() -> Self {
         Self {
@@ -52,7 +54,7 @@ impl Share {
         }
     }
 
-    /// This rank's part of `n_bytes`: the parts of all ranks follow one another without gap.
+    /// This rank's part of `n_bytes`. The parts of all ranks are contiguous.
     fn range(self, n_bytes: u64) -> Range<u64> {
         self.bound(self.rank, n_bytes)..self.bound(self.rank + 1, n_bytes)
     }
@@ -62,20 +64,20 @@ impl Share {
         u64::try_from(bound).expect("at most n_bytes, since rank is at most n_ranks")
     }
 
-    /// Whether the `index`-th of things dealt out in turn is this rank's.
+    /// Whether the item with this index belongs to this rank, in cyclic distribution.
     const fn owns(self, index: u64) -> bool {
         index % self.n_ranks == self.rank
     }
 }
 
-/// What a rank read. Reads and bases of all ranks add up to those of the input.
+/// A rank's totals. The reads and bases of all ranks add up to those of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Records that belong to this share.
     pub reads: u64,
     /// Sequence letters that belong to this share, of whatever kind.
     pub bases: u64,
-    /// File bytes gone through: the share of the plain files, and the whole of each gzip file.
+    /// Processed file bytes: the share of the plain files, and the whole of each gzip file.
     pub bytes: u64,
 }
 
@@ -87,7 +89,7 @@ impl Summary {
     }
 }
 
-/// The files to read, looked at once and not kept open.
+/// The input files, which are inspected once and not kept open.
 #[derive(Clone, Debug)]
 pub struct Input {
     files: Vec<SourceFile>,
@@ -95,10 +97,11 @@ pub struct Input {
 }
 
 impl Input {
-    /// Looks at the beginning and the size of each file.
+    /// Inspects the start and the size of each file.
     ///
     /// # Errors
-    /// If no file is given, or one cannot be opened, is no regular file, is empty, or begins like neither FASTA nor FASTQ.
+    /// If no file is given, or one cannot be opened, is no regular file, is empty, or begins like
+    /// neither FASTA nor FASTQ.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let files: Vec<_> = paths
             .into_iter()
@@ -113,15 +116,15 @@ impl Input {
         })
     }
 
-    /// The same, with each base of a FASTQ read whose quality is below `min_quality` handed on as `N`, so that no k-mer
-    /// has it.
+    /// The same input, with each base of a FASTQ read below quality `min_quality` replaced by `N`,
+    /// so that no k-mer contains it.
     #[must_use]
     pub fn with_min_quality(mut self, min_quality: u8) -> Self {
         self.min_quality = min_quality;
         self
     }
 
-    /// How many bytes `share` goes through, as [`Summary::bytes`] will say and progress counts up to.
+    /// The number of bytes that `share` processes, as [`Summary::bytes`] and the final progress.
     #[must_use]
     pub fn share_bytes(&self, share: Share) -> u64 {
         let plain = share.range(self.plain_bytes());
@@ -136,12 +139,14 @@ impl Input {
 
     /// Calls `on_segment` with each run of sequence letters in `share`, line ends removed.
     ///
-    /// A segment lies within one record. A FASTQ read is one segment. A FASTA sequence comes in pieces of at most 64 Ki
-    /// letters, each with the first `k - 1` letters of the next, so that each k-mer lies in exactly one piece of one share.
+    /// A segment lies within one record. A FASTQ read is one segment. A FASTA sequence has segments
+    /// of at most 64 Ki letters, each with the first `k - 1` letters of the next one. So each k-mer
+    /// lies in exactly one segment of one share.
     ///
     /// # Errors
-    /// If a file cannot be read, is damaged or malformed, or changed since [`open`](Self::open). In a plain file each
-    /// rank finds the faults of its share; together they find all.
+    /// If a file cannot be read, is damaged or malformed, or has changed since
+    /// [`open`](Self::open). In a plain file each rank finds the errors of its share; together the
+    /// ranks find all.
     pub fn for_each_segment(
         &self,
         share: Share,
@@ -155,11 +160,13 @@ impl Input {
         self.try_for_each_segment(share, k, on_segment, |_| {})
     }
 
-    /// [`for_each_segment`](Self::for_each_segment) with a callback that may fail, and a second one that hears of
-    /// progress: every MiB or so, how many of [`share_bytes`](Self::share_bytes) are done.
+    /// Like [`for_each_segment`](Self::for_each_segment), with a callback that may fail, and a
+    /// second one for progress. That is called about every MiB with the processed part of
+    /// [`share_bytes`](Self::share_bytes).
     ///
     /// # Errors
-    /// As [`for_each_segment`](Self::for_each_segment), and the first error of `on_segment`, which ends the reading.
+    /// As [`for_each_segment`](Self::for_each_segment), and the first error of `on_segment`, which
+    /// ends the reading.
     pub fn try_for_each_segment<E: From<Error>>(
         &self,
         share: Share,
@@ -224,7 +231,7 @@ pub(crate) fn text_of(path: &Path) -> Result<(Format, Text)> {
     Ok((file.format(), file.text()?))
 }
 
-/// Tells the caller how far the reading is, now and then.
+/// Reports the progress of reading to the caller.
 struct Progress<'a> {
     before: u64,
     next: u64,
@@ -251,7 +258,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The first byte of a sequence that no sequence can hold: control characters, blanks, and what is not ASCII.
+/// The first invalid byte of a sequence: control characters, blanks, and bytes that are not ASCII.
 fn find_bad_byte(sequence: &[u8]) -> Option<usize> {
     let all_good = sequence
         .iter()

@@ -1,4 +1,4 @@
-//! One input file: what it is, and readers of its bytes or its decompressed text.
+//! One input file: its kind, and readers of its bytes or its decompressed text.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -11,10 +11,10 @@ use memchr::memchr_iter;
 
 use crate::error::{Error, Fault, Malformed, Result};
 
-/// Bytes asked of the system at once.
+/// Bytes of one read from the system.
 pub(super) const BLOCK: usize = 256 << 10;
 
-/// How a file writes its records.
+/// The format of a file's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `>name`, then any number of sequence lines.
@@ -99,7 +99,7 @@ impl SourceFile {
         open().map_err(|error| self.read_error(error))
     }
 
-    /// The file's text from its beginning, decompressed if need be.
+    /// The file's text from the start, decompressed if necessary.
     pub(super) fn text(&self) -> Result<Text> {
         let file = self.bytes_from(0)?;
         if !self.gzip {
@@ -117,7 +117,7 @@ impl SourceFile {
         })
     }
 
-    /// The error of a read that failed, by whose fault it is.
+    /// The error of a failed read: of the system, or of the file's content.
     pub(super) fn read_error(&self, source: io::Error) -> Error {
         let file = self.path.clone();
         match source.kind() {
@@ -129,14 +129,14 @@ impl SourceFile {
         }
     }
 
-    /// The file has another length or content than before.
+    /// The file's length or content has changed.
     pub(super) fn changed(&self) -> Error {
         Error::Changed {
             file: self.path.clone(),
         }
     }
 
-    /// A fault on the `line`-th line, from 1.
+    /// An error in the `line`-th line, from 1.
     pub(super) fn malformed(&self, line: u64, fault: Fault) -> Error {
         Error::Malformed(Box::new(Malformed {
             file: self.path.to_path_buf(),
@@ -145,7 +145,7 @@ impl SourceFile {
         }))
     }
 
-    /// A fault at a byte of the text; reads all before it to say on which line.
+    /// An error at a byte of the text. Reads all text before it to determine the line.
     pub(super) fn malformed_at(&self, offset: u64, fault: Fault) -> Error {
         match self.text_and_line_at(offset) {
             Ok((_, line)) => self.malformed(line, fault),
@@ -153,7 +153,7 @@ impl SourceFile {
         }
     }
 
-    /// The text from `offset` on, and the number of the line in which it begins.
+    /// The text from `offset` on, and the line number at its start.
     pub(super) fn text_and_line_at(&self, offset: u64) -> Result<(Text, u64)> {
         let mut text = self.text()?;
         let mut before = text.by_ref().take(offset);
@@ -180,7 +180,8 @@ pub(crate) enum Text {
 }
 
 impl Text {
-    /// The number of compressed bytes taken from a gzip file so far, known also while a parser owns the text.
+    /// The number of compressed bytes read from a gzip file so far, which stays available while a
+    /// parser owns the text.
     pub(super) fn compressed_counter(&self) -> Arc<AtomicU64> {
         match self {
             Self::Plain(_) => Arc::default(),

@@ -45,9 +45,9 @@ fn push_line(chart: &mut String, line: &str) {
     chart.push('\n');
 }
 
-/// Counts put together so that they fit the width.
+/// Counts in bins, so that they fit the width.
 struct Bins {
-    /// The number of k-mers of each bin; the last has also those of all greater counts.
+    /// The number of k-mers of each bin. The last bin includes all greater counts.
     n_kmers: Vec<u64>,
     /// Counts in a bin. The first bin begins at 1.
     counts: u64,
@@ -87,7 +87,7 @@ impl Bins {
         self.n_kmers.len() as u64 * self.counts
     }
 
-    /// The characters of one row of bars; bars of three columns and more stand apart.
+    /// The characters of one row of bars. Bars of three or more columns have gaps between them.
     fn row(&self, row: u32, scale: Scale) -> String {
         let mut text = String::new();
         let n_filled = if self.columns > 2 {
@@ -108,7 +108,7 @@ impl Bins {
         text
     }
 
-    /// The first count of every bin that has room for it.
+    /// The first count of each bin that is wide enough to show it.
     fn labels(&self) -> String {
         let mut text = String::new();
         let mut n_chars = 0;
@@ -126,7 +126,8 @@ impl Bins {
     }
 }
 
-/// The last count that gets a place of its own: all but a thousandth of the k-mers, and at least [`WIDTH`] counts.
+/// The last count with its own bin: at most a thousandth of the k-mers have greater ones, and it is
+/// at least [`WIDTH`].
 fn last_count(spectrum: &Spectrum) -> u64 {
     let n_rest = spectrum.n_distinct() / 1000;
     let mut n_left = spectrum.n_distinct();
@@ -141,7 +142,7 @@ fn last_count(spectrum: &Spectrum) -> u64 {
     last
 }
 
-/// Heights of bars: 1 has the lowest eighth, the greatest number all rows.
+/// Heights of bars: one k-mer fills the lowest eighth, the greatest number all rows.
 #[derive(Clone, Copy)]
 struct Scale {
     max: u64,

@@ -1,4 +1,4 @@
-//! How many distinct k-mers occur how often.
+//! The number of distinct k-mers for each count.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -33,19 +33,19 @@ const HISTO_HIGH: u64 = 10_000;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spectrum {
-    /// The number of k-mers by count, as far as there are any.
+    /// The number of k-mers by count, up to the largest small count.
     small: Vec<u64>,
     large: BTreeMap<u64, u64>,
 }
 
 impl Spectrum {
-    /// Of no k-mers.
+    /// A spectrum of no k-mers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a k-mer that occurs `count` times; one that occurs 0 times is none.
+    /// Adds a k-mer that occurs `count` times. A count of 0 adds nothing.
     #[inline]
     pub fn add(&mut self, count: u64) {
         self.add_many(count, 1);
@@ -68,7 +68,8 @@ impl Spectrum {
         }
     }
 
-    /// Adds all k-mers of another part of the data, which must not have k-mers in common with this one.
+    /// Adds all k-mers of another part of the data, which must not have k-mers in common with this
+    /// one.
     pub fn merge(&mut self, other: &Self) {
         self.extend(other.iter());
     }
@@ -87,14 +88,14 @@ impl Spectrum {
         self.iter().map(|(_, n_kmers)| n_kmers).sum()
     }
 
-    /// The number of k-mers, each as often as it occurs.
+    /// The number of k-mers with their repetitions.
     #[must_use]
     pub fn n_total(&self) -> u64 {
         self.iter().map(|(count, n_kmers)| count * n_kmers).sum()
     }
 
-    /// Writes the lines of `jellyfish histo`: `COUNT NUMBER` for each count up to 10,000 that occurs, and one line for
-    /// `10001` with all k-mers that occur more often.
+    /// Writes the lines of `jellyfish histo`: `COUNT NUMBER` for each count up to 10,000 that
+    /// occurs, and one line for `10001` with all k-mers that occur more often.
     ///
     /// # Errors
     /// Those of `out`.
@@ -113,8 +114,8 @@ impl Spectrum {
         out.flush()
     }
 
-    /// A chart of at most 16 lines of at most 72 characters, of block characters without colours: the number of distinct
-    /// k-mers, on a logarithmic scale, over how often they occur. Empty if there are none.
+    /// A chart of at most 16 lines of 72 characters, in block characters without colours: the
+    /// number of distinct k-mers, on a logarithmic scale, by count. Empty if there are none.
     #[must_use]
     pub fn chart(&self) -> String {
         chart::draw(self)

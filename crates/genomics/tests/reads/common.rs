@@ -1,4 +1,4 @@
-//! A naive sequential counter of k-mers, and the sum of what all shares of an input give.
+//! A naive sequential counter of k-mers, and the sum of all shares of an input.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use pgas_genomics::{Input, KmerLength, Kmers, Share};
 
-/// What is counted: reads, bases, and each k-mer's text with its count.
+/// The counts: reads, bases, and each k-mer's text with its count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) reads: u64,
@@ -31,7 +31,7 @@ impl Counted {
     }
 }
 
-/// The sum over all shares; also checks what each share says of its bytes and progress.
+/// The sum over all shares. Also checks each share's byte counts and progress.
 pub(crate) fn count_shares(paths: &[PathBuf], k: KmerLength, n_ranks: usize) -> Counted {
     let input = Input::open(paths).unwrap();
     let mut counted = Counted::default();

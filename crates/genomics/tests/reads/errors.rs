@@ -1,9 +1,10 @@
-//! Each fault of an input gives one line that names the file, the line and the fault, on one rank and on several.
+//! Each error in an input gives one line with the file, the line and the cause, on one rank and on
+//! several.
 
 use crate::common::{gzip, write};
 use pgas_genomics::{Input, KmerLength, Share};
 
-/// The one-line messages of all ranks that get an error, without the directory of the file.
+/// The one-line messages of all ranks with an error, without the directory of the file.
 fn errors(bytes: &[u8], n_ranks: usize) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = write(dir.path(), "reads", bytes);
@@ -27,7 +28,8 @@ fn errors(bytes: &[u8], n_ranks: usize) -> Vec<String> {
         .collect()
 }
 
-/// The whole file and any split of it give this message and no other; a gzip gives it on all ranks.
+/// The whole file and any split of it give this message and no other. A gzip file gives it on all
+/// ranks.
 fn assert_error(text: &str, message: &str) {
     for n_ranks in 1..=9 {
         let mut plain = errors(text.as_bytes(), n_ranks);
@@ -265,7 +267,8 @@ fn an_error_of_the_callback_ends_the_reading() {
     assert_eq!(n_calls, 3);
 }
 
-/// A little compressed file can be a record without end, which must not be held in memory as a whole.
+/// A small compressed file can contain an endless record, which must not be held in memory as a
+/// whole.
 #[test]
 fn a_record_that_is_too_long_is_named_with_the_limit() {
     let megabyte = gzip(&vec![b'A'; 1 << 20], 1 << 20);

@@ -1,4 +1,4 @@
-//! Whatever the files and however many ranks: all shares together give what a naive reader gives.
+//! For all files and numbers of ranks, all shares together give the result of a naive reader.
 
 use crate::common::{Counted, count_shares, gzip, write};
 use pgas_genomics::KmerLength;
@@ -25,7 +25,8 @@ fn line_end() -> impl Strategy<Value = &'static str> {
     select(vec!["\n", "\r\n"])
 }
 
-/// Records of several lines of changing lengths, blank lines anywhere, `>` inside headers and sequences.
+/// Records of several lines of changing lengths, blank lines anywhere, `>` inside headers and
+/// sequences.
 fn fasta() -> impl Strategy<Value = Contents> {
     let shape = (
         line_end(),
@@ -35,7 +36,7 @@ fn fasta() -> impl Strategy<Value = Contents> {
     (sequences(60), shape).prop_map(|(sequences, (end, widths, last_end))| {
         let mut text = String::new();
         let mut widths = widths.into_iter().cycle();
-        // At most one line in a row is blank, so that widths of nothing but zero come to an end.
+        // At most one line in a row is blank, so that widths of zero alone come to an end.
         let blank_line = end.repeat(2);
         for (i, sequence) in sequences.iter().enumerate() {
             text += &format!(">r{i} >ACGTACGT\tx{end}");
@@ -98,7 +99,8 @@ fn naive(contents: &[&Contents], k: KmerLength) -> Counted {
     counted
 }
 
-/// Writes each contents to a file, gzip if told, and compares all numbers of ranks with the naive count.
+/// Writes each of the contents to a file, compressed if requested, and compares all numbers of
+/// ranks with the naive count.
 fn check(contents: &[(&Contents, Option<usize>)], ks: &[u64], many_ranks: bool) {
     let dir = tempfile::tempdir().unwrap();
     let paths: Vec<_> = contents
@@ -167,7 +169,7 @@ proptest! {
     }
 }
 
-/// Pieces, blocks and the search for the beginning of a line all cross their limits.
+/// Segments, blocks and the search for the start of a line all cross their boundaries.
 #[test]
 fn records_longer_than_all_buffers_add_up() {
     let mut state = 1_u64;
@@ -194,7 +196,8 @@ fn records_longer_than_all_buffers_add_up() {
     );
 }
 
-/// A sequence that begins with `@` or `+` hides its record from the search for a beginning, not from the count.
+/// A sequence that begins with `@` or `+` hides its record from the search for a start, but not
+/// from the count.
 #[test]
 fn records_with_odd_sequences_are_counted_once() {
     let odd = ["@CGT", "+CGT", "ACGT", "@@@@", "++++"];

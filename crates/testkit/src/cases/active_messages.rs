@@ -1,4 +1,4 @@
-//! Active messages: every kind arrives, floods end, and what is refused is refused with a reason.
+//! Active messages: every kind arrives, floods end, and refusals give a reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
 
 type Args = (u64, Option<String>);
 
-/// Answers with what it was sent.
+/// Replies with its arguments.
 struct Echo;
 struct Echoed(Arc<Mutex<Vec<Answer>>>);
 type Answer = (Rank, Args, Vec<u8>);
@@ -113,7 +113,7 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
     world.barrier()
 }
 
-/// Answers a number with its square, and with as many bytes as it is asked for.
+/// Replies to a number with its square, and with the requested number of bytes.
 struct Square;
 #[derive(Default)]
 struct Squares {
@@ -177,7 +177,7 @@ fn all_ranks_flood_all_and_every_request_is_answered(world: &World) -> Result<()
 fn all_ranks_flood_one_and_its_long_replies_come_back(world: &World) -> Result<()> {
     const EACH: u64 = 300;
     let squares = square_registered(world)?;
-    // As long as replies can be: the ranks' rooms for them are full most of the time.
+    // The replies have the maximum length, so the ranks' reply buffers are full most of the time.
     let n_bytes = world.max_medium::<Square>(Rank::ZERO, &(0, 0))? as u64 - 64;
     for x in 0..EACH {
         world.request::<Square>(Rank::ZERO, &(x, n_bytes))?;
@@ -213,9 +213,9 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
     world.barrier()?;
     let (from, to) = (Rank::ZERO, Rank::new(1));
     if world.rank() == from {
-        // Many are offered, faster than the target looks at them, so that its room is used up; what
-        // is offered then is not sent. (The target may look at any time, so that the least number of
-        // credits says something, and the last one does not.)
+        // Messages are offered faster than the target serves them, so that its room is used up, and
+        // further ones are refused. The target may serve at any time, so the test uses the least
+        // number of credits, not the last one.
         let n_credits = world.n_request_credits(to);
         assert!(n_credits > 0, "nothing was sent");
         let mut least = n_credits;
@@ -230,7 +230,7 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
         assert!(least < n_credits, "{n_sent} were sent");
         accepted.on(to).atomic_store(world, n_sent)?;
     }
-    // (In the barrier the target serves.)
+    // The target serves them in the barrier.
     quiet(world)?;
     if world.rank() == to {
         let n_sent = accepted.here().atomic_load(world)?;
@@ -240,7 +240,7 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
     world.barrier()
 }
 
-/// Tries everything that waits.
+/// Calls everything that waits.
 struct Wait(Arc<Mutex<Vec<Result<()>>>>);
 
 impl RequestHandler for Wait {
@@ -257,7 +257,7 @@ impl RequestHandler for Wait {
         list.push(quiet(world));
         let promise = pgas_am::Promise::new(world)?;
         list.push(promise.future().wait());
-        // On one rank alone, which is then out of step with the others if they count.
+        // On one rank alone, which is then out of step with the others if the calls count.
         if world.rank() == Rank::ZERO {
             list.push(world.allreduce(1_u64, Sum).map(drop));
             list.push(world.team().allreduce_nb(1_u64, Sum).wait().map(drop));
@@ -316,7 +316,7 @@ fn messages_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Res
     quiet(world)?;
     assert_eq!(count.load(Ordering::Relaxed), 1);
     world.barrier()?;
-    // To itself: from another rank it might arrive in a barrier, which then fails.
+    // To itself. A message from another rank might arrive in a barrier, which then fails.
     world.request::<Square>(world.rank(), &(1, 1))?;
     let error = world.wait_for("messages", || world.progress().map(|_| false));
     let text = error.expect_err("nobody handles squares").to_string();
@@ -325,7 +325,7 @@ fn messages_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Res
     Ok(())
 }
 
-/// Passes a number on with one less, to two others, until it is zero.
+/// Passes the number, less one, on to two other ranks until it is zero.
 struct Spread(Arc<AtomicU64>);
 
 impl RequestHandler for Spread {

@@ -1,4 +1,4 @@
-//! Every atomic of every type against its sequential model.
+//! Every atomic of every type, compared with its sequential model.
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::{GlobalPtr, Result, World};
@@ -57,7 +57,7 @@ fn atomics_on_f64_follow_the_model(world: &World) -> Result<()> {
     follow::<f64>(world)
 }
 
-/// How an operation is begun.
+/// The form of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Fetching,
@@ -95,7 +95,8 @@ fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// One operation on a word that holds `start`; checks the result and returns what the word then holds.
+/// Runs one operation on a word that holds `start`. Checks the result, and returns the new value of
+/// the word.
 fn step<T: ModelAtomic>(
     world: &World,
     word: GlobalPtr<T>,
@@ -113,7 +114,7 @@ fn step<T: ModelAtomic>(
         }
     };
     let what = format!("{op:?} of {operand:?} to {start:?} ({form:?})");
-    // Nothing is computed on the way out, so not a bit may change.
+    // The value is returned without computation, so no bit may change.
     assert_eq!(former.to_bits(), start.to_bits(), "{what}: former value");
     let (seen, right) = (word.atomic_load(world)?, start.after(op, operand));
     assert!(seen.is_like(right), "{what}: {seen:?} instead of {right:?}");

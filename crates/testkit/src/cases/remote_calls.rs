@@ -492,7 +492,7 @@ fn a_call_waits_for_an_object_that_is_not_built_yet(world: &World) -> Result<()>
         let counter = build()?;
         let late = world.rpc(Rank::new(1), add, (counter.clone(), 1))?;
         world.rpc_ff(Rank::new(1), add_ff, (counter.clone(), 1))?;
-        // Others are not held up by it; rank 1 builds its instance when it is told to.
+        // Other ranks do not wait for it. Rank 1 makes its instance when it gets the order.
         assert_eq!(world.rpc(Rank::new(1), |x: u64| x + 1, 1)?.wait()?, 2);
         world.barrier()?;
         assert!((100..=101).contains(&late.wait()?));
@@ -518,7 +518,7 @@ fn objects_of_teams_and_their_errors(world: &World) -> Result<()> {
     }
     assert!(object.fetch(half.n_ranks()).is_err());
     world.barrier()?;
-    // An object that the target has dropped is an error there, and no wait for ever.
+    // An object that the target has dropped is an error there, and not an endless wait.
     let gone = DistObject::new(&world.team(), 1_u64)?;
     let last = Rank::new(world.n_ranks() - 1);
     world.barrier()?;
