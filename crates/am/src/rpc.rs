@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
+use pgas_core::{Pod, Rank, Team, World, as_handler};
 use zerocopy::IntoBytes;
 
 use crate::answer::unanswered;
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::error::says_left;
 use crate::function::{Call, FunctionId, Returns, bytes_of_view};
-use crate::future::{PgasFuture, task, when_all};
+use crate::future::{Completes, PgasFuture, task, when_all};
 use crate::ids::{CALL, CALL_FF};
 use crate::send::fits;
 use crate::state::{Am, am};
@@ -319,22 +319,24 @@ pub trait RemoteCalls {
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> PgasFuture<T>;
 
-    /// Puts `values` to `dst`, and then has the rank that `dst` points into run `function` on
-    /// `args`, which finds all of the values there.
+    /// Has rank `to` run `function` on `args` when `operation` is complete: a put's values are there
+    /// then, at the rank that they went to, and whoever is told by the call sees them (UPC++'s
+    /// `remote_cx::as_rpc`, with an answer).
     ///
-    /// Progress: as [`rpc`](Self::rpc).
+    /// The operation is whatever [completes](Completes): a transfer, an atomic, a collective, a call
+    /// or several of them, or the [`Result`] of beginning one. If it fails, the future has its
+    /// error, and nothing is called.
+    ///
+    /// Progress: none. The call is made within this rank's progress, and never waits for room
+    /// ([`rpc`](Self::rpc) tells how in a handler).
     ///
     /// # Cost
     ///
-    /// W, a flush and two messages. The values' buffer may be reused on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`rpc`](Self::rpc).
+    /// Two messages. Two or four allocations if the operation is not complete.
     ///
     /// # Panics
     ///
-    /// If `dst` and the elements behind it do not lie in a segment.
+    /// If the job has no rank `to`.
     ///
     /// # Examples
     ///
@@ -348,18 +350,38 @@ pub trait RemoteCalls {
     /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> u64 {
     ///     (0..3).filter_map(|i| place.add(i).get(here.world()).ok()).sum()
     /// };
+    /// let put = place.put_vec_nb(&world, vec![1, 2, 3]);
     /// let args = (Here::new(&world), place);
-    /// assert_eq!(world.put_then_rpc(place, &[1, 2, 3], sum, args)?.wait()?, 6);
+    /// assert_eq!(world.rpc_after(put, place.rank(), sum, args).wait()?, 6);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     #[track_caller]
-    fn put_then_rpc<T: Pod, A: Wire, R: Returns>(
+    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
         &self,
-        dst: GlobalPtr<T>,
-        values: &[T],
+        operation: impl Completes,
+        to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> PgasFuture<R::Value>;
+
+    /// As [`rpc_after`](Self::rpc_after), without an answer: the future is ready when the call was
+    /// sent, and nobody has to wait for it.
+    ///
+    /// # Cost
+    ///
+    /// One message. Two allocations if the operation is not complete.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    fn rpc_ff_after<A: Wire + Send + 'static>(
+        &self,
+        operation: impl Completes,
+        to: Rank,
+        function: fn(A),
+        args: A,
+    ) -> PgasFuture<()>;
 }
 
 /// Remote calls of a team, whose members are named by their number in it.
@@ -490,16 +512,37 @@ impl RemoteCalls for World {
     }
 
     #[track_caller]
-    fn put_then_rpc<T: Pod, A: Wire, R: Returns>(
+    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
         &self,
-        dst: GlobalPtr<T>,
-        values: &[T],
+        operation: impl Completes,
+        to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R::Value>> {
-        dst.put_slice(self, values)?;
-        self.flush(dst.rank())?;
-        self.rpc(dst.rank(), function, args)
+    ) -> PgasFuture<R::Value> {
+        self.assert_rank(to);
+        // A call that is never made does not keep the rank in the job.
+        let world = self.downgrade();
+        operation.future().and_then(move |_| {
+            let world = world.upgrade().ok_or(Error::HasLeft)?;
+            world.rpc(to, function, args)
+        })
+    }
+
+    #[track_caller]
+    fn rpc_ff_after<A: Wire + Send + 'static>(
+        &self,
+        operation: impl Completes,
+        to: Rank,
+        function: fn(A),
+        args: A,
+    ) -> PgasFuture<()> {
+        self.assert_rank(to);
+        let world = self.downgrade();
+        operation.future().map_result(move |completed| {
+            completed?;
+            let world = world.upgrade().ok_or(Error::HasLeft)?;
+            as_handler(|| world.rpc_ff(to, function, args))
+        })
     }
 }
 

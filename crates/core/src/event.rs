@@ -1,5 +1,6 @@
 //! Operations in flight: a future that can also be waited for, and that owns its buffers.
 
+use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,6 +9,7 @@ use std::task::{Context, Poll};
 use crate::backend::{OpId, Stage};
 use crate::error::{Error, Result};
 use crate::few_words::{FewWords, N_WORDS};
+use crate::flight::{Begun, Finish, Flight};
 use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::waits::Awaited;
@@ -34,6 +36,7 @@ enum State<T: Send + 'static> {
     Ready(T),
     Brief(Brief<T>),
     Pending(Box<Pending<T>>),
+    Flight(Box<Flight<T>>),
     Task(Box<dyn Task<T>>),
     Taken,
 }
@@ -57,7 +60,8 @@ pub(crate) trait Task<T>: Send {
 struct Pending<T: Send + 'static> {
     world: World,
     op: OpId,
-    source_done: bool,
+    /// At which stage the program may have the buffers.
+    buffers_at: Stage,
     /// Makes the result; owns the buffers. `None` once the operation is over.
     finish: Option<Finish<T>>,
 }
@@ -74,9 +78,6 @@ struct Brief<T: Send + 'static> {
 /// Turns the words of a brief operation into its result.
 pub(crate) type FinishBrief<T> = fn([u64; N_WORDS]) -> T;
 
-/// Turns the filled buffers into an operation's result.
-pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
-
 impl<T: Send + 'static> Event<T> {
     /// An event that is complete already.
     pub fn ready(value: T) -> Self {
@@ -85,14 +86,19 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    pub(crate) fn pending(world: &World, op: OpId, finish: Finish<T>) -> Self {
+    /// An event of one operation, whose buffers the program may have at stage `buffers_at`.
+    pub(crate) fn pending(
+        world: &World,
+        (op, buffers_at): (OpId, Stage),
+        finish: Finish<T>,
+    ) -> Self {
         if op == OpId::DONE {
             return Self::ready(finish());
         }
         let pending = Pending {
             world: world.clone(),
             op,
-            source_done: false,
+            buffers_at,
             finish: Some(finish),
         };
         Self {
@@ -114,6 +120,17 @@ impl<T: Send + 'static> Event<T> {
         };
         Self {
             state: State::Brief(brief),
+        }
+    }
+
+    /// An event of several operations.
+    pub(crate) fn flight(mut flight: Flight<T>) -> Self {
+        match flight.try_finish() {
+            Ok(Some(value)) => Self::ready(value),
+            // An error is told to who asks.
+            Ok(None) | Err(_) => Self {
+                state: State::Flight(Box::new(flight)),
+            },
         }
     }
 
@@ -160,6 +177,13 @@ impl<T: Send + 'static> Event<T> {
                 }
                 None => Ok(false),
             },
+            State::Flight(flight) => match flight.try_finish()? {
+                Some(value) => {
+                    self.state = State::Ready(value);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
             State::Task(task) => Ok(task.is_done()),
         }
     }
@@ -177,6 +201,7 @@ impl<T: Send + 'static> Event<T> {
         match &self.state {
             State::Brief(brief) => Some(&brief.world),
             State::Pending(pending) => Some(&pending.world),
+            State::Flight(flight) => Some(flight.world()),
             State::Task(task) => Some(task.world()),
             State::Ready(_) | State::Taken => None,
         }
@@ -198,28 +223,50 @@ impl<T: Send + 'static> Event<T> {
         Ok(false)
     }
 
-    /// Says whether the buffers that the operation reads from are free again; for a get, a
-    /// collective or an atomic that is when it is complete.
+    /// The event of what comes first: the program may have its buffers again. It gives the result,
+    /// and the event of the whole operation, which tells when it is complete at the target
+    /// (UPC++'s `source_cx` and `operation_cx`).
     ///
-    /// # Errors
+    /// For a put that is when its source was read, and the result is the vector that
+    /// [`put_vec_nb`](crate::GlobalPtr::put_vec_nb) gives back. A single value was copied, and may
+    /// be had at once. The result of a get, an atomic or a collective is there when that is
+    /// complete, and so is the second event then.
     ///
-    /// Errors of the transport; then the operation is over.
-    pub fn test_source(&mut self) -> Result<bool> {
-        if let State::Brief(brief) = &self.state
-            && brief.words.is_some()
-        {
-            brief.world.progress()?;
-            return brief.world.backend().test(brief.op, Stage::Source);
+    /// Both are events like any other: waited for, awaited, chained, counted by a promise.
+    ///
+    /// # Cost
+    ///
+    /// None if the operation is complete. Else some allocations, and a look at the operation in
+    /// each round of progress.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let place = world.alloc::<u64>(4)?;
+    /// let put = place.put_vec_nb(&world, vec![1, 2, 3, 4])?;
+    /// let (mut values, whole) = put.at_source().wait()?;
+    /// values.fill(0); // what is under way is not changed by this
+    /// whole.wait()?;
+    /// assert_eq!(place.get_vec(&world, 4)?, [1, 2, 3, 4]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn at_source(mut self) -> Event<(T, Event<()>)> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Ready(value) => Event::ready((value, Event::ready(()))),
+            State::Brief(brief) => brief.at_source(),
+            State::Pending(pending) => pending.at_source(),
+            State::Flight(flight) => Event::flight(flight.at_source(Event::flight)),
+            State::Task(task) => Event::task(Box::new(AtEnd(task))),
+            State::Taken => Event::taken(),
         }
-        if let State::Pending(pending) = &mut self.state
-            && pending.finish.is_some()
-        {
-            pending.world.progress()?;
-            pending.source_done =
-                pending.source_done || pending.world.backend().test(pending.op, Stage::Source)?;
-            return Ok(pending.source_done);
+    }
+
+    /// An event that has nothing to give any more.
+    fn taken() -> Self {
+        Self {
+            state: State::Taken,
         }
-        self.test()
     }
 
     /// Waits until the operation is complete and returns its result.
@@ -242,6 +289,7 @@ impl<T: Send + 'static> Event<T> {
             State::Pending(mut pending) => {
                 value_of(&pending.world.clone(), || pending.try_finish())
             }
+            State::Flight(mut flight) => value_of(&flight.world().clone(), || flight.try_finish()),
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
                     // Who need not wait serves the others all the same. A transport that fails then
@@ -277,6 +325,21 @@ fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>)
 }
 
 impl<T: Send + 'static> Brief<T> {
+    /// As [`Event::at_source`].
+    fn at_source(mut self) -> Event<(T, Event<()>)> {
+        let Some(words) = self.words.take() else {
+            return Event::taken();
+        };
+        let (world, op, finish) = (self.world.clone(), self.op, self.finish);
+        if TypeId::of::<T>() == TypeId::of::<()>() {
+            // A put, whose source is ours.
+            let whole = Event::brief(&world, op, words, |_| ());
+            return Event::ready((finish([0; N_WORDS]), whole));
+        }
+        let finish = move |words: FewWords| finish(words.take());
+        at_source(&world, (op, Stage::Operation), words, finish)
+    }
+
     /// As [`Pending::try_finish`].
     #[inline]
     fn try_finish(&mut self) -> Result<Option<T>> {
@@ -304,7 +367,68 @@ impl<T: Send + 'static> Drop for Brief<T> {
     }
 }
 
+/// As [`Event::at_source`], of one operation.
+fn at_source<B: Send + 'static, T: Send + 'static>(
+    world: &World,
+    (op, buffers_at): (OpId, Stage),
+    buffers: B,
+    finish: impl FnOnce(B) -> T + Send + 'static,
+) -> Event<(T, Event<()>)> {
+    let begun = Begun {
+        ops: vec![op],
+        buffers_at,
+        signal: None,
+        failure: None,
+    };
+    match Flight::begin(world, begun, buffers, finish) {
+        Ok(flight) => Event::flight(flight.at_source(Event::flight)),
+        Err(_) => unreachable!("it was begun before"),
+    }
+}
+
+/// The result of a collective, which has no buffers of the program's.
+struct AtEnd<T>(Box<dyn Task<T>>);
+
+impl<T: Send + 'static> Task<(T, Event<()>)> for AtEnd<T> {
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn take(&mut self) -> Result<(T, Event<()>)> {
+        Ok((self.0.take()?, Event::ready(())))
+    }
+
+    fn world(&self) -> &World {
+        self.0.world()
+    }
+
+    fn what(&self) -> &'static str {
+        self.0.what()
+    }
+
+    fn number(&self) -> u64 {
+        self.0.number()
+    }
+
+    fn missing(&self) -> Vec<Rank> {
+        self.0.missing()
+    }
+}
+
 impl<T: Send + 'static> Pending<T> {
+    /// As [`Event::at_source`].
+    fn at_source(mut self) -> Event<(T, Event<()>)> {
+        let Some(finish) = self.finish.take() else {
+            return Event::taken();
+        };
+        at_source(
+            &self.world.clone(),
+            (self.op, self.buffers_at),
+            finish,
+            |finish| finish(),
+        )
+    }
+
     /// The result, if the operation is complete.
     fn try_finish(&mut self) -> Result<Option<T>> {
         if self.finish.is_none() {
@@ -340,14 +464,14 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
             Ok(true) => match std::mem::replace(&mut event.state, State::Taken) {
                 State::Ready(value) => Poll::Ready(Ok(value)),
                 State::Task(mut task) => Poll::Ready(task.take()),
-                State::Brief(_) | State::Pending(_) | State::Taken => {
+                State::Brief(_) | State::Pending(_) | State::Flight(_) | State::Taken => {
                     panic!("polled after completion")
                 }
             },
             Ok(false) => Poll::Pending,
             Err(error) => Poll::Ready(Err(match &event.state {
                 State::Task(task) => given_up(&**task, error),
-                State::Ready(_) | State::Brief(_) | State::Pending(_) | State::Taken => error,
+                _ => error,
             })),
         }
     }
@@ -367,7 +491,9 @@ impl<T: Send + 'static> fmt::Debug for Event<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Ready(_) => "Event(ready)",
-            State::Brief(_) | State::Pending(_) | State::Task(_) => "Event(in flight)",
+            State::Brief(_) | State::Pending(_) | State::Flight(_) | State::Task(_) => {
+                "Event(in flight)"
+            }
             State::Taken => "Event(taken)",
         })
     }

@@ -62,6 +62,7 @@
 //! | transfers; the transport for tests | `loopback`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
 //! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
+//! | operations that the world looks after | `flight` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
@@ -85,6 +86,7 @@ mod ending;
 mod error;
 mod event;
 mod few_words;
+mod flight;
 mod global_ptr;
 mod handler;
 mod handles;

@@ -151,7 +151,6 @@ mod tests {
         assert_eq!(get.wait().unwrap(), value);
         let mut got = cells.get_nb(&world).unwrap();
         while !got.test().unwrap() {}
-        assert!(got.test_source().unwrap());
         assert_eq!(world.block_on(got).unwrap().unwrap(), value);
         drop(cells.put_nb(&world, value).unwrap());
         drop(cells.get_nb(&world).unwrap());

@@ -44,3 +44,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub trait Pod: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {}
 
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static> Pod for T {}
+
+/// The buffer of a get.
+pub(crate) fn zeroed_vec<T: Pod>(n: usize) -> Vec<T> {
+    T::new_vec_zeroed(n).expect("memory for the buffer of a get")
+}

@@ -28,13 +28,11 @@ fn a_put_elsewhere_is_visible_after_a_flush_and_not_before() {
 fn a_source_is_free_before_the_operation_is_complete() {
     let world = world();
     let cell = world.alloc::<u64>(1).unwrap();
-    let mut event = cell.put_nb(&world, 9).unwrap();
-    let mut calls = 0;
-    while !event.test_source().unwrap() {
-        calls += 1;
-    }
-    assert_eq!(cell.get(&world).unwrap(), 0, "after {calls} calls");
-    event.wait().unwrap();
+    let put = cell.put_vec_nb(&world, vec![9]).unwrap();
+    let (mut values, whole) = put.at_source().wait().unwrap();
+    assert_eq!(cell.get(&world).unwrap(), 0, "it is not at the target yet");
+    values[0] = 7;
+    whole.wait().unwrap();
     assert_eq!(cell.get(&world).unwrap(), 9);
 }
 

@@ -11,9 +11,12 @@ use std::marker::PhantomData;
 use zerocopy::IntoBytes;
 
 use super::cut;
-use crate::backend::{self, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape};
+use crate::backend::{
+    self, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape, Stage,
+};
 use crate::event::FinishBrief;
 use crate::few_words::{self, FewWords};
+use crate::pod::zeroed_vec;
 use crate::raw::copy;
 use crate::raw::map::Mapped;
 use crate::segment::NULL_BYTES;
@@ -173,7 +176,8 @@ impl<T: Pod> Checked<T> {
         // stays where it is while it moves.
         let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
         let op = world.backend().put_nb(put)?;
-        Ok(Event::pending(world, op, Box::new(move || finish(values))))
+        let finish = Box::new(move || finish(values));
+        Ok(Event::pending(world, (op, Stage::Source), finish))
     }
 
     /// Begins to read the elements by the backend.
@@ -182,12 +186,13 @@ impl<T: Pod> Checked<T> {
         world: &World,
         finish: impl FnOnce(Vec<T>) -> R + Send + 'static,
     ) -> Result<Event<R>> {
-        let mut buffer = super::zeroed_vec::<T>(self.n);
+        let mut buffer = zeroed_vec::<T>(self.n);
         let out = buffer.as_mut_bytes();
         // SAFETY: as in `begin_put`: a vector of as many elements, which the event owns.
         let get = unsafe { Get::new(self.at, out.as_mut_ptr(), out.len()) };
         let op = world.backend().get_nb(get)?;
-        Ok(Event::pending(world, op, Box::new(move || finish(buffer))))
+        let finish = Box::new(move || finish(buffer));
+        Ok(Event::pending(world, (op, Stage::Operation), finish))
     }
 
     /// Begins to write `value`, the only element, by the backend.
@@ -255,9 +260,17 @@ pub(super) struct Corner {
     pub(super) local: isize,
 }
 
+impl Corner {
+    /// At the first element of either side.
+    pub(super) const FIRST: Self = Self {
+        remote: 0,
+        local: 0,
+    };
+}
+
 /// Asserts that all blocks of a box lie within `bytes` bytes, the first of them `first` bytes
 /// behind their beginning, and the others at distances that `strides` says.
-fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
+pub(super) fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
     let farthest = |end: fn(isize) -> isize| {
         let mut dims = shape.extents.iter().zip(strides);
         dims.try_fold(first, |at, (extent, stride)| {
@@ -279,7 +292,7 @@ fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
 
 impl<T: Pod> Checked<T> {
     /// Where the box begins in the segment, if all of it is among the elements.
-    fn corner(&self, corner: Corner, shape: &Shape) -> RemoteAddr {
+    pub(super) fn corner(&self, corner: Corner, shape: &Shape) -> RemoteAddr {
         let bytes = self.n * size_of::<T>();
         assert_within(bytes, corner.remote, shape, &shape.remote);
         let offset = self.at.offset.wrapping_add_signed(corner.remote as i64);
@@ -409,7 +422,7 @@ pub(super) fn get_directly(world: &World, get: Get) -> bool {
 }
 
 /// Starts and lengths of the pieces in which `len` bytes are transferred.
-fn pieces(len: usize, longest: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn pieces(len: usize, longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let starts = (0..len).step_by(longest);
     starts.map(move |start| (start, longest.min(len - start)))
 }

@@ -1,8 +1,10 @@
 //! Vector and indexed transfers: many pieces of global memory against one piece of local memory.
 
 use super::checked::{Checked, get_all, put_all};
+use super::parts;
 use crate::cost::CostKind;
-use crate::{GlobalPtr, Pod, Result, World};
+use crate::pod::zeroed_vec;
+use crate::{Event, GlobalPtr, Pod, Result, World};
 
 /// A run of `len` elements in global memory.
 #[derive(Debug)]
@@ -40,21 +42,13 @@ impl World {
     /// or outside of a segment; then nothing was written.
     #[track_caller]
     pub fn put_fragments<T: Pod>(&self, fragments: &[Fragment<T>], values: &[T]) -> Result<()> {
-        let mut through_backend = Vec::new();
         let mut rest = values;
-        for to in self.check(fragments, values.len()) {
+        let places = self.check(fragments, values.len()).into_iter();
+        self.put_pieces(places.map(|to| {
             let (piece, behind) = rest.split_at(to.len());
             rest = behind;
-            self.count(CostKind::Write, Some(to.rank()), 1, size_of_val(piece));
-            match to.mapped(self) {
-                Some(dst) => dst.copy_from(piece),
-                None => through_backend.push((to, piece)),
-            }
-        }
-        if through_backend.is_empty() {
-            return Ok(());
-        }
-        put_all(self, &through_backend)
+            (to, piece)
+        }))
     }
 
     /// Reads the fragments, in order, into `out` (UPC++'s `rget_irregular`).
@@ -72,22 +66,14 @@ impl World {
     /// As [`put_fragments`](Self::put_fragments).
     #[track_caller]
     pub fn get_fragments<T: Pod>(&self, fragments: &[Fragment<T>], out: &mut [T]) -> Result<()> {
-        let mut through_backend = Vec::new();
         let n = out.len();
         let mut rest = out;
-        for from in self.check(fragments, n) {
-            let (piece, behind) = rest.split_at_mut(from.len());
+        let places = self.check(fragments, n).into_iter();
+        self.get_pieces(places.map(|from| {
+            let (piece, behind) = std::mem::take(&mut rest).split_at_mut(from.len());
             rest = behind;
-            self.count(CostKind::Read, Some(from.rank()), 1, size_of_val(piece));
-            match from.mapped(self) {
-                Some(src) => src.copy_to(piece),
-                None => through_backend.push((from, piece)),
-            }
-        }
-        if through_backend.is_empty() {
-            return Ok(());
-        }
-        get_all(self, through_backend)
+            (from, piece)
+        }))
     }
 
     /// Writes `values`, `block` elements at a time, to the blocks that begin at `base` + each index
@@ -140,13 +126,242 @@ impl World {
         self.get_fragments(&blocks(base, indices, block), out)
     }
 
+    /// Writes each slice to the place beside it: scattered on both sides (GASNet's vector puts).
+    ///
+    /// # Cost
+    ///
+    /// W a slice. One-sided. Complete locally on return, at the targets after
+    /// [`flush_all`](Self::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// As [`put_fragments`](Self::put_fragments).
+    ///
+    /// # Panics
+    ///
+    /// If a place is null, misaligned or not all elements fit within its segment; then nothing was
+    /// written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(8)?;
+    /// array.put_slice(&world, &[0; 8])?;
+    /// let (head, tail) = ([1, 2], [3]);
+    /// world.put_each(&[(array.add(5), &head), (array, &tail)])?;
+    /// let (mut a, mut b) = ([0; 1], [0; 2]);
+    /// world.get_each(&mut [(array, &mut a), (array.add(5), &mut b)])?;
+    /// assert_eq!((a, b), (tail, head));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_each<T: Pod>(&self, pieces: &[(GlobalPtr<T>, &[T])]) -> Result<()> {
+        let mut places = Vec::with_capacity(pieces.len());
+        for (to, values) in pieces {
+            places.push(self.checked(*to, values.len()));
+        }
+        let slices = pieces.iter().map(|(_, values)| *values);
+        self.put_pieces(places.into_iter().zip(slices))
+    }
+
+    /// Reads into each slice from the place beside it: scattered on both sides (GASNet's vector
+    /// gets). See [`put_each`](Self::put_each).
+    ///
+    /// # Cost
+    ///
+    /// R a slice. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_fragments`](Self::get_fragments).
+    ///
+    /// # Panics
+    ///
+    /// If a place is null, misaligned or not all elements lie within its segment.
+    #[track_caller]
+    pub fn get_each<T: Pod>(&self, pieces: &mut [(GlobalPtr<T>, &mut [T])]) -> Result<()> {
+        let mut places = Vec::with_capacity(pieces.len());
+        for (from, out) in &*pieces {
+            places.push(self.checked(*from, out.len()));
+        }
+        let slices = pieces.iter_mut().map(|(_, out)| &mut **out);
+        self.get_pieces(places.into_iter().zip(slices))
+    }
+
+    #[expect(single_use_lifetimes, reason = "one without a name is refused here")]
+    fn put_pieces<'a, T: Pod>(
+        &self,
+        pieces: impl Iterator<Item = (Checked<T>, &'a [T])>,
+    ) -> Result<()> {
+        let mut through_backend = Vec::new();
+        for (to, piece) in pieces {
+            self.count(CostKind::Write, Some(to.rank()), 1, size_of_val(piece));
+            match to.mapped(self) {
+                Some(dst) => dst.copy_from(piece),
+                None => through_backend.push((to, piece)),
+            }
+        }
+        if through_backend.is_empty() {
+            return Ok(());
+        }
+        put_all(self, &through_backend)
+    }
+
+    #[expect(single_use_lifetimes, reason = "one without a name is refused here")]
+    fn get_pieces<'a, T: Pod>(
+        &self,
+        pieces: impl Iterator<Item = (Checked<T>, &'a mut [T])>,
+    ) -> Result<()> {
+        let mut through_backend = Vec::new();
+        for (from, piece) in pieces {
+            self.count(CostKind::Read, Some(from.rank()), 1, size_of_val(piece));
+            match from.mapped(self) {
+                Some(src) => src.copy_to(piece),
+                None => through_backend.push((from, piece)),
+            }
+        }
+        if through_backend.is_empty() {
+            return Ok(());
+        }
+        get_all(self, through_backend)
+    }
+
+    /// Begins a [`put_fragments`](Self::put_fragments). The event is complete when all fragments are
+    /// at their targets, and gives the vector back.
+    ///
+    /// # Cost
+    ///
+    /// W a fragment. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then some fragments may be written.
+    ///
+    /// # Panics
+    ///
+    /// As [`put_fragments`](Self::put_fragments).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::rma::Fragment;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(8)?;
+    /// let ends = [array, array.add(6)].map(|ptr| Fragment { ptr, len: 2 });
+    /// let values = world.put_fragments_nb(&ends, vec![1, 2, 3, 4])?.wait()?;
+    /// assert_eq!(world.get_fragments_nb(&ends)?.wait()?, values);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_fragments_nb<T: Pod>(
+        &self,
+        fragments: &[Fragment<T>],
+        values: Vec<T>,
+    ) -> Result<Event<Vec<T>>> {
+        let places = self.check_counted(fragments, values.len(), CostKind::Write);
+        parts::begin_puts(self, &places, values, None)
+    }
+
+    /// Begins a [`get_fragments`](Self::get_fragments), whose event gives the elements, in order.
+    ///
+    /// # Cost
+    ///
+    /// R a fragment. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// If a fragment is null, misaligned or outside of a segment.
+    #[track_caller]
+    pub fn get_fragments_nb<T: Pod>(&self, fragments: &[Fragment<T>]) -> Result<Event<Vec<T>>> {
+        let n = n_elements(fragments);
+        let places = self.check_counted(fragments, n, CostKind::Read);
+        parts::begin_gets(self, &places, zeroed_vec(n))
+    }
+
+    /// Begins a [`put_indexed`](Self::put_indexed), whose event gives the vector back.
+    ///
+    /// # Cost
+    ///
+    /// W a block. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_fragments_nb`](Self::put_fragments_nb).
+    ///
+    /// # Panics
+    ///
+    /// As [`put_fragments`](Self::put_fragments).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(8)?;
+    /// let values = world.put_indexed_nb(array, &[6, 0], 2, vec![1, 2, 3, 4])?.wait()?;
+    /// assert_eq!(world.get_indexed_nb(array, &[6, 0], 2)?.wait()?, values);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_indexed_nb<T: Pod>(
+        &self,
+        base: GlobalPtr<T>,
+        indices: &[usize],
+        block: usize,
+        values: Vec<T>,
+    ) -> Result<Event<Vec<T>>> {
+        self.put_fragments_nb(&blocks(base, indices, block), values)
+    }
+
+    /// Begins a [`get_indexed`](Self::get_indexed), whose event gives the elements of the blocks, in
+    /// order.
+    ///
+    /// # Cost
+    ///
+    /// R a block. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_fragments_nb`](Self::get_fragments_nb).
+    ///
+    /// # Panics
+    ///
+    /// As [`get_fragments_nb`](Self::get_fragments_nb).
+    #[track_caller]
+    pub fn get_indexed_nb<T: Pod>(
+        &self,
+        base: GlobalPtr<T>,
+        indices: &[usize],
+        block: usize,
+    ) -> Result<Event<Vec<T>>> {
+        self.get_fragments_nb(&blocks(base, indices, block))
+    }
+
+    /// As [`check`](Self::check), and counts an operation for each.
+    #[track_caller]
+    pub(super) fn check_counted<T>(
+        &self,
+        fragments: &[Fragment<T>],
+        n: usize,
+        kind: CostKind,
+    ) -> Vec<Checked<T>> {
+        let places = self.check(fragments, n);
+        for place in &places {
+            self.count(kind, Some(place.rank()), 1, place.len() * size_of::<T>());
+        }
+        places
+    }
+
     /// Checks all fragments, before anything is done with one.
     #[track_caller]
     fn check<T>(&self, fragments: &[Fragment<T>], n: usize) -> Vec<Checked<T>> {
         let check = |fragment: &Fragment<T>| self.checked(fragment.ptr, fragment.len);
         let checked: Vec<_> = fragments.iter().map(check).collect();
-        let lens = fragments.iter().map(|fragment| fragment.len);
-        let total = lens.fold(0_usize, usize::saturating_add);
+        let total = n_elements(fragments);
         assert_eq!(
             total, n,
             "the fragments have {total} elements, the local slice {n}"
@@ -155,8 +370,13 @@ impl World {
     }
 }
 
+fn n_elements<T>(fragments: &[Fragment<T>]) -> usize {
+    let lens = fragments.iter().map(|fragment| fragment.len);
+    lens.fold(0_usize, usize::saturating_add)
+}
+
 #[track_caller]
-fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragment<T>> {
+pub(super) fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragment<T>> {
     indices
         .iter()
         .map(|&i| Fragment {

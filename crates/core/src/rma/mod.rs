@@ -8,7 +8,8 @@
 //!
 //! - A get's result is there when it returns, and what is issued later comes after it.
 //! - A put returns when its source may be reused; it is complete at the target after
-//!   [`World::flush`] or [`World::barrier`], or when its [`Event`] is complete.
+//!   [`World::flush`] or [`World::barrier`], or when its [`Event`] is complete. Of one that owns its
+//!   source [`Event::at_source`] tells when that may be reused.
 //! - Nothing orders two operations that are in flight together, not even on the same bytes.
 //! - Only a word of an [atomic type](crate::atomics) accessed by atomics is never seen in part.
 
@@ -16,6 +17,7 @@ mod checked;
 mod cut;
 mod fragments;
 mod near;
+mod parts;
 #[cfg(test)]
 mod properties;
 mod scope;
@@ -32,6 +34,7 @@ pub use words::FourWords;
 use std::ptr::NonNull;
 
 use crate::cost::CostKind;
+use crate::pod::zeroed_vec;
 use crate::raw::copy;
 use crate::{Event, GlobalPtr, Pod, Result, World};
 
@@ -250,10 +253,13 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn get_vec_nb(self, world: &World, n: usize) -> Result<Event<Vec<T>>> {
         let from = world.checked(self, n);
-        if world.memory().base(from.rank()).is_some() || is_long::<T>(world, n) {
+        if world.memory().base(from.rank()).is_some() {
             return self.get_vec(world, n).map(Event::ready);
         }
         world.count(CostKind::Read, Some(from.rank()), 1, size_of::<T>() * n);
+        if is_long::<T>(world, n) {
+            return parts::begin_gets(world, &[from], zeroed_vec(n));
+        }
         from.begin_get(world, |values| values)
     }
 
@@ -300,12 +306,15 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn put_vec_nb(self, world: &World, values: Vec<T>) -> Result<Event<Vec<T>>> {
         let to = world.checked(self, values.len());
-        if world.memory().base(to.rank()).is_some() || is_long::<T>(world, values.len()) {
+        if world.memory().base(to.rank()).is_some() {
             self.put_slice(world, &values)?;
             world.flush(to.rank())?;
             return Ok(Event::ready(values));
         }
         world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(&*values));
+        if is_long::<T>(world, values.len()) {
+            return parts::begin_puts(world, &[to], values, None);
+        }
         to.begin_put(world, values, |values| values)
     }
 
@@ -347,11 +356,7 @@ impl<T: Pod> GlobalPtr<T> {
 }
 
 /// Whether `n` elements are more than the backend takes in one piece; then they are transferred in
-/// several, by blocking operations.
+/// several.
 pub(crate) fn is_long<T>(world: &World, n: usize) -> bool {
     (size_of::<T>() * n) as u64 > world.capabilities().max_transfer
-}
-
-pub(crate) fn zeroed_vec<T: Pod>(n: usize) -> Vec<T> {
-    T::new_vec_zeroed(n).expect("memory for the buffer of a get")
 }

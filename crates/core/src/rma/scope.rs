@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 
 use zerocopy::IntoBytes;
 
-use super::is_long;
-use crate::backend::{Get, OpId, Put, Stage};
+use super::checked::Corner;
+use super::fragments::blocks;
+use super::parts::Parts;
+use super::signal::put_and_signal;
+use super::{Fragment, Strides, is_long};
+use crate::backend::{Atomic, Backend, Get, OpId, Operand, Put, SignalUpdate, Stage};
 use crate::cost::CostKind;
 use crate::waits::Awaited;
 use crate::{Error, GlobalPtr, Pod, Result, World};
@@ -21,9 +25,18 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Scope<'scope, 'env: 'scope> {
     world: &'env World,
     ops: RefCell<Vec<OpId>>,
+    /// What is followed by signals.
+    signalled: RefCell<Vec<Signalled>>,
     // Invariant lifetimes, as in `std::thread::Scope`: a buffer must outlive the scope.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A put that a signal follows.
+struct Signalled {
+    /// Its parts that are not complete.
+    ops: Vec<OpId>,
+    signal: Atomic,
 }
 
 impl std::fmt::Debug for Scope<'_, '_> {
@@ -76,6 +89,7 @@ impl World {
         let scope = Scope {
             world: self,
             ops: RefCell::default(),
+            signalled: RefCell::default(),
             scope: PhantomData,
             env: PhantomData,
         };
@@ -107,12 +121,18 @@ impl<'scope> Scope<'scope, '_> {
     #[track_caller]
     pub fn get<T: Pod>(&'scope self, ptr: GlobalPtr<T>, out: &'scope mut [T]) -> Result<()> {
         let from = self.world.checked(ptr, out.len());
-        if self.world.memory().base(from.rank()).is_some() || is_long::<T>(self.world, out.len()) {
+        if self.world.memory().base(from.rank()).is_some() {
             return ptr.get_slice(self.world, out);
         }
-        let bytes = out.as_mut_bytes();
         self.world
-            .count(CostKind::Read, Some(from.rank()), 1, bytes.len());
+            .count(CostKind::Read, Some(from.rank()), 1, size_of_val(out));
+        if is_long::<T>(self.world, out.len()) {
+            let mut parts = Parts::new(self.world);
+            // SAFETY: as below.
+            unsafe { parts.get_values(&[from], out) };
+            return self.note_all(parts);
+        }
+        let bytes = out.as_mut_bytes();
         // SAFETY: `checked` found the range inside a segment. `out` is borrowed for `'scope`, which
         // ends after `World::scope` has returned or unwound, and before that `complete` or the
         // guard's drop has seen the operation complete.
@@ -137,17 +157,250 @@ impl<'scope> Scope<'scope, '_> {
     #[track_caller]
     pub fn put<T: Pod>(&'scope self, ptr: GlobalPtr<T>, values: &'scope [T]) -> Result<()> {
         let to = self.world.checked(ptr, values.len());
-        if self.world.memory().base(to.rank()).is_some() || is_long::<T>(self.world, values.len()) {
+        if self.world.memory().base(to.rank()).is_some() {
             return ptr.put_slice(self.world, values);
         }
-        let bytes = values.as_bytes();
         self.world
-            .count(CostKind::Write, Some(to.rank()), 1, bytes.len());
+            .count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
+        if is_long::<T>(self.world, values.len()) {
+            let mut parts = Parts::new(self.world);
+            // SAFETY: as below.
+            unsafe { parts.put_values(&[to], values) };
+            return self.note_all(parts);
+        }
+        let bytes = values.as_bytes();
         // SAFETY: as in `get`: the range is inside a segment, and `values` stays borrowed until the
         // operation is complete.
         let put = unsafe { Put::new(to.at(), bytes.as_ptr(), bytes.len()) };
         self.note(self.world.backend().put_nb(put)?);
         Ok(())
+    }
+
+    /// Begins to read a box, as [`GlobalPtr::get_strided`] does.
+    ///
+    /// # Cost
+    ///
+    /// R, in as many pieces as the box has runs of elements that are contiguous on both sides.
+    /// One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then a part may be read.
+    ///
+    /// # Panics
+    ///
+    /// As [`GlobalPtr::get_strided`].
+    #[track_caller]
+    pub fn get_strided<T: Pod, const N: usize>(
+        &'scope self,
+        ptr: GlobalPtr<T>,
+        strides: &Strides<N>,
+        out: &'scope mut [T],
+    ) -> Result<()> {
+        let Some(from) = strides.counted(self.world, (ptr, out.len()), CostKind::Read) else {
+            return Ok(());
+        };
+        let mut parts = Parts::new(self.world);
+        let shape = strides.shape(size_of::<T>());
+        // SAFETY: as in `get`: `out` is borrowed until all that was begun is over.
+        unsafe { parts.get_box(&from, (Corner::FIRST, &shape), out) };
+        self.note_all(parts)
+    }
+
+    /// Begins to write a box, as [`GlobalPtr::put_strided`] does.
+    ///
+    /// # Cost
+    ///
+    /// W, in as many pieces as the box has runs of elements that are contiguous on both sides.
+    /// One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then a part may be written.
+    ///
+    /// # Panics
+    ///
+    /// As [`GlobalPtr::put_strided`].
+    #[track_caller]
+    pub fn put_strided<T: Pod, const N: usize>(
+        &'scope self,
+        ptr: GlobalPtr<T>,
+        strides: &Strides<N>,
+        values: &'scope [T],
+    ) -> Result<()> {
+        let Some(to) = strides.counted(self.world, (ptr, values.len()), CostKind::Write) else {
+            return Ok(());
+        };
+        let mut parts = Parts::new(self.world);
+        let shape = strides.shape(size_of::<T>());
+        // SAFETY: as in `put`: `values` stays borrowed until all that was begun is over.
+        unsafe { parts.put_box(&to, (Corner::FIRST, &shape), values) };
+        self.note_all(parts)
+    }
+
+    /// Begins to read the fragments, as [`World::get_fragments`] does.
+    ///
+    /// # Cost
+    ///
+    /// R a fragment. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then some of them may be read.
+    ///
+    /// # Panics
+    ///
+    /// As [`World::get_fragments`].
+    #[track_caller]
+    pub fn get_fragments<T: Pod>(
+        &'scope self,
+        fragments: &[Fragment<T>],
+        out: &'scope mut [T],
+    ) -> Result<()> {
+        let world = self.world;
+        let places = world.check_counted(fragments, out.len(), CostKind::Read);
+        let mut parts = Parts::new(world);
+        // SAFETY: as in `get_strided`.
+        unsafe { parts.get_values(&places, out) };
+        self.note_all(parts)
+    }
+
+    /// Begins to write the fragments, as [`World::put_fragments`] does.
+    ///
+    /// # Cost
+    ///
+    /// W a fragment. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then some of them may be written.
+    ///
+    /// # Panics
+    ///
+    /// As [`World::put_fragments`].
+    #[track_caller]
+    pub fn put_fragments<T: Pod>(
+        &'scope self,
+        fragments: &[Fragment<T>],
+        values: &'scope [T],
+    ) -> Result<()> {
+        let world = self.world;
+        let places = world.check_counted(fragments, values.len(), CostKind::Write);
+        let mut parts = Parts::new(world);
+        // SAFETY: as in `put_strided`.
+        unsafe { parts.put_values(&places, values) };
+        self.note_all(parts)
+    }
+
+    /// Begins to read blocks, as [`World::get_indexed`] does.
+    ///
+    /// # Cost
+    ///
+    /// R a block. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_fragments`](Self::get_fragments).
+    ///
+    /// # Panics
+    ///
+    /// As [`World::get_fragments`].
+    #[track_caller]
+    pub fn get_indexed<T: Pod>(
+        &'scope self,
+        base: GlobalPtr<T>,
+        indices: &[usize],
+        block: usize,
+        out: &'scope mut [T],
+    ) -> Result<()> {
+        self.get_fragments(&blocks(base, indices, block), out)
+    }
+
+    /// Begins to write blocks, as [`World::put_indexed`] does.
+    ///
+    /// # Cost
+    ///
+    /// W a block. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_fragments`](Self::put_fragments).
+    ///
+    /// # Panics
+    ///
+    /// As [`World::put_fragments`].
+    #[track_caller]
+    pub fn put_indexed<T: Pod>(
+        &'scope self,
+        base: GlobalPtr<T>,
+        indices: &[usize],
+        block: usize,
+        values: &'scope [T],
+    ) -> Result<()> {
+        self.put_fragments(&blocks(base, indices, block), values)
+    }
+
+    /// Begins to write `values`, and updates `signal` when they are at the target, at the end of the
+    /// scope at the latest, as [`GlobalPtr::put_signal`] does.
+    ///
+    /// # Cost
+    ///
+    /// W + A. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then the signal is not updated.
+    ///
+    /// # Panics
+    ///
+    /// As [`GlobalPtr::put_signal`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::backend::SignalUpdate;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let (data, arrived) = (world.alloc::<u64>(4)?, world.alloc::<u64>(1)?);
+    /// arrived.put(&world, 0)?;
+    /// let (low, high) = ([1, 2], [3, 4]);
+    /// world.scope(|scope| {
+    ///     scope.put_signal(data, &low, arrived, SignalUpdate::Add(1))?;
+    ///     scope.put_signal(data.add(2), &high, arrived, SignalUpdate::Add(1))
+    /// })??;
+    /// assert_eq!(arrived.get(&world)?, 2);
+    /// assert_eq!(data.get_vec(&world, 4)?, [1, 2, 3, 4]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_signal<T: Pod>(
+        &'scope self,
+        ptr: GlobalPtr<T>,
+        values: &'scope [T],
+        signal: GlobalPtr<u64>,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        let world = self.world;
+        let (to, flag) = ptr.with_signal(world, values.len(), signal);
+        if put_and_signal(world, (&to, &flag), values, update) {
+            return Ok(());
+        }
+        let mut parts = Parts::new(world);
+        // SAFETY: as in `put_strided`.
+        unsafe { parts.put_values(&[to], values) };
+        let (ops, begun) = parts.into_ops();
+        if begun.is_err() {
+            self.ops.borrow_mut().extend(ops);
+            return begun;
+        }
+        let signal = flag.atomic(update.into());
+        self.signalled.borrow_mut().push(Signalled { ops, signal });
+        Ok(())
+    }
+
+    fn note_all(&self, parts: Parts<'_>) -> Result<()> {
+        let (ops, begun) = parts.into_ops();
+        ops.into_iter().for_each(|op| self.note(op));
+        begun
     }
 
     /// Something is in flight, or complete already. Of a flood that has one id for all its
@@ -167,14 +420,27 @@ impl<'scope> Scope<'scope, '_> {
         let backend = self.world.backend();
         let mut is_empty = || {
             let mut ops = self.ops.borrow_mut();
-            ops.retain(|op| match backend.test(*op, Stage::Operation) {
-                Ok(done) => !done,
-                Err(error) => {
-                    failure = Some(error);
-                    false
+            retain_unfinished(backend, &mut ops, &mut failure);
+            let mut signalled = self.signalled.borrow_mut();
+            signalled.retain_mut(|put| {
+                let mut own_failure = None;
+                retain_unfinished(backend, &mut put.ops, &mut own_failure);
+                if let Some(error) = own_failure {
+                    // What else there is of it is waited for, without the signal.
+                    ops.append(&mut put.ops);
+                    failure.get_or_insert(error);
+                    return false;
                 }
+                if !put.ops.is_empty() {
+                    return true;
+                }
+                if let Err(error) = backend.atomic(put.signal) {
+                    failure.get_or_insert(error);
+                }
+                backend.notify(put.signal.rank());
+                false
             });
-            ops.is_empty()
+            ops.is_empty() && signalled.is_empty()
         };
         let waited = self
             .world
@@ -201,6 +467,17 @@ impl<'scope> Scope<'scope, '_> {
         }
         Err(error)
     }
+}
+
+/// Takes out of `ops` what is over, and keeps the first error of these.
+fn retain_unfinished(backend: &dyn Backend, ops: &mut Vec<OpId>, failure: &mut Option<Error>) {
+    ops.retain(|op| match backend.test(*op, Stage::Operation) {
+        Ok(done) => !done,
+        Err(error) => {
+            failure.get_or_insert(error);
+            false
+        }
+    });
 }
 
 /// Ends the process where a backend's abort only ends a thread: an unwinding thread would free the

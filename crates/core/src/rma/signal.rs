@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use super::checked::Checked;
+use super::parts;
 use crate::backend::SignalUpdate;
 use crate::cost::CostKind;
 use crate::waits::Awaited;
-use crate::{GlobalPtr, Pod, Result, World};
+use crate::{Event, GlobalPtr, Pod, Result, World};
 
 impl<T: Pod> GlobalPtr<T> {
     /// Writes the elements of `values`, then updates the word `signal` on the same rank: a rank
@@ -32,25 +34,97 @@ impl<T: Pod> GlobalPtr<T> {
         signal: GlobalPtr<u64>,
         update: SignalUpdate,
     ) -> Result<()> {
-        let to = world.checked(self, values.len());
+        let (to, flag) = self.with_signal(world, values.len(), signal);
+        if put_and_signal(world, (&to, &flag), values, update) {
+            return Ok(());
+        }
+        to.put_signal(world, values, flag.atomic(update.into()))
+    }
+
+    /// Begins a [`put_signal`](Self::put_signal). The event is complete when the values are at the
+    /// target and the signal is updated, and gives the vector back. A flush does not wait for the
+    /// signal.
+    ///
+    /// # Cost
+    ///
+    /// W + A, the second when the first is complete. One-sided. Complete with the event; also if
+    /// that is dropped, the signal is updated by this rank's progress.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then the signal is not updated.
+    ///
+    /// # Panics
+    ///
+    /// As [`put_signal`](Self::put_signal).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::backend::SignalUpdate;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let data = world.alloc::<u64>(4)?;
+    /// let arrived = world.alloc::<u64>(1)?;
+    /// arrived.put(&world, 0)?;
+    /// let put = data.put_signal_nb(&world, vec![7; 4], arrived, SignalUpdate::Add(1))?;
+    /// arrived.wait_until(&world, |n| n == 1)?;
+    /// assert_eq!(data.get_vec(&world, 4)?, [7; 4]);
+    /// put.wait()?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_signal_nb(
+        self,
+        world: &World,
+        values: Vec<T>,
+        signal: GlobalPtr<u64>,
+        update: SignalUpdate,
+    ) -> Result<Event<Vec<T>>> {
+        let (to, flag) = self.with_signal(world, values.len(), signal);
+        if put_and_signal(world, (&to, &flag), &values, update) {
+            world.flush(to.rank())?;
+            return Ok(Event::ready(values));
+        }
+        parts::begin_puts(world, &[to], values, Some(flag.atomic(update.into())))
+    }
+
+    /// The elements and the word of a put with a signal, counted.
+    #[track_caller]
+    pub(super) fn with_signal(
+        self,
+        world: &World,
+        n: usize,
+        signal: GlobalPtr<u64>,
+    ) -> (Checked<T>, Checked<u64>) {
+        let to = world.checked(self, n);
         let flag = world.checked(signal, 1);
         assert_eq!(
             to.rank(),
             flag.rank(),
             "a signal is on the rank of the data that it announces"
         );
-        world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
+        world.count(CostKind::Write, Some(to.rank()), 1, size_of::<T>() * n);
         world.count(CostKind::Atomic, Some(to.rank()), 1, 8);
-        let (Some(dst), Some(word)) = (to.mapped(world), flag.words(world)) else {
-            return to.put_signal(world, values, flag.atomic(update.into()));
-        };
-        dst.copy_from(values);
-        // The release of the update below covers the copy, whatever instructions that used.
-        fence(Ordering::Release);
-        word.fetch(update.into());
-        world.backend().notify(flag.rank());
-        Ok(())
+        (to, flag)
     }
+}
+
+/// Does both by this process's own instructions, if it reaches the segment so.
+pub(super) fn put_and_signal<T: Pod>(
+    world: &World,
+    (to, flag): (&Checked<T>, &Checked<u64>),
+    values: &[T],
+    update: SignalUpdate,
+) -> bool {
+    let (Some(dst), Some(word)) = (to.mapped(world), flag.words(world)) else {
+        return false;
+    };
+    dst.copy_from(values);
+    // The release of the update below covers the copy, whatever instructions that used.
+    fence(Ordering::Release);
+    word.fetch(update.into());
+    world.backend().notify(flag.rank());
+    true
 }
 
 impl GlobalPtr<u64> {

@@ -1,10 +1,10 @@
 //! Strided transfers: sub-boxes of multi-dimensional arrays.
 
 use super::checked::{Checked, Corner};
-use super::cut;
+use super::{cut, parts};
 use crate::backend::Shape;
 use crate::cost::CostKind;
-use crate::{GlobalPtr, Pod, Result, World};
+use crate::{Event, GlobalPtr, Pod, Result, World};
 
 /// A box of `extents` elements in two arrays: in each dimension, the distance in elements between
 /// neighbours in global memory (`global`) and in the local slice (`local`).
@@ -72,6 +72,19 @@ impl<const N: usize> Strides<N> {
         }
     }
 
+    /// The elements that the box is among, counted as one operation; `None` if there are none.
+    #[track_caller]
+    pub(super) fn counted<T: Pod>(
+        &self,
+        world: &World,
+        (ptr, n_local): (GlobalPtr<T>, usize),
+        kind: CostKind,
+    ) -> Option<Checked<T>> {
+        let checked = self.check(world, ptr, n_local)?;
+        world.count(kind, Some(checked.rank()), 1, self.bytes::<T>());
+        Some(checked)
+    }
+
     #[track_caller]
     fn check<T: Pod>(
         &self,
@@ -97,14 +110,13 @@ impl<const N: usize> Strides<N> {
     fn in_parts<T: Pod>(
         &self,
         world: &World,
-        (ptr, n_local): (GlobalPtr<T>, usize),
+        place: (GlobalPtr<T>, usize),
         kind: CostKind,
         mut carry_out: impl FnMut(&Checked<T>, Corner, &Shape) -> Result<()>,
     ) -> Result<()> {
-        let Some(checked) = self.check(world, ptr, n_local) else {
+        let Some(checked) = self.counted(world, place, kind) else {
             return Ok(());
         };
-        world.count(kind, Some(checked.rank()), 1, self.bytes::<T>());
         let is_direct = world.memory().base(checked.rank()).is_some();
         let longest = if is_direct {
             usize::MAX
@@ -171,6 +183,81 @@ impl<T: Pod> GlobalPtr<T> {
         strides.in_parts(world, place, CostKind::Read, |from, corner, part| {
             from.get_box(world, out, corner, part)
         })
+    }
+
+    /// Begins a [`put_strided`](Self::put_strided). The event is complete when the box is at the
+    /// target, and gives the vector back.
+    ///
+    /// # Cost
+    ///
+    /// W, in as many pieces as the box has runs of elements that are contiguous on both sides.
+    /// One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then a part may be written.
+    ///
+    /// # Panics
+    ///
+    /// As [`put_strided`](Self::put_strided).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::rma::Strides;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u32>(4 * 8)?;
+    /// array.put_slice(&world, &[0; 32])?;
+    /// let column = Strides { extents: [4], global: [8], local: [1] };
+    /// let put = array.add(3).put_strided_nb(&world, &column, vec![1, 2, 3, 4])?;
+    /// let values = put.wait()?; // the vector again
+    /// let get = array.add(3).get_strided_nb(&world, &column, vec![0; 4])?;
+    /// assert_eq!(get.wait()?, values);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_strided_nb<const N: usize>(
+        self,
+        world: &World,
+        strides: &Strides<N>,
+        values: Vec<T>,
+    ) -> Result<Event<Vec<T>>> {
+        let place = (self, values.len());
+        let Some(to) = strides.counted(world, place, CostKind::Write) else {
+            return Ok(Event::ready(values));
+        };
+        let shape = strides.shape(size_of::<T>());
+        parts::begin_put_box(world, &to, (Corner::FIRST, &shape), values)
+    }
+
+    /// Begins a [`get_strided`](Self::get_strided) into `out`, which the event gives back. What is
+    /// between the elements of the box stays as it is.
+    ///
+    /// # Cost
+    ///
+    /// R, in as many pieces as the box has runs of elements that are contiguous on both sides.
+    /// One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_strided`](Self::get_strided).
+    #[track_caller]
+    pub fn get_strided_nb<const N: usize>(
+        self,
+        world: &World,
+        strides: &Strides<N>,
+        out: Vec<T>,
+    ) -> Result<Event<Vec<T>>> {
+        let place = (self, out.len());
+        let Some(from) = strides.counted(world, place, CostKind::Read) else {
+            return Ok(Event::ready(out));
+        };
+        let shape = strides.shape(size_of::<T>());
+        parts::begin_get_box(world, &from, (Corner::FIRST, &shape), out)
     }
 }
 

@@ -497,6 +497,11 @@ impl World {
         &*self.inner.backend
     }
 
+    /// The backend, for what may outlive the world.
+    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.inner.backend)
+    }
+
     /// The handlers of messages.
     pub(crate) fn handlers(&self) -> &Handlers<Handler> {
         &self.inner.handlers

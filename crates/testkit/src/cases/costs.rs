@@ -10,6 +10,7 @@ use crate::support::{assert_panics, neighbour};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, each_transfer_counts_once_with_its_bytes),
+    case!(1, each_transfer_of_pieces_in_flight_counts_them),
     case!(1, each_atomic_counts_once_with_its_bytes),
     case!(1, costs_are_kept_for_each_peer),
     case!(1, a_barrier_counts_one_barrier),
@@ -105,6 +106,39 @@ fn each_transfer_counts_once_with_its_bytes(world: &World) -> Result<()> {
     world.barrier()
 }
 
+fn each_transfer_of_pieces_in_flight_counts_them(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(64)?;
+    let there = array.on(neighbour(world, 1));
+    let pieces = [2, 3].map(|len| Fragment { ptr: there, len });
+    let grid = Strides {
+        extents: [3, 2],
+        global: [8, 1],
+        local: [2, 1],
+    };
+    world.barrier()?;
+    assert_costs(world, "strided_nb", writes(1, 48), || {
+        there
+            .put_strided_nb(world, &grid, vec![1; 6])?
+            .wait()
+            .map(drop)
+    })?;
+    assert_costs(world, "strided in a scope", reads(1, 48), || {
+        let mut out = [0; 6];
+        world.scope(|scope| scope.get_strided(there, &grid, &mut out))?
+    })?;
+    assert_costs(world, "fragments_nb", reads(2, 40), || {
+        world.get_fragments_nb(&pieces)?.wait().map(drop)
+    })?;
+    assert_costs(world, "indexed_nb", writes(3, 48), || {
+        let put = world.put_indexed_nb(there, &[0, 8, 16], 2, vec![1; 6])?;
+        put.at_source().wait()?.1.wait()
+    })?;
+    assert_costs(world, "each", writes(2, 24), || {
+        world.put_each(&[(there, &[1, 2]), (there.add(9), &[3])])
+    })?;
+    world.barrier()
+}
+
 fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<u64>(16)?;
     let there = array.on(neighbour(world, 1));
@@ -128,6 +162,11 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
     };
     assert_costs(world, "put_signal", signalled, || {
         there.put_signal(world, &[1; 2], there.add(8), SignalUpdate::Add(1))
+    })?;
+    assert_costs(world, "put_signal_nb", signalled, || {
+        let update = SignalUpdate::Add(1);
+        let put = there.put_signal_nb(world, vec![1; 2], there.add(8), update)?;
+        put.wait().map(drop)
     })?;
     let local = Costs {
         local: 1,

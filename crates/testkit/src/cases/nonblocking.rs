@@ -4,6 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, PoisonError};
 
 use pgas_core::backend::AtomicOp;
+use pgas_core::collective::op::Sum;
 use pgas_core::{Event, Rank, Result, World};
 
 use super::case;
@@ -202,18 +203,35 @@ fn a_source_is_free_no_later_than_the_operation_is_complete(world: &World) -> Re
     let array = world.alloc_symmetric::<u64>(64)?;
     let there = array.on(neighbour(world, 1));
     for n in [1, 64] {
-        let mut put = there.put_vec_nb(world, vec![n as u64; n])?;
-        while !put.test_source()? {}
-        assert!(put.test_source()?, "what is free stays free");
-        put.wait()?;
-        let mut put = there.put_vec_nb(world, vec![7; n])?;
-        while !put.test()? {}
-        assert!(put.test_source()?);
-        assert_eq!(put.wait()?, vec![7; n]);
-        let mut get = there.get_vec_nb(world, n)?;
-        while !get.test_source()? {}
-        assert_eq!(get.wait()?, vec![7; n]);
+        let put = there.put_vec_nb(world, vec![5; n])?.at_source();
+        let (mut values, mut whole) = put.wait()?;
+        // What is under way is not changed any more, and the vector can go out again.
+        assert_eq!(values, vec![5; n]);
+        values.fill(6);
+        while !whole.test()? {}
+        assert_eq!(there.get_vec(world, n)?, vec![5; n]);
+        let (values, whole) = there.put_vec_nb(world, values)?.at_source().wait()?;
+        whole.wait()?;
+        let (got, whole) = there.get_vec_nb(world, n)?.at_source().wait()?;
+        assert_eq!(got, values);
+        whole.wait()?;
+        // Dropped at either stage.
+        drop(there.put_vec_nb(world, vec![7; n])?.at_source());
+        let (_, whole) = there.put_vec_nb(world, vec![7; n])?.at_source().wait()?;
+        drop(whole);
+        world.flush(there.rank())?;
+        assert_eq!(there.get_vec(world, n)?, vec![7; n]);
     }
+    let ((), whole) = there.put_nb(world, 8)?.at_source().wait()?;
+    whole.wait()?;
+    let add = there.fetch_op_nb(world, AtomicOp::Add, 1)?.at_source();
+    let (former, whole) = add.wait()?;
+    assert_eq!(former, 8);
+    whole.wait()?;
+    let sum = world.allreduce_nb(1_u32, Sum).at_source();
+    let (sum, whole) = sum.wait()?;
+    assert_eq!(sum, world.n_ranks());
+    whole.wait()?;
     world.barrier()
 }
 

@@ -63,6 +63,25 @@ fn boxes<T: Pod + PartialEq + Debug, const N: usize>(world: &World, rng: &mut Rn
             expected[*local] = model[start + global];
         }
         assert_eq!(out, expected, "get of {strides:?}");
+
+        // The same in flight: both at once, by an event and in a scope.
+        let values: Vec<T> = random_values(rng, n_local);
+        for (global, local) in &places {
+            model[start + global] = values[*local];
+            expected[*local] = values[*local];
+        }
+        if rng.bool() {
+            let put = there.add(start).put_strided_nb(world, &strides, values)?;
+            drop(put.wait()?);
+            let get = there.add(start).get_strided_nb(world, &strides, out)?;
+            out = get.wait()?;
+        } else {
+            let (first, out) = (there.add(start), &mut out);
+            world.scope(|scope| scope.put_strided(first, &strides, &values))??;
+            world.scope(|scope| scope.get_strided(first, &strides, out))??;
+        }
+        assert_eq!(there.get_vec(world, ROOM)?, model, "in flight: {strides:?}");
+        assert_eq!(out, expected, "in flight: {strides:?}");
     }
     world.barrier()
 }
@@ -184,7 +203,7 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<[u8; 3]>(n * LANE)?;
     let mut rng = rng_of(world, 22);
     let mut model = vec![vec![[0_u8; 3]; LANE]; n];
-    for _ in 0..20 {
+    for round in 0..20 {
         let mut cuts: Vec<(usize, usize, usize)> = Vec::new();
         for rank in 0..n {
             let mut at = 0;
@@ -205,8 +224,13 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
             })
             .collect();
         let total = cuts.iter().map(|cut| cut.2).sum();
-        let values: Vec<[u8; 3]> = random_values(&mut rng, total);
-        world.put_fragments(&fragments, &values)?;
+        let mut values: Vec<[u8; 3]> = random_values(&mut rng, total);
+        match round % 4 {
+            0 => world.put_fragments(&fragments, &values)?,
+            1 => world.put_each(&slices(&fragments, &values))?,
+            2 => values = world.put_fragments_nb(&fragments, values)?.wait()?,
+            _ => world.scope(|scope| scope.put_fragments(&fragments, &values))??,
+        }
         world.flush_all()?;
         let mut rest = &values[..];
         for (rank, at, len) in &cuts {
@@ -218,11 +242,51 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
             let seen = lane(&array, world, rank, LANE).get_vec(world, LANE)?;
             assert_eq!(seen, *expected, "rank {rank}");
         }
-        let mut out = vec![[0; 3]; total];
-        world.get_fragments(&fragments, &mut out)?;
+        let out = read_by(world, round % 5, &fragments, total)?;
         assert_eq!(out, values);
     }
     world.barrier()
+}
+
+/// The elements of the fragments, by one of five ways.
+fn read_by(
+    world: &World,
+    way: usize,
+    fragments: &[Fragment<[u8; 3]>],
+    total: usize,
+) -> Result<Vec<[u8; 3]>> {
+    let mut out = vec![[0; 3]; total];
+    match way {
+        0 | 1 => world.get_fragments(fragments, &mut out)?,
+        2 => {
+            let mut rest = &mut out[..];
+            let pieces = fragments.iter().map(|piece| {
+                let (these, others) = std::mem::take(&mut rest).split_at_mut(piece.len);
+                rest = others;
+                (piece.ptr, these)
+            });
+            world.get_each(&mut pieces.collect::<Vec<_>>())?;
+        }
+        3 => out = world.get_fragments_nb(fragments)?.wait()?,
+        _ => {
+            let out = &mut out[..];
+            world.scope(|scope| scope.get_fragments(fragments, out))??;
+        }
+    }
+    Ok(out)
+}
+
+/// The fragments with what goes to each.
+fn slices<'a, T>(
+    fragments: &[Fragment<T>],
+    mut values: &'a [T],
+) -> Vec<(pgas_core::GlobalPtr<T>, &'a [T])> {
+    let pieces = fragments.iter().map(|piece| {
+        let (these, others) = values.split_at(piece.len);
+        values = others;
+        (piece.ptr, these)
+    });
+    pieces.collect()
 }
 
 /// The lane of this rank in the array of another.

@@ -11,6 +11,7 @@ use pgas_am::{
     Aggregator, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach,
     quiet, when_all,
 };
+use pgas_core::backend::AtomicOp;
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
@@ -30,6 +31,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, calls_and_results_longer_than_a_message_travel_in_pieces),
     case!(1, all_members_of_a_team_are_called),
     case!(1, what_was_put_before_a_call_is_there_when_it_runs),
+    case!(1, a_call_follows_whatever_completes),
     case!(1, futures_that_are_dropped_or_forgotten_lose_nothing_else),
     case!(1, actions_run_on_values_when_they_come),
     case!(1, many_operations_fulfil_one_promise),
@@ -320,11 +322,42 @@ fn what_was_put_before_a_call_is_there_when_it_runs(world: &World) -> Result<()>
     for n in [0, 1, 10, 1000] {
         let values: Vec<u64> = (0..n as u64).collect();
         let args = (Here::new(world), place.on(next), n);
-        let came = world
-            .put_then_rpc(place.on(next), &values, sum, args)?
-            .wait()?;
-        assert_eq!(came, Ok(values.iter().sum()));
+        let expected = values.iter().sum();
+        let put = place.on(next).put_vec_nb(world, values);
+        let came = world.rpc_after(put, next, sum, args).wait()?;
+        assert_eq!(came, Ok(expected));
     }
+    world.barrier()
+}
+
+/// By a call without an answer, after puts, an atomic and a call, of which nobody waits for
+/// anything.
+fn a_call_follows_whatever_completes(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    let place = world.alloc_symmetric::<u64>(64)?;
+    let next = neighbour(world, 1);
+    let see = |(here, counter, place): (Here, Counter, GlobalPtr<u64>)| {
+        let seen = place.get_vec(here.world(), 64).unwrap_or_default();
+        let is_there = seen.iter().all(|word| *word == 7);
+        add((counter, u64::from(is_there)));
+    };
+    let args = || (Here::new(world), counter.clone(), place.on(next));
+    let there = place.on(next);
+    drop(world.rpc_ff_after(there.put_vec_nb(world, vec![7; 64]), next, see, args()));
+    quiet(world)?;
+    let atomic = there.fetch_op_nb(world, AtomicOp::Max, 5);
+    drop(world.rpc_ff_after(atomic, next, see, args()));
+    let call = world.rpc(next, |x: u64| x, 1);
+    drop(world.rpc_ff_after(call, next, see, args()));
+    let last = when_all((there.put_nb(world, 7), there.put_vec_nb(world, vec![7; 9])));
+    let (source, whole) = there.put_vec_nb(world, vec![7; 64])?.at_source().wait()?;
+    assert_eq!(source.len(), 64);
+    let all = when_all((last, whole));
+    world.rpc_ff_after(all, next, see, args()).wait()?;
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 4);
+    let ready = PgasFuture::ready(0);
+    assert_eq!(world.rpc_after(ready, next, |()| 5_u8, ()).wait()?, 5);
     world.barrier()
 }
 

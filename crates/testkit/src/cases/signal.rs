@@ -30,8 +30,18 @@ fn who_sees_the_signal_sees_the_data(world: &World) -> Result<()> {
         } else {
             SignalUpdate::Add(1)
         };
-        data.on(next)
-            .put_signal(world, &vec![round; n], signal, update)?;
+        let (to, values) = (data.on(next), vec![round; n]);
+        match round % 4 {
+            0 | 1 => to.put_signal(world, &values, signal, update)?,
+            // The signal comes also if nobody waits for the event.
+            2 => drop(to.put_signal_nb(world, values, signal, update)?),
+            _ => {
+                let put = to.put_signal_nb(world, values, signal, update)?;
+                let (mut values, whole) = put.at_source().wait()?;
+                values.fill(0);
+                whole.wait()?;
+            }
+        }
         if round % 5 == 0 {
             world.flush(next)?;
         } else {
@@ -59,10 +69,16 @@ fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()
     let signal = world.alloc_symmetric::<u64>(1)?;
     let me = world.rank().index();
     for round in 1..=ROUNDS {
-        for rank in world.ranks() {
-            let lane = lanes.on(rank).add(me);
-            let update = SignalUpdate::Add(1);
-            lane.put_signal(world, &[[round; 5]], signal.on(rank), update)?;
+        let (values, update) = ([[round; 5]], SignalUpdate::Add(1));
+        let mut places = world
+            .ranks()
+            .map(|rank| (lanes.on(rank).add(me), signal.on(rank)));
+        if round % 2 == 0 {
+            places.try_for_each(|(lane, flag)| lane.put_signal(world, &values, flag, update))?;
+        } else {
+            world.scope(|scope| {
+                places.try_for_each(|(lane, flag)| scope.put_signal(lane, &values, flag, update))
+            })??;
         }
         world.flush_all()?;
         let all = round * n as u64;
@@ -105,17 +121,27 @@ fn long_data_arrives_before_its_signal(world: &World) -> Result<()> {
     let data = world.alloc_symmetric::<u64>(N)?;
     let signal = world.alloc_symmetric::<u64>(1)?;
     let next = neighbour(world, 1);
-    let values: Vec<u64> = random_values(&mut rng_of(world, 40), N);
-    let update = SignalUpdate::Set(u64::MAX);
-    data.on(next)
-        .put_signal(world, &values, signal.on(next), update)?;
-    world.flush(next)?;
-    signal.here().wait_until(world, |seen| seen != 0)?;
+    let (to, flag) = (data.on(next), signal.on(next));
+    let mut values: Vec<u64> = random_values(&mut rng_of(world, 40), N);
     let author = neighbour(world, world.n_ranks() - 1);
     let mut rng = crate::rng((40 << 32) + u64::from(author.number()) + 1);
-    let expected: Vec<u64> = random_values(&mut rng, N);
-    assert!(data.here().get_vec(world, N)? == expected);
-    world.barrier()
+    let mut expected: Vec<u64> = random_values(&mut rng, N);
+    for round in 1..=2 {
+        let update = SignalUpdate::Set(u64::MAX - round);
+        if round == 1 {
+            to.put_signal(world, &values, flag, update)?;
+            world.flush(next)?;
+        } else {
+            values.reverse();
+            expected.reverse();
+            values = to.put_signal_nb(world, values, flag, update)?.wait()?;
+        }
+        let seen = |seen| seen == u64::MAX - round;
+        signal.here().wait_until(world, seen)?;
+        assert!(data.here().get_vec(world, N)? == expected);
+        world.barrier()?;
+    }
+    Ok(())
 }
 
 fn a_waiting_rank_is_woken_by_a_plain_atomic_too(world: &World) -> Result<()> {
