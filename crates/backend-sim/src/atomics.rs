@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "changes words of segments")]
 
 use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
+use pgas_core::raw::word;
 
 use crate::sys::{self, Remote};
 
@@ -17,6 +18,10 @@ pub(crate) unsafe fn fetch(at: Remote, call: AtomicCall) -> u64 {
     {
         // SAFETY: the caller's promise.
         return unsafe { fetch_float(at, call) };
+    }
+    if ty.bytes() < 4 {
+        // SAFETY: the caller's promise.
+        return unsafe { fetch_short(at, call) };
     }
     type Instruction = unsafe fn(Remote, u64) -> u64;
     let (word, double): (Instruction, Instruction) = match op {
@@ -43,6 +48,44 @@ pub(crate) unsafe fn fetch(at: Remote, call: AtomicCall) -> u64 {
 
 const LOW: u64 = 0xffff_ffff;
 
+/// Changes one or two bytes by compare-and-swap of the word of four that they lie in, and gives
+/// their former bits.
+///
+/// # Safety
+/// As [`fetch`].
+unsafe fn fetch_short(at: Remote, call: AtomicCall) -> u64 {
+    // SAFETY: the caller's promise; the word lies in the segment, which begins and ends at words.
+    unsafe { change_short(at, call.ty, |old| Some(word::apply(old, call))) }
+}
+
+/// Replaces the bits of a short type by those that `change` makes of them, if it does; gives the
+/// former.
+///
+/// # Safety
+/// As [`fetch`].
+unsafe fn change_short(at: Remote, ty: AtomicType, change: impl Fn(u64) -> Option<u64>) -> u64 {
+    let (word, place) = at.word_around();
+    let (shift, mask) = (8 * place, (1_u64 << (8 * ty.bytes())) - 1);
+    // SAFETY: the caller's promise.
+    let mut whole = unsafe { sys::or_w(word, 0) & LOW };
+    loop {
+        let old = whole >> shift & mask;
+        let Some(new) = change(old) else { return old };
+        let desired = whole & !(mask << shift) | (new & mask) << shift;
+        let swap = SwapCall {
+            ty: AtomicType::U32,
+            expected: whole,
+            desired,
+        };
+        // SAFETY: the caller's promise.
+        let found = unsafe { compare_swap(word, swap) };
+        if found == whole {
+            return old;
+        }
+        whole = found;
+    }
+}
+
 /// Replaces the word if its bits are the expected ones; gives the former.
 ///
 /// # Safety
@@ -54,6 +97,11 @@ pub(crate) unsafe fn compare_swap(at: Remote, call: SwapCall) -> u64 {
         desired,
     } = call;
     match ty.bytes() {
+        1 | 2 => {
+            let change = |old| (old == expected).then_some(desired);
+            // SAFETY: the caller's promise.
+            unsafe { change_short(at, ty, change) }
+        }
         4 => {
             let expected = i64::from((expected as u32).cast_signed()).cast_unsigned();
             // SAFETY: the caller's promise.

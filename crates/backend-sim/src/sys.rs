@@ -30,6 +30,13 @@ impl Remote {
         }
     }
 
+    /// The word of four bytes around it, and how many bytes behind its beginning it is.
+    pub(crate) const fn word_around(self) -> (Self, u64) {
+        let place = self.address % 4;
+        let address = self.address - place;
+        (Self { address, ..self }, place)
+    }
+
     pub(crate) const fn is_aligned(self, to: u64) -> bool {
         self.address.is_multiple_of(to)
     }

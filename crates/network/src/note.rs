@@ -23,7 +23,11 @@ const OPS: [AtomicOp; 8] = [
     AtomicOp::Min,
     AtomicOp::Max,
 ];
-const TYPES: [AtomicType; 6] = [
+const TYPES: [AtomicType; 10] = [
+    AtomicType::U8,
+    AtomicType::I8,
+    AtomicType::U16,
+    AtomicType::I16,
     AtomicType::U32,
     AtomicType::I32,
     AtomicType::U64,

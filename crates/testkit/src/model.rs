@@ -75,6 +75,10 @@ macro_rules! integer {
         }
     };
 }
+integer!(u8);
+integer!(i8);
+integer!(u16);
+integer!(i16);
 integer!(u32);
 integer!(i32);
 integer!(u64);

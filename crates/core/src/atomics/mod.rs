@@ -6,16 +6,29 @@
 //! ([`World::has_direct_atomics`] reports this), because a word must never have two kinds of
 //! executors.
 //!
+//! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the four bytes that they
+//! lie in, by the same executor: they are atomic with respect to atomics on their neighbours, too,
+//! and to atomics on the whole word. A plain put of bytes beside them is not ordered with them.
+//!
+//! There is no compare-and-swap of 128 bits. What an atomic is given and gives back is a word of 64
+//! bits in the contract of transports, in the messages that carry atomics to their executor and in
+//! what owns their results, so that all of them would pay for a wider one; and of the processors of
+//! the library only some have the instruction (x86-64 from `cmpxchg16b` on), whose loads would have
+//! to be swaps to be atomic with it. What takes two words is a pointer and a version in one of 64
+//! bits, or a lock.
+//!
 //! An atomic with a result is complete when it returns, and orders this rank's memory accesses: a
 //! rank that sees the atomic's effect also sees what its author had flushed before. An atomic
 //! without a result is complete after a flush.
 
 mod domain;
+mod flag;
 mod types;
 mod update;
 
 pub use domain::{AtomicDomain, AtomicOps};
-pub use types::{Atomic, AtomicInteger};
+pub use flag::Flag;
+pub use types::{Atomic, AtomicBits, AtomicInteger};
 
 use crate::backend::{AtomicCall, AtomicOp, SwapCall};
 use crate::cost::CostKind;
@@ -396,7 +409,11 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     pub fn fetch_dec(self, world: &World) -> Result<T> {
         self.fetch_op(world, AtomicOp::Add, T::ONE.negated())
     }
+}
 
+/// Operations on bits, which integers and a [`Flag`] have. The non-fetching forms are
+/// [`GlobalPtr::atomic_and`] and its siblings.
+impl<T: AtomicBits> GlobalPtr<T> {
     /// Ands the bits and returns the former value.
     ///
     /// # Cost
@@ -462,6 +479,10 @@ pub(crate) fn call<T: Atomic>(op: AtomicOp, operand: T) -> AtomicCall {
     assert!(
         !(T::IS_FLOAT && matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor)),
         "{op:?} is not an operation on floats"
+    );
+    assert!(
+        !(T::IS_FLAG && matches!(op, AtomicOp::Add)),
+        "{op:?} is not an operation on truth values"
     );
     AtomicCall {
         op,

@@ -1,9 +1,11 @@
 //! The element types of atomics.
 
+use super::Flag;
 use crate::Pod;
 use crate::backend::AtomicType;
 
-/// A type with remote atomics: `u32`, `i32`, `u64`, `i64`, `usize`, `isize`, `f32`, `f64`.
+/// A type with remote atomics: integers of 8 to 64 bits, `f32`, `f64`, and [`Flag`] for truth
+/// values.
 ///
 /// Sealed: a backend must know how to operate on it.
 pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
@@ -11,14 +13,19 @@ pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
     const TYPE: AtomicType;
     /// Whether it is a float.
     const IS_FLOAT: bool;
-    /// Its bits, in the low half for four-byte types.
+    /// Whether it is a truth value, which has no sum.
+    const IS_FLAG: bool = false;
+    /// Its bits, in the low bytes for shorter types.
     fn to_bits(self) -> u64;
     /// The value with these bits.
     fn from_bits(bits: u64) -> Self;
 }
 
-/// An integer with remote atomics: `u32`, `i32`, `u64`, `i64`, `usize`, `isize`.
-pub trait AtomicInteger: Atomic + Eq + Ord {
+/// A type whose bits have operations: the integers, and [`Flag`].
+pub trait AtomicBits: Atomic {}
+
+/// An integer with remote atomics, of 8 to 64 bits.
+pub trait AtomicInteger: AtomicBits + Eq + Ord {
     /// One.
     const ONE: Self;
     /// The number that adds up to zero with this one, wrapping around.
@@ -56,6 +63,10 @@ macro_rules! atomics {
 
 #[rustfmt::skip]
 atomics! {
+    u8 U8 false, x: x.into(), bits: lowest(bits);
+    i8 I8 false, x: x.cast_unsigned().into(), bits: lowest(bits).cast_signed();
+    u16 U16 false, x: x.into(), bits: lower(bits);
+    i16 I16 false, x: x.cast_unsigned().into(), bits: lower(bits).cast_signed();
     u32 U32 false, x: x.into(), bits: low(bits);
     i32 I32 false, x: x.cast_unsigned().into(), bits: low(bits).cast_signed();
     u64 U64 false, x: x, bits: bits;
@@ -67,9 +78,39 @@ atomics! {
     f64 F64 true, x: f64::to_bits(x), bits: f64::from_bits(bits);
 }
 
+impl sealed::Sealed for Flag {}
+
+impl Atomic for Flag {
+    const TYPE: AtomicType = AtomicType::U8;
+    const IS_FLOAT: bool = false;
+    const IS_FLAG: bool = true;
+
+    #[inline]
+    fn to_bits(self) -> u64 {
+        self.byte().into()
+    }
+
+    #[inline]
+    fn from_bits(bits: u64) -> Self {
+        (lowest(bits) != 0).into()
+    }
+}
+
+impl AtomicBits for Flag {}
+
+#[expect(clippy::cast_possible_truncation, reason = "takes the low byte")]
+const fn lowest(bits: u64) -> u8 {
+    bits as u8
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "takes the low bytes")]
+const fn lower(bits: u64) -> u16 {
+    bits as u16
+}
+
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "four-byte types use the low half"
+    reason = "shorter types use the low half"
 )]
 const fn low(bits: u64) -> u32 {
     bits as u32
@@ -85,6 +126,8 @@ const fn whole(bits: u64) -> usize {
 
 macro_rules! integers {
     ($($t:ident)*) => { $(
+        impl AtomicBits for $t {}
+
         impl AtomicInteger for $t {
             const ONE: Self = 1;
 
@@ -96,4 +139,4 @@ macro_rules! integers {
     )* };
 }
 
-integers! { u32 i32 u64 i64 usize isize }
+integers! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize }

@@ -3,6 +3,14 @@
 /// The element type of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicType {
+    /// `u8`.
+    U8,
+    /// `i8`.
+    I8,
+    /// `u16`.
+    U16,
+    /// `i16`.
+    I16,
     /// `u32`.
     U32,
     /// `i32`.
@@ -23,6 +31,8 @@ impl AtomicType {
     #[inline]
     pub const fn bytes(self) -> usize {
         match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
@@ -59,7 +69,7 @@ pub struct AtomicCall {
     pub op: AtomicOp,
     /// On what.
     pub ty: AtomicType,
-    /// With what; four-byte types use the low half.
+    /// With what; shorter types use the low bytes, and the others are zero.
     pub operand: u64,
 }
 

@@ -66,14 +66,17 @@ impl Segment {
             "core checks the alignment of atomics"
         );
         self.with(offset, ty.bytes(), |place| {
-            if let Ok(half) = <[u8; 4]>::try_from(&*place) {
-                let old = u64::from(u32::from_ne_bytes(half));
-                let new = u32::try_from(change(old)).expect("four-byte types use the low half");
-                place.copy_from_slice(&new.to_ne_bytes());
-                return old;
-            }
-            let old = u64::from_ne_bytes((&*place).try_into().expect("eight bytes"));
-            place.copy_from_slice(&change(old).to_ne_bytes());
+            // The low bytes of a number, which are its first ones or its last.
+            let n = place.len();
+            let low = if cfg!(target_endian = "big") {
+                8 - n..8
+            } else {
+                0..n
+            };
+            let mut bits = [0; 8];
+            bits[low.clone()].copy_from_slice(place);
+            let old = u64::from_ne_bytes(bits);
+            place.copy_from_slice(&change(old).to_ne_bytes()[low]);
             old
         })
     }

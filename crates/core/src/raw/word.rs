@@ -15,7 +15,8 @@ use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 /// # Safety
 ///
 /// `at` is valid for reads and writes, aligned for the call's type, and accessed by others only
-/// atomically while this runs.
+/// atomically while this runs. Of a type of fewer than four bytes this is said of the aligned four
+/// bytes that it lies in, too.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
@@ -28,9 +29,13 @@ pub unsafe fn fetch(at: *mut u8, call: AtomicCall) -> u64 {
             let word = unsafe { AtomicU32::from_ptr(at.cast()) };
             u64::from(fetch_u32(word, call))
         }
+        bytes @ (1 | 2) => {
+            // SAFETY: the caller promises as much of the four bytes around.
+            let (word, part) = unsafe { Part::around(at, bytes) };
+            u64::from(part.fetch(word, call))
+        }
         _ => {
-            // SAFETY: a type that has not four bytes has eight, and the caller promises the same of
-            // these.
+            // SAFETY: all other types have eight bytes, and the caller promises the same of these.
             let word = unsafe { AtomicU64::from_ptr(at.cast()) };
             fetch_u64(word, call)
         }
@@ -60,7 +65,13 @@ pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> Result<u64, u64> {
         let result = word::compare_exchange(word, old, new);
         return result.map(u64::from).map_err(u64::from);
     }
-    // SAFETY: a type that has not four bytes has eight, and the caller promises the same of these.
+    if let bytes @ (1 | 2) = call.ty.bytes() {
+        // SAFETY: the caller promises as much of the four bytes around.
+        let (word, part) = unsafe { Part::around(at, bytes) };
+        let result = part.compare_swap(word, low(call.expected), low(call.desired));
+        return result.map(u64::from).map_err(u64::from);
+    }
+    // SAFETY: all other types have eight bytes, and the caller promises the same of these.
     let word = unsafe { AtomicU64::from_ptr(at.cast()) };
     word::compare_exchange(word, call.expected, call.desired)
 }
@@ -151,6 +162,106 @@ fn fetch_u32(word: &AtomicU32, call: AtomicCall) -> u32 {
     }
 }
 
+/// One or two bytes of a word of four. They change by compare-and-swap of the whole word, so that
+/// all atomics on any bytes of it exclude each other.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The place of its lowest bit.
+    shift: u32,
+    /// Its bits, at the bottom.
+    mask: u32,
+}
+
+impl Part {
+    /// The `bytes` bytes at `place` in a word, counted in memory.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "constants at the call")]
+    const fn at(place: usize, bytes: usize) -> Self {
+        let place = if cfg!(target_endian = "big") {
+            4 - bytes - place
+        } else {
+            place
+        };
+        Self {
+            shift: 8 * low(place as u64),
+            mask: if bytes == 1 { 0xff } else { 0xffff },
+        }
+    }
+
+    /// The word around `at`.
+    ///
+    /// # Safety
+    ///
+    /// As [`fetch`], for a type of `bytes` bytes.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the size is a constant at the call")]
+    unsafe fn around<'a>(at: *mut u8, bytes: usize) -> (&'a AtomicU32, Self) {
+        let place = at.addr() % 4;
+        let start = at.wrapping_sub(place).cast();
+        // SAFETY: the caller promises validity and atomic access only, of the four bytes around
+        // `at`, which begin here and are aligned.
+        (
+            unsafe { AtomicU32::from_ptr(start) },
+            Self::at(place, bytes),
+        )
+    }
+
+    /// Its bits in those of the word.
+    fn of(self, word: u32) -> u32 {
+        word >> self.shift & self.mask
+    }
+
+    fn fetch(self, word: &AtomicU32, call: AtomicCall) -> u32 {
+        let v = low(call.operand) & self.mask;
+        let there = v << self.shift;
+        let around = !(self.mask << self.shift);
+        self.of(match call.op {
+            AtomicOp::Load => word::load(word),
+            AtomicOp::And => word::and(word, there | around),
+            AtomicOp::Or => word::or(word, there),
+            AtomicOp::Xor => word::xor(word, there),
+            AtomicOp::Swap | AtomicOp::Add | AtomicOp::Min | AtomicOp::Max => {
+                word::update(word, |whole| {
+                    let new = combined(self.of(whole), v, call) & self.mask;
+                    whole & around | new << self.shift
+                })
+            }
+        })
+    }
+
+    fn compare_swap(self, word: &AtomicU32, expected: u32, desired: u32) -> Result<u32, u32> {
+        let (expected, desired) = (expected & self.mask, desired & self.mask);
+        let around = !(self.mask << self.shift);
+        let mut whole = word::load(word);
+        while self.of(whole) == expected {
+            let new = whole & around | desired << self.shift;
+            match word::compare_exchange(word, whole, new) {
+                Ok(_) => return Ok(expected),
+                // Perhaps the bytes beside it have changed.
+                Err(seen) => whole = seen,
+            }
+        }
+        Err(self.of(whole))
+    }
+}
+
+/// What `call`, which is no bitwise one, makes of the bits `old` and `v` of a short type; what is
+/// above its bits is to be cut off.
+#[expect(clippy::cast_possible_truncation, reason = "takes the low bytes")]
+fn combined(old: u32, v: u32, call: AtomicCall) -> u32 {
+    let extended = |bits: u32| match call.ty {
+        AtomicType::I8 => i32::from((bits as u8).cast_signed()),
+        AtomicType::I16 => i32::from((bits as u16).cast_signed()),
+        _ => bits.cast_signed(),
+    };
+    match call.op {
+        AtomicOp::Add => old.wrapping_add(v),
+        AtomicOp::Min if extended(old) < extended(v) => old,
+        AtomicOp::Max if extended(old) > extended(v) => old,
+        _ => v,
+    }
+}
+
 /// Applies the operation of [`fetch`] to a private word: returns the new bits for `old`.
 ///
 /// A backend without CPU atomics at hand (a reference implementation, a simulator) computes with
@@ -160,9 +271,15 @@ pub fn apply(old: u64, call: AtomicCall) -> u64 {
     if call.op == AtomicOp::Load {
         return old;
     }
-    if call.ty.bytes() == 4 {
+    let bytes = call.ty.bytes();
+    if bytes <= 4 {
         let word = AtomicU32::new(low(old));
-        fetch_u32(&word, call);
+        if bytes == 4 {
+            fetch_u32(&word, call);
+        } else {
+            let (shift, mask) = (0, Part::at(0, bytes).mask);
+            Part { shift, mask }.fetch(&word, call);
+        }
         return u64::from(word.into_inner());
     }
     let word = AtomicU64::new(old);
@@ -174,9 +291,9 @@ pub fn apply(old: u64, call: AtomicCall) -> u64 {
 #[expect(clippy::inline_always, reason = "no code at all")]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "four-byte types use the low half"
+    reason = "shorter types use the low half"
 )]
-fn low(bits: u64) -> u32 {
+const fn low(bits: u64) -> u32 {
     bits as u32
 }
 
@@ -201,6 +318,49 @@ mod tests {
         }
         assert_eq!((lesser(1.0, 2.0), lesser(2.0, 1.0)), (1.0, 1.0));
         assert_eq!((greater(1.0, 2.0), greater(2.0, 1.0)), (2.0, 2.0));
+    }
+
+    #[test]
+    fn short_types_change_their_bytes_of_a_word_and_no_others() {
+        let mut memory = [0x8899_aabb_u32; 2];
+        let base = memory.as_mut_ptr().cast::<u8>();
+        let changed = |ty: AtomicType, op, at: usize, operand| {
+            let mut bytes = [0x8899_aabb_u32, 0x8899_aabb];
+            let base = bytes.as_mut_ptr().cast::<u8>();
+            // SAFETY: the bytes lie in the array, aligned, and nobody else accesses it.
+            let former = unsafe { fetch(base.wrapping_add(at), AtomicCall { op, ty, operand }) };
+            let bytes = bytes.map(u32::to_ne_bytes).concat();
+            (former, bytes)
+        };
+        let original = [0x8899_aabb_u32; 2].map(u32::to_ne_bytes).concat();
+        for at in 0..8 {
+            let (former, bytes) = changed(AtomicType::U8, AtomicOp::Add, at, 0xff);
+            assert_eq!(former, u64::from(original[at]));
+            assert_eq!(bytes[at], original[at].wrapping_sub(1));
+            assert!((0..8).all(|i| i == at || bytes[i] == original[i]), "{at}");
+            if at % 2 == 0 {
+                let (former, bytes) = changed(AtomicType::I16, AtomicOp::Max, at, 5);
+                assert_eq!(former.to_ne_bytes()[..2], original[at..at + 2]);
+                assert_eq!(bytes[at..at + 2], 5_u16.to_ne_bytes());
+                assert!(
+                    (0..8).all(|i| i & !1 == at || bytes[i] == original[i]),
+                    "{at}"
+                );
+            }
+        }
+        let call = |expected, desired| SwapCall {
+            ty: AtomicType::U8,
+            expected,
+            desired,
+        };
+        // SAFETY: as above.
+        let swap = |at, call| unsafe { compare_swap(base.wrapping_add(at), call) };
+        let there = u64::from(original[5]);
+        assert_eq!(swap(5, call(there + 1, 1)), Err(there));
+        assert_eq!(swap(5, call(there, 1)), Ok(there));
+        let mut expected = original;
+        expected[5] = 1;
+        assert_eq!(memory.map(u32::to_ne_bytes).concat(), expected);
     }
 
     #[test]

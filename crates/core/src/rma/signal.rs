@@ -109,6 +109,63 @@ impl<T: Pod> GlobalPtr<T> {
     }
 }
 
+impl World {
+    /// Waits until one of `words`, which lie in this rank's own segment, fulfils `condition`, and
+    /// returns its index and its value then; of several the first (OpenSHMEM's `wait_until_any`).
+    ///
+    /// The condition is given the index, too, so that each word may have one of its own. For the
+    /// sleep of the waiter see [`wait_until`](GlobalPtr::wait_until).
+    ///
+    /// # Cost
+    ///
+    /// Polling of local words.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If there are no words, or one of them is on another rank, null or misaligned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::backend::SignalUpdate;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let (data, flags) = (world.alloc::<u64>(2)?, world.alloc::<u64>(2)?);
+    /// flags.put_slice(&world, &[0, 0])?;
+    /// let second = flags.add(1);
+    /// data.put_signal(&world, &[7, 8], second, SignalUpdate::Set(5))?;
+    /// assert_eq!(world.wait_until_any(&[flags, second], |_, seen| seen > 0)?, (1, 5));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn wait_until_any(
+        &self,
+        words: &[GlobalPtr<u64>],
+        condition: impl Fn(usize, u64) -> bool,
+    ) -> Result<(usize, u64)> {
+        assert!(
+            !words.is_empty(),
+            "a wait for none of no signals never ends"
+        );
+        words.iter().for_each(|word| word.assert_own(self));
+        let mut found = None;
+        self.wait_until(&Awaited::new("one of several signals"), || {
+            for (i, word) in words.iter().enumerate() {
+                let seen = word.atomic_load(self)?;
+                if condition(i, seen) {
+                    found = Some((i, seen));
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })?;
+        Ok(found.expect("the wait ended because a word was found"))
+    }
+}
+
 /// Does both by this process's own instructions, if it reaches the segment so.
 pub(super) fn put_and_signal<T: Pod>(
     world: &World,
@@ -147,17 +204,22 @@ impl GlobalPtr<u64> {
     /// If the word is on another rank, null or misaligned.
     #[track_caller]
     pub fn wait_until(self, world: &World, condition: impl Fn(u64) -> bool) -> Result<u64> {
-        world.checked(self, 1);
-        assert_eq!(
-            self.rank(),
-            world.rank(),
-            "a rank waits for words of its own segment"
-        );
+        self.assert_own(world);
         let mut seen = 0;
         world.wait_until(&Awaited::new("a signal"), || {
             seen = self.atomic_load(world)?;
             Ok(condition(seen))
         })?;
         Ok(seen)
+    }
+
+    #[track_caller]
+    fn assert_own(self, world: &World) {
+        world.checked(self, 1);
+        assert_eq!(
+            self.rank(),
+            world.rank(),
+            "a rank waits for words of its own segment"
+        );
     }
 }

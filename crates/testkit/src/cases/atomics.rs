@@ -1,11 +1,13 @@
 //! Every atomic of every type, compared with its sequential model.
 
+use pgas_core::atomics::Flag;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{GlobalPtr, Result, World};
+use pgas_core::collective::op::Sum;
+use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
 use crate::model::{ModelAtomic, ModelInteger};
-use crate::support::{neighbour, random_value};
+use crate::support::{assert_panics, neighbour, random_value};
 use crate::{Case, rng_of};
 
 pub(super) const CASES: &[Case] = &[
@@ -14,6 +16,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, atomics_on_u64_follow_the_model),
     case!(1, atomics_on_i64_follow_the_model),
     case!(1, atomics_on_addresses_follow_the_model),
+    case!(1, atomics_on_bytes_follow_the_model),
+    case!(1, atomics_on_halves_follow_the_model),
+    case!(1, bytes_of_one_word_and_the_word_are_changed_by_all_ranks),
+    case!(1, truth_values_are_changed_atomically),
     case!(1, atomics_on_f32_follow_the_model),
     case!(1, atomics_on_f64_follow_the_model),
     case!(1, compare_exchange_follows_the_model_for_every_type),
@@ -47,6 +53,74 @@ fn atomics_on_addresses_follow_the_model(world: &World) -> Result<()> {
     follow::<isize>(world)?;
     exchange::<isize>(world)?;
     methods::<isize>(world)
+}
+
+fn atomics_on_bytes_follow_the_model(world: &World) -> Result<()> {
+    follow::<i8>(world)?;
+    exchange::<u8>(world)?;
+    methods::<u8>(world)
+}
+
+fn atomics_on_halves_follow_the_model(world: &World) -> Result<()> {
+    follow::<u16>(world)?;
+    exchange::<i16>(world)?;
+    methods::<i16>(world)
+}
+
+/// Three bytes by their own atomics, of which one also by compare-and-swap, the fourth by atomics
+/// on the word; nothing is lost, and nothing carried over.
+fn bytes_of_one_word_and_the_word_are_changed_by_all_ranks(world: &World) -> Result<()> {
+    const ROUNDS: u32 = 101;
+    let words = world.alloc_symmetric::<u32>(1)?;
+    let word = words.on(Rank::ZERO);
+    let byte = word.cast::<u8>();
+    let flip = u32::from_ne_bytes([0, 0, 0, 1]);
+    world.barrier()?;
+    for _ in 0..ROUNDS {
+        byte.fetch_add(world, 3)?;
+        byte.add(1).atomic_sub(world, 1)?;
+        let mut seen = byte.add(2).atomic_load(world)?;
+        let next = |seen: u8| seen.wrapping_add(7);
+        while let Err(other) = byte.add(2).compare_exchange(world, seen, next(seen))? {
+            seen = other;
+        }
+        word.fetch_xor(world, flip)?;
+    }
+    world.barrier()?;
+    let n = (ROUNDS * world.n_ranks()) as usize;
+    let right = [3 * n, 255 * n, 7 * n, n % 2].map(|sum| u8::try_from(sum % 256).expect("a byte"));
+    assert_eq!(byte.get_vec(world, 4)?, right);
+    world.barrier()
+}
+
+fn truth_values_are_changed_atomically(world: &World) -> Result<()> {
+    let flags = world.alloc_symmetric::<Flag>(3)?;
+    let there = flags.on(neighbour(world, 1)).add(1);
+    for (a, b) in [(false, false), (false, true), (true, false), (true, true)] {
+        let [a_flag, b_flag, not_b] = [a, b, !b].map(Flag::from);
+        there.atomic_store(world, a_flag)?;
+        world.flush(there.rank())?;
+        assert_eq!(there.fetch_and(world, b_flag)?.get(), a);
+        assert_eq!(there.swap(world, a_flag)?.get(), a & b);
+        assert_eq!(there.fetch_or(world, b_flag)?.get(), a);
+        assert_eq!(there.swap(world, a_flag)?.get(), a | b);
+        assert_eq!(there.fetch_xor(world, b_flag)?.get(), a);
+        assert_eq!(there.swap(world, a_flag)?.get(), a ^ b);
+        let right = if a == b { Ok(a_flag) } else { Err(a_flag) };
+        assert_eq!(there.compare_exchange(world, b_flag, not_b)?, right);
+        let left = there.fetch_op_nb(world, AtomicOp::Load, Flag::FALSE)?;
+        assert_eq!(left.wait()?, if a == b { not_b } else { a_flag });
+    }
+    assert_panics("truth values", || {
+        there.fetch_op(world, AtomicOp::Add, Flag::TRUE)
+    });
+    world.barrier()?;
+    // One of all ranks is the first.
+    let winner = flags.on(Rank::ZERO);
+    let is_first = !winner.fetch_or(world, Flag::TRUE)?.get();
+    assert_eq!(world.allreduce(u32::from(is_first), Sum)?, 1);
+    assert!(!flags.here().add(2).get(world)?.get(), "bytes beside them");
+    world.barrier()
 }
 
 fn atomics_on_f32_follow_the_model(world: &World) -> Result<()> {

@@ -4,13 +4,14 @@ use pgas_core::backend::SignalUpdate;
 use pgas_core::{Rank, Result, World};
 
 use super::case;
-use crate::support::{neighbour, random_values};
+use crate::support::{assert_panics, neighbour, random_values};
 use crate::{Case, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, who_sees_the_signal_sees_the_data),
     case!(1, signals_of_all_ranks_add_up_and_all_data_is_there),
     case!(1, a_signal_without_data),
+    case!(1, one_of_several_signals_ends_a_wait),
     case!(1, long_data_arrives_before_its_signal),
     case!(2, a_waiting_rank_is_woken_by_a_plain_atomic_too),
 ];
@@ -84,6 +85,31 @@ fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()
         let all = round * n as u64;
         signal.here().wait_until(world, |seen| seen >= all)?;
         assert_eq!(lanes.here().get_vec(world, n)?, vec![[round; 5]; n]);
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+/// Everybody signals a word of its own at each rank; each is taken once, in whatever order.
+fn one_of_several_signals_ends_a_wait(world: &World) -> Result<()> {
+    let n = world.ranks().len();
+    let words = world.alloc_symmetric::<u64>(n)?;
+    let nothing: [u64; 0] = [];
+    let mine: Vec<_> = (0..n).map(|i| words.here().add(i)).collect();
+    assert_panics("no signals", || world.wait_until_any(&[], |_, _| true));
+    for round in 1..=5 {
+        for rank in world.ranks() {
+            let word = words.on(rank).add(world.rank().index());
+            word.put_signal(world, &nothing, word, SignalUpdate::Set(round))?;
+        }
+        world.flush_all()?;
+        let mut is_taken = vec![false; n];
+        for _ in 0..n {
+            let is_new = |i: usize, seen| seen == round && !is_taken[i];
+            let (i, seen) = world.wait_until_any(&mine, is_new)?;
+            assert_eq!(seen, round);
+            is_taken[i] = true;
+        }
         world.barrier()?;
     }
     Ok(())
