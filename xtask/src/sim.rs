@@ -19,9 +19,10 @@ const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
 const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
-const WITH_THREADS: [&str; 4] = [
+const WITH_THREADS: [&str; 5] = [
     "prepared_buffers_arrive_as_they_were_filled",
     "threads_of_a_rank_call_together",
+    "threads_of_a_rank_take_a_lock_in_turn",
     "threads_of_a_rank_send_and_serve_together",
     "threads_of_a_rank_share_its_world",
 ];

@@ -41,6 +41,7 @@
 //! | allocate | [`World::alloc_symmetric`], [`World::alloc`] |
 //! | move values, slices, boxes and scattered pieces | [`GlobalPtr`], [`rma`], [`World::scope`] |
 //! | change words atomically | [`GlobalPtr::fetch_op`], [`atomics`] |
+//! | take turns | [`Lock`] |
 //! | begin now and wait later | the `.._nb` forms, which give an [`Event`] |
 //! | compute together | [`World::allreduce`] and the others of [`collective`], on the world or a [`Team`] |
 //! | know when an operation is complete | [`World::flush`], [`World::barrier`] |
@@ -59,7 +60,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | transfers; the transport for tests | `loopback`, `rma` |
+//! | transfers, locks; the transport for tests | `lock`, `loopback`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
 //! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
 //! | operations that the world looks after | `flight` |
@@ -92,6 +93,7 @@ mod handler;
 mod handles;
 mod in_place;
 mod launch;
+mod lock;
 mod locks;
 pub mod lookout;
 mod loopback;
@@ -132,6 +134,7 @@ pub use event::Event;
 pub use global_ptr::GlobalPtr;
 pub use handler::{as_handler, in_handler};
 pub use in_place::InPlace;
+pub use lock::{Lock, LockGuard};
 pub use members::TeamId;
 pub use pod::Pod;
 pub use rank::Rank;

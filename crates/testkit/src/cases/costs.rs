@@ -1,8 +1,10 @@
 //! The cost counters, exact for known sequences.
 
+use std::time::Duration;
+
 use pgas_core::backend::{AtomicOp, HandlerId, MessageClass, Sent, SignalUpdate};
 use pgas_core::rma::{Fragment, Strides};
-use pgas_core::{Costs, Result, World};
+use pgas_core::{Costs, Lock, Rank, Result, World};
 
 use super::case;
 use crate::Case;
@@ -12,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, each_transfer_counts_once_with_its_bytes),
     case!(1, each_transfer_of_pieces_in_flight_counts_them),
     case!(1, each_atomic_counts_once_with_its_bytes),
+    case!(1, a_lock_that_nobody_has_costs_two_atomics_each_way),
     case!(1, costs_are_kept_for_each_peer),
     case!(1, a_barrier_counts_one_barrier),
     case!(1, refused_operations_cost_nothing),
@@ -177,6 +180,23 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
         Ok(())
     })?;
     world.barrier()
+}
+
+fn a_lock_that_nobody_has_costs_two_atomics_each_way(world: &World) -> Result<()> {
+    let lock = Lock::new(world, Rank::ZERO)?;
+    for rank in world.ranks() {
+        if world.rank() == rank {
+            assert_costs(world, "lock", atomics(4, 32), || lock.lock()?.unlock())?;
+            assert_costs(world, "try_lock", atomics(4, 32), || {
+                lock.try_lock().map(drop)
+            })?;
+            let limit = Duration::from_secs(9);
+            let guard = lock.lock_within(limit)?.expect("nobody has it");
+            assert_costs(world, "unlock", atomics(2, 16), || guard.unlock())?;
+        }
+        world.barrier()?;
+    }
+    Ok(())
 }
 
 fn costs_are_kept_for_each_peer(world: &World) -> Result<()> {

@@ -10,6 +10,7 @@ mod contention;
 mod costs;
 mod heap;
 mod in_place;
+mod locks;
 mod maps;
 mod messages;
 mod nonblocking;
@@ -72,6 +73,7 @@ const GROUPS: &[&[Case]] = &[
     signal::CASES,
     atomics::CASES,
     contention::CASES,
+    locks::CASES,
     pointers::CASES,
     heap::CASES,
     messages::CASES,

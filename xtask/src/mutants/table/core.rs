@@ -70,6 +70,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("wait.rs", "elapsed() > LONGEST_YIELDING", 0, "elapsed() > Duration::MAX", Tests("a_wait_is_noted_by_time")),
     row("wait.rs", "is_multiple_of(n_between)", 0, "is_multiple_of(BUSY_ROUNDS)", Tests("a_wait_is_noted_by_time")),
     row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
+    // Threads that share a lock.
+    row("lock.rs", "compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed)", 0, "compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
+    row("lock.rs", "self.0.store(0, Ordering::Release);", 0, "self.0.store(0, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
     // Handles, and ranks that leave.
     row("handles.rs", "self.n_handles.fetch_sub(1, Ordering::AcqRel)", 0, "self.n_handles.fetch_sub(1, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the thread that sees it ends, and is joined")),

@@ -1,0 +1,440 @@
+//! A lock of all ranks: a queue of those that wait, each of which looks at a word of its own.
+//!
+//! It is the lock of Mellor-Crummey and Scott (MCS), with a way out for who has waited long enough.
+//! The home has the number of the last rank of the queue. Each rank has two words, its node: the
+//! rank behind it, and where it stands ([`State`]). Numbers of ranks are counted from one, so that
+//! zero is nobody.
+//!
+//! A rank that gives up leaves its node in the queue. Who releases the lock and comes to it takes it
+//! out and goes on to the next; until then its rank takes up its former place when it comes again.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::global_ptr::GlobalPtr;
+use crate::handler::in_handler;
+use crate::rank::Rank;
+use crate::symmetric::Symmetric;
+use crate::thread_number;
+use crate::waits::Awaited;
+use crate::world::World;
+
+/// What waits are for.
+const THE_LOCK: &str = "a lock";
+
+/// Where a rank stands.
+mod state {
+    /// Not in the queue.
+    pub(super) const OUT: u64 = 0;
+    /// In the queue, or about to be; or the holder who found nobody in it.
+    pub(super) const WAITING: u64 = 1;
+    /// The holder.
+    pub(super) const GRANTED: u64 = 2;
+    /// In the queue, and not waiting any more.
+    pub(super) const GIVEN_UP: u64 = 3;
+    /// Being taken out of the queue.
+    pub(super) const PASSING: u64 = 4;
+}
+use state::{GIVEN_UP, GRANTED, OUT, PASSING, WAITING};
+
+/// The words of each rank: the last of the queue, which only the home uses, and the node's.
+const LAST: usize = 0;
+const NEXT: usize = 1;
+const STATE: usize = 2;
+const N_WORDS: usize = 3;
+
+/// A lock that one thread of one rank has at a time. Ranks get it in the order in which they came.
+///
+/// What its holder has written before it gives it back is seen by the next one. A rank that dies
+/// ends the job, whether it has the lock or not, as in all of the library: nobody waits for ever.
+/// For what a single atomic does, such as a counter, that is faster.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Config, Lock, Rank, backend::loopback};
+///
+/// loopback::run_with(3, &Config::default(), |world| -> pgas_core::Result<()> {
+///     let lock = Lock::new(&world, Rank::ZERO)?;
+///     let pair = world.alloc_symmetric::<[u64; 2]>(1)?;
+///     let pair = pair.on(Rank::ZERO);
+///     {
+///         let _guard = lock.lock()?;
+///         let [n, sum] = pair.get(&world)?;
+///         pair.put(&world, [n + 1, sum + n])?;
+///     } // the next rank has the lock, and sees the pair
+///     world.barrier()?;
+///     assert_eq!(pair.get(&world)?, [3, 0 + 1 + 2]);
+///     world.barrier()
+/// });
+/// ```
+pub struct Lock {
+    words: Symmetric<u64>,
+    home: Rank,
+    /// The number of the thread of this rank that has the lock or waits for it.
+    thread: AtomicU64,
+}
+
+/// The lock is this thread's while this lives.
+#[derive(Debug)]
+#[must_use = "the lock is given back when this is dropped"]
+pub struct LockGuard<'a> {
+    lock: &'a Lock,
+    is_released: bool,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Lock {
+    /// A lock that nobody has, the end of whose queue is kept at `home`: locks that are asked for
+    /// often have different ones.
+    ///
+    /// # Cost
+    ///
+    /// That of [`World::alloc_symmetric`], and B. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::alloc_symmetric`].
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `home`.
+    #[track_caller]
+    pub fn new(world: &World, home: Rank) -> Result<Self> {
+        world.assert_rank(home);
+        let _waits = crate::part_of("the making of a lock");
+        world
+            .team()
+            .agree("the home of a lock", u64::from(home.number()))?;
+        let words = world.alloc_symmetric::<u64>(N_WORDS)?;
+        for word in 0..N_WORDS {
+            words.here().add(word).swap(world, 0)?;
+        }
+        world.barrier()?;
+        Ok(Self {
+            words,
+            home,
+            thread: AtomicU64::new(0),
+        })
+    }
+
+    /// The world whose ranks take it in turn.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.words.world()
+    }
+
+    /// Waits until the lock is this thread's.
+    ///
+    /// # Cost
+    ///
+    /// 2 A if nobody has it, one of them on this rank's own memory. Else 3 A, and polling of an own
+    /// word.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`] inside
+    /// a handler.
+    ///
+    /// # Panics
+    ///
+    /// If this thread has it already.
+    #[track_caller]
+    pub fn lock(&self) -> Result<LockGuard<'_>> {
+        let guard = self.lock_until(None)?;
+        Ok(guard.expect("a wait without a limit ends with the lock"))
+    }
+
+    /// As [`lock`](Self::lock), but gives up after `at_most`.
+    ///
+    /// A rank that has given up keeps its place in the queue as long as those before it have their
+    /// turns, and nobody waits for it.
+    ///
+    /// # Cost
+    ///
+    /// As [`lock`](Self::lock), and A to give up.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Panics
+    ///
+    /// As [`lock`](Self::lock).
+    #[track_caller]
+    pub fn lock_within(&self, at_most: Duration) -> Result<Option<LockGuard<'_>>> {
+        self.lock_until(Instant::now().checked_add(at_most))
+    }
+
+    /// Takes the lock if nobody has it. Does not wait.
+    ///
+    /// # Cost
+    ///
+    /// 2 A, one of them on this rank's own memory, and one more there if somebody has it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; [`Error::InHandler`] inside a handler.
+    ///
+    /// # Panics
+    ///
+    /// As [`lock`](Self::lock).
+    #[track_caller]
+    pub fn try_lock(&self) -> Result<Option<LockGuard<'_>>> {
+        self.refuse_handlers()?;
+        let Some(thread) = self.take_for_thread() else {
+            return Ok(None);
+        };
+        let world = self.world();
+        if self
+            .own(STATE)
+            .compare_exchange(world, OUT, WAITING)?
+            .is_err()
+        {
+            return Ok(None);
+        }
+        if self.last().compare_exchange(world, 0, self.me())?.is_err() {
+            self.own(STATE).swap(world, OUT)?;
+            return Ok(None);
+        }
+        Ok(Some(self.guard(thread)))
+    }
+
+    #[track_caller]
+    fn lock_until(&self, deadline: Option<Instant>) -> Result<Option<LockGuard<'_>>> {
+        self.refuse_handlers()?;
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let mut thread = self.take_for_thread();
+        if thread.is_none() {
+            let what = "a lock that another thread of this rank has";
+            self.world().wait_for(what, || {
+                thread = self.take_for_thread();
+                Ok(thread.is_some() || is_late())
+            })?;
+        }
+        let Some(thread) = thread else {
+            return Ok(None);
+        };
+        let before = self.enter()?;
+        if before == Some(0) || self.wait(before, &is_late)? {
+            return Ok(Some(self.guard(thread)));
+        }
+        Ok(None)
+    }
+
+    /// Goes to the end of the queue, and gives the number of the rank before; `None` from a place
+    /// that this rank had given up.
+    #[track_caller]
+    fn enter(&self) -> Result<Option<u64>> {
+        let (world, state) = (self.world(), self.own(STATE));
+        loop {
+            match state.compare_exchange(world, OUT, WAITING)? {
+                Ok(_) => break,
+                Err(GIVEN_UP) => {
+                    if state.compare_exchange(world, GIVEN_UP, WAITING)?.is_ok() {
+                        return Ok(None);
+                    }
+                }
+                // Whoever gives the lock back takes the node out.
+                Err(_) => {
+                    state.wait_until(world, |seen| seen == OUT)?;
+                }
+            }
+        }
+        let before = self.last().swap(world, self.me())?;
+        if let Some(rank) = rank_of(before) {
+            self.word(rank, NEXT).swap(world, self.me())?;
+            world.backend().notify(rank);
+        }
+        Ok(Some(before))
+    }
+
+    /// Waits for the lock in the queue; `false` if it was given up.
+    #[track_caller]
+    fn wait(&self, before: Option<u64>, is_late: &dyn Fn() -> bool) -> Result<bool> {
+        let (world, state) = (self.world(), self.own(STATE));
+        let missing = || before.and_then(rank_of).into_iter().collect();
+        let awaited = Awaited {
+            what: THE_LOCK,
+            number: None,
+            missing: &missing,
+        };
+        let mut has_it = false;
+        let waited = world.wait_until(&awaited, || {
+            has_it = state.atomic_load(world)? == GRANTED;
+            Ok(has_it || is_late())
+        });
+        if has_it {
+            return Ok(true);
+        }
+        match state.compare_exchange(world, WAITING, GIVEN_UP)? {
+            Ok(_) => waited.map(|()| false),
+            // It was given at the last moment, and is taken, unless the wait has failed.
+            Err(_) => {
+                if let Err(error) = waited {
+                    self.release()?;
+                    return Err(error);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Gives the lock to the next rank that waits, or to nobody.
+    #[track_caller]
+    fn release(&self) -> Result<()> {
+        let world = self.world();
+        world.flush_all()?;
+        let mut from = world.rank();
+        loop {
+            let Some(next) = self.take_out(from)? else {
+                return Ok(());
+            };
+            let state = self.word(next, STATE);
+            loop {
+                if state.compare_exchange(world, WAITING, GRANTED)?.is_ok() {
+                    world.backend().notify(next);
+                    return Ok(());
+                }
+                // Unless it has come again between the two.
+                if state.compare_exchange(world, GIVEN_UP, PASSING)?.is_ok() {
+                    break;
+                }
+            }
+            from = next;
+        }
+    }
+
+    /// Takes the node of `rank`, the first one, out of the queue, and gives the rank behind it.
+    #[track_caller]
+    fn take_out(&self, rank: Rank) -> Result<Option<Rank>> {
+        let (world, number) = (self.world(), number_of(rank));
+        let mut next = 0;
+        if self.last().compare_exchange(world, number, 0)?.is_err() {
+            let link = self.word(rank, NEXT);
+            let what = "the rank that comes next in the queue of a lock";
+            world.wait_for(what, || {
+                next = link.swap(world, 0)?;
+                Ok(next != 0)
+            })?;
+        }
+        self.word(rank, STATE).swap(world, OUT)?;
+        world.backend().notify(rank);
+        Ok(rank_of(next))
+    }
+
+    fn refuse_handlers(&self) -> Result<()> {
+        if in_handler() {
+            return Err(Error::InHandler { what: THE_LOCK });
+        }
+        Ok(())
+    }
+
+    /// Makes this thread the one of its rank that may ask for the lock, if no other one is.
+    #[track_caller]
+    fn take_for_thread(&self) -> Option<OfThread<'_>> {
+        let number = thread_number::get();
+        // Acquire: pairs with the release of `OfThread`; what the last thread did is seen.
+        let taken = self
+            .thread
+            .compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed);
+        assert!(taken != Err(number), "this thread has the lock already");
+        taken.ok().map(|_| OfThread(&self.thread))
+    }
+
+    fn guard(&self, thread: OfThread<'_>) -> LockGuard<'_> {
+        // The guard frees it.
+        thread.keep();
+        LockGuard {
+            lock: self,
+            is_released: false,
+            _thread: PhantomData,
+        }
+    }
+
+    fn word(&self, rank: Rank, word: usize) -> GlobalPtr<u64> {
+        self.words.on(rank).add(word)
+    }
+
+    fn own(&self, word: usize) -> GlobalPtr<u64> {
+        self.words.here().add(word)
+    }
+
+    fn last(&self) -> GlobalPtr<u64> {
+        self.word(self.home, LAST)
+    }
+
+    fn me(&self) -> u64 {
+        number_of(self.world().rank())
+    }
+}
+
+fn number_of(rank: Rank) -> u64 {
+    u64::from(rank.number()) + 1
+}
+
+fn rank_of(number: u64) -> Option<Rank> {
+    let index = number.checked_sub(1)?;
+    Some(Rank::new(
+        u32::try_from(index).expect("the number of a rank"),
+    ))
+}
+
+/// This thread is the one of its rank that may ask for the lock, until this is dropped.
+struct OfThread<'a>(&'a AtomicU64);
+
+impl OfThread<'_> {
+    #[expect(clippy::mem_forget, reason = "somebody else does what its drop would")]
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OfThread<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl LockGuard<'_> {
+    /// Gives the lock back, as dropping the guard does, which makes an error the job's failure.
+    ///
+    /// # Cost
+    ///
+    /// [`flush_all`](World::flush_all), and 2 A if nobody waits. Else 4 A, and 5 A for each rank that
+    /// has given up its place.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport, or the failure of the job: others may wait for the lock then for
+    /// ever.
+    #[track_caller]
+    pub fn unlock(mut self) -> Result<()> {
+        self.is_released = true;
+        let _thread = OfThread(&self.lock.thread);
+        self.lock.release()
+    }
+}
+
+impl Drop for LockGuard<'_> {
+    fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
+        let _thread = OfThread(&self.lock.thread);
+        if let Err(error) = self.lock.release() {
+            // Whoever waits next is told.
+            drop(self.lock.world().give_up("the release of a lock", error));
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lock(home {})", self.home)
+    }
+}
