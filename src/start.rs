@@ -114,6 +114,7 @@ fn choice(launcher: &Launcher) -> BackendKind {
 /// # Ok::<(), pgas::Error>(())
 /// ```
 #[cfg(feature = "smp")]
+#[track_caller]
 pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Result<Vec<R>, Error> {
     threads_with(n_ranks, &Config::default(), body)
 }
@@ -128,6 +129,7 @@ pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Resul
 ///
 /// As [`threads`].
 #[cfg(feature = "smp")]
+#[track_caller]
 pub fn threads_with<R: Send>(
     n_ranks: u32,
     config: &Config,

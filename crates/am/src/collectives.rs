@@ -14,7 +14,7 @@ use crate::codec::{Decoder, Encoder, Wire, unreadable};
 ///
 /// All are collective over the world or the team. With `PGAS_CHECK=1` members that call different
 /// ones, or name different roots, are told so. A value that has no bytes, or bytes that are no
-/// value, end the job, since others wait for them.
+/// value, end the job, since others wait for them; so does an operator or a codec that panics.
 ///
 /// Each has a non-blocking form, which begins it and gives an event.
 pub trait ValueCollectives {

@@ -41,6 +41,7 @@ const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 /// assert_eq!(sums.into_iter().collect::<pgas_core::Result<Vec<_>>>()?, [12, 10, 11]);
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
+#[track_caller]
 pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Result<Vec<R>> {
     threads_with(n_ranks, &Config::default(), body)
 }
@@ -54,6 +55,7 @@ pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Resul
 /// # Panics
 ///
 /// If a rank panics, or `n_ranks` is 0.
+#[track_caller]
 pub fn threads_with<R: Send>(
     n_ranks: u32,
     config: &Config,
@@ -63,6 +65,7 @@ pub fn threads_with<R: Send>(
 }
 
 /// One function for all bodies with the same kind of result.
+#[track_caller]
 fn run<R: Send>(
     n_ranks: u32,
     config: &Config,

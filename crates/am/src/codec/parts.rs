@@ -1,8 +1,12 @@
 //! Compounds of the language and of std: their parts, one after the other.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::num::{Saturating, Wrapping};
+use std::ops::Range;
 
 use pgas_core::Result;
 
@@ -221,6 +225,63 @@ impl<T: Wire, E: Wire> Codec<std::result::Result<T, E>> for Parts {
     fn layout(out: &mut Layout) {
         out.wrap::<T>("", " or error ");
         out.part::<E>();
+    }
+}
+
+/// Implements [`Wire`] for structs of std: their members, one after the other.
+macro_rules! structs {
+    ($($ty:ident: $begin:literal { $($member:tt)|+ };)*) => { $(
+        impl<T: Wire> Wire for $ty<T> {
+            type By = Parts;
+        }
+
+        impl<T: Wire> Codec<$ty<T>> for Parts {
+            type Array<const N: usize> = Each<Self>;
+
+            #[inline]
+            fn encode(value: &$ty<T>, out: &mut Encoder) -> Result<()> {
+                $(out.put::<T>(&value.$member)?;)+
+                Ok(())
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<$ty<T>> {
+                Ok($ty { $($member: input.get::<T>()?,)+ })
+            }
+
+            fn layout(out: &mut Layout) {
+                out.wrap::<T>($begin, "");
+            }
+        }
+    )* };
+}
+
+structs! {
+    Range: "range of " { start | end };
+    Reverse: "reverse " { 0 };
+    Saturating: "saturating " { 0 };
+    Wrapping: "wrapping " { 0 };
+}
+
+impl<T: ?Sized + 'static> Wire for PhantomData<T> {
+    type By = Parts;
+}
+
+impl<T: ?Sized + 'static> Codec<PhantomData<T>> for Parts {
+    type Array<const N: usize> = Each<Self>;
+
+    #[inline]
+    fn encode(_: &PhantomData<T>, _: &mut Encoder) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn decode(_: &mut Decoder<'_>) -> Result<PhantomData<T>> {
+        Ok(PhantomData)
+    }
+
+    fn layout(out: &mut Layout) {
+        out.say("nothing");
     }
 }
 

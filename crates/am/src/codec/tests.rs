@@ -96,6 +96,27 @@ fn collections_of_std_come_back_as_they_were() {
 }
 
 #[test]
+fn small_types_of_std_come_back_as_they_were() {
+    use std::cmp::Reverse;
+    use std::marker::PhantomData;
+    use std::net::Ipv4Addr;
+    use std::num::{NonZeroU32, Saturating, Wrapping};
+    use std::path::PathBuf;
+
+    assert_eq!(round_trip(PhantomData::<str>), 0);
+    assert_eq!(round_trip(vec![PhantomData::<str>; 9]), 1);
+    assert_eq!(round_trip([1_u16..2, 3..4]), 8);
+    round_trip(Reverse("text".to_owned())..Reverse("other".to_owned()));
+    assert_eq!(round_trip((Wrapping(1_u8), Saturating(2_u8))), 2);
+    round_trip(NonZeroU32::MAX);
+    round_trip((PathBuf::from("/a/path"), Ipv4Addr::LOCALHOST));
+    // Not all bytes are a value.
+    assert!(Decoder::new(&[0; 4]).get::<NonZeroU32>().is_err());
+    assert_eq!(Layout::of::<std::ops::Range<u8>>(), "range of u8");
+    assert_eq!(Layout::of::<PhantomData<u8>>(), "nothing");
+}
+
+#[test]
 fn a_layout_tells_names_and_members_and_ends() {
     assert_eq!(Layout::of::<u64>(), "u64");
     assert_eq!(Layout::of::<Rank>(), "4 plain bytes");

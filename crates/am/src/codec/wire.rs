@@ -11,10 +11,11 @@ use super::refusal::unreadable;
 
 /// A type that travels as argument or result.
 ///
-/// It is implemented for numbers, `bool`, `char`, strings, `Duration`,
-/// [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), and for tuples to 12, arrays,
-/// `Vec`, `Box`, `Option`, `Result`, `Cow`, and the maps, sets and queues of std, of such types. A
-/// type of one's own derives it (`pgas::Wire`), or names the codec by which it travels:
+/// It is implemented for numbers, `NonZero` integers, `bool`, `char`, strings, paths, `Duration`,
+/// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), and for
+/// tuples to 12, arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`,
+/// `PhantomData`, and the maps, sets and queues of std, of such types. A type of one's own derives
+/// it (`pgas::Wire`), or names the codec by which it travels:
 ///
 /// # Examples
 ///
