@@ -62,7 +62,7 @@
 //! |---|---|
 //! | transfers, locks; the transport for tests | `lock`, `loopback`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
+//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team`, `work` |
 //! | operations that the world looks after | `flight` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
@@ -122,6 +122,7 @@ pub mod trace;
 mod wait;
 mod waits;
 mod wire;
+mod work;
 mod world;
 
 pub use config::Config;
@@ -144,4 +145,5 @@ pub use tasks::Tasks;
 pub use team::Team;
 pub use wait::OwnWait;
 pub use waits::{PartOf, part_of};
+pub use work::Work;
 pub use world::{Layer, WeakWorld, World};

@@ -259,6 +259,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.shape.ring.capacity()
     }
 
+    /// This rank's share of the number of keys, as it has counted them.
+    pub(crate) fn n_counted(&self) -> u64 {
+        self.table.n_counted()
+    }
+
     /// The number of keys in the map, exact if nobody inserts or removes meanwhile.
     ///
     /// # Cost

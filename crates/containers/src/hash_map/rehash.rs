@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
+use pgas_core::Work;
+use pgas_core::stats::Unit;
 use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _};
@@ -147,9 +149,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // called.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
+        let n_slots = from.shape.ring.local_capacity() as u64;
+        let work = world.work("resizing a hash map", n_slots, Unit::Elements);
         let move_all = || {
             dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
-                &from, &to
+                &from, &to, &work
             )))
         };
         // If one rank fails, all keep the old slots.
@@ -224,6 +228,7 @@ fn release_entries<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
 fn move_all<'a, 'b, K, V, S, A, B>(
     from: &View<'a, K, V, S, A>,
     to: &View<'b, K, V, S, B>,
+    work: &Work<'_>,
 ) -> Result<u64>
 where
     K: Object,
@@ -234,6 +239,7 @@ where
 {
     let mut n = 0;
     for slot in from.all() {
+        work.add(1);
         if slot.load_state()?.state() != SlotState::Ready {
             continue;
         }

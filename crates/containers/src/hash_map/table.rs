@@ -318,6 +318,18 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         }
     }
 
+    /// The keys that this rank has inserted, less those that it has removed: over all ranks the
+    /// number of keys.
+    pub(super) fn n_counted(&self) -> u64 {
+        let counts = self
+            .n_new
+            .iter()
+            .map(|counter| counter.keys.load(Ordering::Relaxed));
+        let sum = counts.fold(0, u64::wrapping_add);
+        // Who removes others' keys has inserted less than none.
+        u64::try_from(sum.cast_signed()).unwrap_or(0)
+    }
+
     /// The number of keys, and of keys removed since the slots were allocated. Exact if no rank
     /// inserts or removes meanwhile. Collective.
     #[track_caller]

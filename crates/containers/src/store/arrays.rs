@@ -30,8 +30,9 @@ fn save_array<T: Object>(
 ) -> Result<()> {
     world.barrier()?;
     let about = About::of::<T>(&[len as u64]);
-    save(world, dir, ARRAY, &[about], |parts| {
-        share(world, len).try_for_each(|i| parts[0].push(&get(i)?))
+    let mine = share(world, len);
+    save(world, dir, ARRAY, (&[about], mine.len() as u64), |parts| {
+        mine.clone().try_for_each(|i| parts[0].push(&get(i)?))
     })
 }
 
@@ -144,8 +145,10 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
         let sizes = [rows as u64, columns as u64];
         world.barrier()?;
         let about = About::of::<T>(&sizes);
-        save(world, dir.as_ref(), MATRIX, &[about], |parts| {
-            for row in share(world, rows) {
+        let mine = share(world, rows);
+        let n = (mine.len() as u64).saturating_mul(columns as u64);
+        save(world, dir.as_ref(), MATRIX, (&[about], n), |parts| {
+            for row in mine.clone() {
                 let elements = self.get_block(row..row + 1, 0..columns)?;
                 let mut elements = elements.iter();
                 elements.try_for_each(|element| parts[0].push(element))?;

@@ -35,10 +35,16 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let world = self.world();
         world.barrier()?;
         let about = About::of::<T>(&self.saved_shape());
-        save(world, dir.as_ref(), kind::<WORDS>(), &[about], |parts| {
-            let words = self.local_words()?;
-            words.iter().try_for_each(|word| parts[0].push(word))
-        })
+        save(
+            world,
+            dir.as_ref(),
+            kind::<WORDS>(),
+            (&[about], 0),
+            |parts| {
+                let words = self.local_words()?;
+                words.iter().try_for_each(|word| parts[0].push(word))
+            },
+        )
     }
 
     /// The filter that was [saved](Self::save) in a directory.

@@ -21,7 +21,7 @@ fn about<K: Object, V: Object>(capacity: u64) -> About {
 /// Appends the entries that this rank holds.
 fn write<K: Object, V: Object, P: Looks, S: KeyHasher>(
     map: &HashMap<K, V, P, S>,
-    part: &mut Part,
+    part: &mut Part<'_>,
 ) -> Result<()> {
     map.local_iter().try_for_each(|entry| part.push(&entry?))
 }
@@ -60,9 +60,13 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
         let world = self.world();
         world.barrier()?;
         let about = about::<K, V>(self.capacity());
-        save(world, dir.as_ref(), MAP, &[about], |parts| {
-            write(self, &mut parts[0])
-        })
+        save(
+            world,
+            dir.as_ref(),
+            MAP,
+            (&[about], self.n_counted()),
+            |parts| write(self, &mut parts[0]),
+        )
     }
 }
 
@@ -158,7 +162,8 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
         ];
         let world = numbers.world();
         world.barrier()?;
-        save(world, dir.as_ref(), MULTI, &abouts, |parts| {
+        let n = numbers.n_counted().saturating_add(values.n_counted());
+        save(world, dir.as_ref(), MULTI, (&abouts, n), |parts| {
             write(numbers, &mut parts[0])?;
             write(values, &mut parts[1])
         })

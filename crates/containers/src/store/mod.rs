@@ -35,7 +35,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pgas_core::{Rank, World};
+use pgas_core::stats::Unit;
+use pgas_core::{Rank, Work, World};
 
 use crate::object::Object;
 use directory::{refused, storage};
@@ -57,6 +58,12 @@ fn together<T>(world: &World, dir: &Path, mine: impl FnOnce() -> Result<T>) -> R
     })
 }
 
+/// A work that goes on as elements of what is in a directory are written or read.
+fn work<'w>(world: &'w World, verb: &str, dir: &Path, n_elements: u64) -> Work<'w> {
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+    world.work(&format!("{verb} {name}"), n_elements, Unit::Elements)
+}
+
 /// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
 /// `abouts`. Collective.
 #[track_caller]
@@ -64,15 +71,17 @@ fn save(
     world: &World,
     dir: &Path,
     kind: &str,
-    abouts: &[About],
-    write: impl FnOnce(&mut [Part]) -> Result<()>,
+    (abouts, n_elements): (&[About], u64),
+    write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<()> {
+    let work = work(world, "saving", dir, n_elements);
     let is_first = world.rank() == Rank::ZERO;
     let begun = together(world, dir, || if is_first { begin(dir) } else { Ok(0) })?;
     let number = world.broadcast(Rank::ZERO, begun)?;
     let name = |i: usize| parts::name(number, i, world.rank().index());
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let written = together(world, dir, || write_parts(&paths, write)).inspect_err(|_| {
+    let write = || write_parts(&paths, &work, write);
+    let written = together(world, dir, write).inspect_err(|_| {
         // No manifest names these files.
         paths.iter().for_each(|path| drop(fs::remove_file(path)));
     })?;
@@ -97,9 +106,11 @@ fn save(
 
 fn write_parts(
     paths: &[PathBuf],
-    write: impl FnOnce(&mut [Part]) -> Result<()>,
+    work: &Work<'_>,
+    write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<Vec<Info>> {
-    let parts: Result<Vec<Part>> = paths.iter().map(|path| Part::create(path)).collect();
+    let parts = paths.iter().map(|path| Part::create(path, work));
+    let parts: Result<Vec<Part<'_>>> = parts.collect();
     let mut parts = parts?;
     write(&mut parts)?;
     parts.into_iter().map(Part::finish).collect()
@@ -233,11 +244,17 @@ impl Saved {
         mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
         let n_ranks = world.n_ranks() as usize;
+        let parts = || self.manifest.parts[i].iter().enumerate();
+        let is_mine = |part: usize| part % n_ranks == world.rank().index();
+        let sizes = parts().filter(|(part, _)| is_mine(*part));
+        let n_mine = sizes.fold(0, |n: u64, (_, info)| n.saturating_add(info.elements));
+        let work = work(world, "loading", &self.dir, n_mine);
         let mine = || {
             let mut first = 0;
-            for (part, info) in self.manifest.parts[i].iter().enumerate() {
-                if part % n_ranks == world.rank().index() {
-                    self.read_part(i, part, |within, element| f(first + within, element))?;
+            for (part, info) in parts() {
+                if is_mine(part) {
+                    let f = |within, element| f(first + within, element);
+                    self.read_part(i, part, &work, f)?;
                 }
                 first += usize::try_from(info.elements).unwrap_or(usize::MAX);
             }
@@ -251,9 +268,13 @@ impl Saved {
         &self,
         i: usize,
         part: usize,
-        f: impl FnMut(usize, T) -> Result<()>,
+        work: &Work<'_>,
+        mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
         let path = self.dir.join(parts::name(self.manifest.number, i, part));
-        parts::read(&path, self.manifest.parts[i][part], f)
+        parts::read(&path, self.manifest.parts[i][part], |within, element| {
+            work.add(1);
+            f(within, element)
+        })
     }
 }

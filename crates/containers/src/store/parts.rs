@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use pgas_core::Work;
 use rapidhash::v3::rapidhash_v3_seeded;
 
 use super::directory::{refused, storage};
@@ -66,18 +67,20 @@ pub(super) fn hash_of(bytes: &[u8]) -> u64 {
 }
 
 /// A part while it is written.
-pub(super) struct Part {
+pub(super) struct Part<'a> {
+    work: &'a Work<'a>,
     path: PathBuf,
     file: File,
     block: Vec<u8>,
     info: Info,
 }
 
-impl Part {
-    pub(super) fn create(path: &Path) -> Result<Self> {
+impl<'a> Part<'a> {
+    pub(super) fn create(path: &Path, work: &'a Work<'a>) -> Result<Self> {
         // No file is written over, and no link is followed.
         let file = File::create_new(path).map_err(|e| refused(path, e))?;
         Ok(Self {
+            work,
             path: path.to_owned(),
             file,
             block: Vec::new(),
@@ -89,6 +92,7 @@ impl Part {
     pub(super) fn push<T: Object>(&mut self, element: &T) -> Result<()> {
         <T::Repr as Repr<T>>::write(element, &mut self.block)?;
         self.info.elements += 1;
+        self.work.add(1);
         self.write(BLOCK)
     }
 

@@ -27,7 +27,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         let (world, capacity) = (self.world().clone(), self.capacity());
         let about = About::of::<T>(&[capacity as u64]);
         self.with_settled(|ring| {
-            save(&world, dir.as_ref(), QUEUE, &[about], |parts| {
+            save(&world, dir.as_ref(), QUEUE, (&[about], 0), |parts| {
                 ring.for_each(&mut |element| parts[0].push(&element))
             })
         })
@@ -52,14 +52,17 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
         let saved = open(world, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
         saved.expect_room()?;
         let queue = saved.made(Self::with_capacity(world, host, saved.size(0)?))?;
+        let is_first = world.rank() == Rank::ZERO;
+        let n = if is_first { saved.n_elements(0)? } else { 0 };
+        let work = super::work(world, "loading", &saved.dir, n);
         // The first rank reads all parts, so that the elements keep their order.
         let mine = || {
-            if world.rank() != Rank::ZERO {
+            if !is_first {
                 return Ok(());
             }
             for part in 0..saved.manifest.parts[0].len() {
                 let put = |_, element| queue.push(element).map_err(Error::from);
-                saved.read_part::<T>(0, part, put)?;
+                saved.read_part::<T>(0, part, &work, put)?;
             }
             Ok(())
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::board::{Board, LIVE, LIVE_WORDS, MAGIC, OPS, OPS_WORDS, text_of, word};
 use super::counting::{nanos, now};
 use super::figures::{KINDS, bytes_of, n_of};
-use super::report::{count, size};
+use super::report::{count, size, time};
 use crate::notice::printable;
 use crate::rank::Rank;
 
@@ -33,12 +33,14 @@ const WHAT: usize = FILE + FILE_WORDS;
 const WHAT_WORDS: usize = 9;
 const WHOLE: usize = WHAT + WHAT_WORDS;
 const WHOLE_WORDS: usize = 7;
-/// Since when there is long work; 0 if there is none.
+/// Since when there is long work, or there was; 0 if there was none.
 const WORK_SINCE: usize = WHOLE + WHOLE_WORDS;
 const DONE: usize = WORK_SINCE + 1;
 const TOTAL: usize = WORK_SINCE + 2;
 const UNIT: usize = WORK_SINCE + 3;
-const WORK: usize = WORK_SINCE + 4;
+const NUMBER: usize = WORK_SINCE + 4;
+const IS_OVER: usize = WORK_SINCE + 5;
+const WORK: usize = WORK_SINCE + 6;
 const WORK_WORDS: usize = 15;
 const _: () = assert!(WORK + WORK_WORDS <= LIVE + LIVE_WORDS, "they have room");
 
@@ -57,7 +59,7 @@ pub struct Live {
     pub began: u64,
     /// What it waits for, if it does so for longer than a tenth of a millisecond or so.
     pub wait: Option<LiveWait>,
-    /// Long work of the library's that goes on.
+    /// Long work that goes on, or the last one that did.
     pub work: Option<LiveWork>,
     /// What it has counted, if it counts (`PGAS_STATS`).
     pub counted: Option<Counted>,
@@ -108,6 +110,10 @@ pub struct LiveWork {
     pub unit: Unit,
     /// Since when, in nanoseconds since 1970.
     pub since: u64,
+    /// How many works of the rank there were before.
+    pub number: u64,
+    /// Whether it is over.
+    pub is_over: bool,
 }
 
 /// What a rank has counted so far.
@@ -159,7 +165,7 @@ impl LiveWait {
 }
 
 impl LiveWork {
-    pub(super) fn read(get: &dyn Fn(usize) -> u64) -> Option<Self> {
+    fn read(get: &dyn Fn(usize) -> u64) -> Option<Self> {
         let unit = match get(UNIT) {
             0 => Unit::Bytes,
             _ => Unit::Elements,
@@ -170,12 +176,14 @@ impl LiveWork {
             total: get(TOTAL),
             unit,
             since: get(WORK_SINCE),
+            number: get(NUMBER),
+            is_over: get(IS_OVER) != 0,
         })
     }
 }
 
 impl LiveWork {
-    /// The work of several ranks that do the same as the first one.
+    /// The work that goes on on one of several ranks, of all that do the same in sum.
     ///
     /// # Examples
     ///
@@ -189,14 +197,28 @@ impl LiveWork {
     /// ```
     #[must_use]
     pub fn sum(all: &[&Self]) -> Option<Self> {
-        let (first, others) = all.split_first()?;
-        let mut sum = Self::clone(first);
-        for one in others.iter().filter(|one| one.what == sum.what) {
+        let goes_on = all.iter().find(|work| !work.is_over)?;
+        Some(goes_on.with_same(all))
+    }
+
+    /// This work, with all of those that are the same one of another rank, or this one.
+    pub(super) fn with_same(&self, all: &[&Self]) -> Self {
+        let is_same = |one: &&&Self| one.number == self.number && one.what == self.what;
+        let mut same = all.iter().filter(is_same).peekable();
+        if same.peek().is_none() {
+            return self.clone();
+        }
+        let mut sum = Self {
+            done: 0,
+            total: 0,
+            ..self.clone()
+        };
+        for one in same {
             sum.done = sum.done.saturating_add(one.done);
             sum.total = sum.total.saturating_add(one.total);
             sum.since = sum.since.min(one.since);
         }
-        Some(sum)
+        sum
     }
 
     /// How much of it is done, in parts of a hundred, if that is known.
@@ -226,6 +248,10 @@ impl fmt::Display for LiveWork {
         };
         let done = amount(self.done);
         write!(f, "{}: ", printable(&self.what))?;
+        if self.is_over {
+            let took = now().saturating_sub(self.since);
+            return write!(f, "{done} in {}", time(took));
+        }
         let Some(percent) = self.percent() else {
             return f.write_str(&done);
         };
@@ -298,6 +324,34 @@ impl Now {
         board.set(SINCE, now().saturating_sub(nanos(wait.waited)).max(1));
     }
 
+    /// Tells that long work begins.
+    pub(super) fn begin_work(&self, work: &LiveWork) {
+        let Some(board) = &self.0 else {
+            return;
+        };
+        board.set_text(WORK, WORK_WORDS, &work.what);
+        board.set(DONE, work.done);
+        board.set(TOTAL, work.total);
+        board.set(UNIT, work.unit as u64);
+        board.set(NUMBER, work.number);
+        board.set(IS_OVER, 0);
+        board.set(WORK_SINCE, work.since);
+    }
+
+    /// Tells that so much of it is done.
+    pub(super) fn advance_work(&self, done: u64) {
+        if let Some(board) = &self.0 {
+            board.set(DONE, done);
+        }
+    }
+
+    /// Tells that it is over.
+    pub(super) fn end_work(&self) {
+        if let Some(board) = &self.0 {
+            board.set(IS_OVER, 1);
+        }
+    }
+
     /// Tells that it does not any more.
     pub(crate) fn waits_no_more(&self) {
         if let Some(board) = &self.0 {
@@ -340,6 +394,40 @@ mod tests {
         assert!(waited >= 2_000_000_000, "{waited} ns");
         live.waits_no_more();
         assert_eq!(Live::read(&words(&board)).unwrap().wait, None);
+    }
+
+    #[test]
+    fn work_of_several_ranks_is_the_sum_of_what_is_the_same_one() {
+        let board = Board::private(0);
+        let live = Now::begin(Some(board.clone()), Rank::ZERO, 1);
+        let mut work = LiveWork {
+            what: "saving counts".to_owned(),
+            done: 1,
+            total: 4,
+            unit: Unit::Elements,
+            since: now(),
+            number: 3,
+            is_over: false,
+        };
+        live.begin_work(&work);
+        live.advance_work(2);
+        let read = Live::read(&words(&board)).unwrap().work.unwrap();
+        work.done = 2;
+        assert_eq!(read, work);
+        live.end_work();
+        let over = Live::read(&words(&board)).unwrap().work.unwrap();
+        assert!(over.is_over && LiveWork::sum(&[&over]).is_none());
+        let former = LiveWork {
+            number: 2,
+            ..over.clone()
+        };
+        let sum = LiveWork::sum(&[&former, &over, &work]).unwrap();
+        assert_eq!((sum.done, sum.total, sum.percent()), (4, 8, Some(50)));
+        assert!(
+            sum.to_string()
+                .starts_with("saving counts: 50 %, 4 of 8, 1 s left"),
+            "{sum}"
+        );
     }
 
     #[test]

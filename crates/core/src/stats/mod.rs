@@ -11,9 +11,11 @@ mod live;
 mod report;
 #[cfg(test)]
 mod tests;
+mod works;
 
 pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
 pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
 pub(crate) use live::{Now, Waiting};
 pub use report::{Report, count, size, time};
+pub(crate) use works::Works;

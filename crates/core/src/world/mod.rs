@@ -29,7 +29,7 @@ use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
-use crate::stats::{Counting, Now, Opening};
+use crate::stats::{Counting, Now, Opening, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Kind, Trace, Wanted};
 use crate::waits::{Watch, program_line};
@@ -168,7 +168,8 @@ struct Inner {
     n_teams: AtomicU64,
     handles: Handles,
     watch: Arc<Watch>,
-    now: Now,
+    /// Where who watches the job reads what this rank does, and its long work.
+    told: (Now, Works),
     running: Arc<Running>,
     config: Config,
     /// What the backend says of itself, which every message asks for.
@@ -229,7 +230,7 @@ impl World {
             handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
             watch,
-            now: now(&*backend),
+            told: told(&*backend),
             config,
             capabilities: backend.capabilities().clone(),
             backend,
@@ -553,7 +554,12 @@ impl World {
 
     /// Where this rank tells who watches the job what it does.
     pub(crate) fn now(&self) -> &Now {
-        &self.inner.now
+        &self.inner.told.0
+    }
+
+    /// Long work of this rank's.
+    pub(crate) fn works(&self) -> &Works {
+        &self.inner.told.1
     }
 
     pub(crate) fn running(&self) -> &Arc<Running> {
@@ -616,9 +622,10 @@ fn observers(
 }
 
 /// Where this rank tells what it does.
-fn now(backend: &dyn Backend) -> Now {
+fn told(backend: &dyn Backend) -> (Now, Works) {
     let rank = backend.rank();
-    Now::begin(backend.board(rank), rank, backend.n_ranks())
+    let now = Now::begin(backend.board(rank), rank, backend.n_ranks());
+    (now, Works::default())
 }
 
 /// The ranks whose segments are accessed directly, if they are mapped. With the direct path off

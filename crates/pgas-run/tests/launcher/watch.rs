@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::Config;
+use pgas_core::stats::Unit;
 
 use crate::job::{Ended, start};
 use crate::self_launch::{PART, variable};
@@ -22,6 +23,8 @@ fn rank_of_a_watched_job() {
     let own: pgas_core::GlobalPtr<u64> = world.alloc(1).unwrap();
     world.barrier().unwrap();
     if world.rank().index() == 2 {
+        let work = world.work("solving", 4, Unit::Elements);
+        work.add(1);
         for n in 0..1000 {
             own.put(&world, n).unwrap();
         }
@@ -60,6 +63,7 @@ fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
         );
     };
     is_told(&["pgas: ", "3 ranks of ", "2 wait", "operations/s", "memory "]);
+    is_told(&["pgas:   solving: 25 %, 1 of 4, "]);
     for rank in ["rank 0 waits ", "rank 1 waits "] {
         is_told(&[rank, " s for a barrier, of rank 2, at ", "watch.rs:"]);
     }

@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),
     row("store/mod.rs", "remove_others(dir, number);", 0, "", Tests("store::tests")),
     row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0_u64);", Tests("store::tests")),
-    row("store/mod.rs", "let written = together(world, dir, || write_parts(&paths, write))", 0, "let written = write_parts(&paths, write)", Program("outcomes", "while_a_container_is_saved")),
+    row("store/mod.rs", "let written = together(world, dir, write)", 0, "let written = write()", Program("outcomes", "while_a_container_is_saved")),
     row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
     row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a power failure could show it: the system keeps the writes of a killed process")),
     row("store/manifest.rs", "sync(dir)?;\n            fs::rename", 0, "fs::rename", NoTest("only a power failure could show it")),
