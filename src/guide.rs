@@ -39,6 +39,10 @@ pub mod clusters {}
 pub mod finding_a_hang {}
 
 #[doc = include_str!("../docs/guide/making_it_fast.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/plots/one-sided.svg")]
+#[doc = include_str!("../docs/guide/plots/hash-map.svg")]
+#[doc = include_str!("../docs/guide/plots/messages.svg")]
 pub mod making_it_fast {}
 
 #[doc = include_str!("../docs/guide/saving.md")]

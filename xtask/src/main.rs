@@ -17,6 +17,7 @@ mod dependencies;
 mod memory;
 mod mpi;
 mod mutants;
+mod plots;
 mod process;
 mod publish;
 mod setup;
@@ -83,6 +84,9 @@ enum Verb {
     },
     /// Runs the benches
     Bench {
+        /// Draws the tables of docs/PERFORMANCE.md as pictures instead
+        #[arg(long, conflicts_with = "args")]
+        plots: bool,
         /// Passed on to criterion: a filter, or `--test` to run each bench once
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -169,7 +173,8 @@ fn run(verb: Verb) -> Result<Outcome> {
             ..
         } => sim::example(nodes, &name, &files, &args),
         Verb::Sim { nodes, .. } => sim::suite(nodes),
-        Verb::Bench { args } => {
+        Verb::Bench { plots: true, .. } => plots::run(),
+        Verb::Bench { args, .. } => {
             let args = args.iter().map(String::as_str);
             cargo(ci::BENCH.iter().copied().chain(args))
         }

@@ -53,7 +53,8 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
         saved.expect_room()?;
         let queue = saved.made(Self::with_capacity(world, host, saved.size(0)?))?;
         let is_first = world.rank() == Rank::ZERO;
-        let n = if is_first { saved.n_elements(0)? } else { 0 };
+        let n = saved.n_elements(0)?;
+        let n = if is_first { n } else { 0 };
         let work = super::work(world, "loading", &saved.dir, n);
         // The first rank reads all parts, so that the elements keep their order.
         let mine = || {
