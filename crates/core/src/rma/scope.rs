@@ -421,26 +421,9 @@ impl<'scope> Scope<'scope, '_> {
         let mut is_empty = || {
             let mut ops = self.ops.borrow_mut();
             retain_unfinished(backend, &mut ops, &mut failure);
-            let mut signalled = self.signalled.borrow_mut();
-            signalled.retain_mut(|put| {
-                let mut own_failure = None;
-                retain_unfinished(backend, &mut put.ops, &mut own_failure);
-                if let Some(error) = own_failure {
-                    // What else there is of it is waited for, without the signal.
-                    ops.append(&mut put.ops);
-                    failure.get_or_insert(error);
-                    return false;
-                }
-                if !put.ops.is_empty() {
-                    return true;
-                }
-                if let Err(error) = backend.atomic(put.signal) {
-                    failure.get_or_insert(error);
-                }
-                backend.notify(put.signal.rank());
-                false
-            });
-            ops.is_empty() && signalled.is_empty()
+            let has_signals = !self.signalled.borrow().is_empty();
+            let is_signalled = !has_signals || self.send_signals(&mut ops, &mut failure);
+            ops.is_empty() && is_signalled
         };
         let waited = self
             .world
@@ -450,6 +433,32 @@ impl<'scope> Scope<'scope, '_> {
         }
         self.world.flush_all()?;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Sends the signals of what is complete, and says whether that is all.
+    #[cold]
+    fn send_signals(&self, ops: &mut Vec<OpId>, failure: &mut Option<Error>) -> bool {
+        let backend = self.world.backend();
+        let mut signalled = self.signalled.borrow_mut();
+        signalled.retain_mut(|put| {
+            let mut own_failure = None;
+            retain_unfinished(backend, &mut put.ops, &mut own_failure);
+            if let Some(error) = own_failure {
+                // What else there is of it is waited for, without the signal.
+                ops.append(&mut put.ops);
+                failure.get_or_insert(error);
+                return false;
+            }
+            if !put.ops.is_empty() {
+                return true;
+            }
+            if let Err(error) = backend.atomic(put.signal) {
+                failure.get_or_insert(error);
+            }
+            backend.notify(put.signal.rank());
+            false
+        });
+        signalled.is_empty()
     }
 
     /// Returns the error of a failed wait once no transfer is left, which may still come about;
@@ -470,6 +479,7 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 /// Takes out of `ops` what is over, and keeps the first error of these.
+#[inline]
 fn retain_unfinished(backend: &dyn Backend, ops: &mut Vec<OpId>, failure: &mut Option<Error>) {
     ops.retain(|op| match backend.test(*op, Stage::Operation) {
         Ok(done) => !done,

@@ -89,6 +89,7 @@ impl<T: Pod> GlobalPtr<T> {
     }
 
     /// The elements and the word of a put with a signal, counted.
+    #[inline]
     #[track_caller]
     pub(super) fn with_signal(
         self,
@@ -167,6 +168,7 @@ impl World {
 }
 
 /// Does both by this process's own instructions, if it reaches the segment so.
+#[inline]
 pub(super) fn put_and_signal<T: Pod>(
     world: &World,
     (to, flag): (&Checked<T>, &Checked<u64>),
