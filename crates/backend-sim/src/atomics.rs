@@ -26,8 +26,12 @@ pub(crate) unsafe fn fetch(at: Remote, call: AtomicCall) -> u64 {
     type Instruction = unsafe fn(Remote, u64) -> u64;
     let (word, double): (Instruction, Instruction) = match op {
         // A load would not do for a word of four bytes beside a store of eight; nothing changes by
-        // an or of nothing.
-        AtomicOp::Load | AtomicOp::Or => (sys::or_w, sys::or_d),
+        // an or of nothing. A word of eight bytes is loaded at once, and stays in others' caches.
+        AtomicOp::Load => (sys::or_w, |at, _| {
+            // SAFETY: the caller's promise.
+            unsafe { sys::load_u64(at) }
+        }),
+        AtomicOp::Or => (sys::or_w, sys::or_d),
         AtomicOp::Swap => (sys::swap_w, sys::swap_d),
         AtomicOp::Add => (sys::add_w, sys::add_d),
         AtomicOp::And => (sys::and_w, sys::and_d),

@@ -11,12 +11,14 @@
 //! this backend's: messages and what ranks tell of themselves.
 //!
 //! A rank has one thread, its own memory is mapped and the others' is not. Atomics are done by the
-//! network interface of the node that has the word, coherently with that node's processor.
+//! network interface of the node that has the word, coherently with that node's processor; for
+//! comparison also [by software](Atomics).
 //!
 //! # Floors
 //! | floor | modules |
 //! |---|---|
 //! | the transport | `lib` |
+//! | atomics by the target's processor | `software` |
 //! | messages | `mailbox` |
 //! | bytes and words | `rma`, `atomics` |
 //! | layout, instructions | `segment`, `sys` |
@@ -31,10 +33,12 @@ mod atomics;
 mod mailbox;
 mod rma;
 mod segment;
+mod software;
 mod sys;
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -43,22 +47,76 @@ use pgas_core::backend::{
     Atomic, AtomicsBy, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, HandlerId,
     Message, MessageClass, NeedsTarget, OpId, Put, PutGrid, RemoteAddr, Sent, Stage, SwapCall,
 };
+use pgas_core::raw::word;
 use pgas_core::{Config, Error, Rank, Result, World};
+use pgas_network::note::Order;
 
 use mailbox::Mailboxes;
-use segment::{CAUSE_BYTES, Layout, MOST_PAYLOAD};
+use segment::{CAUSE_BYTES, Layout, MOST_PAYLOAD, PAGE};
+use software::Orders;
 use sys::Remote;
 
 /// How long a rank that leaves waits for the rest of a message at a time.
 const LEAVING_NAP: Duration = Duration::from_micros(50);
 
-static CAPABILITIES: Capabilities = Capabilities {
-    atomics: AtomicsBy::Cpu,
-    needs_target: NeedsTarget::NOTHING,
-    max_short: 64,
-    max_medium: MOST_PAYLOAD,
-    max_transfer: 1 << 30,
-};
+/// How atomics on other ranks' words are done.
+///
+/// All but the first are there to be compared with it. Messages find their room by the hardware's
+/// atomics whatever this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Atomics {
+    /// By an instruction, which the network interface of the word's node executes.
+    #[default]
+    Hardware,
+    /// By an order in the memory of the word's rank, whose processor executes it when it calls into
+    /// the library, and an answer. Containers are not told, and do what they do with hardware.
+    Software,
+    /// As [`Software`](Self::Software), and containers are told: where several atomics belong
+    /// together, they send them as one message.
+    Messages,
+}
+
+/// How this backend does what it can do in several ways; the same on every rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Atomics on other ranks' words.
+    pub atomics: Atomics,
+    /// A rank that waits looks again and again. Otherwise it sleeps in the simulator until it is
+    /// written to, which costs the host nothing, and on the timed machine wakes up to 200 cycles
+    /// late.
+    pub spins: bool,
+}
+
+impl FromStr for Atomics {
+    type Err = Error;
+
+    /// Reads `hardware`, `software` or `messages`.
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "hardware" => Ok(Self::Hardware),
+            "software" => Ok(Self::Software),
+            "messages" => Ok(Self::Messages),
+            _ => Err(Error::Argument(
+                format!("no way to do atomics is called {name:?}").into(),
+            )),
+        }
+    }
+}
+
+impl Atomics {
+    const fn capabilities(self) -> Capabilities {
+        Capabilities {
+            atomics: AtomicsBy::Cpu,
+            needs_target: NeedsTarget {
+                atomics: matches!(self, Self::Messages),
+                ..NeedsTarget::NOTHING
+            },
+            max_short: 64,
+            max_medium: MOST_PAYLOAD,
+            max_transfer: 1 << 30,
+        }
+    }
+}
 
 /// One rank.
 #[derive(Debug)]
@@ -69,6 +127,10 @@ pub struct Node {
     base: u64,
     segment_bytes: u64,
     mailbox: Mailboxes,
+    capabilities: Capabilities,
+    /// Atomics by software.
+    orders: Option<Orders>,
+    spins: bool,
     /// How often others had written to this rank's memory when it last woke, as the simulator counts.
     n_written: AtomicU64,
     /// The failure of the job, as it was first seen here.
@@ -80,7 +142,21 @@ pub struct Node {
 /// # Errors
 /// If no simulator gave the process a segment; what [`World::new`] gives.
 pub fn init(config: &Config) -> Result<World> {
-    World::new(Arc::new(Node::attach()?), config.clone())
+    init_with(config, Options::default())
+}
+
+/// As [`init`], with atomics and waits as told.
+///
+/// # Errors
+/// As [`init`].
+pub fn init_with(config: &Config, options: Options) -> Result<World> {
+    World::new(Arc::new(Node::attach_with(options)?), config.clone())
+}
+
+/// Says that this process is in its region of interest from now on, or no longer: what the
+/// simulator counts there it counts apart.
+pub fn mark_region(is_inside: bool) {
+    sys::mark_region(is_inside);
 }
 
 impl Node {
@@ -89,9 +165,23 @@ impl Node {
     /// # Errors
     /// If no simulator gave it a segment, or one in which nothing is left for core.
     pub fn attach() -> Result<Self> {
+        Self::attach_with(Options::default())
+    }
+
+    /// As [`attach`](Self::attach), with atomics and waits as told.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_with(options: Options) -> Result<Self> {
         let start = sys::start();
         let (rank, n_ranks) = (start.rank as u32, start.n_ranks as u32);
-        let own = Layout::new(n_ranks).bytes();
+        let messages = Layout::new(n_ranks).bytes();
+        let orders =
+            (options.atomics != Atomics::Hardware).then(|| Orders::new(rank, n_ranks, messages));
+        let own = match orders {
+            Some(_) => messages + Orders::bytes(n_ranks).next_multiple_of(PAGE),
+            None => messages,
+        };
         if start.segment_bytes <= own {
             let bytes = start.segment_bytes;
             let cause = format!(
@@ -105,6 +195,9 @@ impl Node {
             base: start.segment + own,
             segment_bytes: start.segment_bytes - own,
             mailbox: Mailboxes::new(rank, n_ranks, start.segment),
+            capabilities: options.atomics.capabilities(),
+            orders,
+            spins: options.spins,
             n_written: AtomicU64::new(0),
             failure: OnceLock::new(),
         })
@@ -147,14 +240,52 @@ impl Node {
         unsafe { rma::get(self.remote(get.src()), get.dst(), get.len()) };
     }
 
-    fn fetch(&self, atomic: &Atomic) -> u64 {
-        // SAFETY: who made the operand promised that the word lies in the segment, aligned.
-        unsafe { atomics::fetch(self.remote(atomic.target()), atomic.call()) }
+    fn fetch(&self, atomic: &Atomic) -> Result<u64> {
+        let (at, call) = (atomic.target(), atomic.call());
+        match &self.orders {
+            // SAFETY: who made the operand promised that the word lies in the segment, aligned.
+            None => Ok(unsafe { atomics::fetch(self.remote(at), call) }),
+            Some(_) if at.rank.number() == self.rank => {
+                // SAFETY: the same promise, and the own segment is mapped.
+                Ok(unsafe { word::fetch(self.own(at.offset), call) })
+            }
+            Some(orders) => self.order(orders, at, Order::Fetch(call)),
+        }
     }
 
-    fn swap(&self, swap: &Atomic<SwapCall>) -> u64 {
-        // SAFETY: as above.
-        unsafe { atomics::compare_swap(self.remote(swap.target()), swap.call()) }
+    fn swap(&self, swap: &Atomic<SwapCall>) -> Result<u64> {
+        let (at, call) = (swap.target(), swap.call());
+        match &self.orders {
+            // SAFETY: as for a fetch.
+            None => Ok(unsafe { atomics::compare_swap(self.remote(at), call) }),
+            Some(_) if at.rank.number() == self.rank => {
+                // SAFETY: as for a fetch.
+                let found = unsafe { word::compare_swap(self.own(at.offset), call) };
+                Ok(found.unwrap_or_else(|found| found))
+            }
+            Some(orders) => self.order(orders, at, Order::Swap(call)),
+        }
+    }
+
+    /// A place of core's part of the own segment.
+    fn own(&self, offset: u64) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut((self.base + offset) as usize)
+    }
+
+    fn said_farewell(&self, rank: Rank) -> bool {
+        let left = self.mailbox.own(Layout::left(rank.number()));
+        left.load(Ordering::Acquire) != 0
+    }
+
+    /// Sleeps until something was written to this rank since it last woke, at most so long.
+    fn nap(&self, ns: u64) {
+        if self.spins {
+            return;
+        }
+        // Relaxed: a rank has one thread.
+        let seen = self.n_written.load(Ordering::Relaxed);
+        self.n_written
+            .store(sys::await_writes(seen, ns), Ordering::Relaxed);
     }
 }
 
@@ -178,7 +309,7 @@ unsafe impl Backend for Node {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
+        &self.capabilities
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -193,7 +324,7 @@ unsafe impl Backend for Node {
         if rank.number() != self.rank {
             return None;
         }
-        NonNull::new(std::ptr::with_exposed_provenance_mut(self.base as usize))
+        NonNull::new(self.own(0))
     }
 
     fn put(&self, put: Put) -> Result<()> {
@@ -244,30 +375,28 @@ unsafe impl Backend for Node {
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
         self.put_bytes(&put);
         sys::fence();
-        self.fetch(&signal);
-        Ok(())
+        self.fetch(&signal).map(drop)
     }
 
     fn atomic(&self, atomic: Atomic) -> Result<()> {
-        self.fetch(&atomic);
-        Ok(())
+        self.fetch(&atomic).map(drop)
     }
 
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
-        Ok(self.fetch(&atomic))
+        self.fetch(&atomic)
     }
 
     fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
-        Ok(self.swap(&swap))
+        self.swap(&swap)
     }
 
     fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
-        former.set(self.fetch(&atomic));
+        former.set(self.fetch(&atomic)?);
         Ok(OpId::DONE)
     }
 
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
-        former.set(self.swap(&swap));
+        former.set(self.swap(&swap)?);
         Ok(OpId::DONE)
     }
 
@@ -309,10 +438,7 @@ unsafe impl Backend for Node {
         if len > MOST_PAYLOAD {
             return Err(Error::too_long(to, len, MOST_PAYLOAD));
         }
-        let gone = || {
-            let left = self.mailbox.own(Layout::left(to.number()));
-            left.load(Ordering::Acquire) != 0
-        };
+        let gone = || self.said_farewell(to);
         if gone() && handler.is_heard_of() {
             return Err(Error::rank_failed(to, "has left the job"));
         }
@@ -340,19 +466,16 @@ unsafe impl Backend for Node {
     }
 
     fn progress(&self) -> Result<bool> {
-        Ok(false)
+        let orders = self.orders.as_ref();
+        orders.map_or(Ok(false), |orders| self.serve(orders))
     }
 
     fn park(&self, at_most: Duration) {
-        let ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
-        // Relaxed: a rank has one thread.
-        let seen = self.n_written.load(Ordering::Relaxed);
-        self.n_written
-            .store(sys::await_writes(seen, ns), Ordering::Relaxed);
+        self.nap(u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX));
     }
 
     fn parks_until_written(&self) -> bool {
-        true
+        !self.spins
     }
 
     fn notify(&self, _: Rank) {}
@@ -366,8 +489,7 @@ unsafe impl Backend for Node {
     }
 
     fn has_left(&self, rank: Rank) -> bool {
-        let left = self.mailbox.own(Layout::left(rank.number()));
-        left.load(Ordering::Acquire) != 0 && self.mailbox.are_drained()
+        self.said_farewell(rank) && self.mailbox.are_drained()
     }
 
     fn blame(&self, rank: Rank, cause: &str) -> Error {
@@ -390,7 +512,7 @@ unsafe impl Backend for Node {
     }
 
     fn discard(&self, offset: u64, bytes: u64) -> bool {
-        let start = std::ptr::with_exposed_provenance_mut::<u8>((self.base + offset) as usize);
+        let start = self.own(offset);
         // SAFETY: core names a range of the own segment that nobody uses.
         unsafe { start.write_bytes(0, bytes as usize) };
         true
@@ -419,6 +541,9 @@ unsafe impl Backend for Node {
                     Err(_) => break,
                 }
             }
+        }
+        if let Some(orders) = &self.orders {
+            self.serve_to_the_end(orders);
         }
         sys::fence();
     }

@@ -24,7 +24,7 @@ pub(crate) const CAUSE_BYTES: u64 = 192;
 const _: () = assert!(Mailbox::bytes(8) as u64 == RING_CONTROL_BYTES + 8 * LINE);
 
 const LINE: u64 = 64;
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// Where things lie in every rank's segment, by their distance from its start.
 #[derive(Clone, Copy, Debug)]
