@@ -1,7 +1,11 @@
 //! What `rae` is asked to do.
 
 mod console;
+mod containers;
+mod jobs;
 mod paper;
+mod plots;
+mod report;
 mod run;
 mod timed;
 mod translate;
@@ -40,6 +44,8 @@ enum Command {
     Asm(Asm),
     /// Run the workloads of the RAE paper, and show its figures beside what comes out.
     Paper(paper::Paper),
+    /// Show what operations of containers take with atomics by hardware and by software, and how they scale.
+    Containers(containers::Containers),
 }
 
 /// Which encodings of xBGAS count.
@@ -179,6 +185,7 @@ impl Cli {
             Command::Disasm(arguments) => translate::disassemble(&arguments),
             Command::Asm(arguments) => translate::assemble(&arguments),
             Command::Paper(arguments) => paper::paper(&arguments),
+            Command::Containers(arguments) => containers::containers(&arguments),
         }
     }
 }

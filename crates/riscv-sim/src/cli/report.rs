@@ -1,8 +1,11 @@
 //! The report: one page of HTML without anything from outside.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+use super::Trouble;
 
 /// One figure: what we measured beside what the paper has.
 #[derive(Debug, Serialize)]
@@ -65,34 +68,76 @@ fn table(page: &mut String, columns: &[String], rows: &[Vec<String>]) {
     *page += "</tbody></table></div>\n";
 }
 
-/// The page.
-pub(super) fn page(figures: &[Figure], facts: &str) -> String {
-    let mut page = String::from(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>rae paper</title>\n<style>\n\
-         body{font:16px/1.5 sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}\n\
-         table{border-collapse:collapse;font-size:.85rem}td,th{border:1px solid #ccc;padding:.2rem .5rem;text-align:right}\n\
-         td:first-child,th:first-child{text-align:left}.scroll{overflow-x:auto}svg{max-width:100%;height:auto}\n\
-         </style></head><body><main>\n<h1>The RAE paper's figures, measured</h1>\n",
-    );
-    let _ = writeln!(page, "<p>{}</p>", escaped(facts));
-    for figure in figures {
-        let _ = writeln!(
-            page,
-            "<section><h2 id=\"{}\">{}</h2>",
-            figure.name,
-            escaped(&figure.title)
-        );
-        if !figure.stated.is_empty() {
-            let columns = ["", "paper", "here", "band", "difference"].map(str::to_owned);
-            let rows: Vec<_> = figure.stated.iter().map(row).collect();
-            table(&mut page, &columns, &rows);
+/// Writes the JSON, the page and the plots into a folder, which is there.
+pub(super) fn write(
+    folder: &Path,
+    (name, json): (&str, &serde_json::Value),
+    page: &Page<'_>,
+) -> Result<(), Trouble> {
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))
+    };
+    put(name, serde_json::to_string_pretty(json)? + "\n")?;
+    put("report.html", page.html())?;
+    for figure in page.figures {
+        if let Some(svg) = &figure.svg {
+            put(&format!("{}.svg", figure.name), svg.clone())?;
         }
-        page += figure.svg.as_deref().unwrap_or_default();
-        table(&mut page, &figure.columns, &figure.rows);
-        let _ = writeln!(page, "<p>{}</p></section>", escaped(&figure.why));
     }
-    page + "</main></body></html>\n"
+    Ok(())
+}
+
+/// Makes the folder that a report is written to, if one is wanted.
+pub(super) fn make(folder: Option<&PathBuf>) -> Result<(), Trouble> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()).into())
+}
+
+/// What the page has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    pub(super) facts: &'a str,
+    pub(super) figures: &'a [Figure],
+}
+
+impl Page<'_> {
+    fn html(&self) -> String {
+        let Self {
+            title,
+            facts,
+            figures,
+        } = *self;
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\n<style>\n\
+         body{{font:16px/1.5 sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}}\n\
+         table{{border-collapse:collapse;font-size:.85rem}}td,th{{border:1px solid #ccc;padding:.2rem .5rem;text-align:right}}\n\
+         td:first-child,th:first-child{{text-align:left}}.scroll{{overflow-x:auto}}svg{{max-width:100%;height:auto}}\n\
+         </style></head><body><main>\n<h1>{title}</h1>\n",
+        );
+        let _ = writeln!(page, "<p>{}</p>", escaped(facts));
+        for figure in figures {
+            let _ = writeln!(
+                page,
+                "<section><h2 id=\"{}\">{}</h2>",
+                figure.name,
+                escaped(&figure.title)
+            );
+            if !figure.stated.is_empty() {
+                let columns = ["", "paper", "here", "band", "difference"].map(str::to_owned);
+                let rows: Vec<_> = figure.stated.iter().map(row).collect();
+                table(&mut page, &columns, &rows);
+            }
+            page += figure.svg.as_deref().unwrap_or_default();
+            table(&mut page, &figure.columns, &figure.rows);
+            let _ = writeln!(page, "<p>{}</p></section>", escaped(&figure.why));
+        }
+        page + "</main></body></html>\n"
+    }
 }
 
 fn row(it: &Stated) -> Vec<String> {
@@ -106,8 +151,13 @@ fn row(it: &Stated) -> Vec<String> {
     ]
 }
 
-/// The same as text for a terminal.
-pub(super) fn text(figures: &[Figure]) -> String {
+/// Prints the same as text.
+#[expect(clippy::print_stdout, reason = "it is what was asked for")]
+pub(super) fn print(figures: &[Figure]) {
+    print!("{}", text(figures));
+}
+
+fn text(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures {
         let _ = writeln!(text, "\n{}\n", figure.title);

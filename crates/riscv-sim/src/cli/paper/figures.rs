@@ -3,11 +3,11 @@
 use pgas_riscv_sim::timed::config::LinePolicy;
 use pgas_riscv_sim::workload::circustent::{self, Atomic, Kernel, Shape};
 
-use super::plots::{self, Series, Titles};
-use super::report::{Figure, Stated};
 use super::runs::{Row, name, percent};
 use super::{BASELINE, Compared, Experiments, SOFTWARE, Sizes};
 use crate::cli::Trouble;
+use crate::cli::plots::{self, Series, Titles};
+use crate::cli::report::{Figure, Stated};
 
 pub(super) fn figures(
     experiments: &Experiments,

@@ -2,11 +2,9 @@
 //! timed machine's defaults, which are the paper's table and the assumptions listed there; none is chosen to hit a number.
 
 mod figures;
-mod plots;
-mod report;
 mod runs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -15,8 +13,8 @@ use pgas_riscv_sim::workload::circustent::{self, Atomic, Kernel, Shape};
 use pgas_riscv_sim::workload::graph::{Graph, Kind};
 use pgas_riscv_sim::workload::{Variant, gap, stores};
 
-use super::Trouble;
-use report::Figure;
+use super::report::{self, Figure, Page};
+use super::{Trouble, jobs};
 use runs::{Job, Row, Shared, shared};
 
 #[derive(Debug, Args)]
@@ -298,22 +296,19 @@ fn sensitive(plan: &mut Plan, sizes: &Sizes) -> Vec<Sensitive> {
 fn measured(sizes: &Sizes, quiet: bool) -> Result<(Vec<Figure>, Vec<Row>), Trouble> {
     let mut plan = Plan::default();
     let experiments = experiments(&mut plan, sizes);
-    let rows = runs::all(plan.jobs, quiet)?;
+    let rows = jobs::all(plan.jobs, quiet, Job::run)?;
     let figures = figures::figures(&experiments, &rows, sizes)?;
     Ok((figures, rows))
 }
 
 /// What is written as JSON.
-fn json(figures: &[Figure], rows: &[Row]) -> Result<String, Trouble> {
+fn json(figures: &[Figure], rows: &[Row]) -> serde_json::Value {
     let defaults = TimedConfig::default();
-    let all = serde_json::json!({ "parameters": defaults, "figures": figures, "runs": rows });
-    Ok(serde_json::to_string_pretty(&all)? + "\n")
+    serde_json::json!({ "parameters": defaults, "figures": figures, "runs": rows })
 }
 
 pub(super) fn paper(arguments: &Paper) -> Result<std::process::ExitCode, Trouble> {
-    if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    }
+    report::make(arguments.out.as_ref())?;
     let sizes = Sizes::new(arguments.quick);
     let (figures, rows) = measured(&sizes, arguments.quiet)?;
     let facts = format!(
@@ -328,29 +323,23 @@ pub(super) fn paper(arguments: &Paper) -> Result<std::process::ExitCode, Trouble
         write(folder, &figures, &rows, &facts)?;
     }
     if !arguments.quiet {
-        say(&report::text(&figures));
+        report::print(&figures);
     }
     Ok(std::process::ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stdout, reason = "it is what was asked for")]
-fn say(text: &str) {
-    print!("{text}");
-}
-
-fn write(folder: &Path, figures: &[Figure], rows: &[Row], facts: &str) -> Result<(), Trouble> {
-    let put = |name: &str, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))
+fn write(
+    folder: &std::path::Path,
+    figures: &[Figure],
+    rows: &[Row],
+    facts: &str,
+) -> Result<(), Trouble> {
+    let page = Page {
+        title: "The RAE paper's figures, measured",
+        facts,
+        figures,
     };
-    put("paper.json", json(figures, rows)?)?;
-    put("report.html", report::page(figures, facts))?;
-    for figure in figures {
-        if let Some(svg) = &figure.svg {
-            put(&format!("{}.svg", figure.name), svg.clone())?;
-        }
-    }
-    Ok(())
+    report::write(folder, ("paper.json", &json(figures, rows)), &page)
 }
 
 #[cfg(test)]

@@ -1,15 +1,10 @@
-//! All runs that the report is made of, on as many threads as the host has processors, and what they counted.
+//! All runs that the report is made of, and what they counted.
 
-#![expect(clippy::print_stderr, reason = "progress is for people")]
-
-use std::io::IsTerminal as _;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use pgas_riscv_sim::timed::config::TimedConfig;
-use pgas_riscv_sim::workload::{Measured, Variant, Workload};
+use pgas_riscv_sim::workload::{Failure, Measured, Variant, Workload};
 use serde::Serialize;
-
-use crate::cli::Trouble;
 
 /// A workload of several runs, made for the first of them, and gone after the last.
 pub(super) type Shared = Arc<LazyLock<Workload, Box<dyn FnOnce() -> Workload + Send>>>;
@@ -24,6 +19,14 @@ pub(super) struct Job {
     pub(super) workload: Shared,
     pub(super) variant: Variant,
     pub(super) config: Option<TimedConfig>,
+}
+
+impl Job {
+    /// Does it.
+    pub(super) fn run(self) -> Result<Row, Box<Failure>> {
+        let measured = self.workload.run(self.variant, self.config.as_ref())?;
+        Ok(Row::new(&self, &measured))
+    }
 }
 
 /// What a run counted, as the JSON has it.
@@ -102,40 +105,4 @@ pub(super) fn percent(a: u64, b: u64) -> f64 {
     } else {
         100.0 * a as f64 / b as f64
     }
-}
-
-/// Does all jobs; their results stand in the jobs' order, whoever did them.
-pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Trouble> {
-    let n_jobs = jobs.len();
-    let queue = Mutex::new(jobs.into_iter().enumerate());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let done = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let shows = !quiet && std::io::stderr().is_terminal();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((k, job)) = next() {
-                    let row = job.workload.run(job.variant, job.config.as_ref());
-                    let row = row
-                        .map(|measured| Row::new(&job, &measured))
-                        .map_err(Box::new);
-                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.push((k, row));
-                    if shows {
-                        let n = done.len();
-                        let bar = "#".repeat(40 * n / n_jobs);
-                        eprint!("\rrae: [{bar:<40}] {n} of {n_jobs} runs");
-                    }
-                }
-            });
-        }
-    });
-    if shows {
-        eprintln!();
-    }
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(k, _)| *k);
-    let rows: Result<_, Box<_>> = done.into_iter().map(|(_, row)| row).collect();
-    Ok(rows?)
 }
