@@ -97,7 +97,7 @@ enum Verb {
         #[arg(short, default_value_t = 2)]
         nodes: u32,
         /// The example
-        #[arg(long, required_unless_present = "suite")]
+        #[arg(long, required_unless_present_any = ["suite", "containers"])]
         example: Option<String>,
         /// Another folder that the example may read. It may always read the repository, and read and
         /// write the current folder
@@ -106,7 +106,13 @@ enum Verb {
         /// Runs the conformance suite instead
         #[arg(long, conflicts_with_all = ["example", "args"])]
         suite: bool,
-        /// Arguments of the example
+        /// Runs the part of the suite that the test command runs, with nodes of its own choice
+        #[arg(long, requires = "suite", conflicts_with = "nodes")]
+        part: bool,
+        /// Shows what operations of containers take with atomics by hardware and by software, and how they scale
+        #[arg(long, conflicts_with_all = ["example", "suite"])]
+        containers: bool,
+        /// Arguments of the example, or options of `rae containers`
         #[arg(last = true)]
         args: Vec<String>,
     },
@@ -172,6 +178,12 @@ fn run(verb: Verb) -> Result<Outcome> {
             args,
             ..
         } => sim::example(nodes, &name, &files, &args),
+        Verb::Sim {
+            containers: true,
+            args,
+            ..
+        } => sim::containers(&args),
+        Verb::Sim { part: true, .. } => sim::facade_and_part_of_suite(),
         Verb::Sim { nodes, .. } => sim::suite(nodes),
         Verb::Bench { plots: true, .. } => plots::run(),
         Verb::Bench { args, .. } => {

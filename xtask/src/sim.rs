@@ -1,8 +1,8 @@
 //! Programs of this repository on the simulated machine: built for its processor, and run on its
 //! nodes.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use anyhow::{Result, bail};
 
@@ -27,6 +27,21 @@ const WITH_THREADS: [&str; 5] = [
     "threads_of_a_rank_share_its_world",
 ];
 
+/// The test command runs one case in so many: a number that has no factor in common with how many
+/// [`PARTS`] there are.
+const ONE_CASE_IN: usize = 11;
+
+/// A case that takes more than all others together, and is left out there.
+const LONGEST: &str = "freed_memory_is_used_again";
+
+/// Nodes, and how atomics are done.
+const PARTS: [(u32, &str); 4] = [
+    (2, "hardware"),
+    (7, "hardware"),
+    (2, "hardware"),
+    (3, "software"),
+];
+
 /// Runs an example on so many nodes. It may read what lies in the repository and in these folders,
 /// and write to the current one.
 pub(crate) fn example(
@@ -36,9 +51,9 @@ pub(crate) fn example(
     arguments: &[String],
 ) -> Result<Outcome> {
     let features = ["--features", "pgas/sim", "-p", "pgas-examples"];
-    let program = guest(&features, name)?;
+    let program = guest(Build::Release, &features, name)?;
     let here = std::env::current_dir()?;
-    let mut run = Command::new(rae()?);
+    let mut run = Command::new(rae(Build::Release)?);
     run.arg("run").args(MACHINE).arg(format!("--nodes={nodes}"));
     run.args(ENVIRONMENT);
     run.arg("--files").arg(root()).arg("--files-rw").arg(here);
@@ -50,47 +65,149 @@ pub(crate) fn example(
 
 /// Runs the conformance suite on so many nodes, all cases but those that need threads.
 pub(crate) fn suite(nodes: u32) -> Result<Outcome> {
-    let program = guest(&["-p", "pgas-sim"], "conformance")?;
-    let rae = rae()?;
-    let run = |nodes: u32, case: &str| {
-        let mut run = Command::new(&rae);
-        run.arg("run")
-            .args(MACHINE)
-            .arg("--quiet")
-            .args(ENVIRONMENT);
-        run.arg(format!("--nodes={nodes}")).arg(&program);
-        run.args(["--", case]).output()
+    let suite = Suite {
+        program: guest(Build::Release, &["-p", "pgas-sim"], "conformance")?,
+        rae: rae(Build::Release)?,
     };
-    let list = run(1, "--list")?;
-    let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    let cases = cases(&list)?;
-    for absent in WITH_THREADS {
-        if !cases.iter().any(|(case, _)| *case == absent) {
-            bail!("the suite has no case {absent}");
-        }
-    }
-    let (mut n_passed, mut failed) = (0, Vec::new());
-    for (case, least) in cases {
-        if least > nodes || WITH_THREADS.contains(&case) {
-            continue;
-        }
-        let ended = run(nodes, case)?;
-        if ended.status.success() {
-            n_passed += 1;
-        } else {
-            let said = String::from_utf8_lossy(&ended.stderr);
-            println!("{case}: {}\n{said}", ended.status);
-            failed.push(case);
-        }
-    }
+    let list = suite.list()?;
+    let mut cases = cases(&list)?;
+    cases.retain(|(_, least)| *least <= nodes);
+    let run = |(case, _)| Run {
+        nodes,
+        case,
+        atomics: "hardware",
+    };
+    let runs: Vec<_> = cases.into_iter().map(run).collect();
+    let n_passed = suite.pass(&runs)?;
     println!("{nodes} nodes: {n_passed} cases passed; those with threads were left out");
-    if n_passed == 0 || !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
+    Ok(Outcome::Passed)
+}
+
+/// Builds the facade with this backend, and runs a part of the suite, for the test command: a case
+/// in so many, each with other nodes and atomics than the one before.
+pub(crate) fn facade_and_part_of_suite() -> Result<Outcome> {
+    // At once, so that what they share is built with one choice of features.
+    let mut all = for_nodes(Build::Test);
+    all.args([
+        "-p",
+        "pgas",
+        "-p",
+        "pgas-sim",
+        "--features",
+        "pgas/sim",
+        "--lib",
+    ]);
+    all.args(["--example", "conformance", "--example", "containers"]);
+    process::run(&mut all)?;
+    let suite = Suite {
+        program: built(Build::Test, "conformance"),
+        rae: rae(Build::Test)?,
+    };
+    let list = suite.list()?;
+    let mut cases = cases(&list)?;
+    cases.retain(|(case, _)| *case != LONGEST);
+    let chosen = cases.iter().step_by(ONE_CASE_IN);
+    let runs = chosen.zip(PARTS.iter().cycle()).map(|(case, part)| {
+        let ((case, least), (nodes, atomics)) = (*case, *part);
+        Run {
+            nodes: nodes.max(least),
+            case,
+            atomics,
+        }
+    });
+    let n_passed = suite.pass(&runs.collect::<Vec<_>>())?;
+    println!("{n_passed} cases of the suite passed on simulated nodes");
+    operations(&suite.rae)
+}
+
+/// Shows what containers' operations take: `rae containers` with these options.
+pub(crate) fn containers(options: &[String]) -> Result<Outcome> {
+    let guest = guest(Build::Release, &["-p", "pgas-sim"], "containers")?;
+    let mut containers = Command::new(rae(Build::Release)?);
+    process::run(containers.arg("containers").arg(guest).args(options))
+}
+
+/// Runs each operation of the guest of `rae containers` a few times; it checks the result itself.
+fn operations(rae: &Path) -> Result<Outcome> {
+    const OPERATIONS: [&str; 8] = [
+        "insert",
+        "find",
+        "fetch_add",
+        "push",
+        "pop",
+        "bloom",
+        "histogram",
+        "sort",
+    ];
+    let guest = built(Build::Test, "containers");
+    let ways = ["hardware", "messages"].iter().cycle();
+    for (operation, atomics) in OPERATIONS.iter().zip(ways) {
+        let mut run = Command::new(rae);
+        run.args(["run", "--quiet", "--nodes=3", "--segment=24"])
+            .arg(&guest);
+        process::run(run.args(["--", operation, atomics, "20", "20"]))?;
     }
     Ok(Outcome::Passed)
 }
 
-/// The cases of a list, each with the fewest nodes that it takes.
+/// The conformance suite, built for the simulated machine.
+struct Suite {
+    program: PathBuf,
+    rae: PathBuf,
+}
+
+/// A case on so many nodes.
+struct Run<'a> {
+    nodes: u32,
+    case: &'a str,
+    /// How atomics are done, as in `pgas_sim::Atomics`.
+    atomics: &'a str,
+}
+
+impl Suite {
+    /// The names of all cases, with the fewest nodes that each takes.
+    fn list(&self) -> Result<String> {
+        let list = self.run(1, &["--list"])?;
+        Ok(String::from_utf8(list.stdout)?)
+    }
+
+    fn run(&self, nodes: u32, arguments: &[&str]) -> Result<Output> {
+        let mut run = Command::new(&self.rae);
+        run.arg("run")
+            .args(MACHINE)
+            .arg("--quiet")
+            .args(ENVIRONMENT);
+        run.arg(format!("--nodes={nodes}")).arg(&self.program);
+        Ok(run.arg("--").args(arguments).output()?)
+    }
+
+    /// Runs cases, and gives how many there were.
+    fn pass(&self, runs: &[Run<'_>]) -> Result<usize> {
+        let (mut n_passed, mut failed) = (0, Vec::new());
+        for run in runs {
+            let Run {
+                nodes,
+                case,
+                atomics,
+            } = *run;
+            let ended = self.run(nodes, &[case, atomics])?;
+            if ended.status.success() {
+                n_passed += 1;
+            } else {
+                let said = String::from_utf8_lossy(&ended.stderr);
+                let status = ended.status;
+                println!("{case}, {nodes} nodes, atomics by {atomics}: {status}\n{said}");
+                failed.push(case);
+            }
+        }
+        if n_passed == 0 || !failed.is_empty() {
+            bail!("failed: {}", failed.join(", "));
+        }
+        Ok(n_passed)
+    }
+}
+
+/// The cases of a list, each with the fewest nodes that it takes, but those that need threads.
 fn cases(list: &str) -> Result<Vec<(&str, u32)>> {
     let case = |line| {
         let Some((case, least)) = str::split_once(line, ' ') else {
@@ -98,44 +215,90 @@ fn cases(list: &str) -> Result<Vec<(&str, u32)>> {
         };
         Ok((case, least.parse()?))
     };
-    list.lines().map(case).collect()
+    let mut cases: Vec<_> = list.lines().map(case).collect::<Result<_>>()?;
+    let is_there = |name: &&str| cases.iter().any(|(case, _)| case == name);
+    if let Some(absent) = WITH_THREADS.iter().find(|name| !is_there(name)) {
+        bail!("the suite has no case {absent}");
+    }
+    cases.retain(|(case, _)| !WITH_THREADS.contains(case));
+    Ok(cases)
+}
+
+/// How programs are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Build {
+    /// To run for long.
+    Release,
+    /// As the tests are, which have built the simulator.
+    Test,
+}
+
+impl Build {
+    /// What cargo is told, and the folder where it leaves what it builds.
+    const fn options(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Release => (&["--release"], "release"),
+            Self::Test => (&[], "debug"),
+        }
+    }
 }
 
 /// Builds an example for the simulated processor; gives where it is.
-fn guest(options: &[&str], name: &str) -> Result<PathBuf> {
-    let mut build = command("cargo", ["build", "--release", "--target", TARGET]);
-    build.args(options).args(["--example", name]);
-    build.env(
+fn guest(build: Build, package: &[&str], name: &str) -> Result<PathBuf> {
+    let mut cargo = for_nodes(build);
+    process::run(cargo.args(package).args(["--example", name]))?;
+    Ok(built(build, name))
+}
+
+/// Where cargo leaves an example for the simulated processor.
+fn built(build: Build, name: &str) -> PathBuf {
+    let (_, folder) = build.options();
+    let built = root().join("target").join(TARGET).join(folder);
+    built.join("examples").join(name)
+}
+
+/// Cargo, to build something for the simulated processor.
+fn for_nodes(build: Build) -> Command {
+    let (options, _) = build.options();
+    let mut cargo = command("cargo", ["build", "--target", TARGET]);
+    cargo.args(options);
+    cargo.env(
         "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER",
         "riscv64-linux-gnu-gcc",
     );
-    build.env(
+    cargo.env(
         "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_RUSTFLAGS",
         "-C target-feature=+crt-static",
     );
-    process::run(&mut build)?;
-    let built = root().join("target").join(TARGET);
-    Ok(built.join("release/examples").join(name))
+    cargo
 }
 
 /// Builds the simulator; gives where it is.
-fn rae() -> Result<PathBuf> {
-    process::run(&mut command(
-        "cargo",
-        ["build", "--release", "-p", "pgas-riscv-sim"],
-    ))?;
-    Ok(root().join("target/release/rae"))
+fn rae(build: Build) -> Result<PathBuf> {
+    let (options, folder) = build.options();
+    let mut cargo = command("cargo", ["build", "-p", "pgas-riscv-sim"]);
+    if build == Build::Test {
+        // With its features of dependencies, as `tests` has built it.
+        cargo.args(["-p", "pgas-test-features"]);
+    }
+    process::run(cargo.args(options))?;
+    Ok(root().join("target").join(folder).join("rae"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cases;
+    use super::{WITH_THREADS, cases};
 
     #[test]
     fn a_list_of_cases_is_read_whole_or_refused() {
-        let read = cases("a_case 1\nanother 3\n").expect("a list");
+        let threads: String = WITH_THREADS.iter().map(|it| format!("{it} 1\n")).collect();
+        let list = format!("a_case 1\n{threads}another 3\n");
+        let read = cases(&list).expect("a list");
         assert_eq!(read, [("a_case", 1), ("another", 3)]);
-        assert!(cases("a_case\n").is_err());
-        assert!(cases("a_case one\n").is_err());
+        for wrong in ["a_case\n", "a_case one\n"] {
+            assert!(cases(&(threads.clone() + wrong)).is_err());
+        }
+        // One that is left out by name has to be there.
+        assert!(cases("a_case 1\n").is_err());
     }
 }

@@ -5,11 +5,13 @@
 use anyhow::Result;
 
 use crate::process::{self, Outcome, cargo, command, output, root};
-use crate::{memory, mpi, publish};
+use crate::{memory, mpi, publish, sim};
 
 /// The targets that the facade must compile for: laptops that are not Linux, and Linux on other
 /// processors.
 const TARGETS: &[&str] = &[MACOS, "aarch64-unknown-linux-gnu", SIMULATED];
+/// Those that are only checked, and not built.
+const CHECKED: &[&str] = &[MACOS, "aarch64-unknown-linux-gnu"];
 const MACOS: &str = "aarch64-apple-darwin";
 /// The target of the simulated machine.
 pub(crate) const SIMULATED: &str = "riscv64gc-unknown-linux-gnu";
@@ -20,7 +22,8 @@ const WITH_THREADS: &[&str] = &[
     "-p", "pgas-core", "-p", "pgas-lockfree", "-p", "pgas-smp", "-p", "pgas-am", "-p", "pgas-containers",
 ];
 
-/// Checks the facade for each target, the tests for macOS, and runs what stands in for Linux there.
+/// Checks the facade for each target, or builds it and runs a part of the suite on simulated nodes; checks the tests for macOS,
+/// and runs what stands in for Linux there.
 pub(crate) fn targets() -> Result<Outcome> {
     // As users have it; the other steps build it with the bridge to tokio.
     cargo(["check", "-p", "pgas"])?;
@@ -31,20 +34,11 @@ pub(crate) fn targets() -> Result<Outcome> {
         return Ok(Outcome::NotRun(why));
     }
     let mut facade = command("cargo", ["check", "-p", "pgas", "--features", "pgas/tokio"]);
-    for target in TARGETS {
+    for target in CHECKED {
         facade.args(["--target", target]);
     }
     process::run(&mut facade)?;
-    let simulated = [
-        "check",
-        "-p",
-        "pgas",
-        "--features",
-        "pgas/sim",
-        "--target",
-        SIMULATED,
-    ];
-    cargo(simulated)?;
+    sim::facade_and_part_of_suite()?;
     let mut tests = command("cargo", ["check", "--tests", "--target", MACOS]);
     process::run(tests.args(WITH_THREADS))
 }
