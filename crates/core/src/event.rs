@@ -38,6 +38,8 @@ enum State<T: Send + 'static> {
     Pending(Box<Pending<T>>),
     Flight(Box<Flight<T>>),
     Task(Box<dyn Task<T>>),
+    /// The operation has failed, which is told to whoever asks.
+    Failed(Error),
     Taken,
 }
 
@@ -144,7 +146,8 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then the operation is over.
+    /// Errors of the transport; then the operation is over, and each later call gives the error of
+    /// the operation again.
     pub fn test(&mut self) -> Result<bool> {
         if self.is_complete()? {
             return Ok(true);
@@ -161,30 +164,24 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// As [`test`](Self::test).
     pub fn is_complete(&mut self) -> Result<bool> {
-        match &mut self.state {
-            State::Ready(_) | State::Taken => Ok(true),
-            State::Brief(brief) => match brief.try_finish()? {
-                Some(value) => {
-                    self.state = State::Ready(value);
-                    Ok(true)
-                }
-                None => Ok(false),
-            },
-            State::Pending(pending) => match pending.try_finish()? {
-                Some(value) => {
-                    self.state = State::Ready(value);
-                    Ok(true)
-                }
-                None => Ok(false),
-            },
-            State::Flight(flight) => match flight.try_finish()? {
-                Some(value) => {
-                    self.state = State::Ready(value);
-                    Ok(true)
-                }
-                None => Ok(false),
-            },
-            State::Task(task) => Ok(task.is_done()),
+        let finished = match &mut self.state {
+            State::Ready(_) | State::Taken => return Ok(true),
+            State::Task(task) => return Ok(task.is_done()),
+            State::Brief(brief) => brief.try_finish(),
+            State::Pending(pending) => pending.try_finish(),
+            State::Flight(flight) => flight.try_finish(),
+            State::Failed(error) => Err(error.clone()),
+        };
+        match finished {
+            Ok(None) => Ok(false),
+            Ok(Some(value)) => {
+                self.state = State::Ready(value);
+                Ok(true)
+            }
+            Err(error) => {
+                self.state = State::Failed(error.clone());
+                Err(error)
+            }
         }
     }
 
@@ -203,7 +200,7 @@ impl<T: Send + 'static> Event<T> {
             State::Pending(pending) => Some(&pending.world),
             State::Flight(flight) => Some(flight.world()),
             State::Task(task) => Some(task.world()),
-            State::Ready(_) | State::Taken => None,
+            State::Ready(_) | State::Failed(_) | State::Taken => None,
         }
     }
 
@@ -258,6 +255,9 @@ impl<T: Send + 'static> Event<T> {
             State::Pending(pending) => pending.at_source(),
             State::Flight(flight) => Event::flight(flight.at_source(Event::flight)),
             State::Task(task) => Event::task(Box::new(AtEnd(task))),
+            State::Failed(error) => Event {
+                state: State::Failed(error),
+            },
             State::Taken => Event::taken(),
         }
     }
@@ -284,6 +284,7 @@ impl<T: Send + 'static> Event<T> {
         let is_complete = self.is_complete()?;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
+            State::Failed(error) => Err(error),
             State::Taken => panic!("the event's result was taken already"),
             State::Brief(mut brief) => value_of(&brief.world.clone(), || brief.try_finish()),
             State::Pending(mut pending) => {
@@ -464,9 +465,11 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
             Ok(true) => match std::mem::replace(&mut event.state, State::Taken) {
                 State::Ready(value) => Poll::Ready(Ok(value)),
                 State::Task(mut task) => Poll::Ready(task.take()),
-                State::Brief(_) | State::Pending(_) | State::Flight(_) | State::Taken => {
-                    panic!("polled after completion")
-                }
+                State::Brief(_)
+                | State::Pending(_)
+                | State::Flight(_)
+                | State::Failed(_)
+                | State::Taken => panic!("polled after completion"),
             },
             Ok(false) => Poll::Pending,
             Err(error) => Poll::Ready(Err(match &event.state {
@@ -494,6 +497,7 @@ impl<T: Send + 'static> fmt::Debug for Event<T> {
             State::Brief(_) | State::Pending(_) | State::Flight(_) | State::Task(_) => {
                 "Event(in flight)"
             }
+            State::Failed(_) => "Event(failed)",
             State::Taken => "Event(taken)",
         })
     }

@@ -2,9 +2,10 @@
 //! an error that names it and can go on, or the job has failed and no rank waits.
 
 use pgas_am::{RemoteCalls, quiet};
+use pgas_core::backend::AtomicOp;
 use pgas_core::backend::loopback::Options;
 use pgas_core::collective::op::{Min, Sum};
-use pgas_core::{Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Rank, Result, World};
 use pgas_testkit::faulty::{
     After, Steps, every_shortage_fails, every_step_fails, every_step_fails_over,
 };
@@ -234,4 +235,30 @@ fn a_transfer_that_fails_on_one_rank_and_is_agreed_on_fails_on_all_and_they_go_o
         });
         world.team().all_succeeded("a put", put)
     });
+}
+
+/// Waits for `event`, also if it has told an error before.
+fn end<T: Send>(mut event: Event<T>) -> Result<()> {
+    while let Ok(false) = event.test() {}
+    event.wait().map(drop)
+}
+
+/// A fault of progress, and not of an operation, is over at the next look.
+#[test]
+fn an_event_that_has_told_an_error_ends_every_later_wait() {
+    type Begin = fn(&World, GlobalPtr<u64>) -> Result<()>;
+    let operations: [Begin; 4] = [
+        |world, cells| end(cells.put_nb(world, 7)?),
+        |world, cells| end(cells.get_nb(world)?),
+        |world, cells| end(cells.put_vec_nb(world, vec![7; 4])?),
+        |world, cells| end(cells.fetch_op_nb(world, AtomicOp::Add, 7)?),
+    ];
+    for begin in operations {
+        let after = After::MayHaveCoped;
+        every_step_fails("an event", N_RANKS, Steps::Looking, after, |world| {
+            let cells = world.alloc_symmetric::<u64>(4)?;
+            let ended = begin(world, cells.on(world.rank_after(world.rank())));
+            world.team().all_succeeded("an operation", ended)
+        });
+    }
 }
