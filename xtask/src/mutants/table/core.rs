@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("flight.rs", "!self.parts.is_empty() || self.begin_signal()", 0, "self.begin_signal() || !self.parts.is_empty()", Tests("flight")),
     row("flight.rs", "if self.error.is_some() {", 0, "if false {", Tests("flight")),
     row("few_words.rs", "if kept.len() < N_KEPT {", 0, "if true {", Tests("buffers_are_used_again")),
-    row("event.rs", "State::Task(task) => Ok(task.is_done()),", 0, "State::Task(_) => Ok(true),", Tests("an_event_is_complete_once_all")),
+    row("event.rs", "State::Task(task) => return Ok(task.is_done()),", 0, "State::Task(_) => return Ok(true),", Tests("an_event_is_complete_once_all")),
     row("event.rs", "Ok(false) => Ok(None),", 1, "Ok(false) => Ok(self.finish.take().map(|finish| finish())),", Tests("a_longer_operation_is_complete")),
     row("rma/scope.rs", "Ok(done) => !done,", 0, "Ok(_) => false,", Tests("a_handler_that_panics_while_a_scope")),
     // Waits end.
