@@ -159,10 +159,10 @@ pub use pgas_containers::{
     hash_map, object, queue, route,
 };
 pub use pgas_core::{
-    BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr, Lock,
-    LockGuard, Mismatch, MixedBinaries, Pod, Rank, RankFailure, RemoteError, RemotePanic, Result,
-    SettingError, Span, Statistics, StorageError, Symmetric, Team, Timeout, Undelivered, Unknown,
-    World, atomics, backend, collective, config, rma, segment,
+    AsTeam, BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,
+    Lock, LockGuard, Member, Mismatch, MixedBinaries, Pod, Rank, RankFailure, RemoteError,
+    RemotePanic, Result, SettingError, Span, Statistics, StorageError, Symmetric, Team, Timeout,
+    Undelivered, Unknown, World, atomics, backend, collective, config, rma, segment,
 };
 pub use pgas_derive::{Object, Wire, pod};
 #[cfg(feature = "mpi")]

@@ -16,8 +16,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::future::PgasFuture;
 use crate::objects::ObjectId;
-use crate::rpc::{TakesPlace, TeamCalls};
+use crate::rpc::TakesPlace;
 use crate::state::{Am, am};
+use crate::team_calls::TeamCalls;
 use pgas_core::Result;
 
 /// An object with an instance on every rank of a team; this is a handle on the rank's own instance.

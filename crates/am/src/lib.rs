@@ -59,6 +59,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
+//! | calls by team | `team_calls` |
 //! | the interface for programs | `attach`, `collectives`, `message`, `rpc` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
@@ -99,6 +100,7 @@ pub mod rpc;
 mod send;
 mod serve;
 mod state;
+mod team_calls;
 mod transfers;
 
 pub use aggregate::Aggregator;
@@ -116,4 +118,5 @@ pub use message::{
 /// The library's error and result.
 pub use pgas_core::{Error, Result};
 pub use quiescence::quiet;
-pub use rpc::{Here, RemoteCalls, TeamCalls};
+pub use rpc::{Here, RemoteCalls};
+pub use team_calls::TeamCalls;

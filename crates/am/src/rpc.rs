@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Pod, Rank, Team, World, as_handler};
+use pgas_core::{Pod, Rank, World, as_handler};
 use zerocopy::IntoBytes;
 
 use crate::answer::unanswered;
@@ -81,7 +81,8 @@ pub trait RemoteCalls {
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
-    /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
+    /// A panic of the function comes back as [`Error::RemotePanic`](pgas_core::Error::RemotePanic),
+    /// and the target lives on.
     ///
     /// The function may return a future: the answer is its value, once that is there
     /// ([`Returns`]). So it may call other ranks, chain what follows by
@@ -89,8 +90,9 @@ pub trait RemoteCalls {
     /// [`spawn`](Self::spawn) what awaits.
     ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait
-    /// for room: the call is kept until there is, and refused with [`Error::BackPressure`] while
-    /// 256 MiB are kept, which are a million calls or more.
+    /// for room: the call is kept until there is, and refused with
+    /// [`Error::BackPressure`](pgas_core::Error::BackPressure) while 256 MiB are kept, which are a
+    /// million calls or more.
     ///
     /// # Cost
     ///
@@ -98,8 +100,10 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport
-    /// reports, or the failure of the job while waiting.
+    /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong),
+    /// [`Error::Codec`](pgas_core::Error::Codec),
+    /// [`Error::ForeignFunction`](pgas_core::Error::ForeignFunction); what the transport reports,
+    /// or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -184,9 +188,9 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the
-    /// function from being run there, such as an object that was dropped, is told by the next
-    /// [`quiet`](crate::quiet).
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`](pgas_core::Error::RankFailed) if `to` has left
+    /// the job. What keeps the function from being run there, such as an object that was dropped,
+    /// is told by the next [`quiet`](crate::quiet).
     ///
     /// # Panics
     ///
@@ -282,8 +286,9 @@ pub trait RemoteCalls {
     ///
     /// This is how a handler or the body of a call does what it may not wait for itself: it returns
     /// the task's future. In the task nothing may wait either, but everything can be awaited. A
-    /// panic of it is its value, [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for it. Of a
-    /// world that is not attached it is [`Error::NotAttached`].
+    /// panic of it is its value, [`Error::RemotePanic`](pgas_core::Error::RemotePanic).
+    /// [`quiet`](crate::quiet) waits for it. Of a world that is not attached it is
+    /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///
@@ -382,42 +387,6 @@ pub trait RemoteCalls {
         function: fn(A),
         args: A,
     ) -> PgasFuture<()>;
-}
-
-/// Remote calls of a team, whose members are named by their number in it.
-pub trait TeamCalls {
-    /// As [`RemoteCalls::rpc`], of a member.
-    ///
-    /// # Cost
-    ///
-    /// Two messages.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
-    #[track_caller]
-    fn rpc<A: Wire, R: Returns>(
-        &self,
-        member: u32,
-        function: fn(A) -> R,
-        args: A,
-    ) -> Result<PgasFuture<R::Value>>;
-
-    /// As [`RemoteCalls::rpc_all`], of every member.
-    ///
-    /// # Cost
-    ///
-    /// Two messages a member.
-    ///
-    /// # Errors
-    ///
-    /// As [`RemoteCalls::rpc`].
-    #[track_caller]
-    fn rpc_all<A: Wire, R: Returns>(
-        &self,
-        function: fn(A) -> R,
-        args: &A,
-    ) -> Result<PgasFuture<Vec<R::Value>>>;
 }
 
 impl RemoteCalls for World {
@@ -546,36 +515,8 @@ impl RemoteCalls for World {
     }
 }
 
-impl TeamCalls for Team {
-    #[track_caller]
-    fn rpc<A: Wire, R: Returns>(
-        &self,
-        member: u32,
-        function: fn(A) -> R,
-        args: A,
-    ) -> Result<PgasFuture<R::Value>> {
-        if member >= self.n_ranks() {
-            return Err(Error::NotAMember {
-                team: self.id().bits(),
-                last: self.n_ranks() - 1,
-                member,
-            });
-        }
-        self.world().rpc(self.world_rank(member), function, args)
-    }
-
-    #[track_caller]
-    fn rpc_all<A: Wire, R: Returns>(
-        &self,
-        function: fn(A) -> R,
-        args: &A,
-    ) -> Result<PgasFuture<Vec<R::Value>>> {
-        call_each(self.world(), self.ranks(), function, args)
-    }
-}
-
 #[track_caller]
-fn call_each<A: Wire, R: Returns>(
+pub(crate) fn call_each<A: Wire, R: Returns>(
     world: &World,
     ranks: impl Iterator<Item = Rank>,
     function: fn(A) -> R,

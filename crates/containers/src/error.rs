@@ -1,11 +1,11 @@
 //! Errors of containers, and the check that ranks agree on arguments.
 
-use pgas_core::{Error, Mismatch, Rank, Result, World};
+use pgas_core::{Error, Mismatch, Rank, Result, Team, World};
 
-/// Finds out whether all ranks have the same `value` (an allreduce).
+/// Finds out whether all members have the same `value` (an allreduce).
 #[track_caller]
-pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
-    let [of_all] = extremes(world, [value])?;
+pub(crate) fn agree(team: &Team, what: &'static str, value: u64) -> Result<()> {
+    let [of_all] = extremes(team, [value])?;
     same(what, of_all)
 }
 
@@ -24,18 +24,28 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
     })))
 }
 
+/// An error if the team has no member `host`, which `what` was to be hosted by. Its members agree
+/// on that.
+pub(crate) fn check_host(team: &Team, what: &str, host: u32) -> Result<()> {
+    let n = team.n_ranks();
+    if host < n {
+        return Ok(());
+    }
+    let whole = if team.is_world() { "job" } else { "team" };
+    let text = format!("{what} was to be hosted by rank {host} of a {whole} with {n} ranks");
+    Err(Error::Argument(text.into()))
+}
+
 /// The smallest and the largest value of all ranks, each with a rank that has it.
 pub(crate) type Extremes = [(Rank, u64); 2];
 
 /// The extremes of each of several values over all ranks (an allreduce).
 #[track_caller]
-pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Result<[Extremes; N]> {
-    let rank = u64::from(world.rank().number());
+pub(crate) fn extremes<const N: usize>(team: &Team, values: [u64; N]) -> Result<[Extremes; N]> {
+    let rank = u64::from(team.world().rank().number());
     let both = |value: u64| [[value, rank], [!value, rank]];
     let mut mine: Vec<[u64; 2]> = values.into_iter().flat_map(both).collect();
-    world
-        .team()
-        .allreduce_slice(&mut mine, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
+    team.allreduce_slice(&mut mine, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
     let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
     Ok(std::array::from_fn(|i| {
         let [smallest, not_largest] = [mine[2 * i], mine[2 * i + 1]];

@@ -20,6 +20,10 @@
 //! | [`DArray`], [`DMatrix`] | elements by index, over all ranks |
 //! | [`BloomFilter`] | a set that may claim more than it has, in little memory |
 //!
+//! Each is made on `&world`, for all ranks, or on `&team` ([`AsTeam`](pgas_core::AsTeam)), for the
+//! members, in whose memory alone it lies. What is *collective over the team* is called by all of
+//! them and by nobody else.
+//!
 //! A *phase* is a promise of all ranks about what they do until the next change of phase, and a
 //! type. What a phase forbids does not compile, and what remains is cheaper: while all ranks only
 //! look, a find is one read.

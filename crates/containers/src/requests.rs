@@ -197,7 +197,7 @@ impl<'a, O: Operation> Batch<'a, O> {
             // With a margin that is enough most often.
             expected: (expected + expected / 8 + 8).min(together),
             n_stripes,
-            lane_of: vec![0; n_ranks * n_stripes],
+            lane_of: vec![0; team.world().n_ranks() as usize * n_stripes],
             lanes: Vec::new(),
             n_collected: 0,
             n_in_flight: 0,

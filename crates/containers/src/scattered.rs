@@ -9,7 +9,7 @@ use pgas_am::DistObject;
 use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Fragment;
-use pgas_core::{GlobalPtr, Pod, Rank, World, in_handler};
+use pgas_core::{GlobalPtr, Pod, Rank, Team, World, in_handler};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
@@ -20,10 +20,11 @@ use crate::requests::{self, Batch, Operation, Sent};
 pub(crate) type Served = DistObject<World>;
 
 /// The name of a new one, where ranks serve each other. Collective.
-pub(crate) fn serve(world: &World) -> Option<Served> {
+pub(crate) fn serve(team: &Team) -> Option<Served> {
+    let world = team.world();
     let is_served = world.capabilities().ranks_serve_atomics();
     // To a world without messages none was attached, on all ranks.
-    let named = is_served.then(|| DistObject::new(&world.team(), world.clone()).ok());
+    let named = is_served.then(|| DistObject::new(team, world.clone()).ok());
     named.flatten()
 }
 

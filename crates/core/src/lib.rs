@@ -38,7 +38,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | allocate | [`World::alloc_symmetric`], [`World::alloc`] |
+//! | allocate | [`World::alloc_symmetric`], [`Team::alloc_symmetric`], [`World::alloc`] |
 //! | move values, slices, boxes and scattered pieces | [`GlobalPtr`], [`rma`], [`World::scope`] |
 //! | change words atomically | [`GlobalPtr::fetch_op`], [`atomics`] |
 //! | take turns | [`Lock`] |
@@ -62,8 +62,9 @@
 //! |---|---|
 //! | transfers, locks; the transport for tests | `lock`, `loopback`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team`, `work` |
+//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
+//! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
@@ -142,7 +143,7 @@ pub use rank::Rank;
 pub use span::Span;
 pub use symmetric::Symmetric;
 pub use tasks::Tasks;
-pub use team::Team;
+pub use team::{AsTeam, Member, Team};
 pub use wait::OwnWait;
 pub use waits::{PartOf, part_of};
 pub use work::Work;

@@ -136,6 +136,63 @@ impl Team {
     }
 }
 
+/// What memory and containers are made on: the [`World`], for all ranks, or a [`Team`], for its
+/// members.
+///
+/// All members of it call what makes something on it, and what is collective over that, and no
+/// other ranks. UPC++ has team arguments for this.
+pub trait AsTeam {
+    /// What names a member: a [`Rank`] of the world, a number in a team.
+    type Member: Member;
+
+    /// The team, which is that of all ranks for the world.
+    fn as_team(&self) -> Team;
+}
+
+/// The name of a member of a [`Team`] or of the [`World`].
+pub trait Member: Copy + fmt::Debug {
+    /// Its number among the members.
+    fn number(self) -> u32;
+}
+
+impl AsTeam for World {
+    type Member = Rank;
+
+    fn as_team(&self) -> Team {
+        self.team()
+    }
+}
+
+impl AsTeam for Team {
+    type Member = u32;
+
+    fn as_team(&self) -> Team {
+        self.clone()
+    }
+}
+
+impl<G: AsTeam + ?Sized> AsTeam for &G {
+    type Member = G::Member;
+
+    fn as_team(&self) -> Team {
+        G::as_team(self)
+    }
+}
+
+impl Member for Rank {
+    #[inline]
+    fn number(self) -> u32 {
+        self.number()
+    }
+}
+
+impl Member for u32 {
+    #[inline]
+    fn number(self) -> u32 {
+        self
+    }
+}
+
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -130,7 +130,7 @@ const CALLS: &[(&str, Call)] = &[
             .map(drop)
     }),
     ("split", |world| odd_and_even(world).map(drop)),
-    ("node_team", |world| world.node_team().map(drop)),
+    ("split_host", |world| world.team().split_host().map(drop)),
     ("agree", |world| world.team().agree("a number", 7)),
     ("all_succeeded", |world| {
         world
@@ -144,6 +144,13 @@ const CALLS: &[(&str, Call)] = &[
     ("alloc_symmetric of used memory", |world| {
         drop(world.alloc_symmetric::<u64>(2000)?);
         world.alloc_symmetric::<u64>(2000).map(drop)
+    }),
+    ("alloc_symmetric of a team", |world| {
+        let team = world
+            .team()
+            .reorder(world.n_ranks() - world.rank().number())?;
+        drop(team.alloc_symmetric::<u64>(2000)?);
+        team.alloc_symmetric::<u64>(2000).map(drop)
     }),
     ("attach", |world| pgas_am::attach(world)),
     ("quiet", |world| quiet(world)),

@@ -14,7 +14,7 @@ use super::source::Source;
 /// collective: all communication can fail. An entry is a file, or a folder with all files in it.
 const COMMUNICATES: &[&str] = &[
     "crates/containers/src/hash_map",
-    "crates/core/src/alloc.rs",
+    "crates/core/src/alloc/mod.rs",
     "crates/core/src/atomics",
     "crates/core/src/collective",
     "crates/core/src/completion.rs",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use pgas_core::atomics::{Atomic, AtomicInteger};
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
@@ -45,7 +45,7 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 5 allreduces. Collective over the world.
+    /// 2B + 5 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -54,33 +54,39 @@ impl<T: Object> DArray<T> {
     /// the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
     #[track_caller]
-    pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
-        let deal = Deal::new(distribution, len, world.ranks().len());
+    pub fn new(
+        on: &impl AsTeam,
+        len: usize,
+        distribution: Distribution,
+        initial: &T,
+    ) -> Result<Self> {
+        let team = &on.as_team();
+        let deal = Deal::new(distribution, len, team.n_ranks() as usize);
         let block = deal.map_or(0, |deal| deal.block);
-        agree(world, "the length of a distributed array", len as u64)?;
-        agree(world, "the block of a distributed array", block as u64)?;
+        agree(team, "the length of a distributed array", len as u64)?;
+        agree(team, "the block of a distributed array", block as u64)?;
         let Some(deal) = deal else {
             let text = "a distributed array was to be dealt out in blocks of 0 elements";
             return Err(Error::Argument(text.into()));
         };
         let (bytes, align) = Cells::<T>::layout(deal.most());
-        let parts = world.alloc_symmetric_aligned(bytes, align)?;
-        let heap = Heap::of::<T>(world)?;
+        let parts = team.alloc_symmetric_aligned(bytes, align)?;
+        let heap = Heap::of::<T>(team)?;
         let fill = || -> Result<SlotOf<T>> {
             let initial = object::to_slot(initial, &heap)?;
             if !object::has_heap::<T>() {
-                let n = deal.local_len(world.rank().index(), len);
-                copies(world, parts.here().cast(), initial, n)?;
+                let n = deal.local_len(team.rank() as usize, len);
+                copies(team.world(), parts.here().cast(), initial, n)?;
             }
             Ok(initial)
         };
-        let initial = world.team().all_try("filling an array", fill)?;
-        world.barrier()?;
+        let initial = team.all_try("filling an array", fill)?;
+        team.barrier()?;
         Ok(Self {
             parts,
             cells: Cells::new(heap, initial),
             deal,
-            served: scattered::serve(world),
+            served: scattered::serve(team),
         })
     }
 
@@ -134,8 +140,9 @@ impl<T: Object> DArray<T> {
     }
 
     fn part(&self, rank: usize) -> GlobalPtr<u8> {
-        let rank = u32::try_from(rank).expect("a rank's number");
-        self.parts.on(Rank::new(rank)).cast()
+        #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
+        let member = rank as u32;
+        self.parts.member(member).cast()
     }
 
     /// The rank that holds element `i`.
@@ -151,7 +158,7 @@ impl<T: Object> DArray<T> {
 
     /// The elements that this rank holds, in order.
     pub fn local_elements(&self) -> impl ExactSizeIterator<Item = usize> + use<T> {
-        let (deal, rank) = (self.deal, self.world().rank().index());
+        let (deal, rank) = (self.deal, self.team().rank() as usize);
         (0..deal.local_len(rank, deal.len)).map(move |local| deal.element(rank, local))
     }
 
@@ -172,6 +179,13 @@ impl<T: Object> DArray<T> {
     #[inline]
     pub fn world(&self) -> &World {
         self.parts.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.parts.team()
     }
 }
 
@@ -310,7 +324,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// The number of elements of this rank.
     pub(super) fn local_len(&self) -> usize {
         self.deal
-            .local_len(self.world().rank().index(), self.deal.len)
+            .local_len(self.team().rank() as usize, self.deal.len)
     }
 
     /// A pointer to this rank's elements from number `place` on.
@@ -325,13 +339,13 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// The indices of this rank's elements from a place on.
     pub(super) fn indices_from(&self, place: usize) -> impl Iterator<Item = usize> + use<T> {
-        let (deal, rank) = (self.deal, self.world().rank().index());
+        let (deal, rank) = (self.deal, self.team().rank() as usize);
         (place..self.local_len()).map(move |place| deal.element(rank, place))
     }
 
     /// The index of the element at a place of this rank.
     pub(super) fn index_at(&self, place: usize) -> usize {
-        self.deal.element(self.world().rank().index(), place)
+        self.deal.element(self.team().rank() as usize, place)
     }
 
     /// The number of elements that are dealt out together.

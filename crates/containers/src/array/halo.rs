@@ -71,7 +71,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -79,13 +79,13 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// if one has no memory for its tiles.
     #[track_caller]
     pub fn new(matrix: &'m DMatrix<T>, width: usize, outside: T) -> Result<Self> {
-        let world = matrix.world();
-        crate::error::agree(world, "the width of a halo", width as u64)?;
+        let team = matrix.team();
+        crate::error::agree(team, "the width of a halo", width as u64)?;
         let tiles = matrix.local_tiles();
         let padded =
             tiles.map(|(rows, columns)| Padded::new(matrix, rows, columns, width, outside));
         let tiles = padded.collect::<Result<Vec<_>>>();
-        let tiles = world.team().all_succeeded("the tiles of a halo", tiles)?;
+        let tiles = team.all_succeeded("the tiles of a halo", tiles)?;
         Ok(Self {
             matrix,
             width,
@@ -99,16 +99,16 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// # Cost
     ///
     /// B, an allreduce, ℓ for each element of this rank's tiles; R for each row of a rim, all of
-    /// them at once. Collective over the world.
+    /// them at once. Collective over the team.
     ///
     /// # Errors
     ///
     /// What the transport reports, on any rank.
     #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
-        let world = self.matrix.world();
-        world.barrier()?;
-        let fetched = world.scope(|scope| {
+        let team = self.matrix.team();
+        team.barrier()?;
+        let fetched = team.world().scope(|scope| {
             for tile in &mut self.tiles {
                 let (mut rest, mut at) = (&mut tile.elements[..], 0);
                 for run in &tile.runs {
@@ -121,7 +121,7 @@ impl<'m, T: Pod> Halo<'m, T> {
             Ok(())
         });
         // No rank writes before all have read.
-        world.team().all_succeeded(
+        team.all_succeeded(
             "the exchange of a halo",
             fetched.and_then(|fetched| fetched),
         )

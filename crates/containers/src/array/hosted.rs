@@ -4,14 +4,14 @@ use std::fmt;
 use std::ops::Range;
 
 use pgas_core::atomics::{Atomic, AtomicInteger};
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
 use super::{copies, index_check, range_check};
-use crate::error::agree;
+use crate::Result;
+use crate::error::{agree, check_host};
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
-use crate::{Error, Result};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.
 ///
@@ -43,11 +43,12 @@ pub struct Array<T: Object> {
 }
 
 impl<T: Object> Array<T> {
-    /// An array of `len` copies of `initial` on `host`.
+    /// An array of `len` copies of `initial` on `host`: a [`Rank`] of the world, the number of a
+    /// member of a team.
     ///
     /// # Cost
     ///
-    /// 2B + 5 allreduces or broadcasts. Collective over the world.
+    /// 2B + 5 allreduces or broadcasts. Collective over the team.
     ///
     /// # Errors
     ///
@@ -56,19 +57,17 @@ impl<T: Object> Array<T> {
     /// it has no room, or [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where neither is so.
     #[track_caller]
-    pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
-        agree(world, "the length of an array", len as u64)?;
-        agree(world, "the host of an array", host.number().into())?;
-        if host.number() >= world.n_ranks() {
-            let n = world.n_ranks();
-            let text = format!("an array was to be hosted by rank {host} of a job with {n} ranks");
-            return Err(Error::Argument(text.into()));
-        }
-        let handle = world.alloc_symmetric(1)?;
-        let heap = Heap::of::<T>(world)?;
+    pub fn new<G: AsTeam>(on: &G, host: G::Member, len: usize, initial: &T) -> Result<Self> {
+        let (team, host) = (&on.as_team(), host.number());
+        agree(team, "the length of an array", len as u64)?;
+        agree(team, "the host of an array", host.into())?;
+        check_host(team, "an array", host)?;
+        let (world, is_host) = (team.world(), team.rank() == host);
+        let handle = team.alloc_symmetric(1)?;
+        let heap = Heap::of::<T>(team)?;
         let make = || -> Result<(SlotOf<T>, GlobalPtr<u8>)> {
             let initial = object::to_slot(initial, &heap)?;
-            if world.rank() != host {
+            if !is_host {
                 return Ok((initial, GlobalPtr::NULL));
             }
             let block = Self::block(world, len, initial)?;
@@ -76,15 +75,15 @@ impl<T: Object> Array<T> {
             handle.bequeath([block]);
             Ok((initial, block))
         };
-        let (initial, block) = world.team().all_try("making an array", make)?;
-        let block = GlobalPtr::from_bits(world.broadcast(host, block.to_bits())?);
-        world.barrier()?;
+        let (initial, block) = team.all_try("making an array", make)?;
+        let block = GlobalPtr::from_bits(team.broadcast(host, block.to_bits())?);
+        team.barrier()?;
         Ok(Self {
             handle,
             cells: Cells::new(heap, initial),
             block,
             len,
-            served: scattered::serve(world),
+            served: scattered::serve(team),
         })
     }
 
@@ -169,6 +168,13 @@ impl<T: Object> Array<T> {
     #[inline]
     pub fn world(&self) -> &World {
         self.handle.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.handle.team()
     }
 }
 

@@ -58,16 +58,16 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Cost
     ///
     /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
-    /// phase ends. Collective over the world.
+    /// phase ends. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalArray<T>> {
-        self.world().barrier()?;
+        self.team().barrier()?;
         let elements = take_out(self.world(), self.local_place(0), self.local_len());
-        let team = self.world().team();
+        let team = self.team();
         let elements = team.all_succeeded("the local phase of an array", elements)?;
         Ok(LocalArray {
             array: self,
@@ -81,7 +81,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     ///
     /// # Cost
     ///
-    /// B, and ℓ for each element of this rank. Collective over the world.
+    /// B, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     pub fn into_shared(self) -> Result<DArray<T>> {
         let Self { array, elements } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
-        array.world().barrier()?;
+        array.team().barrier()?;
         Ok(array)
     }
 
@@ -197,17 +197,17 @@ impl<T: Pod> DMatrix<T> {
     /// # Cost
     ///
     /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
-    /// phase ends. Collective over the world.
+    /// phase ends. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalMatrix<T>> {
-        self.world().barrier()?;
+        self.team().barrier()?;
         let n = self.local_tiles().count() * self.tile_len();
         let elements = take_out(self.world(), self.local_start(), n);
-        let team = self.world().team();
+        let team = self.team();
         let elements = team.all_succeeded("the local phase of a matrix", elements)?;
         Ok(LocalMatrix {
             matrix: self,
@@ -221,7 +221,7 @@ impl<T: Pod> LocalMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, and ℓ for each element of this rank. Collective over the world.
+    /// B, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl<T: Pod> LocalMatrix<T> {
     pub fn into_shared(self) -> Result<DMatrix<T>> {
         let Self { matrix, elements } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;
-        matrix.world().barrier()?;
+        matrix.team().barrier()?;
         Ok(matrix)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use pgas_core::rma::Strides;
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::copies;
 use crate::error::agree;
@@ -51,7 +51,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 6 allreduces. Collective over the world.
+    /// 2B + 6 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -59,11 +59,12 @@ impl<T: Pod> DMatrix<T> {
     /// for tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap
     /// has no room.
     #[track_caller]
-    pub fn new(world: &World, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
-        agree(world, "the rows of a matrix", shape[0] as u64)?;
-        agree(world, "the columns of a matrix", shape[1] as u64)?;
-        agree(world, "the rows of a matrix's tile", tile[0] as u64)?;
-        agree(world, "the columns of a matrix's tile", tile[1] as u64)?;
+    pub fn new(on: &impl AsTeam, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
+        let team = &on.as_team();
+        agree(team, "the rows of a matrix", shape[0] as u64)?;
+        agree(team, "the columns of a matrix", shape[1] as u64)?;
+        agree(team, "the rows of a matrix's tile", tile[0] as u64)?;
+        agree(team, "the columns of a matrix's tile", tile[1] as u64)?;
         if tile.contains(&0) {
             let text = format!("a matrix was to be cut into tiles of {tile:?} rows and columns");
             return Err(Error::Argument(text.into()));
@@ -72,12 +73,12 @@ impl<T: Pod> DMatrix<T> {
             .div_ceil(tile[0])
             .saturating_mul(shape[1].div_ceil(tile[1]));
         let elements = n_tiles
-            .div_ceil(world.ranks().len())
+            .div_ceil(team.n_ranks() as usize)
             .saturating_mul(tile[0].saturating_mul(tile[1]));
-        let tiles = world.alloc_symmetric(elements)?;
-        let filled = copies(world, tiles.here(), initial, elements);
-        world.team().all_succeeded("filling a matrix", filled)?;
-        world.barrier()?;
+        let tiles = team.alloc_symmetric(elements)?;
+        let filled = copies(team.world(), tiles.here(), initial, elements);
+        team.all_succeeded("filling a matrix", filled)?;
+        team.barrier()?;
         Ok(Self { tiles, shape, tile })
     }
 
@@ -109,7 +110,7 @@ impl<T: Pod> DMatrix<T> {
         let (shape, tile) = (self.shape, self.tile);
         let across = shape[1].div_ceil(tile[1]);
         let n_tiles = shape[0].div_ceil(tile[0]) * across;
-        let (first, n_ranks) = (self.world().rank().index(), self.world().ranks().len());
+        let (first, n_ranks) = (self.team().rank() as usize, self.team().n_ranks() as usize);
         (first..n_tiles).step_by(n_ranks).map(move |i| {
             let start = [i / across * tile[0], i % across * tile[1]];
             let range = |dim: usize| start[dim]..(start[dim] + tile[dim]).min(shape[dim]);
@@ -167,11 +168,11 @@ impl<T: Pod> DMatrix<T> {
     }
 
     fn in_tile(&self, tile: usize, [row, column]: [usize; 2]) -> GlobalPtr<T> {
-        let n_ranks = self.world().ranks().len();
-        let rank = u32::try_from(tile % n_ranks).expect("a rank's number");
+        let n_ranks = self.team().n_ranks() as usize;
+        let member = u32::try_from(tile % n_ranks).expect("a rank's number");
         let first = tile / n_ranks * self.tile[0] * self.tile[1];
         self.tiles
-            .on(Rank::new(rank))
+            .member(member)
             .add(first + row * self.tile[1] + column)
     }
 
@@ -309,6 +310,13 @@ impl<T: Pod> DMatrix<T> {
     #[inline]
     pub fn world(&self) -> &World {
         self.tiles.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.tiles.team()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pgas_core::collective::ReduceOp;
 use pgas_core::collective::op::{Max, Min, Product, Sum};
-use pgas_core::{Pod, World};
+use pgas_core::{AsTeam, Pod};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::distributed::DArray;
@@ -65,7 +65,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Cost
     ///
     /// That of [`new`](Self::new), B, and `value` for each element of this rank. Collective over
-    /// the world.
+    /// the team.
     ///
     /// # Errors
     ///
@@ -89,16 +89,16 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// ```
     #[track_caller]
     pub fn from_fn(
-        world: &World,
+        on: &impl AsTeam,
         len: usize,
         distribution: Distribution,
         mut value: impl FnMut(usize) -> T,
     ) -> Result<Self> {
-        let array = Self::new(world, len, distribution, &T::new_zeroed())?;
-        world.team().all_try("filling an array", || {
+        let array = Self::new(on, len, distribution, &T::new_zeroed())?;
+        array.team().all_try("filling an array", || {
             array.write_local(Access::Writes, |i, _| value(i))
         })?;
-        world.barrier()?;
+        array.team().barrier()?;
         Ok(array)
     }
 
@@ -106,14 +106,14 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B, and ℓ for each element of this rank. Collective over the world.
+    /// 2B, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
     /// What the transport reports.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
-        self.world().barrier()?;
+        self.team().barrier()?;
         self.write_local(Access::Writes, |_, _| value)?;
         self.world().barrier()
     }
@@ -210,7 +210,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank. Collective over the world.
+    /// B, an allreduce, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     )]
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
-        self.world().barrier()?;
+        self.team().barrier()?;
         let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
         self.combine(own, &op)
     }
@@ -230,7 +230,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce). Collective over the world.
+    /// As [`reduce`](Self::reduce). Collective over the team.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce). Collective over the world.
+    /// As [`reduce`](Self::reduce). Collective over the team.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce). Collective over the world.
+    /// As [`reduce`](Self::reduce). Collective over the team.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce) of both. Collective over the world.
+    /// As [`reduce`](Self::reduce) of both. Collective over the team.
     ///
     /// # Errors
     ///
@@ -313,7 +313,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             self.is_dealt_as(other),
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
-        self.world().barrier()?;
+        self.team().barrier()?;
         let product = || {
             let mut own = None;
             self.each_chunk(Access::Reads, |place, chunk| {
@@ -336,7 +336,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         own: impl FnOnce() -> Result<Option<T>>,
         op: &impl ReduceOp<T>,
     ) -> Result<Option<T>> {
-        let team = self.world().team();
+        let team = self.team();
         let own = team.all_try("reducing an array", own)?;
         let op = |before: Maybe<T>, after: Maybe<T>| Maybe::of(both(before.get(), after.get(), op));
         Ok(team.allreduce(Maybe::of(own), op)?.get())

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{GlobalPtr, Rank, Symmetric, World};
+use pgas_core::{AsTeam, GlobalPtr, Symmetric, Team, World};
 
 use crate::error::agree;
 use crate::object::{self, Object, mix};
@@ -78,7 +78,8 @@ impl<const WORDS: usize> Block for BlockOf<WORDS> {
 /// The position of an item: its block, and its bits there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item<const WORDS: usize> {
-    rank: Rank,
+    /// The number of the member that has it.
+    rank: u32,
     /// Which one of the rank's blocks.
     local: usize,
     mask: [u64; WORDS],
@@ -98,7 +99,7 @@ impl<const WORDS: usize> Item<WORDS> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of an insert")]
     fn insert(&self, local_blocks: &NearArray<BlockOf<WORDS>>) -> bool {
-        let block = local_blocks.block(self.rank.index(), self.local);
+        let block = local_blocks.block(self.rank as usize, self.local);
         let mut was_there = true;
         for (i, mask) in bits(&self.mask) {
             let set = |op, operand| -> bool {
@@ -150,7 +151,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// B + 3 allreduces. Collective over the world.
+    /// B + 3 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -158,16 +159,17 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// any filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     #[track_caller]
-    pub fn with_rate(world: &World, n: usize, rate: f64) -> Result<Self> {
+    pub fn with_rate(on: &impl AsTeam, n: usize, rate: f64) -> Result<Self> {
         const {
             assert!(
                 WORDS == 1 || WORDS == 8,
                 "a block is a word or a cache line"
             );
         };
-        agree(world, "the number of items of a Bloom filter", n as u64)?;
+        let team = &on.as_team();
+        agree(team, "the number of items of a Bloom filter", n as u64)?;
         agree(
-            world,
+            team,
             "the rate of a Bloom filter (its bits)",
             rate.to_bits(),
         )?;
@@ -184,24 +186,24 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             );
             return Err(Error::Argument(text.into()));
         };
-        Self::of_shape(world, shape)
+        Self::of_shape(team, shape)
     }
 
     /// Collective.
     #[track_caller]
-    fn of_shape(world: &World, shape: theory::Shape) -> Result<Self> {
-        let n_ranks = u64::from(world.n_ranks());
+    fn of_shape(team: &Team, shape: theory::Shape) -> Result<Self> {
+        let n_ranks = u64::from(team.n_ranks());
         let blocks_per_rank = shape.n_blocks.div_ceil(n_ranks);
         let local = usize::try_from(blocks_per_rank).unwrap_or(usize::MAX);
         let words = local.saturating_mul(WORDS).saturating_add(WORDS - 1);
-        let blocks = world.alloc_symmetric::<u64>(words)?;
+        let blocks = team.alloc_symmetric::<u64>(words)?;
         let start = blocks
             .here()
             .offset_bytes()
             .next_multiple_of(8 * WORDS as u64);
         Ok(Self {
-            local_blocks: world.near_array(start, local),
-            served: scattered::serve(world),
+            local_blocks: team.near_array(start, local),
+            served: scattered::serve(team),
             blocks,
             start,
             n_blocks: shape.n_blocks,
@@ -315,7 +317,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
                 let item = self.locate(object::hash_of(item)?);
                 if let Some(local_blocks) = &self.local_blocks {
                     local_blocks
-                        .block(item.rank.index(), item.local)
+                        .block(item.rank as usize, item.local)
                         .prefetch(0);
                 }
                 located.push(item);
@@ -368,7 +370,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     fn has(&self, item: &Item<WORDS>) -> Result<bool> {
         let words: [u64; WORDS] = match &self.local_blocks {
             Some(local_blocks) => {
-                let block = local_blocks.block(item.rank.index(), item.local);
+                let block = local_blocks.block(item.rank as usize, item.local);
                 std::array::from_fn(|i| block.load(8 * i))
             }
             None => self.block(item).cast::<[u64; WORDS]>().get(self.world())?,
@@ -380,7 +382,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce and writes to this rank's own memory. Collective over the world.
+    /// 2B + an allreduce and writes to this rank's own memory. Collective over the team.
     ///
     /// # Errors
     ///
@@ -388,8 +390,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[track_caller]
     pub fn clear(&self) -> Result<()> {
         const ZEROS: [u64; 1024] = [0; 1024];
-        let world = self.world();
-        world.barrier()?;
+        let (world, team) = (self.world(), self.team());
+        team.barrier()?;
         let zero = || -> Result<()> {
             let mut at = 0;
             while at < self.blocks.len() {
@@ -400,10 +402,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             }
             Ok(())
         };
-        world
-            .team()
-            .all_succeeded("clearing a Bloom filter", zero())?;
-        world.barrier()
+        team.all_succeeded("clearing a Bloom filter", zero())?;
+        team.barrier()
     }
 
     /// The rate of false positives by theory, with the expected number of items in the filter: at
@@ -432,6 +432,13 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         self.blocks.world()
     }
 
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.blocks.team()
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of an insert or a query")]
     fn locate(&self, hash: u64) -> Item<WORDS> {
@@ -443,7 +450,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             clippy::cast_possible_truncation,
             reason = "a rank, and an index into memory"
         )]
-        let (rank, local) = (Rank::new(rank as u32), local as usize);
+        let (rank, local) = (rank as u32, local as usize);
         let mask = mask(hash, self.n_bits);
         Item { rank, local, mask }
     }
@@ -455,7 +462,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
 
     /// An empty filter of a shape that was saved. Collective.
     #[track_caller]
-    pub(crate) fn of_saved_shape(world: &World, [blocks, bits, rate]: [u64; 3]) -> Result<Self> {
+    pub(crate) fn of_saved_shape(team: &Team, [blocks, bits, rate]: [u64; 3]) -> Result<Self> {
         let n_bits = u32::try_from(bits)
             .ok()
             .filter(|bits| (1..=64).contains(bits));
@@ -467,7 +474,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             return Err(Error::Argument(text.into()));
         };
         Self::of_shape(
-            world,
+            team,
             theory::Shape {
                 n_blocks: blocks,
                 n_bits,
@@ -476,10 +483,16 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         )
     }
 
+    /// The first block of a member.
+    fn part(&self, member: u32) -> GlobalPtr<u64> {
+        let first = self.blocks.member(member);
+        first.byte_add(self.start - first.offset_bytes())
+    }
+
     /// The words of this rank's blocks.
     pub(crate) fn local_words(&self) -> Result<Vec<u64>> {
         let world = self.world();
-        let first = u64::from(world.rank().number()) * self.blocks_per_rank;
+        let first = u64::from(self.team().rank()) * self.blocks_per_rank;
         let n = self
             .n_blocks
             .saturating_sub(first)
@@ -494,14 +507,14 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             return Ok(());
         }
         let (block, within) = ((i / WORDS) as u64, i % WORDS);
-        let rank = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
+        let member = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
         let local = usize::try_from(block % self.blocks_per_rank).expect("blocks lie in memory");
-        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).add(local * WORDS + within);
+        let at = self.part(member).add(local * WORDS + within);
         at.fetch_or(self.world(), word).map(drop)
     }
 
     fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {
-        GlobalPtr::new(item.rank, self.start).add(item.local * WORDS)
+        self.part(item.rank).add(item.local * WORDS)
     }
 }
 

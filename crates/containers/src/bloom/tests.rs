@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use pgas_core::Rank;
 use pgas_core::backend::loopback;
 use proptest::prelude::*;
 
@@ -32,8 +33,9 @@ fn where_ranks_serve_each_other_an_insert_is_a_message_and_a_batch_a_few() {
         let filter = filter::<8>(&world, 10_000, 0.001);
         let other = Rank::new(1);
         if world.rank() == Rank::ZERO {
-            let items =
-                (0..).filter(|item| filter.locate(object::hash_of(item).unwrap()).rank == other);
+            let items = (0..).filter(|item| {
+                filter.locate(object::hash_of(item).unwrap()).rank == other.number()
+            });
             let items: Vec<u64> = items.take(1000).collect();
             assert_eq!(asked(&world, || filter.insert(&items[0]).unwrap()), 1);
             assert_eq!(

@@ -1,7 +1,7 @@
 //! One hop of elements: lanes that collect outgoing elements, and an inbox for incoming ones.
 
 use pgas_am::DistObject;
-use pgas_core::{Pod, Rank, Symmetric, World};
+use pgas_core::{Pod, Rank, Symmetric, Team, World};
 
 use crate::Result;
 use crate::mail::{self, Inbox};
@@ -81,19 +81,21 @@ pub(super) fn message_bytes(world: &World) -> usize {
 impl<S: Pod> Channel<S> {
     /// For a hop of `route`, with inboxes of that size. Collective.
     #[track_caller]
-    pub(super) fn new(world: &World, (route, hop): (&Route, usize), size: Size) -> Result<Self> {
-        let here = world.rank();
+    pub(super) fn new(team: &Team, (route, hop): (&Route, usize), size: Size) -> Result<Self> {
+        let here = Rank::new(team.rank());
+        let rank = |member: Rank| team.world_rank(member.number());
         let lane = |lane| Lane {
-            to: route.target(hop, here, lane),
+            to: route.target(hop, here, lane).map(rank),
             slots: Vec::new(),
             len: 0,
             seen: Seen::default(),
             n_sent: 0,
             n_messages: 0,
         };
+        let world = team.world();
         let capabilities = world.capabilities();
         let are_messages = capabilities.ranks_serve_atomics();
-        let inbox = are_messages.then(|| DistObject::new(&world.team(), Inbox::new()));
+        let inbox = are_messages.then(|| DistObject::new(team, Inbox::new()));
         let (way, batch) = match inbox {
             Some(Ok(inbox)) => {
                 let most = Inbox::<S>::most(message_bytes(world));
@@ -103,8 +105,8 @@ impl<S: Pod> Channel<S> {
             Some(Err(_)) | None => {
                 let (bytes, align) = layout::<S>(size, true);
                 let queues = Queues {
-                    inboxes: world.alloc_symmetric_aligned(bytes, align)?,
-                    totals: world.alloc_symmetric(1)?,
+                    inboxes: team.alloc_symmetric_aligned(bytes, align)?,
+                    totals: team.alloc_symmetric(1)?,
                     size,
                     seen: Seen::default(),
                 };

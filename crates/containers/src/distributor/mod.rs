@@ -19,9 +19,10 @@ mod channel;
 mod passing;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{AsTeam, Member, Pod, Rank, Team, World};
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
@@ -61,8 +62,8 @@ const RECEIVING: &str = "receiving by a distributor";
 /// assert_eq!(sums.into_iter().collect::<Result<Vec<_>, _>>()?, [99, 99, 99]);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
-pub struct Distributor<T: Object> {
-    world: World,
+pub struct Distributor<T: Object, M = Rank> {
+    team: Team,
     heap: Arc<Heap>,
     /// Takes elements to their ranks.
     last: Channel<SlotOf<T>>,
@@ -72,6 +73,7 @@ pub struct Distributor<T: Object> {
     /// Otherwise all bits, which is no lane.
     routed_mask: usize,
     received: Vec<SlotOf<T>>,
+    member: PhantomData<fn(M)>,
 }
 
 /// The arguments of a distributor, on which all ranks agree.
@@ -81,7 +83,7 @@ pub(crate) struct Plan {
     route: Route,
 }
 
-impl<T: Object> Distributor<T> {
+impl<T: Object, M: Member> Distributor<T, M> {
     /// A distributor whose inboxes have room for `capacity` elements.
     ///
     /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself
@@ -98,7 +100,7 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 4 allreduces. Collective over the world.
+    /// 2B + 4 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -107,34 +109,43 @@ impl<T: Object> Distributor<T> {
     /// different settings, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no
     /// room.
     #[track_caller]
-    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
-        let plan = agree_on_plan(world, capacity)?;
-        Self::with_heap(world, plan, Arc::new(Heap::of::<T>(world)?))
+    pub fn with_capacity(on: &impl AsTeam<Member = M>, capacity: usize) -> Result<Self> {
+        let team = on.as_team();
+        let plan = agree_on_plan(&team, capacity)?;
+        Self::with_heap(&team, plan, Arc::new(Heap::of::<T>(&team)?))
     }
 
     /// As [`with_capacity`](Self::with_capacity), by a plan that was agreed on; long elements lie
     /// in `heap`, and go on to whatever else has it.
     #[track_caller]
-    pub(crate) fn with_heap(world: &World, plan: Plan, heap: Arc<Heap>) -> Result<Self> {
+    pub(crate) fn with_heap(team: &Team, plan: Plan, heap: Arc<Heap>) -> Result<Self> {
         let Plan { size, route } = plan;
         let n_hops = route.n_hops();
         Ok(Self {
-            world: world.clone(),
+            team: team.clone(),
             heap,
-            last: Channel::new(world, (&route, n_hops - 1), size)?,
-            passing: Passing::new(world, route, size)?,
+            last: Channel::new(team, (&route, n_hops - 1), size)?,
+            passing: Passing::new(team, route, size)?,
             routed_mask: if n_hops == 1 { 0 } else { usize::MAX },
             received: Vec::new(),
+            member: PhantomData,
         })
     }
 
     /// The world whose ranks exchange elements.
     #[must_use]
     pub fn world(&self) -> &World {
-        &self.world
+        self.team.world()
     }
 
-    /// Sends `value` to `to`, maybe later.
+    /// The team whose members exchange elements.
+    #[must_use]
+    pub fn team(&self) -> &Team {
+        &self.team
+    }
+
+    /// Sends `value` to `to`, maybe later: a [`Rank`] if the distributor is the world's, the number
+    /// of a member if it is a team's.
     ///
     /// # Cost
     ///
@@ -157,7 +168,8 @@ impl<T: Object> Distributor<T> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a queue"
     )]
-    pub fn send(&mut self, to: Rank, value: T) -> Result<()> {
+    pub fn send(&mut self, to: M, value: T) -> Result<()> {
+        let to = to.number();
         let slot = self.slot_of(&value)?;
         if self.collect(to, slot) {
             return Ok(());
@@ -167,7 +179,7 @@ impl<T: Object> Distributor<T> {
 
     #[cold]
     #[track_caller]
-    fn ship_before(&mut self, to: Rank, slot: SlotOf<T>) -> Result<()> {
+    fn ship_before(&mut self, to: u32, slot: SlotOf<T>) -> Result<()> {
         if let Err(error) = self.ship(to, &mut Self::receive) {
             object::release::<T>(&slot, &self.heap)?;
             return Err(error);
@@ -183,19 +195,22 @@ impl<T: Object> Distributor<T> {
         object::to_slot(value, &self.heap)
     }
 
-    /// Collects an element for `to`, if there is room until the others are [shipped](Self::ship).
+    /// Collects an element for member `to`, if there is room until the others are
+    /// [shipped](Self::ship).
     #[inline(always)]
     #[track_caller]
     #[expect(clippy::inline_always, reason = "all of most sends")]
-    pub(crate) fn collect(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
-        self.last.collect(to.index() | self.routed_mask, slot) || self.collect_on_way(to, slot)
+    pub(crate) fn collect(&mut self, to: u32, slot: SlotOf<T>) -> bool {
+        self.last.collect(to as usize | self.routed_mask, slot) || self.collect_on_way(to, slot)
     }
 
     /// As [`collect`](Self::collect), where elements take several hops.
     #[inline(never)]
     #[track_caller]
-    fn collect_on_way(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
-        self.world.assert_rank(to);
+    fn collect_on_way(&mut self, to: u32, slot: SlotOf<T>) -> bool {
+        let n = self.team.n_ranks();
+        assert!(to < n, "rank {to} was named, but there are only {n}");
+        let to = Rank::new(to);
         let place = self.passing.place(0, to);
         self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)
     }
@@ -206,10 +221,10 @@ impl<T: Object> Distributor<T> {
     #[track_caller]
     pub(crate) fn ship(
         &mut self,
-        to: Rank,
+        to: u32,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
-        let place = self.passing.place(0, to);
+        let place = self.passing.place(0, Rank::new(to));
         if place.hop == self.passing.hops.len() && self.last.open(place.lane) {
             return Ok(());
         }
@@ -227,7 +242,7 @@ impl<T: Object> Distributor<T> {
             return receive(self).map(drop);
         }
         if !self.try_ship(place)? {
-            let (world, to) = (self.world.clone(), self.target(place));
+            let (world, to) = (self.world().clone(), self.target(place));
             let missing = || vec![to];
             let mut waiting = world.own_wait("room in the inbox of a distributor");
             while !self.try_ship(place)? {
@@ -241,8 +256,8 @@ impl<T: Object> Distributor<T> {
 
     fn try_ship(&mut self, LaneId { hop, lane }: LaneId) -> Result<bool> {
         match self.passing.hops.get_mut(hop) {
-            Some(hop) => hop.channel.try_ship(&self.world, lane),
-            None => self.last.try_ship(&self.world, lane),
+            Some(hop) => hop.channel.try_ship(self.team.world(), lane),
+            None => self.last.try_ship(self.team.world(), lane),
         }
     }
 
@@ -258,11 +273,12 @@ impl<T: Object> Distributor<T> {
     /// passes on those for others. Returns the number of elements.
     pub(crate) fn receive_into(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
         let Self {
-            world,
+            team,
             last,
             passing,
             ..
         } = self;
+        let world = team.world();
         let n_passed_on = passing.pass_on(world, last, slots)?;
         Ok(n_passed_on + last.receive_into(world, slots)?)
     }
@@ -284,7 +300,7 @@ impl<T: Object> Distributor<T> {
     /// as [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for
     /// each such rank. Those are all ranks, or by a route of several hops about the square root of
     /// their number for each of two hops, and the cube root for each of three. Collective over the
-    /// world, without a barrier: a rank returns as soon as it has its own, and has passed on what
+    /// team, without a barrier: a rank returns as soon as it has its own, and has passed on what
     /// is for others.
     ///
     /// # Errors
@@ -353,7 +369,7 @@ impl<T: Object> Distributor<T> {
         channel: impl Fn(&mut Self) -> &mut Channel<S>,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<Result<()>> {
-        let world = self.world.clone();
+        let world = self.world().clone();
         let mut outcome = Ok(());
         for lane in channel(self).lanes_in_turn() {
             if !channel(self).leads_somewhere(lane) {
@@ -392,28 +408,29 @@ impl<T: Object> Distributor<T> {
 
 /// A plan for inboxes with room for `capacity` elements, which all ranks ask for. Collective.
 #[track_caller]
-pub(crate) fn agree_on_plan(world: &World, capacity: usize) -> Result<Plan> {
+pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
+    let world = team.world();
     let wanted = world.config().routing;
-    let [least, most] = Shape::seen_by(world);
+    let [least, most] = Shape::seen_by(team);
     let code = wanted.map_or(0, |routing| routing as u64 + 1);
     let [capacities, routings, [(_, least), _], [_, (_, most)]] =
-        extremes(world, [capacity as u64, code, least, most])?;
+        extremes(team, [capacity as u64, code, least, most])?;
     same("the capacity of a distributor", capacities)?;
     same("the hops of PGAS_ROUTE, from 1 on", routings)?;
-    let shape = Shape::agreed(world.n_ranks(), [least, most]);
+    let shape = Shape::agreed(team.n_ranks(), [least, most]);
     let size = size_of_capacity(capacity)?;
     let message_bytes = message_bytes(world) as u64;
     let route = Model::shipped().choose(shape, message_bytes, wanted);
     Ok(Plan { size, route })
 }
 
-impl<T: Object> fmt::Debug for Distributor<T> {
+impl<T: Object, M> fmt::Debug for Distributor<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.received.len();
         write!(
             f,
             "Distributor({n} received on rank {})",
-            self.world().rank()
+            self.team.world().rank()
         )
     }
 }

@@ -1,6 +1,6 @@
 //! Elements that others pass on: the hops of a route before the last one.
 
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{Pod, Rank, Team, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::channel::Channel;
@@ -42,6 +42,7 @@ pub(super) struct LaneId {
 /// All hops of a route but the last one, in their order; none if it has only one.
 pub(super) struct Passing<S> {
     pub(super) route: Route,
+    /// This rank, as the route numbers them.
     here: Rank,
     pub(super) hops: Vec<Hop<S>>,
 }
@@ -49,18 +50,18 @@ pub(super) struct Passing<S> {
 impl<S: Pod> Passing<S> {
     /// With inboxes of that size for each hop. Collective.
     #[track_caller]
-    pub(super) fn new(world: &World, route: Route, size: Size) -> Result<Self> {
+    pub(super) fn new(team: &Team, route: Route, size: Size) -> Result<Self> {
         let n_before_last = route.n_hops() - 1;
         let hop = |hop| -> Result<Hop<S>> {
             Ok(Hop {
-                channel: Channel::new(world, (&route, hop), size)?,
+                channel: Channel::new(team, (&route, hop), size)?,
                 held: Vec::new(),
                 n_passed_on: 0,
             })
         };
         Ok(Self {
             route,
-            here: world.rank(),
+            here: Rank::new(team.rank()),
             hops: (0..n_before_last).map(hop).collect::<Result<_>>()?,
         })
     }

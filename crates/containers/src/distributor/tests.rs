@@ -17,7 +17,7 @@ fn assert_lanes_are_bounded<T: Object>(distributor: &Distributor<T>) {
     let Distributor { last, passing, .. } = distributor;
     let of_hops = passing.hops.iter().map(|hop| hop.channel.lanes_bytes());
     let bytes = (last.lanes_bytes() + of_hops.sum::<usize>()) as u64;
-    let message_bytes = message_bytes(&distributor.world) as u64;
+    let message_bytes = message_bytes(distributor.world()) as u64;
     assert!(bytes <= passing.route.n_lanes() * message_bytes, "{bytes}");
 }
 
@@ -269,7 +269,7 @@ fn the_death_of_a_rank_that_passes_on_ends_the_others() {
 #[test]
 fn ranks_that_want_different_routes_are_told() {
     let world = pgas_core::backend::loopback::world();
-    let plan = agree_on_plan(&world, 8).unwrap();
+    let plan = agree_on_plan(&world.team(), 8).unwrap();
     assert_eq!(plan.route, Route::direct(1));
     let of_all = [(Rank::new(0), 0), (Rank::new(1), 2)];
     let error = same("the hops of PGAS_ROUTE, from 1 on", of_all).unwrap_err();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use pgas_core::collective::op::Min;
-use pgas_core::{Rank, World};
+use pgas_core::{Team, World};
 
 use super::HashMap;
 use super::batch::local::pipelined;
@@ -115,7 +115,7 @@ where
     fn ship_before(
         &mut self,
         distributor: &mut Distributor<(K, V)>,
-        home: Rank,
+        home: u32,
         slot: SlotOf<(K, V)>,
     ) -> Result<()> {
         if let Err(error) = distributor.ship(home, &mut |from| self.insert_received(from)) {
@@ -143,13 +143,13 @@ where
                 let [n, sum, most, failed] = a;
                 [n + b[0], sum + b[1], most.max(b[2]), failed + b[3]]
             };
-            let [n, all, most, n_failed] = self.map.world().allreduce(mine, sums_and_most)?;
+            let [n, all, most, n_failed] = self.map.team().allreduce(mine, sums_and_most)?;
             if n == 0 || former.is_some_and(|former| n >= former) {
                 return Ok((former.is_some(), n_failed));
             }
             if former.is_none() {
                 // Wait until each rank has completed writes to its own shard.
-                self.map.world().barrier()?;
+                self.map.team().barrier()?;
             }
             former = Some(n);
             let [n_keys, n_removed] = self.map.table.counts()?;
@@ -215,7 +215,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
         // If operations are counted, no slot is local.
         if !R::IS_LOCAL {
-            self.shape.world.count_local();
+            self.shape.world().count_local();
         }
         let insert = || {
             self.fold(hash, &key, |there| {
@@ -256,7 +256,7 @@ where
     ///
     /// # Cost
     ///
-    /// 4B + 6 allreduces. Collective over the world.
+    /// 4B + 6 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -265,14 +265,14 @@ where
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
         let is_local = is_small && map.table.local.is_some();
-        let all_are_local = map.world().allreduce(u64::from(is_local), Min)? == 1;
-        let plan = distributor::agree_on_plan(map.world(), capacity)?;
+        let all_are_local = map.team().allreduce(u64::from(is_local), Min)? == 1;
+        let plan = distributor::agree_on_plan(map.team(), capacity)?;
         let distributor = if all_are_local {
             None
         } else {
             // Entries share the map's heap: the inserting rank releases their heap memory.
             let heap = Arc::clone(&map.table.shape.heap);
-            Some(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
+            Some(Box::new(Distributor::with_heap(map.team(), plan, heap)?))
         };
         let target = Target {
             map: map.into_local_phase()?,
@@ -290,6 +290,13 @@ where
     #[must_use]
     pub fn world(&self) -> &World {
         self.target.map.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.target.map.team()
     }
 
     /// Inserts `value` under `key`, at the latest when all ranks [flush](Self::flush).
@@ -315,7 +322,7 @@ where
         let Some(distributor) = distributor else {
             return target.keep(key, value);
         };
-        let home = target.map.home(&key)?;
+        let home = target.map.home_member(&key)?;
         let slot = distributor.slot_of(&(key, value))?;
         if distributor.collect(home, slot) {
             return Ok(());
@@ -331,7 +338,7 @@ where
     /// keys have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each
     /// entry of these keys; and that of a [`resize`](HashMap::resize) if three quarters of the
     /// slots are taken then. Where ranks insert small entries into local memory, the map may grow
-    /// several times. Collective over the world.
+    /// several times. Collective over the team.
     ///
     /// # Errors
     ///
@@ -374,13 +381,9 @@ where
             return Ok(());
         }
         let (outcome, panic) = target.unplaced.outcome();
-        let world = target.map.world();
-        let agreed = world.team().all_succeeded(WHAT, outcome);
-        let all_are_done = if had_unplaced {
-            world.barrier()
-        } else {
-            Ok(())
-        };
+        let team = target.map.team();
+        let agreed = team.all_succeeded(WHAT, outcome);
+        let all_are_done = if had_unplaced { team.barrier() } else { Ok(()) };
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -392,7 +395,7 @@ where
     ///
     /// # Cost
     ///
-    /// That of a [`flush`](Self::flush), and 2B + an allreduce. Collective over the world.
+    /// That of a [`flush`](Self::flush), and 2B + an allreduce. Collective over the team.
     ///
     /// # Errors
     ///

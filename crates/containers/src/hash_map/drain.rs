@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use pgas_core::Rank;
 use pgas_lockfree::slots::{Held, SlotMemory as _};
 
 use super::HashMap;
@@ -133,11 +132,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         local: usize,
         keep: &mut impl FnMut(&K, &V) -> bool,
     ) -> Result<Option<(K, V)>> {
-        let entry = self.entry_at(Rank::ZERO, local)?;
+        let entry = self.entry_at(0, local)?;
         let Some((key, value)) = entry.filter(|(key, value)| !keep(key, value)) else {
             return Ok(None);
         };
-        let slot = self.slot(self.shape.ring.at(Rank::ZERO, local));
+        let slot = self.slot(self.shape.ring.at(0, local));
         let held = Held::unread(slot.load_state()?);
         let was_there = Remove::held(FoundSlot::new(self, slot, held), &mut ())?;
         Ok(was_there.map(|_| (key, value)))

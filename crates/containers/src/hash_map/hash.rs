@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use pgas_core::Rank;
 use pgas_lockfree::slots::state::Fingerprint;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
@@ -97,9 +96,10 @@ impl Position {
         }
     }
 
+    /// The number of the rank that has it, among those that share the map.
     #[inline]
-    pub(super) fn rank(self) -> Rank {
-        Rank::new(self.rank)
+    pub(super) const fn member(self) -> u32 {
+        self.rank
     }
 
     #[inline]
@@ -220,9 +220,9 @@ impl<B: Blocks> Ring<B> {
 
     /// Slot number `local` of a rank, as a position where a probe may begin.
     #[inline]
-    pub(super) fn at(&self, rank: Rank, local: usize) -> Position {
+    pub(super) fn at(&self, rank: u32, local: usize) -> Position {
         let position = Position {
-            rank: rank.number(),
+            rank,
             index: 0,
             first: 0,
             block: local / B::SLOTS,
@@ -402,7 +402,7 @@ mod tests {
                 assert_eq!(n_blocks, ring.n_blocks * n_ranks, "each block once");
             }
         }
-        let numbers = (0..local_capacity).map(|i| number(&ring, ring.at(Rank::ZERO, i)));
+        let numbers = (0..local_capacity).map(|i| number(&ring, ring.at(0, i)));
         assert!(numbers.eq(0..local_capacity as u64));
     }
 

@@ -62,7 +62,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Looks,
     {
-        Entries::new(&self.table, self.world().rank())
+        Entries::new(&self.table, self.team().rank())
     }
 
     /// Calls `f` with each entry that this rank holds, as [`local_iter`](Self::local_iter) does.
@@ -98,7 +98,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Looks,
     {
-        dispatch_locality!(self.table, |view| view.local_len(self.world().rank()))
+        dispatch_locality!(self.table, |view| view.local_len(self.team().rank()))
     }
 }
 
@@ -116,13 +116,17 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Panics
     ///
-    /// If there is no such rank.
+    /// If the rank is none of those that share the map.
     #[track_caller]
     pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S>
     where
         P: Finds,
     {
-        Entries::new(&self.table, rank)
+        let team = self.team();
+        let Some(member) = team.team_rank(rank) else {
+            panic!("rank {rank} was named, but the map is on {team:?}");
+        };
+        Entries::new(&self.table, member)
     }
 }
 
@@ -155,7 +159,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> IntoIterator for &'a HashMap<K, V, 
 /// The entries that one rank holds; made by [`HashMap::local_iter`] and [`HashMap::entries_on`].
 pub struct Entries<'a, K: Object, V: Object, S> {
     table: &'a Table<K, V, S>,
-    rank: Rank,
+    /// The number of the rank.
+    rank: u32,
     next: usize,
     /// The states of the current chunk of slots. Versions may be torn.
     chunk: Vec<StateWord>,
@@ -163,8 +168,7 @@ pub struct Entries<'a, K: Object, V: Object, S> {
 
 impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
     #[track_caller]
-    fn new(table: &'a Table<K, V, S>, rank: Rank) -> Self {
-        table.world().assert_rank(rank);
+    fn new(table: &'a Table<K, V, S>, rank: u32) -> Self {
         Self {
             table,
             rank,
@@ -195,7 +199,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
     /// Whether slot `local` may hold an entry. A torn state of a slot in use never reads as free,
     /// since its upper byte alone tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
-        if self.table.reused.is_some() || self.rank == self.table.world().rank() {
+        if self.table.reused.is_some() || self.rank == self.table.team().rank() {
             return Ok(true);
         }
         let chunk = chunk::<K, V>();
@@ -208,11 +212,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Reads the states of a chunk of slots, whose first slot begins a block (R).
-    fn states(&self, rank: Rank, first: usize) -> Result<Vec<StateWord>> {
+    fn states(&self, rank: u32, first: usize) -> Result<Vec<StateWord>> {
         let (slots, stride) = (LayoutOf::<K, V>::SLOTS, LayoutOf::<K, V>::BYTES);
         let first = first / slots;
         let n = (chunk::<K, V>() / slots).min(self.shape.ring.n_blocks() - first);
         let world: &World = self.world();
+        let rank = self.team().world_rank(rank);
         let start = pgas_core::GlobalPtr::<u8>::new(rank, self.shape.start);
         let bytes = start
             .byte_add((first * stride) as u64)
@@ -264,17 +269,17 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     #[inline]
-    fn slot_on(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
+    fn slot_on(&self, rank: u32, local: usize) -> GlobalSlot<K, V, R> {
         self.slot(self.shape.ring.at(rank, local))
     }
 
     /// All slots of a shard.
     pub(super) fn all(&self) -> impl Iterator<Item = GlobalSlot<K, V, R>> {
         let n = self.shape.ring.local_capacity();
-        (0..n).map(|local| self.slot_on(Rank::ZERO, local))
+        (0..n).map(|local| self.slot_on(0, local))
     }
 
-    fn local_len(&self, here: Rank) -> Result<u64> {
+    fn local_len(&self, here: u32) -> Result<u64> {
         let mut n = 0;
         for local in 0..self.shape.ring.local_capacity() {
             let state = self.slot_on(here, local).load_state()?;
@@ -286,7 +291,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// The entry in slot `local` of `rank`, if there is one.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
+    pub(super) fn entry_at(&self, rank: u32, local: usize) -> Result<Option<(K, V)>> {
         let slot = self.slot_on(rank, local);
         let state = slot.load_state()?;
         if !state.is_published() || state.state() == SlotState::Removed {

@@ -116,9 +116,19 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     where
         K: FoundBy<Q>,
     {
+        let member = self.home_member(key)?;
+        Ok(self.team().world_rank(member))
+    }
+
+    /// The number of the rank that holds the slot where the search for `key` begins.
+    #[inline]
+    pub(super) fn home_member<Q: ?Sized>(&self, key: &Q) -> Result<u32>
+    where
+        K: FoundBy<Q>,
+    {
         let key = K::key_by(key)?;
         let hash = Hash::of::<K>(&key, &*self.table.shape.hasher);
-        Ok(self.table.shape.ring.home(hash).rank())
+        Ok(self.table.shape.ring.home(hash).member())
     }
 
     /// Performs `O` if the key's slot is on this rank; `None` if it is not.
@@ -135,7 +145,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         self.world().count_local();
         let table = &self.table;
         let hash = Hash::of::<K>(&key, &*table.shape.hasher);
-        if table.shape.ring.home(hash).rank() != self.world().rank() {
+        if table.shape.ring.home(hash).member() != self.team().rank() {
             return Ok(None);
         }
         let given = given(table.heap())?;
@@ -177,7 +187,7 @@ mod tests {
             let is_last = |key: &u64| {
                 let hash = view.hash(key);
                 let home = table.shape.ring.home(hash);
-                home.rank() == world.rank() && home.block == last
+                home.member() == world.rank().number() && home.block == last
             };
             let keys = (0..).filter(is_last).take(2 * MOST);
             let placed = keys.filter(|&key| {
@@ -203,7 +213,7 @@ mod tests {
             let last = table.shape.ring.n_blocks() - 1;
             let is_last = |key: &u64| {
                 let home = table.shape.ring.home(view.hash(key));
-                home.rank() == world.rank() && home.block == last
+                home.member() == world.rank().number() && home.block == last
             };
             let n = table.shape.ring.slots_of(last);
             let keys: Vec<u64> = (0..).filter(is_last).take(n + 1).collect();

@@ -63,8 +63,8 @@ pub use set::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-use pgas_core::World;
 use pgas_core::atomics::AtomicInteger;
+use pgas_core::{AsTeam, Team, World};
 
 use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
@@ -193,7 +193,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// # Cost
     ///
     /// 2B + 3 allreduces; B + 2 allreduces more for keys or values that may be longer than a slot.
-    /// Collective over the world.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
@@ -201,8 +201,8 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// [`Error::Mismatch`](crate::Error::Mismatch) if the ranks ask for different ones, and
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     #[track_caller]
-    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
-        Self::with_hasher(world, capacity, RapidHasher)
+    pub fn with_capacity(on: &impl AsTeam, capacity: usize) -> Result<Self> {
+        Self::with_hasher(on, capacity, RapidHasher)
     }
 }
 
@@ -232,9 +232,9 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     #[track_caller]
-    pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
+    pub fn with_hasher(on: &impl AsTeam, capacity: usize, hasher: S) -> Result<Self> {
         Ok(Self {
-            table: Table::new(world, capacity, hasher)?,
+            table: Table::new(&on.as_team(), capacity, hasher)?,
             phase: PhantomData,
         })
     }
@@ -247,6 +247,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[inline]
     pub fn world(&self) -> &World {
         self.table.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.table.team()
     }
 
     /// The number of keys that the map has room for, over all ranks.
@@ -268,7 +275,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -282,7 +289,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -311,7 +318,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// B + an allreduce, and 4.2 KiB of each rank's memory. An operation of the atomic phase takes
-    /// an atomic instruction more, a single find two loads. Collective over the world.
+    /// an atomic instruction more, a single find two loads. Collective over the team.
     ///
     /// # Errors
     ///
@@ -355,7 +362,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// 2B + an allreduce; that of a [`resize`](Self::resize) if three quarters of the slots are
-    /// taken. Collective over the world.
+    /// taken. Collective over the team.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pgas_core::World;
+use pgas_core::AsTeam;
 use pgas_core::collective::op::Sum;
 
 use super::HashMap;
@@ -117,16 +117,16 @@ impl<K: Object + Clone, V: Object> MultiMap<K, V> {
     ///
     /// # Cost
     ///
-    /// Twice that of [`HashMap::with_capacity`]. Collective over the world.
+    /// Twice that of [`HashMap::with_capacity`]. Collective over the team.
     ///
     /// # Errors
     ///
     /// As [`HashMap::with_capacity`].
     #[track_caller]
-    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
+    pub fn with_capacity(on: &impl AsTeam, capacity: usize) -> Result<Self> {
         Ok(Self {
-            numbers: HashMap::with_capacity(world, capacity)?,
-            values: HashMap::with_capacity(world, capacity)?,
+            numbers: HashMap::with_capacity(on, capacity)?,
+            values: HashMap::with_capacity(on, capacity)?,
         })
     }
 }
@@ -236,7 +236,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// Twice that of [`HashMap::into_find_phase`]. Collective over the world.
+    /// Twice that of [`HashMap::into_find_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     ///
     /// # Cost
     ///
-    /// Twice that of [`HashMap::into_atomic_phase`]. Collective over the world.
+    /// Twice that of [`HashMap::into_atomic_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::reuse_slots`]. Collective over the world.
+    /// As [`HashMap::reuse_slots`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -337,7 +337,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -351,7 +351,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -385,7 +385,7 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
     ///
     /// # Cost
     ///
-    /// ℓ for each slot of this rank, and 2 allreduces. Collective over the world.
+    /// ℓ for each slot of this rank, and 2 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -400,10 +400,10 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
             }
             Ok(())
         };
-        let world = self.numbers.world();
+        let team = self.numbers.team();
         let what = "counting the keys of a MultiMap";
-        world.team().all_try(what, count)?;
-        world.allreduce(n, Sum)
+        team.all_try(what, count)?;
+        team.allreduce(n, Sum)
     }
 }
 

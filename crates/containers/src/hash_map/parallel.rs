@@ -40,7 +40,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Looks,
     {
-        let rank = self.world().rank();
+        let rank = self.team().rank();
         (0..self.table.shape.ring.local_capacity())
             .into_par_iter()
             .with_min_len(CHUNK)

@@ -24,7 +24,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 4B + 5 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the world.
+    /// 4B + 5 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the team.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
-        agree(self.world(), "the capacity of a hash map", capacity as u64)?;
+        agree(self.team(), "the capacity of a hash map", capacity as u64)?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
@@ -67,7 +67,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// 2B; an allreduce more, and on each rank ℓ a slot if keys or values may be longer than one,
     /// and for each that is ℓ on the rank that wrote it, 2A + W on others. Collective over the
-    /// world.
+    /// team.
     ///
     /// # Errors
     ///
@@ -97,13 +97,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
         let _waits = pgas_core::part_of("a change of the phase of a hash map");
-        let world = self.world().clone();
-        world.team().agree_on(
+        let team = self.team().clone();
+        team.agree_on(
             "the next phase of a hash map",
             super::phase::NAMES,
             N::NUMBER,
         )?;
-        world.barrier()?;
+        team.barrier()?;
         let [n_keys, n_removed] = self.table.counts()?;
         let capacity = self.capacity();
         if capacity < MANY {
@@ -113,7 +113,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         } else if n_keys.saturating_add(n_removed) > capacity / 4 * 3 {
             self.make_room(n_keys)?;
         }
-        world.barrier()?;
+        team.barrier()?;
         Ok(HashMap {
             table: self.table,
             phase: PhantomData,
@@ -143,14 +143,16 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Moves all entries to `capacity` new slots. Collective.
     #[track_caller]
     fn rehash(&mut self, capacity: usize) -> Result<()> {
-        let world = self.world().clone();
+        let team = self.team().clone();
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
         // The new memory is zero on all ranks on return, and no rank returns before all have
         // called.
-        let new = Self::with_heap(&world, capacity, hasher, heap)?;
+        let new = Self::with_heap(&team, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
         let n_slots = from.shape.ring.local_capacity() as u64;
-        let work = world.work("resizing a hash map", n_slots, Unit::Elements);
+        let work = team
+            .world()
+            .work("resizing a hash map", n_slots, Unit::Elements);
         let move_all = || {
             dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
                 &from, &to, &work
@@ -158,8 +160,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         // If one rank fails, all keep the old slots.
         let what = "moving the entries of a hash map";
-        new.count_new(world.team().all_try(what, move_all)?);
-        world.barrier()?;
+        new.count_new(team.all_try(what, move_all)?);
+        team.barrier()?;
         let former = self.replace(new);
         if object::has_heap::<K>() {
             // The map is complete. Memory that cannot be released is lost until the map is dropped.
@@ -174,19 +176,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Replaces all slots by empty ones. Collective.
     #[track_caller]
     fn clear(&mut self) -> Result<()> {
-        let world = self.world().clone();
+        let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
         // When it returns, operations that other ranks began before are complete.
-        let new = Self::with_heap(&world, capacity, hasher, heap)?;
-        world.barrier()?;
+        let new = Self::with_heap(&team, capacity, hasher, heap)?;
+        team.barrier()?;
         let former = self.replace(new);
         if !object::has_heap::<(K, V)>() {
             return Ok(());
         }
         let forgotten = dispatch_own_slots!(former, |from| release_entries(&from, |_| true));
         let what = "giving back the entries of a hash map";
-        world.team().all_succeeded(what, forgotten)
+        team.all_succeeded(what, forgotten)
     }
 
     /// Replaces the slots and returns the former ones.

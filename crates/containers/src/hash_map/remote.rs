@@ -52,7 +52,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(None);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        let home = self.shape.ring.home(hash).rank();
+        let home = self.shape.home_rank(hash);
         if let Some(view) = self.shards.local(home) {
             return match O::perform(&view, hash, key, given) {
                 Ok(done) => Ok(Some(done)),

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_core::rma::{Block, Near, NearArray};
-use pgas_core::{Error as CoreError, GlobalPtr, OwnWait, Rank, Symmetric, World, in_handler};
+use pgas_core::{Error as CoreError, GlobalPtr, OwnWait, Symmetric, Team, World, in_handler};
 use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::slots::reclaim::{self, Blocks};
 use pgas_lockfree::slots::sections::{self, Wait};
@@ -74,6 +74,7 @@ pub(super) struct Sections {
     all: NearArray<Words>,
     /// The words of this rank.
     own: NearArray<Words>,
+    n_ranks: usize,
     /// The word numbers of this rank's threads. A thread that ends leaves its number to another
     /// thread.
     numbers: ThreadLocal<usize>,
@@ -133,14 +134,16 @@ impl Sections {
     /// Allocates the section words. `None` if this process does not reach all of them directly.
     /// Collective.
     #[track_caller]
-    pub(super) fn new(world: &World) -> Result<Option<Self>> {
-        let memory = world.alloc_symmetric::<u8>(Words::BYTES + LINE - 1)?;
+    pub(super) fn new(team: &Team) -> Result<Option<Self>> {
+        let memory = team.alloc_symmetric::<u8>(Words::BYTES + LINE - 1)?;
         let start = memory.here().offset_bytes().next_multiple_of(LINE as u64);
+        let world = team.world();
         let own = world.near_run(GlobalPtr::new(world.rank(), start), 1);
-        let both = world.near_array(start, 1).zip(own);
+        let both = team.near_array(start, 1).zip(own);
         Ok(both.map(|(all, own)| Self {
             all,
             own,
+            n_ranks: team.n_ranks() as usize,
             numbers: ThreadLocal::new(),
             n_threads: AtomicUsize::new(0),
             n_emptied: AtomicU64::new(0),
@@ -202,7 +205,7 @@ impl Sections {
             let words = self.all.block(i / N_WORDS, 0);
             word::load(words.word64(i % N_WORDS * LINE))
         };
-        let n = self.all.world().ranks().len() * N_WORDS;
+        let n = self.n_ranks * N_WORDS;
         let mut wait = Wait::new((0..n).map(load));
         while !wait.is_over(load) {
             if !go_on() {
@@ -384,7 +387,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     )]
     fn slot_number(&self, number: u64) -> GlobalSlot<K, V, R> {
         let n = self.shape.ring.local_capacity() as u64;
-        let rank = Rank::new((number / n) as u32);
+        let rank = (number / n) as u32;
         self.slot(self.shape.ring.at(rank, (number % n) as usize))
     }
 }
@@ -396,7 +399,7 @@ mod tests {
     #[test]
     fn who_asks_in_vain_for_the_right_to_empty_slots_leaves_it_where_it_is() {
         let ends = pgas_smp::threads(1, |world| {
-            let sections = Sections::new(&world).unwrap().unwrap();
+            let sections = Sections::new(&world.team()).unwrap().unwrap();
             let lock = sections.lock();
             assert!(lock.is_some());
             for _ in 0..3 {

@@ -120,11 +120,8 @@ mod tests {
     /// Requests to insert the keys whose home rank is `rank`.
     fn requests_for(map: &Map, rank: Rank, n: u64) -> Vec<Pair<u64, u64>> {
         let home = |key: &u64| {
-            map.table
-                .shape
-                .ring
-                .home(Hash::of::<u64>(key, &RapidHasher))
-                .rank()
+            let hash = Hash::of::<u64>(key, &RapidHasher);
+            map.table.shape.home_rank(hash)
         };
         let keys = (0..n).filter(|key| home(key) == rank);
         keys.map(|key| Pair::new(key, !key)).collect()

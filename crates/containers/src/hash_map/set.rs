@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pgas_core::{Rank, World};
+use pgas_core::{AsTeam, Rank, Team, World};
 
 use super::HashMap;
 use super::hash::RapidHasher;
@@ -38,14 +38,14 @@ impl<K: Object> HashSet<K> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::with_capacity`]. Collective over the world.
+    /// As [`HashMap::with_capacity`]. Collective over the team.
     ///
     /// # Errors
     ///
     /// As [`HashMap::with_capacity`].
     #[track_caller]
-    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
-        let map = HashMap::with_capacity(world, capacity)?;
+    pub fn with_capacity(on: &impl AsTeam, capacity: usize) -> Result<Self> {
+        let map = HashMap::with_capacity(on, capacity)?;
         Ok(Self { map })
     }
 }
@@ -55,14 +55,14 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::with_capacity`]. Collective over the world.
+    /// As [`HashMap::with_capacity`]. Collective over the team.
     ///
     /// # Errors
     ///
     /// As [`HashMap::with_hasher`].
     #[track_caller]
-    pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
-        let map = HashMap::with_hasher(world, capacity, hasher)?;
+    pub fn with_hasher(on: &impl AsTeam, capacity: usize, hasher: S) -> Result<Self> {
+        let map = HashMap::with_hasher(on, capacity, hasher)?;
         Ok(Self { map })
     }
 }
@@ -221,7 +221,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce. Collective over the team.
     ///
     /// # Errors
     ///
@@ -257,11 +257,18 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.world()
     }
 
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.map.team()
+    }
+
     /// As [`HashMap::resize`].
     ///
     /// # Cost
     ///
-    /// As [`HashMap::resize`]. Collective over the world.
+    /// As [`HashMap::resize`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -275,7 +282,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::clear`]. Collective over the world.
+    /// As [`HashMap::clear`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -289,7 +296,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::reuse_slots`]. Collective over the world.
+    /// As [`HashMap::reuse_slots`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -304,7 +311,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    /// As [`HashMap::into_atomic_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -319,7 +326,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    /// As [`HashMap::into_atomic_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -334,7 +341,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    /// As [`HashMap::into_atomic_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -349,7 +356,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    /// As [`HashMap::into_atomic_phase`]. Collective over the team.
     ///
     /// # Errors
     ///
@@ -392,7 +399,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Panics
     ///
-    /// If there is no such rank.
+    /// If the rank is none of those that share the set.
     #[track_caller]
     pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
     where

@@ -36,12 +36,12 @@ pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
-        let ranks = whole.world.near_ranks();
+        let ranks = whole.world().near_ranks();
         let first = ranks.clone().next().map_or(0, Rank::number);
         let n_blocks = whole.ring.n_blocks();
         let local = ranks.map(|rank| {
             let start = GlobalPtr::new(rank, whole.start);
-            whole.world.near_run(start, n_blocks)
+            whole.world().near_run(start, n_blocks)
         });
         Self {
             shape: whole.shard(),
@@ -65,7 +65,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     /// A view of this rank's shard in the local phase, by loads and stores.
     #[inline]
     pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
-        Some(self.shape.view(self.run(self.shape.world.rank())?))
+        Some(self.shape.view(self.run(self.shape.world().rank())?))
     }
 
     /// A view of this rank's shard in the local phase, by operations on global pointers.
@@ -73,7 +73,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         &'a self,
         copy: &'a BlockCopy,
     ) -> View<'a, K, V, S, Copied<'a, true>> {
-        self.shape.view_copied(self.shape.world.rank(), copy)
+        self.shape.view_copied(self.shape.world().rank(), copy)
     }
 
     /// A view of `rank`'s shard by operations on global pointers.
@@ -83,6 +83,6 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     /// Whether this process works on `rank`'s shard without a message.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        self.local(rank).is_some() || rank == self.shape.world.rank()
+        self.local(rank).is_some() || rank == self.shape.world().rank()
     }
 }

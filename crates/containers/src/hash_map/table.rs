@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block as _, NearArray};
-use pgas_core::{Rank, Symmetric, World};
+use pgas_core::{Rank, Symmetric, Team, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
@@ -112,42 +112,42 @@ fn add(word: &AtomicU64, n: u64) {
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Allocates the slots and their heap. Collective.
     #[track_caller]
-    pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
-        agree(world, "the capacity of a hash map", capacity as u64)?;
-        agree(world, "the hasher of a hash map", hasher.hash(b"pgas"))?;
+    pub(super) fn new(team: &Team, capacity: usize, hasher: S) -> Result<Self> {
+        agree(team, "the capacity of a hash map", capacity as u64)?;
+        agree(team, "the hasher of a hash map", hasher.hash(b"pgas"))?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
-        let heap = Heap::of::<(K, V)>(world)?;
-        Self::with_heap(world, capacity, Arc::new(hasher), Arc::new(heap))
+        let heap = Heap::of::<(K, V)>(team)?;
+        Self::with_heap(team, capacity, Arc::new(hasher), Arc::new(heap))
     }
 
     /// Allocates the slots. Collective.
     #[track_caller]
     pub(super) fn with_heap(
-        world: &World,
+        team: &Team,
         capacity: usize,
         hasher: Arc<S>,
         heap: Arc<Heap>,
     ) -> Result<Self> {
-        let n_ranks = world.ranks().len();
+        let n_ranks = team.n_ranks() as usize;
         let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
         let (align, stride) = (LayoutOf::<K, V>::ALIGN, LayoutOf::<K, V>::BYTES);
         let bytes = ring.n_blocks().saturating_mul(stride);
-        let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
+        let slots = team.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
         let start = slots.here().offset_bytes().next_multiple_of(align as u64);
         let shape = Shape {
-            world: world.clone(),
+            team: team.clone(),
             ring,
             start,
             heap,
             hasher,
         };
-        let local = world.near_array(start, shape.ring.n_blocks());
+        let local = team.near_array(start, shape.ring.n_blocks());
         let shards = Arc::new(Shards::new(&shape));
         // All ranks agree on this, even if one of them reaches all slots itself.
-        let is_served = Self::FITS_MESSAGE && world.capabilities().ranks_serve_atomics();
-        let served = is_served.then(|| DistObject::new(&world.team(), Arc::clone(&shards)));
+        let is_served = Self::FITS_MESSAGE && team.world().capabilities().ranks_serve_atomics();
+        let served = is_served.then(|| DistObject::new(team, Arc::clone(&shards)));
         Ok(Self {
             local,
             shards,
@@ -179,14 +179,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Enables slot reuse if every rank reaches all slots directly. Collective.
     #[track_caller]
     pub(super) fn reuse_slots(&mut self) -> Result<()> {
-        let world = self.world().clone();
+        let team = self.team().clone();
         if self.reused.is_some() {
             return Ok(());
         }
-        let sections = Sections::new(&world)?;
+        let sections = Sections::new(&team)?;
         let can = u64::from(sections.is_some() && self.local.is_some());
         // The allreduce also waits for earlier operations of all ranks.
-        if world.allreduce(can, Min)? == 1
+        if team.allreduce(can, Min)? == 1
             && let Some(sections) = sections
         {
             self.reuse_with(Arc::new(sections));
@@ -294,7 +294,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 impl<K: Object, V: Object, S> Table<K, V, S> {
     #[inline]
     pub(super) fn world(&self) -> &World {
-        &self.shape.world
+        self.shape.world()
+    }
+
+    pub(super) fn team(&self) -> &Team {
+        &self.shape.team
     }
 
     /// The heap for encodings that are longer than their slots.
@@ -346,7 +350,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             sums[1] = sums[1].wrapping_sub(reused.sections.n_emptied());
         }
         let add = |a: u64, b: u64| a.wrapping_add(b);
-        self.world().team().allreduce_slice(&mut sums, add)?;
+        self.team().allreduce_slice(&mut sums, add)?;
         Ok(sums)
     }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pgas_core::rma::{Block as _, FourWords, Share};
-use pgas_core::{Rank, World};
+use pgas_core::{Rank, Team, World};
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::{self, Lines, Slots, States};
 
@@ -24,7 +24,7 @@ pub(super) fn out_of_line<R>(body: impl FnOnce() -> R) -> R {
 
 /// The shape of a map or of one shard, common to all ways of access.
 pub(super) struct Shape<K: Object, V: Object, S> {
-    pub(super) world: World,
+    pub(super) team: Team,
     pub(super) ring: Ring<LayoutOf<K, V>>,
     /// The offset of the first block in every rank's segment.
     pub(super) start: u64,
@@ -33,10 +33,21 @@ pub(super) struct Shape<K: Object, V: Object, S> {
 }
 
 impl<K: Object, V: Object, S> Shape<K, V, S> {
+    #[inline]
+    pub(super) fn world(&self) -> &World {
+        self.team.world()
+    }
+
+    /// The rank of the home slot of a key with this hash.
+    #[inline]
+    pub(super) fn home_rank(&self, hash: Hash) -> Rank {
+        self.team.world_rank(self.ring.home(hash).member())
+    }
+
     /// The shape of one rank's shard. It is the same for all ranks.
     pub(super) fn shard(&self) -> Self {
         Self {
-            world: self.world.clone(),
+            team: self.team.clone(),
             ring: self.ring.shard(),
             start: self.start,
             heap: Arc::clone(&self.heap),
@@ -74,7 +85,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
 
     fn remote(&self, first: Rank) -> RemoteArray<'_> {
         RemoteArray {
-            world: &self.world,
+            team: &self.team,
             first,
             start: self.start,
             stride: LayoutOf::<K, V>::BYTES,
@@ -191,7 +202,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     #[inline]
     fn of_view(&self, hash: Hash) -> Hash {
         if R::IS_SHARD {
-            hash.of_rank(self.shape.world.ranks().len())
+            hash.of_rank(self.shape.team.n_ranks() as usize)
         } else {
             hash
         }

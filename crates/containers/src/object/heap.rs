@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{GlobalPtr, Symmetric, World};
+use pgas_core::{GlobalPtr, Symmetric, Team, World};
 
 use pgas_core::Result;
 
@@ -49,14 +49,14 @@ impl Heap {
     ///
     /// # Cost
     ///
-    /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
+    /// Nothing for plain types, B + 2 allreduces for others. Collective over the team.
     #[track_caller]
-    pub(crate) fn new(world: &World, is_needed: bool) -> Result<Self> {
+    pub(crate) fn new(team: &Team, is_needed: bool) -> Result<Self> {
         if !is_needed {
             return Ok(Self { shared: None });
         }
         let shared = Shared {
-            returned: world.alloc_symmetric(1)?,
+            returned: team.alloc_symmetric(1)?,
             mine: Mutex::default(),
         };
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pgas_core::{Pod, World};
+use pgas_core::{Pod, Team};
 
 use super::hash::KeyHasher;
 use super::heap::Heap;
@@ -337,9 +337,9 @@ impl Heap {
     ///
     /// # Cost
     ///
-    /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
-    pub(crate) fn of<T: Object>(world: &World) -> Result<Self> {
-        Self::new(world, has_heap::<T>())
+    /// Nothing for plain types, B + 2 allreduces for others. Collective over the team.
+    pub(crate) fn of<T: Object>(team: &Team) -> Result<Self> {
+        Self::new(team, has_heap::<T>())
     }
 }
 

@@ -43,7 +43,7 @@ impl Object for Edge {
 }
 
 fn survives<T: Object + PartialEq + Debug>(world: &World, value: &T) {
-    let heap = Heap::of::<T>(world).unwrap();
+    let heap = Heap::of::<T>(&world.team()).unwrap();
     let slot = to_slot::<T>(value, &heap).unwrap();
     assert_eq!(&from_slot::<T>(slot, &heap).unwrap(), value);
     release::<T>(&slot, &heap).unwrap();
@@ -91,7 +91,7 @@ fn a_plain_slot_is_the_value_and_an_encoded_one_has_the_size_that_was_asked_for(
 #[test]
 fn only_an_encoding_that_is_longer_than_its_slot_costs_anything() {
     everywhere_counted(1, |world| {
-        let heap = Heap::of::<String>(&world).unwrap();
+        let heap = Heap::of::<String>(&world.team()).unwrap();
         let repr = |n| "x".repeat(n);
         let (short, long) = (repr(59), repr(60));
         let to = |value: &String| to_slot(value, &heap).unwrap();
@@ -110,7 +110,7 @@ fn only_an_encoding_that_is_longer_than_its_slot_costs_anything() {
 #[test]
 fn blocks_that_other_ranks_give_back_are_used_again() {
     everywhere(3, |world| {
-        let heap = Heap::of::<String>(&world).unwrap();
+        let heap = Heap::of::<String>(&world.team()).unwrap();
         let slots = world.alloc_symmetric::<SlotOf<String>>(1).unwrap();
         let text = "long ".repeat(100);
         let mut used = 0;
@@ -138,7 +138,7 @@ fn blocks_that_other_ranks_give_back_are_used_again() {
 fn the_heap_stays_flat_over_many_values_and_is_free_again_when_all_have_dropped_it() {
     everywhere(2, |world| {
         let before = world.local_heap_use().used;
-        let heap = Heap::of::<Vec<u8>>(&world).unwrap();
+        let heap = Heap::of::<Vec<u8>>(&world.team()).unwrap();
         let mut former = to_slot::<Vec<u8>>(&vec![0; 300], &heap).unwrap();
         let mut most = 0;
         for i in 0..2000_usize {
@@ -159,7 +159,7 @@ fn the_heap_stays_flat_over_many_values_and_is_free_again_when_all_have_dropped_
 #[test]
 fn memory_of_one_size_is_given_up_for_another_and_exhaustion_loses_nothing() {
     everywhere(1, |world| {
-        let heap = Heap::of::<String>(&world).unwrap();
+        let heap = Heap::of::<String>(&world.team()).unwrap();
         let to = |n: usize| to_slot::<String>(&"x".repeat(n), &heap);
         let release = |slot| release::<String>(&slot, &heap).unwrap();
         // Half of the segment's 16 MiB, minus what others use.
@@ -178,7 +178,7 @@ fn memory_of_one_size_is_given_up_for_another_and_exhaustion_loses_nothing() {
 #[test]
 fn bytes_that_are_no_value_are_an_error() {
     everywhere(1, |world| {
-        let heap = Heap::of::<bool>(&world).unwrap();
+        let heap = Heap::of::<bool>(&world.team()).unwrap();
         let slot = to_slot::<u8>(&7, &heap).unwrap();
         assert_eq!(slot, 7);
         let mut slot = to_slot::<bool>(&true, &heap).unwrap();

@@ -96,7 +96,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
     ///
     /// # Errors
     ///

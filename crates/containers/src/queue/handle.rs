@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{AsTeam, Member as _, Pod, Rank, Team, World};
 
 use super::PushError;
 use super::local::Cursor;
@@ -36,15 +36,15 @@ pub struct Queue<T: Object, P, K> {
 }
 
 impl<T: Object, K: Kind> Queue<T, K::First, K> {
-    /// A queue on `host` with room for `capacity` elements, in the first phase of its kind:
-    /// [`PushPop`](super::PushPop) of a [`CircularQueue`](super::CircularQueue), [`Push`] of a
-    /// [`FastQueue`](super::FastQueue).
+    /// A queue on `host`, a [`Rank`] of the world or the number of a member of a team, with room
+    /// for `capacity` elements, in the first phase of its kind: [`PushPop`](super::PushPop) of a
+    /// [`CircularQueue`](super::CircularQueue), [`Push`] of a [`FastQueue`](super::FastQueue).
     ///
     /// The memory is that of the next power of two.
     ///
     /// # Cost
     ///
-    /// 2B + 6 allreduces or broadcasts. Collective over the world.
+    /// 2B + 6 allreduces or broadcasts. Collective over the team.
     ///
     /// # Errors
     ///
@@ -53,20 +53,20 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) there,
     /// and [`Elsewhere`](pgas_core::Error::Elsewhere) on the others.
     #[track_caller]
-    pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
-        Self::starting_at(world, host, capacity, 0)
+    pub fn with_capacity<G: AsTeam>(on: &G, host: G::Member, capacity: usize) -> Result<Self> {
+        Self::starting_at(on, host, capacity, 0)
     }
 
     /// As [`with_capacity`](Self::with_capacity), with the first ticket to be given.
     #[track_caller]
-    pub(super) fn starting_at(
-        world: &World,
-        host: Rank,
+    pub(super) fn starting_at<G: AsTeam>(
+        on: &G,
+        host: G::Member,
         capacity: usize,
         first: u64,
     ) -> Result<Self> {
         Ok(Self {
-            ring: Ring::new(world, host, capacity, K::CAN_MEET, first)?,
+            ring: Ring::new(&on.as_team(), host.number(), capacity, K::CAN_MEET, first)?,
             local: Cursor::default(),
             kind: PhantomData,
         })
@@ -248,7 +248,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the
-    /// world.
+    /// team.
     ///
     /// # Errors
     ///
@@ -331,12 +331,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.relocate(self.host(), capacity)
     }
 
-    /// Moves the queue with its elements to the memory of `host`.
+    /// Moves the queue with its elements to the memory of `host`, which is a member if it is a
+    /// team's.
     ///
     /// # Cost
     ///
     /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces
-    /// of 4096. Collective over the world.
+    /// of 4096. Collective over the team.
     ///
     /// # Errors
     ///
@@ -348,6 +349,10 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
 
     #[track_caller]
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
+        let team = self.ring.team();
+        // Who is no member has no number there.
+        let no_member = || host.number().max(team.n_ranks());
+        let host = team.team_rank(host).unwrap_or_else(no_member);
         let left = self.local.leave(&self.ring);
         let moved = self.ring.relocate::<P>(host, capacity, left);
         self.local.enter::<P>(&self.ring);
@@ -402,6 +407,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     #[must_use]
     pub fn world(&self) -> &World {
         self.ring.world()
+    }
+
+    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    #[must_use]
+    #[inline]
+    pub fn team(&self) -> &Team {
+        self.ring.team()
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
-use crate::error::agree;
+use crate::error::{agree, check_host};
 use crate::object::{Heap, Object, SlotOf};
 use crate::{Error, Result};
 
@@ -201,8 +201,8 @@ pub(super) type Served = DistObject<Hosted>;
 
 impl Hosted {
     /// The queue at `place` with slots of type `S`, where ranks serve each other. Collective.
-    fn at<S>(world: &World, place: QueueBlock) -> Option<Served> {
-        if size_of::<S>() == 0 || !world.capabilities().ranks_serve_atomics() {
+    fn at<S>(team: &Team, place: QueueBlock) -> Option<Served> {
+        if size_of::<S>() == 0 || !team.world().capabilities().ranks_serve_atomics() {
             return None;
         }
         let hosted = Self {
@@ -211,7 +211,7 @@ impl Hosted {
             pop: SharedSeen::default(),
         };
         // To a world without messages none was attached, on all ranks.
-        DistObject::new(&world.team(), hosted).ok()
+        DistObject::new(team, hosted).ok()
     }
 }
 
@@ -236,28 +236,27 @@ pub(crate) struct Ring<T: Object> {
 }
 
 impl<T: Object> Ring<T> {
-    /// Collective. Tickets begin at `first`.
+    /// Collective, on member `host`. Tickets begin at `first`.
     #[track_caller]
     pub(super) fn new(
-        world: &World,
-        host: Rank,
+        team: &Team,
+        host: u32,
         capacity: usize,
         has_marks: bool,
         first: u64,
     ) -> Result<Self> {
-        agree(world, "the capacity of a queue", capacity as u64)?;
-        agree(world, "the host of a queue", host.number().into())?;
-        let size = checked(world, host, capacity)?;
-        let handle = world.alloc_symmetric(1)?;
-        let heap = Heap::of::<T>(world)?;
-        let place = allocate::<T>(world, host, size, has_marks, |place| {
+        let world = team.world();
+        let size = agreed_size(team, host, capacity)?;
+        let handle = team.alloc_symmetric(1)?;
+        let heap = Heap::of::<T>(team)?;
+        let place = allocate::<T>(team, host, size, has_marks, |place| {
             place.set_words(world, first, first)
         })?;
         let ring = Self {
             handle,
             heap,
             local: LocalRing::of(world, place),
-            served: Hosted::at::<SlotOf<T>>(world, place),
+            served: Hosted::at::<SlotOf<T>>(team, place),
             place,
             has_marks,
             push: SharedSeen::default(),
@@ -265,13 +264,18 @@ impl<T: Object> Ring<T> {
             element: std::marker::PhantomData,
         };
         ring.see(first, first);
-        world.barrier()?;
+        team.barrier()?;
         Ok(ring)
     }
 
     #[inline]
     pub(super) fn world(&self) -> &World {
         self.handle.world()
+    }
+
+    #[inline]
+    pub(super) fn team(&self) -> &Team {
+        self.handle.team()
     }
 
     #[inline]
@@ -322,16 +326,14 @@ impl<T: Object> Ring<T> {
     /// Collective; `P` is what comes next, and `left` how the end of the local phase went.
     #[track_caller]
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
-        let world = self.world();
-        world
-            .team()
-            .agree_on("the next phase of a queue", super::phase::NAMES, P::NUMBER)?;
-        world.barrier()?;
+        let team = self.team();
+        team.agree_on("the next phase of a queue", super::phase::NAMES, P::NUMBER)?;
+        team.barrier()?;
         let words = left.and_then(|()| self.settled_words());
         let what = "bringing a queue to rest";
-        let (head, tail) = world.team().all_succeeded(what, words)?;
+        let (head, tail) = team.all_succeeded(what, words)?;
         self.see(head, tail);
-        world.barrier()
+        team.barrier()
     }
 
     /// The numbers of pops and pushes. No other rank may change them meanwhile. The host's words
@@ -397,19 +399,18 @@ impl<T: Object> Ring<T> {
         Ok(())
     }
 
-    /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for
+    /// Moves the queue to member `host`, with room for `capacity`; collective. `left` as for
     /// [`settle`](Self::settle).
     #[track_caller]
     pub(super) fn relocate<P: Phase>(
         &mut self,
-        host: Rank,
+        host: u32,
         capacity: usize,
         left: Result<()>,
     ) -> Result<()> {
-        let world = self.world().clone();
-        agree(&world, "the capacity of a queue", capacity as u64)?;
-        agree(&world, "the host of a queue", host.number().into())?;
-        let size = checked(&world, host, capacity)?;
+        let team = self.team().clone();
+        let world = team.world();
+        let size = agreed_size(&team, host, capacity)?;
         self.settle::<P>(left)?;
         let Seen {
             taken: head,
@@ -420,15 +421,15 @@ impl<T: Object> Ring<T> {
             let text = format!("a queue with {n} elements was to get a capacity of {capacity}");
             return Err(Error::Argument(text.into()));
         }
-        let place = allocate::<T>(&world, host, size, self.has_marks, |place| {
+        let place = allocate::<T>(&team, host, size, self.has_marks, |place| {
             self.copy_to(place, Tickets { first: head, n })?;
-            place.set_words(&world, head, tail)
+            place.set_words(world, head, tail)
         })?;
         let former = std::mem::replace(&mut self.place, place);
-        self.local = LocalRing::of(&world, place);
-        self.served = Hosted::at::<SlotOf<T>>(&world, place);
+        self.local = LocalRing::of(world, place);
+        self.served = Hosted::at::<SlotOf<T>>(&team, place);
         self.see(head, tail);
-        world.barrier()?;
+        team.barrier()?;
         if world.rank() == former.block.rank() {
             world.free(former.block);
         }
@@ -497,26 +498,26 @@ pub(crate) fn layout<S>(size: Size, has_marks: bool) -> (usize, usize) {
     (whole_lines.unwrap_or(usize::MAX), LINE.max(align_of::<S>()))
 }
 
-/// The size of a queue with room for `capacity` elements, if there is such a `host`.
-fn checked(world: &World, host: Rank, capacity: usize) -> Result<Size> {
-    if host.number() < world.n_ranks() {
-        return size_of_capacity(capacity);
-    }
-    let n = world.n_ranks();
-    let text = format!("a queue was to be hosted by rank {host} of a job with {n} ranks");
-    Err(Error::Argument(text.into()))
+/// The size of a queue with room for `capacity` elements, if there is such a `host`. Collective.
+#[track_caller]
+fn agreed_size(team: &Team, host: u32, capacity: usize) -> Result<Size> {
+    agree(team, "the capacity of a queue", capacity as u64)?;
+    agree(team, "the host of a queue", host.into())?;
+    check_host(team, "a queue", host)?;
+    size_of_capacity(capacity)
 }
 
-/// A block on `host`, which fills it, known to all ranks. Collective.
+/// A block on member `host`, which fills it, known to all ranks. Collective.
 #[track_caller]
 fn allocate<T: Object>(
-    world: &World,
-    host: Rank,
+    team: &Team,
+    host: u32,
     size: Size,
     has_marks: bool,
     fill: impl FnOnce(QueueBlock) -> Result<()>,
 ) -> Result<QueueBlock> {
     let (bytes, align) = layout::<SlotOf<T>>(size, has_marks);
+    let world = team.world();
     let place = |block| QueueBlock::new::<SlotOf<T>>(block, size);
     let make = || -> Result<QueueBlock> {
         let block = world.alloc_aligned(bytes, align)?;
@@ -525,9 +526,9 @@ fn allocate<T: Object>(
         Ok(place)
     };
     let nothing = place(GlobalPtr::NULL);
-    let is_host = world.rank() == host;
+    let is_host = team.rank() == host;
     let made = if is_host { make() } else { Ok(nothing) };
-    let made = world.team().all_succeeded("making a queue", made)?;
-    let bits = world.broadcast(host, made.block.to_bits())?;
+    let made = team.all_succeeded("making a queue", made)?;
+    let bits = team.broadcast(host, made.block.to_bits())?;
     Ok(place(GlobalPtr::from_bits(bits)))
 }

@@ -12,6 +12,8 @@
 //! replaced by the rank one row before. A way depends on the two ranks at its ends alone, so that
 //! elements on it keep their order.
 //!
+//! On a team a rank's number is that in the team.
+//!
 //! [`Model`] says what a route costs, and chooses one.
 
 mod model;
@@ -19,7 +21,7 @@ mod model;
 pub use model::{LogGp, Model, Prediction};
 
 use pgas_core::config::Routing;
-use pgas_core::{Rank, World};
+use pgas_core::{Rank, Team};
 
 /// Digits of a rank's number at most.
 const MAX_HOPS: usize = 3;
@@ -72,9 +74,9 @@ impl Shape {
 
     /// This rank's part of [`agreed`](Self::agreed): the minimum and maximum number of ranks that
     /// hosts may have.
-    pub(crate) fn seen_by(world: &World) -> [u64; 2] {
-        let (here, n_ranks) = (world.rank().number(), world.n_ranks());
-        let is_local = |rank: &u32| world.is_direct(Rank::new(*rank));
+    pub(crate) fn seen_by(team: &Team) -> [u64; 2] {
+        let (here, n_ranks) = (team.rank(), team.n_ranks());
+        let is_local = |member: &u32| team.world().is_direct(team.world_rank(*member));
         let n_before = (0..here).rev().take_while(is_local).count() as u64;
         let n_behind = (here + 1..n_ranks).take_while(is_local).count() as u64;
         let (first, len) = (u64::from(here) - n_before, n_before + 1 + n_behind);

@@ -144,7 +144,7 @@ fn a_shape_is_what_all_ranks_have_seen() {
 #[test]
 fn ranks_that_share_memory_are_one_host() {
     let shapes = pgas_smp::threads(5, |world| {
-        let [least, most] = Shape::seen_by(&world);
+        let [least, most] = Shape::seen_by(&world.team());
         Shape::agreed(world.n_ranks(), [least, most])
     });
     let [n_ranks, per_host] = [5; 2];

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{AsTeam, Pod, Team};
 
 use super::manifest::About;
 use super::{open, save};
@@ -15,40 +15,40 @@ const ARRAY: &str = "array";
 const MATRIX: &str = "matrix";
 
 /// This rank's run of `n` elements.
-fn share(world: &World, n: usize) -> Range<usize> {
-    let (rank, n_ranks) = (world.rank().index(), world.n_ranks() as usize);
+fn share(team: &Team, n: usize) -> Range<usize> {
+    let (rank, n_ranks) = (team.rank() as usize, team.n_ranks() as usize);
     let start = |rank: usize| n / n_ranks * rank + (n % n_ranks).min(rank);
     start(rank)..start(rank + 1)
 }
 
 #[track_caller]
 fn save_array<T: Object>(
-    world: &World,
+    team: &Team,
     dir: &Path,
     len: usize,
     get: impl Fn(usize) -> Result<T>,
 ) -> Result<()> {
-    world.barrier()?;
+    team.barrier()?;
     let about = About::of::<T>(&[len as u64]);
-    let mine = share(world, len);
-    save(world, dir, ARRAY, (&[about], mine.len() as u64), |parts| {
+    let mine = share(team, len);
+    save(team, dir, ARRAY, (&[about], mine.len() as u64), |parts| {
         mine.clone().try_for_each(|i| parts[0].push(&get(i)?))
     })
 }
 
 #[track_caller]
 fn load_array<T: Object, A>(
-    world: &World,
+    team: &Team,
     dir: &Path,
     make: impl FnOnce(usize) -> Result<A>,
     put: impl Fn(&A, usize, &T) -> Result<()>,
 ) -> Result<A> {
-    let saved = open(world, dir, ARRAY, &[About::of::<T>(&[0])])?;
+    let saved = open(team, dir, ARRAY, &[About::of::<T>(&[0])])?;
     let len = saved.size(0)?;
     saved.expect(Some(len as u64))?;
     let array = saved.made(make(len))?;
-    saved.for_each(world, 0, |i, element| put(&array, i, &element))?;
-    world.barrier()?;
+    saved.for_each(team, 0, |i, element| put(&array, i, &element))?;
+    team.barrier()?;
     Ok(array)
 }
 
@@ -59,7 +59,7 @@ impl<T: Object> DArray<T> {
     /// # Cost
     ///
     /// That of a [`get`](Self::get) an element, shared out to the ranks, and B + 7 collectives.
-    /// Collective over the world.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<T: Object> DArray<T> {
     /// names it.
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        save_array(self.world(), dir.as_ref(), self.len(), |i| self.get(i))
+        save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
     /// The array that was saved in a directory, dealt out as `distribution` says; `initial` is for
@@ -76,7 +76,7 @@ impl<T: Object> DArray<T> {
     /// # Cost
     ///
     /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
-    /// 3 collectives. Collective over the world.
+    /// 3 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -85,13 +85,13 @@ impl<T: Object> DArray<T> {
     /// what it says; those of [`new`](Self::new) for arguments that differ.
     #[track_caller]
     pub fn load(
-        world: &World,
+        on: &impl AsTeam,
         dir: impl AsRef<Path>,
         distribution: Distribution,
         initial: &T,
     ) -> Result<Self> {
-        let make = |len| Self::new(world, len, distribution, initial);
-        load_array(world, dir.as_ref(), make, Self::put)
+        let make = |len| Self::new(on, len, distribution, initial);
+        load_array(&on.as_team(), dir.as_ref(), make, Self::put)
     }
 }
 
@@ -107,7 +107,7 @@ impl<T: Object> Array<T> {
     /// As [`DArray::save`].
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        save_array(self.world(), dir.as_ref(), self.len(), |i| self.get(i))
+        save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
     /// As [`DArray::load`], on `host`.
@@ -120,9 +120,14 @@ impl<T: Object> Array<T> {
     ///
     /// As [`DArray::load`].
     #[track_caller]
-    pub fn load(world: &World, dir: impl AsRef<Path>, host: Rank, initial: &T) -> Result<Self> {
-        let make = |len| Self::new(world, host, len, initial);
-        load_array(world, dir.as_ref(), make, Self::put)
+    pub fn load<G: AsTeam>(
+        on: &G,
+        dir: impl AsRef<Path>,
+        host: G::Member,
+        initial: &T,
+    ) -> Result<Self> {
+        let make = |len| Self::new(on, host, len, initial);
+        load_array(&on.as_team(), dir.as_ref(), make, Self::put)
     }
 }
 
@@ -133,7 +138,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// # Cost
     ///
     /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and B + 7
-    /// collectives. Collective over the world.
+    /// collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -141,13 +146,13 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// names it.
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        let (world, [rows, columns]) = (self.world(), self.shape());
+        let (team, [rows, columns]) = (self.team(), self.shape());
         let sizes = [rows as u64, columns as u64];
-        world.barrier()?;
+        team.barrier()?;
         let about = About::of::<T>(&sizes);
-        let mine = share(world, rows);
+        let mine = share(team, rows);
         let n = (mine.len() as u64).saturating_mul(columns as u64);
-        save(world, dir.as_ref(), MATRIX, (&[about], n), |parts| {
+        save(team, dir.as_ref(), MATRIX, (&[about], n), |parts| {
             for row in mine.clone() {
                 let elements = self.get_block(row..row + 1, 0..columns)?;
                 let mut elements = elements.iter();
@@ -162,7 +167,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// # Cost
     ///
     /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
-    /// 3 collectives. Collective over the world.
+    /// 3 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -170,15 +175,16 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// such elements, or a file cannot be read or is not what was written, or there is no room for
     /// what it says; those of [`new`](Self::new) for arguments that differ.
     #[track_caller]
-    pub fn load(world: &World, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
+    pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
+        let team = &on.as_team();
+        let saved = open(team, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
         let (rows, columns) = (saved.size(0)?, saved.size(1)?);
         saved.expect((rows as u64).checked_mul(columns as u64))?;
-        let matrix = saved.made(Self::new(world, [rows, columns], tile, T::new_zeroed()))?;
-        saved.for_each(world, 0, |i, element| {
+        let matrix = saved.made(Self::new(team, [rows, columns], tile, T::new_zeroed()))?;
+        saved.for_each(team, 0, |i, element| {
             matrix.put(i / columns, i % columns, element)
         })?;
-        world.barrier()?;
+        team.barrier()?;
         Ok(matrix)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgas_core::World;
+use pgas_core::AsTeam;
 
 use super::manifest::About;
 use super::{open, save};
@@ -24,7 +24,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of reading this rank's blocks, and B + 7 collectives. Collective over the world.
+    /// That of reading this rank's blocks, and B + 7 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -32,11 +32,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// names it.
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        let world = self.world();
-        world.barrier()?;
+        let team = self.team();
+        team.barrier()?;
         let about = About::of::<T>(&self.saved_shape());
         save(
-            world,
+            team,
             dir.as_ref(),
             kind::<WORDS>(),
             (&[about], 0),
@@ -60,15 +60,16 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// for such items, or a file cannot be read or is not what was written, or there is no room for
     /// what it says.
     #[track_caller]
-    pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
+    pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
+        let team = &on.as_team();
         let about = About::of::<T>(&[0; 3]);
-        let saved = open(world, dir.as_ref(), kind::<WORDS>(), &[about])?;
+        let saved = open(team, dir.as_ref(), kind::<WORDS>(), &[about])?;
         let sizes = &saved.manifest.abouts[0].sizes;
         let shape = [sizes[0], sizes[1], sizes[2]];
         saved.expect(shape[0].checked_mul(WORDS as u64))?;
-        let filter = saved.made(Self::of_saved_shape(world, shape))?;
-        saved.for_each(world, 0, |i, word: u64| filter.restore(i, word))?;
-        world.barrier()?;
+        let filter = saved.made(Self::of_saved_shape(team, shape))?;
+        saved.for_each(team, 0, |i, word: u64| filter.restore(i, word))?;
+        team.barrier()?;
         Ok(filter)
     }
 }

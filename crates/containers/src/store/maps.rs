@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgas_core::World;
+use pgas_core::AsTeam;
 
 use super::manifest::About;
 use super::parts::Part;
@@ -34,7 +34,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of [`local_iter`](Self::local_iter), and B + 7 collectives. Collective over the world.
+    /// That of [`local_iter`](Self::local_iter), and B + 7 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -57,11 +57,11 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        let world = self.world();
-        world.barrier()?;
+        let team = self.team();
+        team.barrier()?;
         let about = about::<K, V>(self.capacity());
         save(
-            world,
+            team,
             dir.as_ref(),
             MAP,
             (&[about], self.n_counted()),
@@ -76,7 +76,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// # Cost
     ///
     /// That of [`with_capacity`](Self::with_capacity), of an [`insert`](Self::insert) an entry, and
-    /// 3 collectives. Collective over the world.
+    /// 3 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// such entries, or a file cannot be read or is not what was written, or there is no room for
     /// what it says.
     #[track_caller]
-    pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
-        Self::load_with_hasher(world, dir, RapidHasher)
+    pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
+        Self::load_with_hasher(on, dir, RapidHasher)
     }
 }
 
@@ -101,14 +101,13 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     ///
     /// Those of [`load`](HashMap::load) and [`with_hasher`](Self::with_hasher).
     #[track_caller]
-    pub fn load_with_hasher(world: &World, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), MAP, &[about::<K, V>(0)])?;
+    pub fn load_with_hasher(on: &impl AsTeam, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
+        let team = &on.as_team();
+        let saved = open(team, dir.as_ref(), MAP, &[about::<K, V>(0)])?;
         saved.expect_room()?;
-        let map = saved.made(Self::with_hasher(world, saved.size(0)?, hasher))?;
-        saved.for_each(world, 0, |_, (key, value)| {
-            map.insert(&key, value).map(drop)
-        })?;
-        world.barrier()?;
+        let map = saved.made(Self::with_hasher(team, saved.size(0)?, hasher))?;
+        saved.for_each(team, 0, |_, (key, value)| map.insert(&key, value).map(drop))?;
+        team.barrier()?;
         Ok(map)
     }
 }
@@ -138,8 +137,8 @@ impl<K: Object> HashSet<K> {
     /// # Errors
     ///
     /// As [`HashMap::load`].
-    pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
-        HashMap::load(world, dir).map(Self::of)
+    pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
+        HashMap::load(on, dir).map(Self::of)
     }
 }
 
@@ -160,10 +159,10 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
             about::<K, u64>(numbers.capacity()),
             about::<(K, u64), V>(values.capacity()),
         ];
-        let world = numbers.world();
-        world.barrier()?;
+        let team = numbers.team();
+        team.barrier()?;
         let n = numbers.n_counted().saturating_add(values.n_counted());
-        save(world, dir.as_ref(), MULTI, (&abouts, n), |parts| {
+        save(team, dir.as_ref(), MULTI, (&abouts, n), |parts| {
             write(numbers, &mut parts[0])?;
             write(values, &mut parts[1])
         })
@@ -181,22 +180,23 @@ impl<K: Object, V: Object> MultiMap<K, V> {
     ///
     /// As [`HashMap::load`].
     #[track_caller]
-    pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
+    pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         let abouts = [about::<K, u64>(0), about::<(K, u64), V>(0)];
-        let saved = open(world, dir.as_ref(), MULTI, &abouts)?;
+        let team = &on.as_team();
+        let saved = open(team, dir.as_ref(), MULTI, &abouts)?;
         saved.expect_room()?;
         let capacity = |i: usize| saved.capacity(i);
-        let numbers = saved.made(HashMap::with_capacity(world, capacity(0)?))?;
-        let values = saved.made(HashMap::with_capacity(world, capacity(1)?))?;
+        let numbers = saved.made(HashMap::with_capacity(team, capacity(0)?))?;
+        let values = saved.made(HashMap::with_capacity(team, capacity(1)?))?;
         let n_values = saved.n_elements(1)?;
-        saved.for_each(world, 0, |_, (key, word): (K, u64)| {
+        saved.for_each(team, 0, |_, (key, word): (K, u64)| {
             check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
             numbers.insert(&key, word).map(drop)
         })?;
-        saved.for_each(world, 1, |_, (place, value)| {
+        saved.for_each(team, 1, |_, (place, value)| {
             values.insert(&place, value).map(drop)
         })?;
-        world.barrier()?;
+        team.barrier()?;
         Ok(Self::of(numbers, values))
     }
 }

@@ -36,7 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pgas_core::stats::Unit;
-use pgas_core::{Rank, Work, World};
+use pgas_core::{Team, Work, World};
 
 use crate::object::Object;
 use directory::{refused, storage};
@@ -47,8 +47,8 @@ use pgas_core::{Error, Result};
 /// Returns what `mine` gives if every rank has succeeded. Otherwise every rank gets an error: its
 /// own, or one for ranks that have not failed. Collective.
 #[track_caller]
-fn together<T>(world: &World, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Result<T> {
-    let done = world.team().all_try("a checkpoint", mine);
+fn together<T>(team: &Team, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Result<T> {
+    let done = team.all_try("a checkpoint", mine);
     done.map_err(|error| match error {
         Error::Elsewhere(there) => {
             let reason = format!("rank {}: {}", there.rank, there.cause);
@@ -68,25 +68,25 @@ fn work<'w>(world: &'w World, verb: &str, dir: &Path, n_elements: u64) -> Work<'
 /// `abouts`. Collective.
 #[track_caller]
 fn save(
-    world: &World,
+    team: &Team,
     dir: &Path,
     kind: &str,
     (abouts, n_elements): (&[About], u64),
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<()> {
-    let work = work(world, "saving", dir, n_elements);
-    let is_first = world.rank() == Rank::ZERO;
-    let begun = together(world, dir, || if is_first { begin(dir) } else { Ok(0) })?;
-    let number = world.broadcast(Rank::ZERO, begun)?;
-    let name = |i: usize| parts::name(number, i, world.rank().index());
+    let work = work(team.world(), "saving", dir, n_elements);
+    let is_first = team.rank() == 0;
+    let begun = together(team, dir, || if is_first { begin(dir) } else { Ok(0) })?;
+    let number = team.broadcast(0, begun)?;
+    let name = |i: usize| parts::name(number, i, team.rank() as usize);
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
     let write = || write_parts(&paths, &work, write);
-    let written = together(world, dir, write).inspect_err(|_| {
+    let written = together(team, dir, write).inspect_err(|_| {
         // No manifest names these files.
         paths.iter().for_each(|path| drop(fs::remove_file(path)));
     })?;
     let mine: Vec<[u64; 3]> = written.into_iter().map(Info::to_words).collect();
-    let all = world.allgather(&mine)?;
+    let all = team.allgather(&mine)?;
     let publish = || {
         let manifest = Manifest {
             kind: kind.to_owned(),
@@ -101,7 +101,7 @@ fn save(
         remove_others(dir, number);
         Ok(())
     };
-    together(world, dir, || if is_first { publish() } else { Ok(()) })
+    together(team, dir, || if is_first { publish() } else { Ok(()) })
 }
 
 fn write_parts(
@@ -153,15 +153,15 @@ struct Saved {
 /// Opens the checkpoint in `dir`, which must be a container of the expected kind and elements. The
 /// first rank reads, so that all ranks see the same, even that there is none yet. Collective.
 #[track_caller]
-fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
-    let is_first = world.rank() == Rank::ZERO;
+fn open(team: &Team, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
+    let is_first = team.rank() == 0;
     let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
         Some(Err(Error::Storage(error))) if error.is_absent() => (Ok(Vec::new()), Some(error)),
         Some(read) => (read, None),
         None => (Ok(Vec::new()), None),
     };
-    let read = together(world, dir, || mine)?;
-    let bytes = world.team().allgather_varying(&read)?.swap_remove(0);
+    let read = together(team, dir, || mine)?;
+    let bytes = team.allgather_varying(&read)?.swap_remove(0);
     let path = dir.join(manifest::NAME);
     if bytes.is_empty() {
         let not_found = || refused(&path, io::ErrorKind::NotFound.into());
@@ -239,16 +239,16 @@ impl Saved {
     #[track_caller]
     fn for_each<T: Object>(
         &self,
-        world: &World,
+        team: &Team,
         i: usize,
         mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
-        let n_ranks = world.n_ranks() as usize;
+        let n_ranks = team.n_ranks() as usize;
         let parts = || self.manifest.parts[i].iter().enumerate();
-        let is_mine = |part: usize| part % n_ranks == world.rank().index();
+        let is_mine = |part: usize| part % n_ranks == team.rank() as usize;
         let sizes = parts().filter(|(part, _)| is_mine(*part));
         let n_mine = sizes.fold(0, |n: u64, (_, info)| n.saturating_add(info.elements));
-        let work = work(world, "loading", &self.dir, n_mine);
+        let work = work(team.world(), "loading", &self.dir, n_mine);
         let mine = || {
             let mut first = 0;
             for (part, info) in parts() {
@@ -260,7 +260,7 @@ impl Saved {
             }
             Ok(())
         };
-        together(world, &self.dir, mine)
+        together(team, &self.dir, mine)
     }
 
     /// Calls `f` with the elements of one part, and their numbers in it.

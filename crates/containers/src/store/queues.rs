@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgas_core::{Rank, World};
+use pgas_core::AsTeam;
 
 use super::manifest::About;
 use super::{open, save};
@@ -17,17 +17,17 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + 4A + 8 collectives, and the host reads its elements. Collective over the world.
+    /// 2B + 4A + 8 collectives, and the host reads its elements. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
     #[track_caller]
     pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
-        let (world, capacity) = (self.world().clone(), self.capacity());
+        let (team, capacity) = (self.team().clone(), self.capacity());
         let about = About::of::<T>(&[capacity as u64]);
         self.with_settled(|ring| {
-            save(&world, dir.as_ref(), QUEUE, (&[about], 0), |parts| {
+            save(&team, dir.as_ref(), QUEUE, (&[about], 0), |parts| {
                 ring.for_each(&mut |element| parts[0].push(&element))
             })
         })
@@ -40,7 +40,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// # Cost
     ///
     /// That of [`with_capacity`](Self::with_capacity), of a [`push`](Self::push) an element by the
-    /// first rank, and 2 collectives. Collective over the world.
+    /// first rank, and 2 collectives. Collective over the team.
     ///
     /// # Errors
     ///
@@ -48,14 +48,15 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// file cannot be read or is not what was written, or there is no room for what it says; those
     /// of [`with_capacity`](Self::with_capacity) for hosts that are none or differ.
     #[track_caller]
-    pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
+    pub fn load<G: AsTeam>(on: &G, host: G::Member, dir: impl AsRef<Path>) -> Result<Self> {
+        let team = &on.as_team();
+        let saved = open(team, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
         saved.expect_room()?;
-        let queue = saved.made(Self::with_capacity(world, host, saved.size(0)?))?;
-        let is_first = world.rank() == Rank::ZERO;
+        let queue = saved.made(Self::with_capacity(on, host, saved.size(0)?))?;
+        let is_first = team.rank() == 0;
         let n = saved.n_elements(0)?;
         let n = if is_first { n } else { 0 };
-        let work = super::work(world, "loading", &saved.dir, n);
+        let work = super::work(team.world(), "loading", &saved.dir, n);
         // The first rank reads all parts, so that the elements keep their order.
         let mine = || {
             if !is_first {
@@ -67,7 +68,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
             }
             Ok(())
         };
-        super::together(world, &saved.dir, mine)?;
+        super::together(team, &saved.dir, mine)?;
         Ok(queue)
     }
 }

@@ -12,7 +12,10 @@ use crate::members::{Members, Shared, TeamId};
 use crate::pod::Pod;
 use crate::rank::Rank;
 use crate::team::Team;
-use crate::world::World;
+
+/// After so many splits the next one begins with reclaiming memory, so that the notes of teams that
+/// are made and dropped again and again do not become more and more.
+const MAX_SPLITS: usize = 64;
 
 /// A member's argument in a split.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -68,7 +71,8 @@ impl Team {
     /// # Cost
     ///
     /// An allgather of 24 bytes a member, and their sorting; the memory for that is freed on
-    /// return. Collective over the team.
+    /// return. Every 64th time an allreduce more, as of [`reclaim`](Self::reclaim). Collective over
+    /// the team.
     ///
     /// # Errors
     ///
@@ -94,6 +98,9 @@ impl Team {
     /// ```
     #[track_caller]
     pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
+        if self.shared().ledger().n_splits() >= MAX_SPLITS {
+            self.reclaim()?;
+        }
         let choice = Choice {
             counter: self.world().next_team(),
             joins: u32::from(colour.is_some()),
@@ -107,6 +114,7 @@ impl Team {
             place.as_ref().map(|place| (place.colour(), place.rank))
         })?;
         let Some(Place { members, rank }) = place else {
+            self.shared().ledger().add_split(None);
             return Ok(None);
         };
         let first = members[0];
@@ -120,6 +128,7 @@ impl Team {
             rank,
             group,
         );
+        self.shared().ledger().add_split(Some(shared.part()));
         Ok(Some(Self::new(self.world().clone(), shared)))
     }
 }
@@ -158,13 +167,13 @@ impl Team {
     }
 }
 
-impl World {
-    /// The team of the ranks whose segments this process has mapped: those of its host, or of the
-    /// part of the host that shares memory.
+impl Team {
+    /// The same members by rising `key`, and those with the same key in the order that they have in
+    /// this team.
     ///
     /// # Cost
     ///
-    /// An allgather of 24 bytes a rank, and their sorting. Collective over the world.
+    /// As [`split`](Self::split). Collective over the team.
     ///
     /// # Errors
     ///
@@ -175,20 +184,50 @@ impl World {
     /// ```
     /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
-    ///     let node = world.node_team()?;
-    ///     assert!(node.team_rank(world.rank()).is_some());
+    ///     let reversed = world.team().reorder(2 - world.rank().number())?;
+    ///     assert_eq!(reversed.rank(), 2 - world.rank().number());
     ///     Ok::<(), pgas_core::Error>(())
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
     #[track_caller]
-    pub fn node_team(&self) -> Result<Team> {
-        let first = self
-            .backend()
+    pub fn reorder(&self, key: u32) -> Result<Self> {
+        match self.split(Some(0), key)? {
+            Some(team) => Ok(team),
+            None => unreachable!("a rank with a colour is in a team"),
+        }
+    }
+
+    /// The members whose segments this process has mapped: those of its host, or of the part of the
+    /// host that shares memory.
+    ///
+    /// # Cost
+    ///
+    /// As [`split`](Self::split). Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let host = world.team().split_host()?;
+    ///     assert!(host.team_rank(world.rank()).is_some());
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[track_caller]
+    pub fn split_host(&self) -> Result<Self> {
+        let backend = self.world().backend();
+        let first = backend
             .mapped_ranks()
-            .find(|rank| self.backend().mapped(Rank::new(*rank)).is_some());
-        let colour = first.unwrap_or(self.rank().number());
-        match self.team().split(Some(colour), 0)? {
+            .find(|rank| backend.mapped(Rank::new(*rank)).is_some());
+        let colour = first.unwrap_or(self.world().rank().number());
+        match self.split(Some(colour), 0)? {
             Some(team) => Ok(team),
             None => unreachable!("a rank with a colour is in a team"),
         }

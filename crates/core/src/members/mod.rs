@@ -3,11 +3,13 @@
 mod runs;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::backend::{Backend, Group};
+use crate::locks::lock;
 use crate::rank::Rank;
+use crate::segment::{Ledger, Part};
 
 pub(crate) use runs::Members;
 
@@ -63,6 +65,9 @@ pub(crate) struct Shared {
     window: AtomicU64,
     /// The transport's own collectives, where it has them.
     native: Option<Native>,
+    /// Dropped with the last handle on the team, by which its parent's ledger knows.
+    handles: Arc<()>,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 impl Shared {
@@ -81,6 +86,8 @@ impl Shared {
             next: AtomicU64::new(0),
             window: AtomicU64::new(0),
             native: group.map(Native::new),
+            handles: Arc::default(),
+            ledger: Arc::default(),
         }
     }
 
@@ -116,7 +123,24 @@ impl Shared {
             .expect("algorithms count modulo the number of members")
     }
 
-    /// The sequence number of a collective that begins.
+    /// What the members have allocated together.
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    /// What the ledger of the parent has of the team.
+    pub(crate) fn part(&self) -> Part {
+        Part {
+            handles: Arc::downgrade(&self.handles),
+            ledger: Arc::clone(&self.ledger),
+        }
+    }
+
+    /// The first member and how far it is from one to the next, if that is the same everywhere.
+    pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
+        self.members.spacing()
+    }
+
     /// The rank of member `i`, if there is one.
     pub(crate) fn find(&self, i: u32) -> Option<Rank> {
         self.members.rank(i)
@@ -127,6 +151,7 @@ impl Shared {
         self.members.position(rank)
     }
 
+    /// The sequence number of a collective that begins.
     pub(crate) fn take_number(&self) -> u64 {
         // A count: it orders nothing. One thread at a time calls a team's collectives.
         self.next.fetch_add(1, Ordering::Relaxed)

@@ -93,6 +93,14 @@ impl Members {
         Some(Rank::new(run.rank(i - run.start)))
     }
 
+    /// The first one and how far it is from one to the next, if that is the same everywhere.
+    pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
+        match &*self.runs {
+            [run] => Some((run.first, run.stride)),
+            _ => None,
+        }
+    }
+
     /// The number of `rank` among the members, if it is one.
     pub(crate) fn position(&self, rank: Rank) -> Option<u32> {
         self.runs

@@ -17,7 +17,7 @@ use crate::backend::{AtomicOp, SEGMENT_ALIGN, SwapCall};
 use crate::raw::copy;
 use crate::raw::map::{Mapped, Shared};
 use crate::rma::FourWords;
-use crate::{GlobalPtr, Pod, Rank, World};
+use crate::{GlobalPtr, Pod, Rank, Team, World};
 
 /// The size and the alignment of a kind of block, in bytes.
 ///
@@ -128,8 +128,9 @@ impl GlobalPtr<u8> {
     }
 }
 
-/// Blocks side by side at the same place of every rank's segment, all of them near: looked up once
-/// for as long as it lives. Its size is that of a pointer a rank, all of which are on this host.
+/// Blocks side by side at the same place of the segments of all ranks, or of a team's members, all
+/// of them near: looked up once for as long as it lives. Its size is that of a pointer a rank, all
+/// of which are on this host.
 ///
 /// # Examples
 ///
@@ -176,19 +177,7 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
-        let bytes = array_bytes::<B>(len)?;
-        let align = alignment::<B>();
-        let base = |rank| {
-            let start = GlobalPtr::new(rank, offset_bytes);
-            self.direct_block(start, bytes, align).map(Shared)
-        };
-        let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;
-        Some(NearArray {
-            bases,
-            world: self.clone(),
-            len,
-            block: PhantomData,
-        })
+        self.team().near_array(offset_bytes, len)
     }
 
     /// The ranks whose blocks may be [near](GlobalPtr::near): those of this host, this one among
@@ -221,6 +210,36 @@ impl World {
     }
 }
 
+impl Team {
+    /// As [`World::near_array`], of the members' segments alone. Blocks are known by the number of
+    /// the member.
+    ///
+    /// # Cost
+    ///
+    /// ℓ, proportional to the number of members.
+    ///
+    /// # Panics
+    ///
+    /// If `offset_bytes` is no offset of a global pointer.
+    #[must_use]
+    #[track_caller]
+    pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
+        let bytes = array_bytes::<B>(len)?;
+        let align = alignment::<B>();
+        let base = |rank| {
+            let start = GlobalPtr::new(rank, offset_bytes);
+            self.world().direct_block(start, bytes, align).map(Shared)
+        };
+        let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;
+        Some(NearArray {
+            bases,
+            world: self.world().clone(),
+            len,
+            block: PhantomData,
+        })
+    }
+}
+
 impl<B: Block> NearArray<B> {
     /// The world whose segments hold the blocks.
     #[must_use]
@@ -229,7 +248,7 @@ impl<B: Block> NearArray<B> {
         &self.world
     }
 
-    /// Block `i` on the rank with number `rank`.
+    /// Block `i` on the rank with number `rank`, in the world or in the team.
     ///
     /// # Panics
     ///
@@ -272,7 +291,7 @@ impl<B: Block> NearArray<B> {
 /// A block that stands for a share of all numbers of 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'w, B> {
-    /// The number of the rank that has it.
+    /// The number of the rank that has it, in the world or in the team.
     pub rank: usize,
     /// The block's index on that rank.
     pub index: usize,
@@ -312,7 +331,7 @@ impl<B: Block> NearArray<B> {
     pub fn share(&self, number: u64) -> Share<'_, B> {
         let (rank, rest) = fraction(number, self.bases.len());
         let (index, rest) = fraction(rest, self.len);
-        // SAFETY: there is a base, since a job has a rank, and `fraction` gives a number below that
+        // SAFETY: there is a base, since a job and a team have a rank, and `fraction` gives a number below that
         // of the bases.
         let base = unsafe { *self.bases.get_unchecked(rank) };
         // SAFETY: `fraction` gives a number below `len`, unless that is zero, which no array is

@@ -29,21 +29,29 @@ pub(crate) struct Heap {
     name: &'static str,
     ranges: RangeAllocator<u64>,
     lengths: HashMap<u64, u64>,
-    /// The start of memory that was never allocated, so that it still reads as zero.
-    fresh: u64,
+    /// Memory that was never handed out, so that it still reads as zero. It is taken from both
+    /// ends.
+    fresh: Range<u64>,
 }
 
 /// An allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) range: Range<u64>,
-    /// The part of `range` that was in use before and must be zeroed.
-    pub(crate) stale: Range<u64>,
+    /// The parts of `range` that may have been in use before and must be zeroed.
+    pub(crate) stale: [Range<u64>; 2],
+}
+
+impl Block {
+    /// Whether nothing has to be zeroed.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.stale.iter().all(Range::is_empty)
+    }
 }
 
 impl Heap {
     pub(crate) fn new(name: &'static str, range: Range<u64>) -> Self {
-        let fresh = range.start;
+        let fresh = range.clone();
         Self {
             name,
             ranges: RangeAllocator::new(range),
@@ -55,19 +63,90 @@ impl Heap {
     /// Takes `bytes` bytes aligned to `align`; a request for nothing gets a granule of its own.
     pub(crate) fn allocate(&mut self, rank: Rank, bytes: u64, align: u64) -> Result<Block, Error> {
         let align = align.max(GRANULE);
-        let rounded = bytes.max(1).checked_next_multiple_of(GRANULE);
-        let range = rounded.and_then(|rounded| {
+        let range = granules(bytes).and_then(|rounded| {
             // Sums of larger numbers would overflow inside the allocator's search.
-            (rounded.max(align) <= u64::MAX / 4)
+            (align <= u64::MAX / 4)
                 .then(|| self.ranges.allocate_range_aligned(rounded, align).ok())?
         });
         let Some(range) = range else {
             return Err(self.exhausted(rank, bytes, align));
         };
         self.lengths.insert(range.start, range.end - range.start);
-        let stale = range.start..range.end.min(self.fresh).max(range.start);
-        self.fresh = self.fresh.max(range.end);
+        let stale = self.stale(&range);
+        let Range { start, end } = self.fresh;
+        if range.start < end {
+            self.fresh = start.max(range.end)..end.max(range.end);
+        }
         Ok(Block { range, stale })
+    }
+
+    /// Takes the highest piece of `bytes` bytes, aligned to `align`, that ends at `end` or before
+    /// it. Such a piece is given back by [`give_back`](Self::give_back), and is no allocation for
+    /// [`free`](Self::free).
+    ///
+    /// Pieces at one offset on several ranks are taken from above, and the others from below, so
+    /// that they seldom are in each other's way.
+    pub(crate) fn take_highest(&mut self, bytes: u64, align: u64, end: u64) -> Option<Block> {
+        let rounded = granules(bytes)?;
+        let align = align.max(GRANULE);
+        let piece = |gap: &Range<u64>| {
+            let start = gap.end.min(end).checked_sub(rounded)? / align * align;
+            (start >= gap.start).then_some(start..start + rounded)
+        };
+        let gaps = self.gaps();
+        let (gap, range) = gaps.iter().rev().find_map(|gap| Some((gap, piece(gap)?)))?;
+        self.take(gap, &range);
+        let stale = self.stale(&range);
+        let Range { start, end } = self.fresh;
+        if range.end > start {
+            self.fresh = start..end.min(range.start).max(start);
+        }
+        Some(Block { range, stale })
+    }
+
+    /// Takes `range` out of a gap.
+    fn take(&mut self, gap: &Range<u64>, range: &Range<u64>) {
+        // The allocator gives no piece of one's choice. It gives a whole gap of that length, the
+        // wanted one at the latest when all others are taken.
+        let mut others = Vec::new();
+        while let Ok(whole) = self.ranges.allocate_range(gap.end - gap.start) {
+            if whole == *gap {
+                break;
+            }
+            others.push(whole);
+        }
+        let rest = [gap.start..range.start, range.end..gap.end];
+        let is_some = |range: &Range<u64>| !range.is_empty();
+        for free in others.into_iter().chain(rest.into_iter().filter(is_some)) {
+            self.ranges.free_range(free);
+        }
+    }
+
+    /// Gives back what [`take_highest`](Self::take_highest) has taken.
+    pub(crate) fn give_back(&mut self, range: Range<u64>) {
+        self.ranges.free_range(range);
+    }
+
+    /// The parts of `range` that are not fresh.
+    fn stale(&self, range: &Range<u64>) -> [Range<u64>; 2] {
+        let Range { start, end } = *range;
+        let below = self.fresh.start.clamp(start, end);
+        let above = self.fresh.end.clamp(below, end);
+        [start..below, above..end]
+    }
+
+    /// The free pieces, in order.
+    fn gaps(&self) -> Vec<Range<u64>> {
+        let whole = self.ranges.initial_range();
+        let mut gaps = Vec::new();
+        let mut at = whole.start;
+        for taken in self.ranges.allocated_ranges() {
+            gaps.push(at..taken.start);
+            at = taken.end;
+        }
+        gaps.push(at..whole.end);
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
     }
 
     /// Frees the allocation at `offset`; `None` if there is none.
@@ -82,22 +161,17 @@ impl Heap {
         let whole = self.ranges.initial_range();
         let capacity = whole.end - whole.start;
         let free = self.ranges.total_available();
-        let mut largest = 0;
-        let mut at = whole.start;
-        for taken in self.ranges.allocated_ranges() {
-            largest = largest.max(taken.start - at);
-            at = taken.end;
-        }
-        largest = largest.max(whole.end - at);
+        let largest = self.gaps().iter().map(|gap| gap.end - gap.start).max();
         HeapUse {
             capacity,
             used: capacity - free,
             free,
-            largest,
+            largest: largest.unwrap_or(0),
         }
     }
 
-    fn exhausted(&self, rank: Rank, requested: u64, align: u64) -> Error {
+    /// The error of a request that finds no place.
+    pub(crate) fn exhausted(&self, rank: Rank, requested: u64, align: u64) -> Error {
         let usage = self.usage();
         Box::new(Exhausted {
             rank,
@@ -111,6 +185,12 @@ impl Heap {
         })
         .into()
     }
+}
+
+/// `bytes` in whole granules, at least one, unless they are more than any heap has.
+fn granules(bytes: u64) -> Option<u64> {
+    let rounded = bytes.max(1).checked_next_multiple_of(GRANULE)?;
+    (rounded <= u64::MAX / 4).then_some(rounded)
 }
 
 #[cfg(test)]
@@ -165,10 +245,33 @@ mod tests {
     fn only_memory_that_was_used_before_is_stale() {
         let mut heap = heap();
         let first = heap.allocate(Rank::ZERO, 128, 8).unwrap();
-        assert!(first.stale.is_empty());
+        assert!(first.is_fresh());
         heap.free(first.range.start).unwrap();
         let second = heap.allocate(Rank::ZERO, 256, 8).unwrap();
-        assert_eq!((second.range, second.stale), (4096..4352, 4096..4224));
+        let stale = [4096..4224, 4352..4352];
+        assert_eq!((second.range, second.stale), (4096..4352, stale));
+    }
+
+    #[test]
+    fn the_highest_piece_below_an_end_is_taken_and_given_back() {
+        let mut heap = heap();
+        let mut take = |bytes, end| heap.take_highest(bytes, 8, end);
+        let blocks = [(); 4].map(|()| take(1000, u64::MAX).unwrap());
+        assert!(blocks.iter().all(Block::is_fresh));
+        let [last, second, _, first] = blocks.map(|block| block.range);
+        assert_eq!((&last, &first), (&(7168..8192), &(4096..5120)));
+        assert_eq!(take(1, u64::MAX), None);
+        // Two gaps of one length, of which each is found.
+        heap.give_back(second.clone());
+        heap.give_back(first);
+        assert_eq!(heap.free(second.start), None, "it was no allocation");
+        let mut take = |bytes, end| heap.take_highest(bytes, 8, end);
+        let piece = take(512, u64::MAX).unwrap();
+        assert_eq!((piece.range, &piece.stale[1]), (6656..7168, &(6656..7168)));
+        assert_eq!(take(512, 5000).unwrap().range, 4480..4992);
+        assert_eq!(take(64, 4096 + 63), None);
+        assert_eq!(take(u64::MAX, u64::MAX), None);
+        assert_eq!(heap.usage().free, 1024);
     }
 
     #[test]

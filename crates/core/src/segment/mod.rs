@@ -8,19 +8,20 @@
 //! | null    | core   | symmetric heap ->       | local heap ->            |
 //! ```
 //!
-//! The symmetric heap is used collectively: every rank makes the same requests in the same order,
-//! its bookkeeping is deterministic, and so an allocation has the same offset everywhere without a
-//! word being exchanged about it. The local heap is each rank's own. Bookkeeping lives in private
-//! memory, where no remote put can damage it.
+//! The symmetric heap is used by all ranks together: every rank makes the same requests in the same
+//! order, its bookkeeping is deterministic, and so an allocation has the same offset everywhere
+//! without a word being exchanged about it. The local heap is each rank's own, and the teams' of
+//! which it is a member: for those the members look for an offset that is free on all of them.
+//! Bookkeeping lives in private memory, where no remote put can damage it.
 
 mod heap;
+mod ledger;
 #[cfg(test)]
 mod properties;
-mod symmetric;
 
-pub(crate) use heap::Heap;
 pub use heap::HeapUse;
-pub(crate) use symmetric::SymmetricHeap;
+pub(crate) use heap::{Block, Heap};
+pub(crate) use ledger::{Freed, Ledger, Part};
 
 use std::ops::Range;
 

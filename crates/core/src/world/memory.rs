@@ -10,7 +10,7 @@ use crate::global_ptr::GlobalPtr;
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::raw::map::{Mapped, SegmentMap};
-use crate::segment::{Heap, SymmetricHeap};
+use crate::segment::Heap;
 
 impl World {
     /// Whether loads and stores of this process reach the memory of `rank` without the backend.
@@ -114,7 +114,7 @@ impl World {
         &self.inner.words
     }
 
-    pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, SymmetricHeap> {
+    pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, Heap> {
         lock(&self.inner.symmetric)
     }
 

@@ -28,7 +28,7 @@ use crate::rank::Rank;
 use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
-use crate::segment::{self, Heap, SymmetricHeap};
+use crate::segment::{self, Heap};
 use crate::stats::{Counting, Now, Opening, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Kind, Trace, Wanted};
@@ -155,7 +155,7 @@ struct Inner {
     rank: Rank,
     n_ranks: u32,
     local: Mutex<Heap>,
-    symmetric: Mutex<SymmetricHeap>,
+    symmetric: Mutex<Heap>,
     handlers: Handlers<Handler>,
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
@@ -218,7 +218,7 @@ impl World {
             rank: backend.rank(),
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
-            symmetric: Mutex::new(SymmetricHeap::new(Heap::new("symmetric", symmetric))),
+            symmetric: Mutex::new(Heap::new("symmetric", symmetric)),
             handlers: Handlers::default(),
             layer: OnceLock::new(),
             tasks: Tasks::default(),

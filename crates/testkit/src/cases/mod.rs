@@ -20,6 +20,8 @@ mod pointers;
 mod reductions;
 mod remote_calls;
 mod signal;
+mod team_containers;
+mod team_memory;
 mod teams;
 mod transfer;
 mod values;
@@ -82,6 +84,8 @@ const GROUPS: &[&[Case]] = &[
     remote_calls::CASES,
     chains::CASES,
     teams::CASES,
+    team_memory::CASES,
+    team_containers::CASES,
     collectives::CASES,
     reductions::CASES,
     values::CASES,

@@ -186,7 +186,7 @@ fn teams_that_exist_together_have_different_ids(world: &World) -> Result<()> {
 }
 
 fn the_team_of_a_node_has_this_rank(world: &World) -> Result<()> {
-    let node = world.node_team()?;
+    let node = world.team().split_host()?;
     assert_eq!(node.world_rank(node.rank()), world.rank());
     for rank in node.ranks() {
         assert!(rank == world.rank() || world.is_direct(rank) || !world.config().direct);

@@ -143,7 +143,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let request = |element| -> Result<_> {
             let key = key(element)?;
             let hash = view.hash(&key);
-            let way = (self.shape.ring.home(hash).rank(), hash.bits());
+            let way = (self.shape.home_rank(hash), hash.bits());
             let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
             Ok((way, Pair::new(key, given(element)?)))
         };

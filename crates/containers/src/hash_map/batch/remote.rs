@@ -97,7 +97,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
             let word = search.slot.state_word::<W>();
-            let event = word.fetch_op_nb(&self.shape.world, AtomicOp::Load, W::from_bits(0))?;
+            let event = word.fetch_op_nb(self.shape.world(), AtomicOp::Load, W::from_bits(0))?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
@@ -244,7 +244,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                     let word = search.slot.value_pointer::<W>();
                     let begun = given(k).and_then(|given| {
                         let operand = to_word(&O::value(&given));
-                        word.fetch_op_nb(&self.shape.world, op, operand)
+                        word.fetch_op_nb(self.shape.world(), op, operand)
                     });
                     match begun {
                         Ok(event) => {

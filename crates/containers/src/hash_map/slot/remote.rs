@@ -4,7 +4,7 @@
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{Block, Near, NearArray};
-use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, Team, World};
 use pgas_lockfree::slots::state::StateWord;
 
 use super::super::hash::Position;
@@ -16,8 +16,8 @@ use crate::object::{Object, SlotOf};
 /// one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RemoteArray<'a> {
-    pub(in super::super) world: &'a World,
-    /// The rank of positions with rank 0.
+    pub(in super::super) team: &'a Team,
+    /// The rank whose shard it is, of a shard.
     pub(in super::super) first: Rank,
     pub(in super::super) start: u64,
     pub(in super::super) stride: usize,
@@ -96,10 +96,14 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
     const IS_SHARD: bool = IS_SHARD;
 
     fn new(all: RemoteArray<'a>, position: Position) -> Self {
-        let rank = Rank::new(all.first.number() + position.rank().number());
+        let rank = if IS_SHARD {
+            all.first
+        } else {
+            all.team.world_rank(position.member())
+        };
         let first = GlobalPtr::new(rank, all.start);
         Self {
-            world: all.world,
+            world: all.team.world(),
             position,
             at: first.byte_add((position.block * all.stride) as u64),
         }

@@ -14,7 +14,7 @@ fn asked(body: impl Fn(World, HashMap<u64, u64>, [u64; 4]) + Sync) {
         let map = map::<u64, u64>(&world, 1 << 12);
         let home = |key: &u64| {
             let hash = Hash::of::<u64>(key, &RapidHasher);
-            map.table.shape.ring.home(hash).rank()
+            map.table.shape.home_rank(hash)
         };
         let mut keys = (0..).filter(|key| home(key) == Rank::new(1));
         let keys = std::array::from_fn(|_| keys.next().unwrap());

@@ -163,7 +163,7 @@ fn a_panic_where_another_rank_joins_values_ends_the_batch_there_and_leaves_the_e
                     .ring
                     .home(Hash::of::<u64>(key, &RapidHasher))
             };
-            let keys = (0..).filter(|key| home(key).rank() == Rank::new(1));
+            let keys = (0..).filter(|key| home(key).member() == 1);
             let keys: Vec<u64> = keys.take(3).collect();
             let entries = |value| keys.iter().map(|&key| (key, value)).collect::<Vec<_>>();
             map.insert_many(&entries(5)).unwrap();

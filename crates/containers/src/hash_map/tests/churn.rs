@@ -113,8 +113,7 @@ fn n_taken<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
     };
     let slots =
         |rank| (0..view.shape.ring.local_capacity()).filter(move |&slot| is_taken(rank, slot));
-    map.world()
-        .ranks()
+    (0..map.world().n_ranks())
         .map(|rank| slots(rank).count() as u64)
         .sum()
 }

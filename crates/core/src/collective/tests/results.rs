@@ -326,9 +326,9 @@ fn teams_have_one_name_each_and_the_same_on_all_members() {
 }
 
 #[test]
-fn every_rank_is_in_its_node_team() {
+fn every_rank_is_in_the_team_of_its_host() {
     on(4, &Config::default(), |world| {
-        let team = world.node_team()?;
+        let team = world.team().split_host()?;
         assert_eq!(team.world_rank(team.rank()), world.rank());
         team.barrier()
     });

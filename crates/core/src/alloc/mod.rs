@@ -1,12 +1,14 @@
 //! Allocation in the two heaps.
 
+mod together;
+
 use std::ops::Range;
 
 use crate::backend::SEGMENT_ALIGN;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
-use crate::segment::HeapUse;
+use crate::segment::{Block, HeapUse};
 use crate::symmetric::Symmetric;
 use crate::world::World;
 
@@ -80,10 +82,8 @@ impl World {
     pub fn alloc_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<GlobalPtr<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);
         let block = self.local_heap().allocate(self.rank(), bytes, align)?;
-        if let Some(counting) = self.counting() {
-            counting.set_heaps(Some(self.local_heap().usage().used), None);
-        }
-        self.zero(block.stale)?;
+        self.count_local_heap();
+        self.zero(&block)?;
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
 
@@ -111,7 +111,8 @@ impl World {
         self.discard(range);
     }
 
-    /// Allocates `n` zeroed elements at one offset of every rank's segment.
+    /// Allocates `n` zeroed elements at one offset of every rank's segment;
+    /// [`Team::alloc_symmetric`](crate::Team::alloc_symmetric) on the members of a team alone.
     ///
     /// # Cost
     ///
@@ -156,26 +157,10 @@ impl World {
     /// As [`alloc_aligned`](Self::alloc_aligned).
     #[track_caller]
     pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
-        let (bytes, align) = bytes_and_align::<T>(n, align);
-        self.team()
-            .agree("the bytes of a symmetric allocation", bytes)?;
-        self.reclaim()?;
-        let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;
-        if let Some(counting) = self.counting() {
-            counting.set_heaps(None, Some(self.symmetric_heap().usage().used));
-        }
-        let symmetric = Symmetric::new(self.clone(), block.range.start, n);
-        // All ranks have allocated and freed the same, so that all have something to zero, or none.
-        if !block.stale.is_empty() {
-            let zeroed = self.zero(block.stale);
-            self.team()
-                .all_succeeded("zeroing a symmetric allocation", zeroed)?;
-        }
-        self.barrier()?;
-        Ok(symmetric)
+        self.team().alloc_symmetric_aligned(n, align)
     }
 
-    /// Frees the symmetric allocations whose handles every rank has dropped.
+    /// [`Team::reclaim`](crate::Team::reclaim) over all ranks.
     ///
     /// # Cost
     ///
@@ -186,20 +171,10 @@ impl World {
     /// The failure of the job while waiting.
     #[track_caller]
     pub fn reclaim(&self) -> Result<()> {
-        let mut dropped = self.symmetric_heap().dropped();
-        self.team()
-            .allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
-        let freed = self.symmetric_heap().reclaim(&dropped);
-        for range in freed.ranges {
-            self.discard(range);
-        }
-        for block in freed.local {
-            self.free(GlobalPtr::<u8>::new(self.rank(), block));
-        }
-        Ok(())
+        self.team().reclaim()
     }
 
-    /// How full the local heap of this rank is.
+    /// How full the local heap of this rank is, which has the symmetric allocations of teams, too.
     #[must_use]
     pub fn local_heap_use(&self) -> HeapUse {
         self.local_heap().usage()
@@ -211,15 +186,23 @@ impl World {
         self.symmetric_heap().usage()
     }
 
-    /// Zeroes a range of this rank's segment.
-    fn zero(&self, range: Range<u64>) -> Result<()> {
+    fn count_local_heap(&self) {
+        if let Some(counting) = self.counting() {
+            counting.set_heaps(Some(self.local_heap().usage().used), None);
+        }
+    }
+
+    /// Zeroes what was in use before of a block in this rank's segment.
+    fn zero(&self, block: &Block) -> Result<()> {
         const ZEROS: [u64; 512] = [0; 512];
-        let mut at = range.start;
-        while at < range.end {
-            let words = ((range.end - at) / 8).min(ZEROS.len() as u64);
-            let here = GlobalPtr::<u64>::new(self.rank(), at);
-            here.put_slice(self, &ZEROS[..usize::try_from(words).expect("at most 512")])?;
-            at += words * 8;
+        for Range { start, end } in block.stale.clone() {
+            let mut at = start;
+            while at < end {
+                let words = ((end - at) / 8).min(ZEROS.len() as u64);
+                let here = GlobalPtr::<u64>::new(self.rank(), at);
+                here.put_slice(self, &ZEROS[..usize::try_from(words).expect("at most 512")])?;
+                at += words * 8;
+            }
         }
         self.flush(self.rank())
     }

@@ -1,0 +1,316 @@
+//! Calls of a team's members, and messages to them, by their numbers in the team.
+
+use pgas_core::backend::Sent;
+use pgas_core::{Error, Pod, Rank, Result, Team};
+
+use crate::codec::Wire;
+use crate::function::Returns;
+use crate::future::PgasFuture;
+use crate::message::{ActiveMessages, RequestHandler};
+use crate::rpc::{RemoteCalls, call_each};
+
+/// Remote calls and active messages of a team, whose members are named by their number in it; in
+/// the prelude. UPC++ names the targets of calls so.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::TeamCalls;
+///
+/// # for result in pgas_core::backend::loopback::run(3, |world| {
+/// #   pgas_am::attach(&world)?;
+///     let team = world.team().reorder(world.n_ranks() - world.rank().number())?;
+///     let square = |x: u64| x * x;
+///     assert_eq!(team.rpc(0, square, 7)?.wait()?, 49); // by the last rank, which is member 0
+///     assert_eq!(team.rpc_view(1, |n, xs: &[u64]| n * xs[1], 2, &[3, 4])?.wait()?, 8);
+///     team.barrier()?;
+/// # Ok::<(), pgas_core::Error>(())
+/// # }) { result?; }
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub trait TeamCalls {
+    /// As [`RemoteCalls::rpc`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
+    #[track_caller]
+    fn rpc<A: Wire, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R::Value>>;
+
+    /// As [`RemoteCalls::rpc_view`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_view`].
+    #[track_caller]
+    fn rpc_view<A: Wire, T: Pod, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]) -> R,
+        args: A,
+        view: &[T],
+    ) -> Result<PgasFuture<R::Value>>;
+
+    /// As [`RemoteCalls::rpc_ff`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff`].
+    #[track_caller]
+    fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()>;
+
+    /// As [`RemoteCalls::try_rpc_ff`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::try_rpc_ff`].
+    #[track_caller]
+    fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent>;
+
+    /// As [`RemoteCalls::rpc_ff_view`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff_view`].
+    #[track_caller]
+    fn rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]),
+        args: A,
+        view: &[T],
+    ) -> Result<()>;
+
+    /// As [`RemoteCalls::try_rpc_ff_view`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::try_rpc_ff_view`].
+    #[track_caller]
+    fn try_rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]),
+        args: &A,
+        view: &[T],
+    ) -> Result<Sent>;
+
+    /// As [`ActiveMessages::request`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`ActiveMessages::request`].
+    #[track_caller]
+    fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()>;
+
+    /// As [`ActiveMessages::try_request`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`request`](Self::request).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`ActiveMessages::try_request`].
+    #[track_caller]
+    fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent>;
+
+    /// As [`ActiveMessages::request_medium`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// One message, a copy of the payload at both ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`ActiveMessages::request_medium`].
+    #[track_caller]
+    fn request_medium<H: RequestHandler>(
+        &self,
+        member: u32,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()>;
+
+    /// As [`ActiveMessages::try_request_medium`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`request_medium`](Self::request_medium).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`ActiveMessages::try_request_medium`].
+    #[track_caller]
+    fn try_request_medium<H: RequestHandler>(
+        &self,
+        member: u32,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent>;
+
+    /// As [`RemoteCalls::rpc_all`], of every member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages a member.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteCalls::rpc`].
+    #[track_caller]
+    fn rpc_all<A: Wire, R: Returns>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R::Value>>>;
+}
+
+impl TeamCalls for Team {
+    #[track_caller]
+    fn rpc<A: Wire, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R::Value>> {
+        let to = rank_of(self, member)?;
+        self.world().rpc(to, function, args)
+    }
+
+    #[track_caller]
+    fn rpc_view<A: Wire, T: Pod, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]) -> R,
+        args: A,
+        view: &[T],
+    ) -> Result<PgasFuture<R::Value>> {
+        let to = rank_of(self, member)?;
+        self.world().rpc_view(to, function, args, view)
+    }
+
+    #[track_caller]
+    fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()> {
+        let to = rank_of(self, member)?;
+        self.world().rpc_ff(to, function, args)
+    }
+
+    #[track_caller]
+    fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent> {
+        let to = rank_of(self, member)?;
+        self.world().try_rpc_ff(to, function, args)
+    }
+
+    #[track_caller]
+    fn rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]),
+        args: A,
+        view: &[T],
+    ) -> Result<()> {
+        let to = rank_of(self, member)?;
+        self.world().rpc_ff_view(to, function, args, view)
+    }
+
+    #[track_caller]
+    fn try_rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T]),
+        args: &A,
+        view: &[T],
+    ) -> Result<Sent> {
+        let to = rank_of(self, member)?;
+        self.world().try_rpc_ff_view(to, function, args, view)
+    }
+
+    #[track_caller]
+    fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()> {
+        let to = rank_of(self, member)?;
+        self.world().request::<H>(to, args)
+    }
+
+    #[track_caller]
+    fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent> {
+        let to = rank_of(self, member)?;
+        self.world().try_request::<H>(to, args)
+    }
+
+    #[track_caller]
+    fn request_medium<H: RequestHandler>(
+        &self,
+        member: u32,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()> {
+        let to = rank_of(self, member)?;
+        self.world().request_medium::<H>(to, args, payload)
+    }
+
+    #[track_caller]
+    fn try_request_medium<H: RequestHandler>(
+        &self,
+        member: u32,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent> {
+        let to = rank_of(self, member)?;
+        self.world().try_request_medium::<H>(to, args, payload)
+    }
+
+    #[track_caller]
+    fn rpc_all<A: Wire, R: Returns>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R::Value>>> {
+        call_each(self.world(), self.ranks(), function, args)
+    }
+}
+
+/// The rank of a member, if there is one.
+fn rank_of(team: &Team, member: u32) -> Result<Rank> {
+    if member < team.n_ranks() {
+        return Ok(team.world_rank(member));
+    }
+    Err(Error::NotAMember {
+        team: team.id().bits(),
+        last: team.n_ranks() - 1,
+        member,
+    })
+}

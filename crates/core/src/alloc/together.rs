@@ -1,0 +1,182 @@
+//! Allocation by all members of a team.
+
+use super::bytes_and_align;
+use crate::error::Result;
+use crate::global_ptr::GlobalPtr;
+use crate::pod::Pod;
+use crate::segment::{Block, Freed};
+use crate::symmetric::Symmetric;
+use crate::team::Team;
+
+impl Team {
+    /// Allocates `n` zeroed elements at one offset of every member's segment. Other ranks have no
+    /// part in it, and no memory of theirs is taken.
+    ///
+    /// What the team of all ranks allocates lies in the symmetric heaps, as what
+    /// [`World::alloc_symmetric`](crate::World::alloc_symmetric) does, which is the same. Other
+    /// teams take memory of the members' local heaps, from above, at the highest offset that is free on all of
+    /// them. So a rank may be in any number of teams, which overlap or lie within each other, and
+    /// allocate and drop in any order.
+    ///
+    /// # Cost
+    ///
+    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce. On
+    /// teams of some ranks 3 allreduces, and one more for each place that is not free on all
+    /// members. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exhausted`](crate::Error::Exhausted) on members that have no room, and
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) on the others; with `PGAS_CHECK=1`
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes; the failure of the job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(4, |world| {
+    ///     let half = world.team().split(Some(world.rank().number() / 2), 0)?.unwrap();
+    ///     let inbox = half.alloc_symmetric::<u32>(1)?; // by two ranks
+    ///     inbox.member(1 - half.rank()).put(&world, world.rank().number())?;
+    ///     half.barrier()?;
+    ///     assert_eq!(inbox.here().get(&world)?, world.rank().number() ^ 1);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[track_caller]
+    pub fn alloc_symmetric<T: Pod>(&self, n: usize) -> Result<Symmetric<T>> {
+        self.alloc_symmetric_aligned(n, align_of::<T>())
+    }
+
+    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), with an alignment of `align` bytes,
+    /// or of the type if that is larger.
+    ///
+    /// # Cost
+    ///
+    /// As [`alloc_symmetric`](Self::alloc_symmetric). Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_symmetric`](Self::alloc_symmetric).
+    ///
+    /// # Panics
+    ///
+    /// As [`World::alloc_aligned`](crate::World::alloc_aligned).
+    #[track_caller]
+    pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
+        let (bytes, align) = bytes_and_align::<T>(n, align);
+        self.agree("the bytes of a symmetric allocation", bytes)?;
+        self.reclaim()?;
+        let block = if self.is_world() {
+            self.block_by_order(bytes, align)?
+        } else {
+            self.block_by_search(bytes, align)?
+        };
+        let start = block.range.start;
+        self.shared().ledger().add(block.range.clone());
+        let symmetric = Symmetric::new(self.clone(), start, n);
+        // All ranks have allocated and freed the same, so that all have something to zero, or none.
+        // Members of a smaller team differ in that.
+        if !self.is_world() || !block.is_fresh() {
+            let zeroed = self.world().zero(&block);
+            self.all_succeeded("zeroing a symmetric allocation", zeroed)?;
+        }
+        if self.is_world() {
+            self.barrier()?;
+        }
+        Ok(symmetric)
+    }
+
+    /// A block of the symmetric heap, where all ranks find the same one, since they ask for the
+    /// same ones in the same order.
+    fn block_by_order(&self, bytes: u64, align: u64) -> Result<Block> {
+        let world = self.world();
+        let block = world
+            .symmetric_heap()
+            .allocate(world.rank(), bytes, align)?;
+        if let Some(counting) = world.counting() {
+            counting.set_heaps(None, Some(world.symmetric_heap().usage().used));
+        }
+        Ok(block)
+    }
+
+    /// A block of the local heap at an offset that is free on all members: each takes the highest
+    /// one that is free on it, and as long as they are not the same ones, gives it back and goes on
+    /// below the lowest of them.
+    #[track_caller]
+    fn block_by_search(&self, bytes: u64, align: u64) -> Result<Block> {
+        let world = self.world();
+        let mut end = u64::MAX;
+        loop {
+            let taken = world.local_heap().take_highest(bytes, align, end);
+            // No block begins at 0.
+            let start = taken.as_ref().map_or(0, |block| block.range.start);
+            let mut bounds = [start, !start];
+            let compared = self.allreduce_slice(&mut bounds, |a: u64, b: u64| a.min(b));
+            let [lowest, not_highest] = bounds;
+            let of_all = taken.filter(|block| {
+                let is_common = compared.is_ok() && lowest == !not_highest;
+                if !is_common {
+                    world.local_heap().give_back(block.range.clone());
+                }
+                is_common
+            });
+            compared?;
+            if let Some(block) = of_all {
+                world.count_local_heap();
+                return Ok(block);
+            }
+            if lowest == 0 {
+                let exhausted = || world.local_heap().exhausted(world.rank(), bytes, align);
+                let own = if start == 0 { Err(exhausted()) } else { Ok(()) };
+                self.all_succeeded("a symmetric allocation", own)?;
+                return Err(exhausted());
+            }
+            end = lowest.saturating_add(bytes.max(1).next_multiple_of(64));
+        }
+    }
+
+    /// Frees the symmetric allocations of the team whose handles every member has dropped, and
+    /// those of the teams that were split off it and whose handles are all dropped.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce, and a flush by members that have dropped something. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    #[track_caller]
+    pub fn reclaim(&self) -> Result<()> {
+        let world = self.world();
+        let mut dropped = self.shared().ledger().dropped();
+        if dropped.iter().any(|word| *word != 0) {
+            // What this rank has still under way there would come into somebody else's memory.
+            world.flush_for_all()?;
+        }
+        self.allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
+        let Freed {
+            ranges,
+            of_parts,
+            local,
+        } = self.shared().ledger().reclaim(&dropped);
+        let (of_all, of_some) = if self.is_world() {
+            (ranges, of_parts)
+        } else {
+            (Vec::new(), [ranges, of_parts].concat())
+        };
+        for range in of_all {
+            world.symmetric_heap().free(range.start);
+            world.discard(range);
+        }
+        for range in of_some {
+            world.local_heap().give_back(range.clone());
+            world.discard(range);
+        }
+        for block in local {
+            world.free(GlobalPtr::<u8>::new(world.rank(), block));
+        }
+        Ok(())
+    }
+}
