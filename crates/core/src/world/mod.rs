@@ -5,20 +5,20 @@
 //! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through
 //! the [`Backend`] elsewhere.
 
+mod counting;
 mod end;
+mod layer;
 mod memory;
 
-use std::any::Any;
+pub use layer::Layer;
+
 use std::fmt;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::task::Waker;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, Message, MessageClass};
+use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
 use crate::config::{Config, Progress};
-use crate::cost::{CostKind, Costs};
 use crate::error::{Error, Result};
 use crate::handler::Handlers;
 use crate::handles::Handles;
@@ -31,60 +31,9 @@ use crate::running::Running;
 use crate::segment::{self, Heap};
 use crate::stats::{Counting, Now, Opening, Works};
 use crate::tasks::Tasks;
-use crate::trace::{Kind, Trace, Wanted};
-use crate::waits::{Watch, program_line};
+use crate::trace::{Trace, Wanted};
+use crate::waits::Watch;
 use crate::wire::Wire;
-
-/// An extension of every world by a crate above core, such as active messages: messages of its own
-/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
-/// progress. See [`World::attach`].
-pub trait Layer: Any + fmt::Debug + Send + Sync {
-    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
-    /// inside it is [`Error::InHandler`].
-    ///
-    /// # Errors
-    ///
-    /// What makes the message useless; the call that made progress reports it.
-    fn deliver(&self, world: &World, message: Message<'_>) -> Result<()>;
-
-    /// Does what is left to do, without waiting, and says whether there was any. Called by every
-    /// [`World::progress`], so that it costs little when there is nothing.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    fn advance(&self, world: &World) -> Result<bool>;
-
-    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
-    /// that it is never left with more of them than one batch of requests gives.
-    fn accepts_requests(&self) -> bool;
-
-    /// What the handler that runs now works on, for the report of one that does not return.
-    fn running(&self) -> Option<String> {
-        None
-    }
-
-    /// Whether nothing is left that it has promised to send. A rank stays in the job until then.
-    fn is_idle(&self) -> bool {
-        true
-    }
-
-    /// Takes note of a message that came when the rank served none any more, because it was
-    /// leaving.
-    fn refuse(&self, message: &Message<'_>) {
-        let _ = message;
-    }
-
-    /// Called when the rank has left, in good order.
-    fn end(&self) {}
-
-    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the
-    /// next progress; else the task asks to be polled again at once.
-    fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
-        let _ = (world, waker);
-        false
-    }
-}
 
 /// What a message runs where it arrives.
 type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
@@ -368,129 +317,6 @@ impl World {
         }
         self.tell_statistics(Some(&format!("rank {} ended it: {message}", self.rank())));
         self.backend().abort(code, message)
-    }
-
-    /// The operations of this rank so far; all zero unless [`Config::statistics`] asks for
-    /// counting.
-    #[must_use]
-    pub fn costs(&self) -> Costs {
-        self.inner
-            .counting
-            .as_ref()
-            .map_or_else(Costs::default, |counting| counting.total())
-    }
-
-    /// The operations of this rank on `peer` so far, if [`Statistics::PerPeer`](crate::Statistics)
-    /// is on.
-    ///
-    /// # Panics
-    ///
-    /// If the job has no such rank.
-    #[must_use]
-    #[track_caller]
-    pub fn costs_with(&self, peer: Rank) -> Option<Costs> {
-        self.assert_rank(peer);
-        self.inner.counting.as_ref()?.peer(peer)
-    }
-
-    /// The same world, by a handle whose operations are also counted for `name`, such as those of a
-    /// container: the table of `PGAS_STATS` has a line for each name. Names that are the same are
-    /// counted together; behind the 64th different one a rank gives them no lines of their own.
-    ///
-    /// # Cost
-    ///
-    /// l.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let cells = world.alloc::<u64>(8)?;
-    /// cells.put(&world.named("cells"), 7)?; // counted for the rank, and for "cells"
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[must_use]
-    pub fn named(&self, name: &str) -> Self {
-        let mut world = self.clone();
-        if let Some(counting) = self.counting() {
-            world.label = counting.label(name);
-        }
-        world
-    }
-
-    /// Counts an operation that is local by contract (ℓ).
-    #[inline]
-    pub fn count_local(&self) {
-        self.count(CostKind::Local, None, 1, 0);
-    }
-
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "one predictable branch when nothing is counted"
-    )]
-    pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
-        if self.inner.is_observed {
-            self.observe(kind, peer, (n, bytes));
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn observe(&self, kind: CostKind, peer: Option<Rank>, (n, bytes): (u64, usize)) {
-        let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
-        let bytes = bytes as u64;
-        if let Some(counting) = &self.inner.counting {
-            counting.add(kind, (is_near, self.label), peer, n, bytes);
-        }
-        let Some(trace) = &self.inner.trace else {
-            return;
-        };
-        let kind = match kind {
-            CostKind::Barrier => {
-                let name = trace.name("a barrier");
-                return trace.note(Kind::Collective, name, None, [0, 0]);
-            }
-            CostKind::Read if !is_near => Kind::Get,
-            CostKind::Write if !is_near => Kind::Put,
-            CostKind::Atomic if !is_near => Kind::Atomic,
-            CostKind::Refusal => Kind::Refusal,
-            _ => return,
-        };
-        trace.note(kind, 0, peer, [bytes, n]);
-    }
-
-    /// Counts a message that was sent, and notes it in the trace.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "one predictable branch when nothing is counted"
-    )]
-    #[track_caller]
-    pub(crate) fn count_message(&self, to: Rank, class: MessageClass, bytes: usize) {
-        if self.inner.is_observed {
-            self.observe_message(to, class, bytes, Location::caller());
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn observe_message(
-        &self,
-        to: Rank,
-        class: MessageClass,
-        bytes: usize,
-        from: &'static Location<'static>,
-    ) {
-        let bytes = bytes as u64;
-        if let Some(counting) = &self.inner.counting {
-            let place = (self.inner.memory.base(to).is_some(), self.label);
-            counting.add(CostKind::Message, place, Some(to), 1, bytes);
-        }
-        if let Some(trace) = &self.inner.trace {
-            let (_, from) = program_line(from);
-            trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
-        }
     }
 
     #[inline]

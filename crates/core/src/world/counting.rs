@@ -1,0 +1,135 @@
+//! The operations of a rank, as they are counted and traced.
+
+use std::panic::Location;
+
+use super::World;
+use crate::backend::MessageClass;
+use crate::cost::{CostKind, Costs};
+use crate::rank::Rank;
+use crate::trace::Kind;
+use crate::waits::program_line;
+
+impl World {
+    /// The operations of this rank so far; all zero unless
+    /// [`Config::statistics`](crate::Config::statistics) asks for counting.
+    #[must_use]
+    pub fn costs(&self) -> Costs {
+        self.inner
+            .counting
+            .as_ref()
+            .map_or_else(Costs::default, |counting| counting.total())
+    }
+
+    /// The operations of this rank on `peer` so far, if [`Statistics::PerPeer`](crate::Statistics)
+    /// is on.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
+    #[must_use]
+    #[track_caller]
+    pub fn costs_with(&self, peer: Rank) -> Option<Costs> {
+        self.assert_rank(peer);
+        self.inner.counting.as_ref()?.peer(peer)
+    }
+
+    /// The same world, by a handle whose operations are also counted for `name`, such as those of a
+    /// container: the table of `PGAS_STATS` has a line for each name. Names that are the same are
+    /// counted together; behind the 64th different one a rank gives them no lines of their own.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cells = world.alloc::<u64>(8)?;
+    /// cells.put(&world.named("cells"), 7)?; // counted for the rank, and for "cells"
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        let mut world = self.clone();
+        if let Some(counting) = self.counting() {
+            world.label = counting.label(name);
+        }
+        world
+    }
+
+    /// Counts an operation that is local by contract (ℓ).
+    #[inline]
+    pub fn count_local(&self) {
+        self.count(CostKind::Local, None, 1, 0);
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "one predictable branch when nothing is counted"
+    )]
+    pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
+        if self.inner.is_observed {
+            self.observe(kind, peer, (n, bytes));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe(&self, kind: CostKind, peer: Option<Rank>, (n, bytes): (u64, usize)) {
+        let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
+        let bytes = bytes as u64;
+        if let Some(counting) = &self.inner.counting {
+            counting.add(kind, (is_near, self.label), peer, n, bytes);
+        }
+        let Some(trace) = &self.inner.trace else {
+            return;
+        };
+        let kind = match kind {
+            CostKind::Barrier => {
+                let name = trace.name("a barrier");
+                return trace.note(Kind::Collective, name, None, [0, 0]);
+            }
+            CostKind::Read if !is_near => Kind::Get,
+            CostKind::Write if !is_near => Kind::Put,
+            CostKind::Atomic if !is_near => Kind::Atomic,
+            CostKind::Refusal => Kind::Refusal,
+            _ => return,
+        };
+        trace.note(kind, 0, peer, [bytes, n]);
+    }
+
+    /// Counts a message that was sent, and notes it in the trace.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "one predictable branch when nothing is counted"
+    )]
+    #[track_caller]
+    pub(crate) fn count_message(&self, to: Rank, class: MessageClass, bytes: usize) {
+        if self.inner.is_observed {
+            self.observe_message(to, class, bytes, Location::caller());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe_message(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        bytes: usize,
+        from: &'static Location<'static>,
+    ) {
+        let bytes = bytes as u64;
+        if let Some(counting) = &self.inner.counting {
+            let place = (self.inner.memory.base(to).is_some(), self.label);
+            counting.add(CostKind::Message, place, Some(to), 1, bytes);
+        }
+        if let Some(trace) = &self.inner.trace {
+            let (_, from) = program_line(from);
+            trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
+        }
+    }
+}
