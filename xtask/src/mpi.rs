@@ -42,9 +42,6 @@ const TESTS: &[&str] = &[
     "collectives", "hosts", "jobs", "launchers", "suite", "mpirun",
 ];
 
-/// The examples that these tests run. All of them are linted with MPI.
-const EXAMPLES: &[&str] = &["contig_gen", "hello", "isx", "kmer_count"];
-
 impl Library {
     /// Tests, of all packages.
     fn test(self, targets: &[&str]) -> Command {
@@ -120,8 +117,7 @@ fn inherit(heir: Library) -> Result<()> {
 /// The tests of the backend and of the hosts, and those of the examples.
 fn test(library: Library) -> Result<Outcome> {
     inherit(library)?;
-    let examples = EXAMPLES.iter().flat_map(|name| ["--example", name]);
-    process::run(library.build(&["build"]).args(examples))?;
+    process::run(&mut library.build(&["build", "--examples"]))?;
     let mut tests = library.test(&["--lib", "--bins"]);
     for name in TESTS {
         tests.args(["--test", name]);

@@ -81,7 +81,7 @@ pub trait RemoteCalls {
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
-    /// A panic of the function comes back as [`Error::RemotePanic`](pgas_core::Error::RemotePanic),
+    /// A panic of the function comes back as [`Error::RemotePanic`],
     /// and the target lives on.
     ///
     /// The function may return a future: the answer is its value, once that is there
@@ -91,7 +91,7 @@ pub trait RemoteCalls {
     ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait
     /// for room: the call is kept until there is, and refused with
-    /// [`Error::BackPressure`](pgas_core::Error::BackPressure) while 256 MiB are kept, which are a
+    /// [`Error::BackPressure`] while 256 MiB are kept, which are a
     /// million calls or more.
     ///
     /// # Cost
@@ -100,9 +100,9 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong),
-    /// [`Error::Codec`](pgas_core::Error::Codec),
-    /// [`Error::ForeignFunction`](pgas_core::Error::ForeignFunction); what the transport reports,
+    /// [`Error::MessageTooLong`],
+    /// [`Error::Codec`],
+    /// [`Error::ForeignFunction`]; what the transport reports,
     /// or the failure of the job while waiting.
     ///
     /// # Panics
@@ -188,7 +188,7 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`Error::RankFailed`](pgas_core::Error::RankFailed) if `to` has left
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left
     /// the job. What keeps the function from being run there, such as an object that was dropped,
     /// is told by the next [`quiet`](crate::quiet).
     ///
@@ -286,9 +286,9 @@ pub trait RemoteCalls {
     ///
     /// This is how a handler or the body of a call does what it may not wait for itself: it returns
     /// the task's future. In the task nothing may wait either, but everything can be awaited. A
-    /// panic of it is its value, [`Error::RemotePanic`](pgas_core::Error::RemotePanic).
+    /// panic of it is its value, [`Error::RemotePanic`].
     /// [`quiet`](crate::quiet) waits for it. Of a world that is not attached it is
-    /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
+    /// [`Error::NotAttached`].
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///

@@ -12,7 +12,7 @@
 //!
 //! A rank has one thread, its own memory is mapped and the others' is not. Atomics are done by the
 //! network interface of the node that has the word, coherently with that node's processor; for
-//! comparison also [by software](Atomics).
+//! comparison also by software (`Atomics::Software`).
 //!
 //! # Floors
 //! | floor | modules |

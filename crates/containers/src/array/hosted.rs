@@ -52,9 +52,10 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments,
-    /// [`Error::Argument`] if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) if
-    /// it has no room, or [`Error::Codec`] if `initial` cannot be encoded, and
+    /// On every rank: [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different
+    /// arguments, [`Error::Argument`](crate::Error::Argument) if there is no such host;
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if it has no room, or
+    /// [`Error::Codec`](crate::Error::Codec) if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where neither is so.
     #[track_caller]
     pub fn new<G: AsTeam>(on: &G, host: G::Member, len: usize, initial: &T) -> Result<Self> {
@@ -106,8 +107,8 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; [`Error::Codec`] if the value cannot be encoded; the failure of the
-    /// job while waiting for another writer.
+    /// Errors of the transport; [`Error::Codec`](crate::Error::Codec) if the value cannot be
+    /// encoded; the failure of the job while waiting for another writer.
     ///
     /// # Panics
     ///
