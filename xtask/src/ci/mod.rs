@@ -78,15 +78,15 @@ pub(crate) const STEPS: &[Step] = &[
     step("ofi", "the libfabric backend, and its bindings compared with the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
-    step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
     parallel(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
     parallel(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
     parallel(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     parallel(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
     parallel(1, "main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
-    parallel(2, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    parallel(1, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
     parallel(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
     parallel(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    parallel(2, "publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
