@@ -66,7 +66,7 @@ const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 /// The steps of `cargo xtask test`, cheapest first, then those that run in parallel, lane by lane.
 /// A new step is a new row. Cargo's commands without a package use the workspace's default members.
 /// These exclude the MPI and libfabric backends and the hosts of their tests, which have steps of
-/// their own.
+/// their own. `publish` replaces programs in the shared folder, so it runs behind their tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
@@ -78,6 +78,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("ofi", "the libfabric backend, and its bindings compared with the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
+    step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
     parallel(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
     parallel(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
     parallel(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
@@ -86,7 +87,6 @@ pub(crate) const STEPS: &[Step] = &[
     parallel(1, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
     parallel(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
     parallel(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
-    parallel(2, "publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
