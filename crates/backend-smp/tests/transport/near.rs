@@ -1,8 +1,10 @@
 //! Blocks that are looked up once, over shared memory.
 
+use std::thread;
+
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, Near};
-use pgas_core::{Config, GlobalPtr, Rank, Statistics, World};
+use pgas_core::{Config, GlobalPtr, Pod, Rank, Statistics, World};
 
 /// A word, and sixteen bytes.
 struct Entry;
@@ -110,6 +112,54 @@ fn nothing_is_near_where_operations_are_counted_or_the_direct_path_is_off() {
             assert!(near(&world, array).is_none());
             let offset = array.offset_bytes();
             assert!(world.near_array::<Entry>(offset, 1).is_none());
+        })
+        .unwrap();
+    }
+}
+
+/// Single values of some sizes have counters of their own; others, and those of other threads and
+/// under a name, do not.
+#[test]
+fn near_operations_of_every_size_are_counted_once_with_their_bytes() {
+    fn use_one<T: Pod>(world: &World) -> u64 {
+        let one: GlobalPtr<T> = world.alloc(1).unwrap();
+        for _ in 0..3 {
+            one.put(world, T::new_zeroed()).unwrap();
+        }
+        one.get(world).unwrap();
+        size_of::<T>() as u64
+    }
+    let all = |world: &World| {
+        [
+            use_one::<u8>(world),
+            use_one::<u16>(world),
+            use_one::<u64>(world),
+            use_one::<[u64; 2]>(world),
+            use_one::<[u8; 24]>(world),
+            use_one::<[u64; 16]>(world),
+            use_one::<[u64; 32]>(world),
+        ]
+    };
+    for kind in [Statistics::Total, Statistics::PerPeer] {
+        let mut config = Config::default();
+        config.statistics = kind;
+        pgas_smp::threads_with(1, &config, |world| {
+            let elsewhere = |world: &World| thread::scope(|s| s.spawn(|| all(world)).join());
+            let named = world.named("cells");
+            let n_bytes: u64 = all(&world).iter().sum();
+            all(&named);
+            elsewhere(&world).unwrap();
+            let costs = world.costs();
+            assert_eq!((costs.writes, costs.reads), (3 * 3 * 7, 3 * 7), "{costs}");
+            assert_eq!(costs.bytes, 3 * 4 * n_bytes, "{costs}");
+            let with_itself = world.costs_with(world.rank());
+            assert_eq!(
+                with_itself.map(|costs| costs.writes),
+                match kind {
+                    Statistics::PerPeer => Some(costs.writes),
+                    _ => None,
+                }
+            );
         })
         .unwrap();
     }

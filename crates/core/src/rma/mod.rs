@@ -58,7 +58,10 @@ impl<T: Pod> GlobalPtr<T> {
         if let Some(place) = world.direct(self, 1) {
             return Ok(place.load());
         }
-        self.get_one_indirectly(world)
+        match self.get_one_counted(world) {
+            Some(value) => Ok(value),
+            None => self.get_one_indirectly(world),
+        }
     }
 
     /// Writes a value.
@@ -80,6 +83,9 @@ impl<T: Pod> GlobalPtr<T> {
     pub fn put(self, world: &World, value: T) -> Result<()> {
         if let Some(place) = world.direct(self, 1) {
             place.store(value);
+            return Ok(());
+        }
+        if self.put_one_counted(world, value) {
             return Ok(());
         }
         self.put_one_indirectly(world, value)
@@ -150,6 +156,23 @@ impl<T: Pod> GlobalPtr<T> {
             return Ok(());
         }
         self.put_indirectly(world, values)
+    }
+
+    /// A get of which nothing is left but to count it. It is not inlined, so that programs stay
+    /// small, and has few results and no calls, so that it needs few stores: those of a loop of
+    /// puts to far places wait for each other.
+    #[inline(never)]
+    fn get_one_counted(self, world: &World) -> Option<T> {
+        let place = world.counted_single(CostKind::Read, self)?;
+        Some(place.load())
+    }
+
+    /// A put of which nothing is left but to count it, as in
+    /// [`get_one_counted`](Self::get_one_counted). Returns whether it is done.
+    #[inline(never)]
+    fn put_one_counted(self, world: &World, value: T) -> bool {
+        let place = world.counted_single(CostKind::Write, self);
+        place.map(|place| place.store(value)).is_some()
     }
 
     /// A get that is counted, or not direct.

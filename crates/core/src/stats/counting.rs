@@ -10,7 +10,7 @@ use super::board::{
     Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
     PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
 };
-use super::figures::{bytes_of, n_of};
+use super::figures::{bytes_of, counters, n_of, single_of};
 use crate::cost::{CostKind, Costs, Statistics};
 use crate::locks::lock;
 use crate::rank::Rank;
@@ -156,6 +156,21 @@ impl Counting {
             return;
         }
         self.add_to_all(kind, (is_near, label), peer, n, bytes);
+    }
+
+    /// Counts a near operation on one value of `bytes`, if that takes one counter of this thread's.
+    #[inline]
+    pub(crate) fn add_single(&self, kind: CostKind, bytes: usize) -> bool {
+        if let Some(at) = single_of(kind, bytes)
+            && self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
+            && let Some(counter) = self.board.words().get(OPS + at)
+        {
+            let n = counter.load(Ordering::Relaxed);
+            // As in `add_at`.
+            counter.store(n.wrapping_add(1), Ordering::Relaxed);
+            return true;
+        }
+        false
     }
 
     /// As [`add`](Self::add), on whatever thread and for whatever.
@@ -360,15 +375,11 @@ impl Counting {
         lock(&self.told).get(&rank).map(|(_, board)| board.clone())
     }
 
-    fn of_both(&self, at: usize) -> u64 {
-        let other = self.board.get(OPS + OPS_WORDS + at);
-        self.board.get(OPS + at).wrapping_add(other)
-    }
-
     pub(crate) fn total(&self) -> Costs {
-        let sum = |kind| self.of_both(n_of(kind, true)) + self.of_both(n_of(kind, false));
+        let counters = counters(&|at| self.board.get(at));
+        let sum = |kind| counters[n_of(kind, true)] + counters[n_of(kind, false)];
         let bytes = |kind| {
-            let of = |is_near| bytes_of(kind, is_near).map_or(0, |at| self.of_both(at));
+            let of = |is_near| bytes_of(kind, is_near).map_or(0, |at| counters[at]);
             of(true) + of(false)
         };
         Costs {
@@ -376,8 +387,8 @@ impl Counting {
             writes: sum(CostKind::Write),
             atomics: sum(CostKind::Atomic),
             messages: sum(CostKind::Message),
-            barriers: self.of_both(n_of(CostKind::Barrier, true)),
-            local: self.of_both(n_of(CostKind::Local, true)),
+            barriers: counters[n_of(CostKind::Barrier, true)],
+            local: counters[n_of(CostKind::Local, true)],
             bytes: bytes(CostKind::Read)
                 + bytes(CostKind::Write)
                 + bytes(CostKind::Atomic)

@@ -1,8 +1,8 @@
 //! Reading a board: the figures of one rank.
 
 use super::board::{
-    Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
-    PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
+    Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_SIZES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
+    PEER_WORDS, PEERS, SINGLES, WAIT_WORDS, WAITS, word,
 };
 use crate::cost::CostKind;
 
@@ -27,8 +27,39 @@ pub(super) fn bytes_of(kind: CostKind, is_near: bool) -> Option<usize> {
     (kind as usize <= CostKind::Message as usize).then_some(n_of(kind, is_near) + 1)
 }
 
+/// Which counter has near operations of this kind on one value of `bytes`, if one has.
+#[inline]
+pub(super) const fn single_of(kind: CostKind, bytes: usize) -> Option<usize> {
+    let first = match kind {
+        CostKind::Read => SINGLES,
+        CostKind::Write => SINGLES + N_SIZES,
+        _ => return None,
+    };
+    if bytes.is_power_of_two() && bytes < 1 << N_SIZES {
+        Some(first + bytes.ilog2() as usize)
+    } else {
+        None
+    }
+}
+
+/// The counters of all threads of a rank, from its board's words. Operations on single values are
+/// among all others of their kind.
+pub(super) fn counters(word: &dyn Fn(usize) -> u64) -> [u64; OPS_WORDS] {
+    let of_both = |i| word(OPS + i).wrapping_add(word(OPS + OPS_WORDS + i));
+    let mut counters: [u64; OPS_WORDS] = std::array::from_fn(of_both);
+    for kind in [CostKind::Read, CostKind::Write] {
+        for power in 0..N_SIZES {
+            let n = single_of(kind, 1 << power).map_or(0, |at| counters[at]);
+            let at = n_of(kind, true);
+            counters[at] = counters[at].wrapping_add(n);
+            counters[at + 1] = counters[at + 1].wrapping_add(n << power);
+        }
+    }
+    counters
+}
+
 /// The figures of one rank.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) rank: u32,
     pub(super) is_over: bool,
@@ -72,11 +103,6 @@ impl Figures {
         if board.get(word::MAGIC) != MAGIC {
             return None;
         }
-        let op = |i| {
-            board
-                .get(OPS + i)
-                .wrapping_add(board.get(OPS + OPS_WORDS + i))
-        };
         let n_ranks = small(board.get(word::N_RANKS)).min(1 << 24);
         let has_peers = board.get(word::WANTED) & 2 != 0;
         let n_peers = if has_peers { n_ranks as usize } else { 0 };
@@ -90,7 +116,7 @@ impl Figures {
             local_heap: board.get(word::LOCAL_HEAP),
             symmetric_heap: board.get(word::SYMMETRIC_HEAP),
             resident: board.get(word::RESIDENT),
-            ops: std::array::from_fn(op),
+            ops: counters(&|at| board.get(at)),
             waits: (0..N_WAITS).filter_map(|i| Line::read(board, i)).collect(),
             names: (0..N_NAMES).filter_map(|i| Named::read(board, i)).collect(),
             peers: (0..n_peers.min(room))

@@ -7,9 +7,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::board::{Board, LIVE, LIVE_WORDS, MAGIC, OPS, OPS_WORDS, text_of, word};
+use super::board::{Board, LIVE, LIVE_WORDS, MAGIC, text_of, word};
 use super::counting::{nanos, now};
-use super::figures::{KINDS, bytes_of, n_of};
+use super::figures::{KINDS, bytes_of, counters, n_of};
 use super::report::{count, size, time};
 use crate::notice::printable;
 use crate::rank::Rank;
@@ -267,11 +267,11 @@ impl fmt::Display for LiveWork {
 
 impl Counted {
     fn read(get: &dyn Fn(usize) -> u64) -> Self {
-        let of_both = |at: usize| get(OPS + at).wrapping_add(get(OPS + OPS_WORDS + at));
+        let counters = counters(get);
         let mut this = Self::default();
         for (kind, is_near) in KINDS.iter().flat_map(|(k, _)| [(*k, true), (*k, false)]) {
-            this.operations = this.operations.wrapping_add(of_both(n_of(kind, is_near)));
-            let bytes = bytes_of(kind, is_near).map_or(0, of_both);
+            this.operations = this.operations.wrapping_add(counters[n_of(kind, is_near)]);
+            let bytes = bytes_of(kind, is_near).map_or(0, |at| counters[at]);
             this.bytes = this.bytes.wrapping_add(bytes);
         }
         this

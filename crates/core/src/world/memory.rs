@@ -81,6 +81,19 @@ impl World {
         Some(place)
     }
 
+    /// As [`counted`](Self::counted) for one element, if counting it takes no more than a counter
+    /// of this thread's.
+    #[inline]
+    pub(crate) fn counted_single<T>(
+        &self,
+        kind: CostKind,
+        ptr: GlobalPtr<T>,
+    ) -> Option<Mapped<'_, T>> {
+        let counting = self.counting().filter(|_| self.label == 0)?;
+        let place = self.inner.counted_memory.place(ptr, 1)?;
+        counting.add_single(kind, size_of::<T>()).then_some(place)
+    }
+
     /// As [`direct_word`](Self::direct_word) while operations are counted, and counts one.
     #[inline]
     pub(crate) fn counted_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
