@@ -149,9 +149,9 @@ mod start;
 #[cfg(feature = "tokio")]
 pub use pgas_am::Driver;
 pub use pgas_am::{
-    ActiveMessages, Aggregator, Completes, DistObject, First, Here, PgasFuture, Promise,
-    RemoteCalls, Returns, SharedFuture, TeamCalls, ValueCollectives, WeakObject, Wire, codec,
-    message, quiet, rpc, when_all, when_any,
+    ActiveMessages, Aggregator, Completes, DistObject, First, Here, LocalCalls, PgasFuture,
+    Promise, RemoteCalls, Returns, SharedFuture, TeamCalls, ThreadHandle, ValueCollectives,
+    WeakObject, Wire, codec, message, quiet, rpc, when_all, when_any,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
@@ -160,9 +160,10 @@ pub use pgas_containers::{
 };
 pub use pgas_core::{
     AsTeam, BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,
-    Lock, LockGuard, Member, Mismatch, MixedBinaries, Pod, Rank, RankFailure, RemoteError,
-    RemotePanic, Result, SettingError, Span, Statistics, StorageError, Symmetric, Team, Timeout,
-    Undelivered, Unknown, World, atomics, backend, collective, config, rma, segment,
+    HandlerMutex, HandlerMutexGuard, Lock, LockGuard, Member, Mismatch, MixedBinaries, Pod, Rank,
+    RankFailure, RemoteError, RemotePanic, Result, Serving, SettingError, Span, Statistics,
+    StorageError, Symmetric, Team, Timeout, Undelivered, Unknown, World, atomics, backend,
+    collective, config, rma, segment,
 };
 pub use pgas_derive::{Object, Wire, pod};
 #[cfg(feature = "mpi")]
@@ -176,7 +177,7 @@ pub use zerocopy;
 pub mod prelude {
     pub use crate::{
         ActiveMessages, Array, BloomFilter, CircularQueue, Completes, DArray, DMatrix, DistObject,
-        Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, MultiMap, Object, Pod,
-        Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, World,
+        Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, LocalCalls, MultiMap,
+        Object, Pod, Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, World,
     };
 }

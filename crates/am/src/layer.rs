@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
@@ -21,6 +22,9 @@ use pgas_core::{Error, Result};
 /// Every 16th round of progress searches some calls in flight for ranks that have left.
 const ROUNDS_PER_CHECK: u32 = 16;
 const SLOTS_PER_SEARCH: u32 = 32;
+
+/// The longest sleep of a thread that takes calls of others: it may just have missed one.
+const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 impl Am {
     /// Records a message that comes too late, unless its sender waits for it and is told so.
@@ -162,7 +166,8 @@ impl Layer for Attached {
         worked |= am
             .objects
             .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;
-        worked |= am.tasks.advance();
+        worked |= am.tasks.has_some() && world.run_watched(|| am.tasks.advance());
+        worked |= am.run_local_calls(world);
         let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);
         // Not exact if threads make progress at once; an exact count would lock an instruction.
         am.n_rounds.store(round, Ordering::Relaxed);
@@ -170,6 +175,19 @@ impl Layer for Attached {
             am.search_departed(world, SLOTS_PER_SEARCH);
         }
         Ok(worked)
+    }
+
+    fn advance_thread(&self, world: &World) -> bool {
+        self.0.run_local_calls(world)
+    }
+
+    fn longest_nap(&self) -> Option<Duration> {
+        let has_calls = self.0.takes_local_calls()?;
+        Some(if has_calls {
+            Duration::ZERO
+        } else {
+            LONGEST_NAP
+        })
     }
 
     #[inline]

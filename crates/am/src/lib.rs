@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`message`], active messages | arguments and bytes | a handler that the target registered |
 //! | [`Aggregator`] | many small items, in few messages | a function, on a slice of them |
+//! | [`LocalCalls`] | a closure, to another thread of this rank | the closure, on that thread |
 //! | [`DistObject`] | the name of an object | finds the target's own instance |
 //! | [`rpc`], remote calls | a function and its arguments | the function; its result comes back as a [`PgasFuture`] |
 //!
@@ -35,6 +36,10 @@
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress
 //! inside one does nothing, and a wait inside one is [`Error::InHandler`].
 //!
+//! They run on whichever thread makes progress, or on those that the program has chosen
+//! ([`World::serve_here`](pgas_core::World::serve_here)). Threads of a rank hand calls to each other
+//! by [`LocalCalls`].
+//!
 //! A rank that computes for long serves no messages. Calls of other ranks then stay in its bounded
 //! mailbox: they wait, they do not fail. Such a rank calls
 //! [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
@@ -60,7 +65,7 @@
 //! |---|---|
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
 //! | calls by team | `team_calls` |
-//! | the interface for programs | `attach`, `collectives`, `message`, `rpc` |
+//! | the interface for programs | `attach`, `collectives`, `local_calls`, `message`, `rpc` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
 //! | sending | `outbox` |
@@ -88,6 +93,7 @@ mod future;
 mod identity;
 mod ids;
 mod layer;
+mod local_calls;
 mod lost;
 pub mod message;
 mod objects;
@@ -112,6 +118,7 @@ pub use dist_object::{DistObject, WeakObject};
 pub use driver::Driver;
 pub use function::Returns;
 pub use future::{All, Completes, First, PgasFuture, Promise, SharedFuture, when_all, when_any};
+pub use local_calls::{LocalCalls, ThreadHandle};
 pub use message::{
     ActiveMessages, Origin, Payload, Prepared, PreparedReply, ReplyHandler, RequestHandler, Token,
 };

@@ -2,7 +2,7 @@
 //! to it by a number, so a forgotten future keeps nothing alive.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use pgas_core::backend::Message;
@@ -42,6 +42,8 @@ pub(crate) struct Am {
     pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
     pub(crate) driven: Driven,
+    /// Calls that wait for a thread of this rank.
+    pub(crate) n_local_calls: Arc<AtomicUsize>,
     pub(crate) lost: Lost,
     /// Rounds of progress.
     pub(crate) n_rounds: AtomicU32,
@@ -92,6 +94,7 @@ impl Am {
             pieces: Pieces::default(),
             objects: Objects::default(),
             driven: Driven::default(),
+            n_local_calls: Arc::default(),
             lost: Lost::default(),
             n_rounds: AtomicU32::new(0),
             message_counts: MessageCounts::default(),

@@ -67,7 +67,9 @@
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
+//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `serving`, `wire` |
+//! | locks of handlers | `handler_mutex` |
+//! | handlers | `handler` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
 //! | traces | `trace` |
 //! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
@@ -91,6 +93,7 @@ mod few_words;
 mod flight;
 mod global_ptr;
 mod handler;
+mod handler_mutex;
 mod handles;
 mod in_place;
 mod launch;
@@ -112,6 +115,7 @@ mod running;
 pub mod raw;
 pub mod rma;
 pub mod segment;
+mod serving;
 mod span;
 mod stall;
 pub mod stats;
@@ -135,10 +139,12 @@ pub use error::{
 pub use event::Event;
 pub use global_ptr::GlobalPtr;
 pub use handler::{as_handler, in_handler};
+pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
 pub use members::TeamId;
 pub use pod::Pod;
+pub use progress::Serving;
 pub use rank::Rank;
 pub use span::Span;
 pub use symmetric::Symmetric;

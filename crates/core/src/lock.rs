@@ -24,6 +24,7 @@ use crate::world::World;
 
 /// What waits are for.
 const THE_LOCK: &str = "a lock";
+const OWN_LOCK: &str = "a lock that the handler's own thread has, or waits for,";
 
 /// Where a rank stands.
 mod state {
@@ -328,10 +329,13 @@ impl Lock {
     }
 
     fn refuse_handlers(&self) -> Result<()> {
-        if in_handler() {
-            return Err(Error::InHandler { what: THE_LOCK });
+        if !in_handler() {
+            return Ok(());
         }
-        Ok(())
+        let holder = self.thread.load(Ordering::Relaxed);
+        let is_own = holder != 0 && holder == thread_number::known();
+        let what = if is_own { OWN_LOCK } else { THE_LOCK };
+        Err(Error::InHandler { what })
     }
 
     /// Makes this thread the one of its rank that may ask for the lock, if no other one is.

@@ -167,7 +167,7 @@ impl World {
     /// Serves up to `limit` received messages of each class, and says whether there were any.
     #[inline]
     pub(crate) fn receive(&self, limit: usize) -> Result<bool> {
-        if in_handler() {
+        if in_handler() || !self.servers().has_this_thread() {
             return Ok(false);
         }
         let mut failure = None;
@@ -181,7 +181,11 @@ impl World {
             .is_none_or(|layer| layer.accepts_requests());
         let n_received = self.backend().poll_all(with_requests, limit, &mut sink)?;
         match failure {
-            None => Ok(n_received > 0),
+            None => {
+                let has_received = n_received > 0;
+                self.servers().wake_after(has_received);
+                Ok(has_received)
+            }
             Some(error) => Err(error),
         }
     }
@@ -243,6 +247,18 @@ impl World {
         Ok(())
     }
 
+    /// Runs code of the program's for the layer: if it does not return, that is reported as it is of
+    /// handlers (`PGAS_STALL`).
+    ///
+    /// # Cost
+    ///
+    /// ℓ: three stores.
+    #[inline]
+    pub fn run_watched<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _running = self.running().begin_own();
+        body()
+    }
+
     /// Whether the layer above core wakes `waker` after the next progress.
     pub(crate) fn wake_after_progress(&self, waker: &Waker) -> bool {
         let layer = self.layer_above();
@@ -258,7 +274,14 @@ impl World {
     #[inline]
     pub(crate) fn advance_layer(&self) -> Result<bool> {
         match self.layer_above() {
-            Some(layer) if !in_handler() => layer.advance(self),
+            Some(layer) if !in_handler() => {
+                if !self.servers().has_this_thread() {
+                    return Ok(layer.advance_thread(self));
+                }
+                let worked = layer.advance(self)?;
+                self.servers().wake_after(worked);
+                Ok(worked)
+            }
             _ => Ok(false),
         }
     }

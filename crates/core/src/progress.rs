@@ -2,6 +2,8 @@
 //! compute for long between calls.
 
 use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -15,21 +17,55 @@ use crate::world::World;
 /// The sleep of the thread when there is nothing to do; messages wake it.
 const NAP: Duration = Duration::from_millis(1);
 
+/// The longest sleep of a thread that runs no handlers: it may miss that one was run.
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+
 /// Rounds of progress in which a rank that is about to leave serves what still comes.
 const LAST_ROUNDS: u32 = 1 << 14;
+
+/// This thread runs handlers while it lives. From [`World::serve_here`].
+#[derive(Debug)]
+#[must_use = "every thread runs handlers again when this is dropped"]
+pub struct Serving<'w> {
+    world: &'w World,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.world.servers().dismiss();
+        // Others may serve now.
+        self.world.unpark();
+    }
+}
 
 impl World {
     /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark)
     /// it or `at_most` is over: for a loop of a program's own around [`progress`](Self::progress).
     /// May return early.
     ///
-    /// A transport that cannot wake a sleeper is polled instead.
+    /// A transport that cannot wake a sleeper is polled instead. A thread that runs no handlers
+    /// ([`serve_here`](Self::serve_here)) sleeps until one that does has served something.
     ///
     /// # Cost
     ///
     /// Two system calls; a sleeper wakes some tens of microseconds after the message.
     pub fn park(&self, at_most: Duration) {
-        self.backend().park(at_most);
+        let longest = self.layer_above().and_then(|layer| layer.longest_nap());
+        let at_most = longest.map_or(at_most, |longest| longest.min(at_most));
+        if !at_most.is_zero() {
+            self.nap(at_most);
+        }
+    }
+
+    /// Sleeps until there may be something for this thread to do.
+    pub(crate) fn nap(&self, at_most: Duration) {
+        if self.servers().has_this_thread() {
+            self.backend().park(at_most);
+        } else {
+            self.servers().sleep(at_most.min(LONGEST_NAP));
+        }
     }
 
     /// Ends [`park`](Self::park) in the other threads of this rank.
@@ -39,6 +75,59 @@ impl World {
     /// A fence and a load; a system call if somebody sleeps.
     pub fn unpark(&self) {
         self.backend().notify(self.rank());
+        self.servers().wake();
+    }
+
+    /// From here on handlers of this rank, remote functions, spawned tasks and actions chained to
+    /// futures run on this thread alone, until the guard is dropped; with several guards on their
+    /// threads alone (UPC++'s master persona). Without any they run on every thread that makes
+    /// progress, which is how a program begins.
+    ///
+    /// What handlers share with their thread may then be thread-local, and needs no lock against
+    /// the other threads. These do not serve messages any more: what they wait for comes by the
+    /// threads that do, so one of these makes [`progress`](Self::progress) whenever others wait. A
+    /// wait that gets long for that reason says so (`PGAS_STALL`). A thread that ends, even without
+    /// having dropped its guard, is no longer chosen. Operators of collectives, and wakers, run on
+    /// any thread still.
+    ///
+    /// # Cost
+    ///
+    /// A lock. Then a few more instructions in each round of progress, and threads that do not serve
+    /// wake up to two milliseconds late.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use std::thread;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let is_over = AtomicBool::new(false);
+    /// thread::scope(|threads| {
+    ///     threads.spawn(|| -> pgas_core::Result<()> {
+    ///         let _handlers = world.serve_here();
+    ///         while !is_over.load(Ordering::Acquire) {
+    ///             if !world.progress()? {
+    ///                 world.park(std::time::Duration::from_millis(1));
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     });
+    ///     // What this thread waits for is served by the other one.
+    ///     let met = world.barrier();
+    ///     is_over.store(true, Ordering::Release);
+    ///     world.unpark();
+    ///     met
+    /// })?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn serve_here(&self) -> Serving<'_> {
+        self.servers().choose(Location::caller());
+        Serving {
+            world: self,
+            _thread: PhantomData,
+        }
     }
 
     /// Serves messages that have arrived and advances operations in flight, without waiting;
@@ -111,6 +200,8 @@ impl World {
 
     /// Serves arrived messages, and sends those that the layer has kept, before the rank leaves.
     pub(crate) fn settle(&self) -> Result<()> {
+        // A guard that was forgotten chooses nobody any more.
+        self.servers().dismiss_all();
         let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
         let mut n_rounds = 0_u32;
         loop {
@@ -134,7 +225,7 @@ impl World {
             while !self.handles().is_over() {
                 match self.progress() {
                     Ok(true) => {}
-                    Ok(false) => self.backend().park(NAP),
+                    Ok(false) => self.nap(NAP),
                     // The program's own next call reports it.
                     Err(_) => return,
                 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::config::Config;
+use crate::handler_mutex;
 use crate::locks::lock;
 use crate::lookout::{self, Watched};
 use crate::rank::Rank;
@@ -21,7 +22,7 @@ use crate::waits::Watch;
 pub(crate) struct Running {
     /// Handlers that have begun, about.
     n_begun: AtomicU64,
-    /// The sender of the message that is handled, plus one; zero if none is.
+    /// The sender of the message that is handled, plus one, or [`OWN`]; zero if none is.
     from: AtomicU64,
     rank: Rank,
     stall: Option<Duration>,
@@ -31,6 +32,9 @@ pub(crate) struct Running {
     describe: OnceLock<Described>,
     seen: Mutex<Seen>,
 }
+
+/// In the place of a sender: what the rank runs comes from its own program.
+const OWN: u64 = u64::MAX;
 
 /// Describes the object that the running handler works on, if it is known.
 pub(crate) type Description = Box<dyn Fn() -> Option<String> + Send + Sync>;
@@ -85,11 +89,21 @@ impl Running {
     /// Records the start of a handler.
     #[inline]
     pub(crate) fn begin(self: &Arc<Self>, from: Rank) -> Runs<'_> {
+        self.begin_for(u64::from(from.number()) + 1)
+    }
+
+    /// As [`begin`](Self::begin), of what the rank's own program has given it to run.
+    #[inline]
+    pub(crate) fn begin_own(self: &Arc<Self>) -> Runs<'_> {
+        self.begin_for(OWN)
+    }
+
+    #[inline]
+    fn begin_for(self: &Arc<Self>, from: u64) -> Runs<'_> {
         // Relaxed, and not exact: the watch only checks whether they change over seconds.
         let n_begun = self.n_begun.load(Ordering::Relaxed);
         self.n_begun.store(n_begun + 1, Ordering::Relaxed);
-        self.from
-            .store(u64::from(from.number()) + 1, Ordering::Relaxed);
+        self.from.store(from, Ordering::Relaxed);
         if n_begun == 0 {
             self.be_watched();
         }
@@ -105,17 +119,26 @@ impl Running {
     }
 
     fn report(&self, ran: Duration, from: u64) {
-        let mut text = format!(
-            "pgas: rank {} has run the handler of a message of rank {} for {:.1}s",
-            self.rank,
-            from - 1,
-            ran.as_secs_f64()
-        );
-        if let Some(named) = self.describe.get().and_then(|describe| (describe.0)()) {
+        let (rank, seconds) = (self.rank, ran.as_secs_f64());
+        let what = if from == OWN {
+            "a task, an action of a future, or a call of another thread".to_owned()
+        } else {
+            format!("the handler of a message of rank {}", from - 1)
+        };
+        let mut text = format!("pgas: rank {rank} has run {what} for {seconds:.1}s");
+        if let Some(named) = self
+            .describe
+            .get()
+            .filter(|_| from != OWN)
+            .and_then(|describe| (describe.0)())
+        {
             let _: fmt::Result = write!(text, ", which names {named}");
         }
         if let Some(waits) = self.watch.waits() {
             let _: fmt::Result = write!(text, ", inside of a call that {waits}");
+        }
+        if let Some(blocked) = handler_mutex::blocked_handlers() {
+            let _: fmt::Result = write!(text, ", and handlers of this process wait{blocked}");
         }
         #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
         {

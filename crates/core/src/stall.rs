@@ -42,6 +42,8 @@ pub(crate) struct Noted<'a> {
     from: &'static Location<'static>,
     since: Instant,
     next_report: Instant,
+    /// Rounds of progress of the threads that run handlers, if some were chosen.
+    n_rounds: Option<u64>,
     next_renewal: Instant,
 }
 
@@ -94,6 +96,7 @@ impl<'a> Noted<'a> {
             from,
             since,
             next_report: later(since, stall.saturating_add(turn)),
+            n_rounds: world.servers().n_rounds(),
             next_renewal: since + RENEWAL,
         }
     }
@@ -127,7 +130,13 @@ impl Noted<'_> {
             }
             let answers = state.inquiry.take()?.answers;
             self.next_report = now + now.duration_since(self.since);
-            return Some(report(world, now - self.since, &answers));
+            let mut text = report(world, now - self.since, &answers);
+            if let Some(n_rounds) = self.n_rounds
+                && let Some(servers) = world.servers().report(n_rounds)
+            {
+                let _: fmt::Result = writeln!(text, "pgas:   {}", printable(&servers));
+            }
+            return Some(text);
         }
         if state.was_asked.is_some_and(|asked| asked.elapsed() < stall) {
             self.next_report = later(now, stall);

@@ -43,8 +43,9 @@ impl Tasks {
     }
 
     /// Whether a task has not ended.
+    #[must_use]
     #[inline]
-    pub(crate) fn has_some(&self) -> bool {
+    pub fn has_some(&self) -> bool {
         self.n_tasks.load(Ordering::Relaxed) > 0
     }
 

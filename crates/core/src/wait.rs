@@ -389,7 +389,7 @@ impl<'w> Rounds<'w> {
                 // The first since something has come: it is as if the wait began.
                 self.sleep = FIRST_SLEEP;
             }
-            self.world.backend().park(self.sleep);
+            self.world.nap(self.sleep);
             self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         }
     }
@@ -475,7 +475,7 @@ impl OwnWait<'_> {
         if self.failure.is_some() {
             self.world.take_in_what_came()?;
         } else if !worked && self.world.backend().parks_until_written() {
-            self.world.backend().park(LONGEST_SLEEP);
+            self.world.nap(LONGEST_SLEEP);
         } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
             thread::yield_now();
         }

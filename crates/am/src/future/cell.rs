@@ -155,14 +155,14 @@ impl<T: Send> Sleeper for Cell<T> {
 }
 
 /// The obligation to set the cell. Its drop sets an error.
-pub(super) struct Setter<T: Send + 'static>(Option<Arc<Cell<T>>>);
+pub(crate) struct Setter<T: Send + 'static>(Option<Arc<Cell<T>>>);
 
 impl<T: Send + 'static> Setter<T> {
     pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
         Self(Some(Arc::clone(cell)))
     }
 
-    pub(super) fn set(mut self, result: Result<T>) {
+    pub(crate) fn set(mut self, result: Result<T>) {
         if let Some(cell) = self.0.take() {
             cell.set(result);
         }

@@ -9,7 +9,8 @@ use pgas_core::process::panic_text;
 use pgas_core::{Error, Rank, RemotePanic, Result, as_handler};
 
 use super::PgasFuture;
-use super::cell::{Cell, Setter};
+use super::cell::Cell;
+pub(crate) use super::cell::Setter;
 use crate::panics;
 use crate::state::Am;
 
@@ -20,8 +21,8 @@ pub(crate) fn spawn<T: Send + 'static>(
     am: &Am,
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> PgasFuture<T> {
-    let cell = Cell::new(am.handle, None);
-    let mut target = Some(Setter::new(&cell));
+    let (future, target) = pending(am);
+    let mut target = Some(target);
     // The task may send in any of its steps.
     let running = am.transfers.begin();
     let rank = am.rank;
@@ -57,11 +58,19 @@ pub(crate) fn spawn<T: Send + 'static>(
         let _ = &running;
         Poll::Ready(())
     }));
-    PgasFuture::cell(cell)
+    future
 }
 
+/// A future of this rank, and what sets it.
+pub(crate) fn pending<T: Send + 'static>(am: &Am) -> (PgasFuture<T>, Setter<T>) {
+    let cell = Cell::new(am.handle, None);
+    let setter = Setter::new(&cell);
+    (PgasFuture::cell(cell), setter)
+}
+
+/// What a panic of the program's code on this rank is for who waits for its value.
 #[cold]
-fn panicked(rank: Rank, text: &str) -> Error {
+pub(crate) fn panicked(rank: Rank, text: &str) -> Error {
     Error::from(Box::new(RemotePanic {
         rank,
         message: text.to_owned(),

@@ -93,6 +93,20 @@ pub enum Error {
         /// The target of the message.
         to: Rank,
     },
+    /// A call that was handed to another thread of this rank was not run, because that has ended.
+    #[error("thread {name:?} has ended, and runs no calls of other threads any more")]
+    ThreadEnded {
+        /// The name of the thread.
+        name: Box<str>,
+    },
+    /// Another thread of this rank has no room for a call now, and a handler may not wait for it.
+    #[error("thread {name:?} has {n_calls} calls to run, and a handler may not wait for room")]
+    ThreadFull {
+        /// The name of the thread.
+        name: Box<str>,
+        /// The calls that wait for it.
+        n_calls: u32,
+    },
     /// The world was made without active messages.
     #[error("active messages were not set up on this world: call pgas_am::attach on every rank")]
     NotAttached,

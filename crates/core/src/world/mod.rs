@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
 use crate::config::{Config, Progress};
@@ -28,6 +29,7 @@ use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap};
+use crate::serving::Servers;
 use crate::stats::{Counting, Now, Opening, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Trace, Wanted};
@@ -57,6 +59,20 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
     /// that it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
+
+    /// Does what other threads of the rank have left for this one, without waiting, and says whether
+    /// there was any. Called instead of [`advance`](Self::advance) on a thread that runs no handlers
+    /// ([`World::serve_here`]).
+    fn advance_thread(&self, world: &World) -> bool {
+        let _ = world;
+        false
+    }
+
+    /// The longest time that this thread may sleep at once, if other threads may leave work for it:
+    /// who is about to sleep does not see it. Zero if some is there.
+    fn longest_nap(&self) -> Option<Duration> {
+        None
+    }
 
     /// What the handler that runs now works on, for the report of one that does not return.
     fn running(&self) -> Option<String> {
@@ -155,7 +171,8 @@ struct Inner {
     n_ranks: u32,
     local: Mutex<Heap>,
     symmetric: Mutex<Heap>,
-    handlers: Handlers<Handler>,
+    /// The handlers of messages, and the threads that run them.
+    handlers: (Handlers<Handler>, Servers),
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
     tasks: Tasks,
@@ -218,7 +235,7 @@ impl World {
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
             symmetric: Mutex::new(Heap::new("symmetric", symmetric)),
-            handlers: Handlers::default(),
+            handlers: Default::default(),
             layer: OnceLock::new(),
             tasks: Tasks::default(),
             orphans: Orphans::default(),
@@ -381,7 +398,7 @@ impl World {
 
     /// The handlers of messages.
     pub(crate) fn handlers(&self) -> &Handlers<Handler> {
-        &self.inner.handlers
+        &self.inner.handlers.0
     }
 
     /// The layer that was attached.
@@ -440,6 +457,12 @@ impl World {
 
     pub(crate) fn running(&self) -> &Arc<Running> {
         &self.inner.running
+    }
+
+    /// The threads that run this rank's handlers.
+    #[inline]
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.inner.handlers.1
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {

@@ -144,6 +144,12 @@ fn a_lock_is_refused_where_nothing_may_wait(world: &World) -> Result<()> {
     );
     let guard = lock.lock()?;
     assert_panics("this thread has the lock already", || lock.lock());
+    let refused = as_handler(|| lock.lock().map(drop)).expect_err("it would wait for itself");
+    let text = refused.to_string();
+    assert!(
+        text.contains("a lock that the handler's own thread has"),
+        "{text}"
+    );
     drop(guard);
     drop(lock.lock()?);
     world.barrier()

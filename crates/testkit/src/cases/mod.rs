@@ -23,6 +23,7 @@ mod signal;
 mod team_containers;
 mod team_memory;
 mod teams;
+mod threads;
 mod transfer;
 mod values;
 mod world;
@@ -82,6 +83,7 @@ const GROUPS: &[&[Case]] = &[
     active_messages::CASES,
     in_place::CASES,
     remote_calls::CASES,
+    threads::CASES,
     chains::CASES,
     teams::CASES,
     team_memory::CASES,

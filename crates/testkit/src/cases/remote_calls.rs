@@ -5,13 +5,13 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
-use std::thread;
 
 use pgas_am::{
     Aggregator, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach,
     quiet, when_all,
 };
 use pgas_core::backend::AtomicOp;
+use pgas_core::collective::op::Sum;
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
@@ -36,7 +36,6 @@ pub(super) const CASES: &[Case] = &[
     case!(1, actions_run_on_values_when_they_come),
     case!(1, many_operations_fulfil_one_promise),
     case!(1, futures_are_awaited_with_and_without_an_executor),
-    case!(1, threads_of_a_rank_call_together),
     case!(1, a_distributed_object_arrives_as_the_targets_instance),
     case!(2, a_call_waits_for_an_object_that_is_not_built_yet),
     case!(1, objects_of_teams_and_their_errors),
@@ -46,12 +45,12 @@ pub(super) const CASES: &[Case] = &[
 /// A word of each rank that remote functions increment.
 type Counter = DistObject<AtomicU64>;
 
-fn counter(world: &World) -> Result<Counter> {
+pub(super) fn counter(world: &World) -> Result<Counter> {
     attach(world)?;
     DistObject::new(&world.team(), AtomicU64::new(0))
 }
 
-fn add((counter, n): (Counter, u64)) -> u64 {
+pub(super) fn add((counter, n): (Counter, u64)) -> u64 {
     counter.fetch_add(n, Ordering::Relaxed)
 }
 
@@ -210,10 +209,7 @@ fn ten_thousand_calls_are_under_way_at_once(world: &World) -> Result<()> {
     let values = when_all(calls).wait()?;
     assert!(values.into_iter().eq(0..N), "each its own answer");
     quiet(world)?;
-    let total = world.allreduce(
-        counter.load(Ordering::Relaxed),
-        pgas_core::collective::op::Sum,
-    )?;
+    let total = world.allreduce(counter.load(Ordering::Relaxed), Sum)?;
     assert_eq!(total, N * u64::from(world.n_ranks()));
     Ok(())
 }
@@ -423,7 +419,7 @@ fn many_operations_fulfil_one_promise(world: &World) -> Result<()> {
     world.wait_for("a promise", || Ok(done.is_ready()))?;
     done.wait()?;
     quiet(world)?;
-    let sum = pgas_core::collective::op::Sum;
+    let sum = Sum;
     let total = world.allreduce(counter.load(Ordering::Relaxed), sum)?;
     assert_eq!(total, 500 * u64::from(world.n_ranks()));
 
@@ -467,30 +463,6 @@ fn futures_are_awaited_with_and_without_an_executor(world: &World) -> Result<()>
     })?;
     assert_eq!(value.expect("it is ready")?, 1024);
     world.barrier()
-}
-
-fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
-    const EACH: u64 = 200;
-    let counter = counter(world)?;
-    let next = neighbour(world, 1);
-    let run = |thread: u64| -> Result<()> {
-        for i in 0..EACH {
-            let x = thread * EACH + i;
-            assert_eq!(world.rpc(next, |x: u64| x ^ 5, x)?.wait()?, x ^ 5);
-            world.rpc(next, add, (counter.clone(), 1))?.wait()?;
-        }
-        Ok(())
-    };
-    let run = &run;
-    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|i| scope.spawn(move || run(i))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
-        threads.into_iter().map(join).collect()
-    });
-    outcomes.into_iter().collect::<Result<()>>()?;
-    quiet(world)?;
-    assert_eq!(counter.load(Ordering::Relaxed), 3 * EACH);
-    Ok(())
 }
 
 fn a_distributed_object_arrives_as_the_targets_instance(world: &World) -> Result<()> {

@@ -1,0 +1,94 @@
+//! Several threads of a rank that call other ranks and each other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use pgas_am::{DistObject, LocalCalls, RemoteCalls, ThreadHandle, quiet};
+use pgas_core::collective::op::Sum;
+use pgas_core::{Result, World};
+
+use super::case;
+use super::remote_calls::{add, counter};
+use crate::Case;
+use crate::support::neighbour;
+
+pub(super) const CASES: &[Case] = &[case!(1, threads_of_a_rank_call_together)];
+
+fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
+    const EACH: u64 = 200;
+    let counter = counter(world)?;
+    let next = neighbour(world, 1);
+    let run = |thread: u64| -> Result<()> {
+        for i in 0..EACH {
+            let x = thread * EACH + i;
+            assert_eq!(world.rpc(next, |x: u64| x ^ 5, x)?.wait()?, x ^ 5);
+            world.rpc(next, add, (counter.clone(), 1))?.wait()?;
+        }
+        Ok(())
+    };
+    let run = &run;
+    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|i| scope.spawn(move || run(i))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+        threads.into_iter().map(join).collect()
+    });
+    outcomes.into_iter().collect::<Result<()>>()?;
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 3 * EACH);
+    one_thread_runs_the_handlers_for_all(world)
+}
+
+/// Set when it is dropped, also by a panic.
+struct IsOver<'a>(&'a World, &'a AtomicBool);
+
+impl Drop for IsOver<'_> {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::Release);
+        self.0.unpark();
+    }
+}
+
+/// Runs handlers, and what other threads hand over, until it is over.
+fn serve(world: &World, is_over: &AtomicBool, give: &Sender<ThreadHandle>) -> Result<ThreadId> {
+    let _handlers = world.serve_here();
+    give.send(world.this_thread()?).expect("the other waits");
+    while !is_over.load(Ordering::Acquire) {
+        if !world.progress()? {
+            world.park(Duration::from_millis(1));
+        }
+    }
+    Ok(thread::current().id())
+}
+
+fn one_thread_runs_the_handlers_for_all(world: &World) -> Result<()> {
+    type Places = DistObject<Mutex<Vec<ThreadId>>>;
+    let places = Places::new(&world.team(), Mutex::default())?;
+    let note = |(places, x): (Places, u64)| {
+        let here = thread::current().id();
+        places.lock().expect("nobody panics with it").push(here);
+        x + 1
+    };
+    let (is_over, next) = (AtomicBool::new(false), neighbour(world, 1));
+    let (give, take) = mpsc::channel();
+    let server = thread::scope(|scope| {
+        let server = scope.spawn(|| serve(world, &is_over, &give));
+        let end = IsOver(world, &is_over);
+        let thread = take.recv().expect("the other thread serves");
+        for i in 0..20 {
+            let called = world.rpc(next, note, (places.clone(), i))?;
+            let local = world.local_call(&thread, || thread::current().id())?;
+            assert_eq!(called.wait()?, i + 1);
+            assert_ne!(local.wait()?, thread::current().id());
+        }
+        assert_eq!(world.allreduce(1_u32, Sum)?, world.n_ranks());
+        world.barrier()?;
+        drop(end);
+        server.join().expect("no panic")
+    })?;
+    let places = places.lock().expect("nobody panics with it");
+    assert_eq!(*places, [server; 20]);
+    world.barrier()
+}
