@@ -37,8 +37,8 @@
 //! inside one does nothing, and a wait inside one is [`Error::InHandler`].
 //!
 //! They run on whichever thread makes progress, or on those that the program has chosen
-//! ([`World::serve_here`](pgas_core::World::serve_here)). Threads of a rank hand calls to each other
-//! by [`LocalCalls`].
+//! ([`World::serve_here`](pgas_core::World::serve_here)). Threads of a rank hand calls to each
+//! other by [`LocalCalls`].
 //!
 //! A rank that computes for long serves no messages. Calls of other ranks then stay in its bounded
 //! mailbox: they wait, they do not fail. Such a rank calls

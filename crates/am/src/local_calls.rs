@@ -167,8 +167,8 @@ impl Am {
 /// Which thread runs what the *other ranks* send is the choice of
 /// [`World::serve_here`](pgas_core::World::serve_here).
 pub trait LocalCalls {
-    /// This thread, for the others: they may hand it calls from here on, which it runs when it makes
-    /// progress.
+    /// This thread, for the others: they may hand it calls from here on, which it runs when it
+    /// makes progress.
     ///
     /// # Cost
     ///
@@ -179,8 +179,8 @@ pub trait LocalCalls {
     /// [`Error::NotAttached`].
     fn this_thread(&self) -> Result<ThreadHandle>;
 
-    /// Has another thread of this rank run `call`, and gives its value as a future (UPC++'s `lpc` to
-    /// a persona).
+    /// Has another thread of this rank run `call`, and gives its value as a future (UPC++'s `lpc`
+    /// to a persona).
     ///
     /// It runs when that thread makes progress, in the order of the calls, under the rules for
     /// handlers: what waits in it is [`Error::InHandler`]. A panic of it is its value,

@@ -1,4 +1,5 @@
-//! A lock of all ranks: a queue of those that wait, each of which looks at a word of its own.
+//! A lock of all ranks or of a team: a queue of those that wait, each of which looks at a word of
+//! its own.
 //!
 //! It is the lock of Mellor-Crummey and Scott (MCS), with a way out for who has waited long enough.
 //! The home has the number of the last rank of the queue. Each rank has two words, its node: the
@@ -18,6 +19,7 @@ use crate::global_ptr::GlobalPtr;
 use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::symmetric::Symmetric;
+use crate::team::{AsTeam, Member as _, Team};
 use crate::thread_number;
 use crate::waits::Awaited;
 use crate::world::World;
@@ -48,10 +50,16 @@ const STATE: usize = 2;
 const N_WORDS: usize = 3;
 
 /// A lock that one thread of one rank has at a time. Ranks get it in the order in which they came.
+/// It is one of all ranks, or of the members of a team.
 ///
 /// What its holder has written before it gives it back is seen by the next one. A rank that dies
 /// ends the job, whether it has the lock or not, as in all of the library: nobody waits for ever.
-/// For what a single atomic does, such as a counter, that is faster.
+///
+/// For what a single atomic does, that is faster. So there is no type for a counter of a team: it
+/// is one element of its memory at a member of its choice, which begins at 0. With
+/// `let counter = team.alloc_symmetric::<u64>(1)?` and `let n = counter.member(home)`,
+/// `n.fetch_add(&world, 1)?` takes the next number, `n.atomic_load(&world)?` reads it, and
+/// `n.swap(&world, 0)?` begins again.
 ///
 /// # Examples
 ///
@@ -90,12 +98,12 @@ pub struct LockGuard<'a> {
 }
 
 impl Lock {
-    /// A lock that nobody has, the end of whose queue is kept at `home`: locks that are asked for
-    /// often have different ones.
+    /// A lock that nobody has, of all ranks or of the members of a team. The end of its queue is
+    /// kept at `home`: locks that are asked for often have different ones.
     ///
     /// # Cost
     ///
-    /// That of [`World::alloc_symmetric`], and B. Collective over the world.
+    /// That of [`World::alloc_symmetric`], and B. Collective over the team.
     ///
     /// # Errors
     ///
@@ -103,19 +111,45 @@ impl Lock {
     ///
     /// # Panics
     ///
-    /// If the job has no rank `home`.
+    /// If there is no rank or member `home`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{Config, Lock, backend::loopback};
+    ///
+    /// loopback::run_with(5, &Config::default(), |world| -> pgas_core::Result<()> {
+    ///     let parity = world.rank().number() % 2;
+    ///     let team = world.team().split(Some(parity), 0)?.expect("a colour");
+    ///     let lock = Lock::new(&team, 0)?; // one lock for each team, at its first member
+    ///     let words = team.alloc_symmetric::<u64>(2)?;
+    ///     let (sum, counter) = (words.member(1), words.member(0).add(1));
+    ///     {
+    ///         let _guard = lock.lock()?;
+    ///         sum.put(&world, sum.get(&world)? + 1)?;
+    ///     }
+    ///     counter.fetch_add(&world, 1)?; // what one atomic does needs no lock
+    ///     team.barrier()?;
+    ///     assert_eq!(sum.get(&world)?, u64::from(team.n_ranks()));
+    ///     assert_eq!(counter.atomic_load(&world)?, u64::from(team.n_ranks()));
+    ///     world.barrier()
+    /// });
+    /// ```
     #[track_caller]
-    pub fn new(world: &World, home: Rank) -> Result<Self> {
-        world.assert_rank(home);
+    pub fn new<G: AsTeam>(on: &G, home: G::Member) -> Result<Self> {
+        let team = on.as_team();
+        let world = team.world();
+        if team.is_world() {
+            world.assert_rank(Rank::new(home.number()));
+        }
+        let home = team.world_rank(home.number());
         let _waits = crate::part_of("the making of a lock");
-        world
-            .team()
-            .agree("the home of a lock", u64::from(home.number()))?;
-        let words = world.alloc_symmetric::<u64>(N_WORDS)?;
+        team.agree("the home of a lock", u64::from(home.number()))?;
+        let words = team.alloc_symmetric::<u64>(N_WORDS)?;
         for word in 0..N_WORDS {
             words.here().add(word).swap(world, 0)?;
         }
-        world.barrier()?;
+        team.barrier()?;
         Ok(Self {
             words,
             home,
@@ -123,10 +157,17 @@ impl Lock {
         })
     }
 
-    /// The world whose ranks take it in turn.
+    /// The world of the ranks that take it in turn.
     #[must_use]
     pub fn world(&self) -> &World {
         self.words.world()
+    }
+
+    /// The team whose members take it in turn, which is that of all ranks if it was made on the
+    /// world.
+    #[must_use]
+    pub fn team(&self) -> &Team {
+        self.words.team()
     }
 
     /// Waits until the lock is this thread's.

@@ -247,8 +247,8 @@ impl World {
         Ok(())
     }
 
-    /// Runs code of the program's for the layer: if it does not return, that is reported as it is of
-    /// handlers (`PGAS_STALL`).
+    /// Runs code of the program's for the layer: if it does not return, that is reported as it is
+    /// of handlers (`PGAS_STALL`).
     ///
     /// # Cost
     ///

@@ -153,7 +153,8 @@ impl Servers {
 
     /// Sleeps until a chosen thread has served something, for `at_most` otherwise.
     pub(crate) fn sleep(&self, at_most: Duration) {
-        // Relaxed: whoever misses it lets this thread sleep to the end of its limit, which is short.
+        // Relaxed: whoever misses it lets this thread sleep to the end of its limit, which is
+        // short.
         self.n_sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = self.served.wait_timeout(lock(&self.sleepers), at_most);
         drop(woken.unwrap_or_else(PoisonError::into_inner));
@@ -168,8 +169,8 @@ impl Servers {
         }
     }
 
-    /// Wakes the threads that [`sleep`](Self::sleep), after something was served. One that was about
-    /// to may sleep to the end of its limit, which is short.
+    /// Wakes the threads that [`sleep`](Self::sleep), after something was served. One that was
+    /// about to may sleep to the end of its limit, which is short.
     pub(crate) fn wake(&self) {
         if self.n_sleepers.load(Ordering::Relaxed) > 0 {
             drop(lock(&self.sleepers));

@@ -115,7 +115,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     pub fn fill(&self, value: T) -> Result<()> {
         self.team().barrier()?;
         self.write_local(Access::Writes, |_, _| value)?;
-        self.world().barrier()
+        self.team().barrier()
     }
 
     /// Replaces each element `x` that this rank holds by `value(i, x)`, where `i` is its index.

@@ -209,7 +209,12 @@ impl<T: Object, M: Member> Distributor<T, M> {
     #[track_caller]
     fn collect_on_way(&mut self, to: u32, slot: SlotOf<T>) -> bool {
         let n = self.team.n_ranks();
-        assert!(to < n, "rank {to} was named, but there are only {n}");
+        let what = if self.team.is_world() {
+            "rank"
+        } else {
+            "member"
+        };
+        assert!(to < n, "{what} {to} was named, but there are only {n}");
         let to = Rank::new(to);
         let place = self.passing.place(0, to);
         self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)

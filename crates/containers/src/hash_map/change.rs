@@ -65,31 +65,96 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(words.find(&'r')?.as_deref(), Some("red rose"));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "it is given away, as to a map of std"
-    )]
     pub fn upsert<Q: ?Sized>(
         &self,
         key: &Q,
         value: V,
-        mut combine: impl FnMut(V) -> V,
+        combine: impl FnMut(V) -> V,
     ) -> Result<Option<V>>
     where
         P: Changes,
         K: FoundBy<Q>,
     {
-        let combine: &mut dyn FnMut(V) -> V = &mut combine;
+        self.modify_or_insert_with(key, combine, || value)
+    }
+
+    /// Replaces the value of `key` by `modify` of it, atomically, and returns the former one; if
+    /// the key is absent, inserts the result of `make`. In std this is
+    /// `entry(key).and_modify(modify).or_insert_with(make)`; an entry cannot be held here, since
+    /// other ranks change it at any time.
+    ///
+    /// Both run on this rank while nothing is locked: `modify` again each time that another rank
+    /// changed the value meanwhile, `make` at most once, if the key was absent. If one of them
+    /// panics, the map is as before. Closures do not travel; where the home rank is to do the work,
+    /// name it by a type, as in [`upsert_many`](Self::upsert_many).
+    ///
+    /// # Cost
+    ///
+    /// As [`upsert`](Self::upsert).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let lines = HashMap::<String, Vec<u32>>::with_capacity(&world, 100)?;
+    /// for (line, word) in (1..).zip(["to", "be", "to"]) {
+    ///     let append = |mut there: Vec<u32>| {
+    ///         there.push(line);
+    ///         there
+    ///     };
+    ///     lines.modify_or_insert_with(word, append, || vec![line])?;
+    /// }
+    /// assert_eq!(lines.find("to")?, Some(vec![1, 3]));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[doc(alias = "entry")]
+    #[doc(alias = "and_modify")]
+    pub fn modify_or_insert_with<Q: ?Sized>(
+        &self,
+        key: &Q,
+        mut modify: impl FnMut(V) -> V,
+        make: impl FnOnce() -> V,
+    ) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let modify: &mut dyn FnMut(V) -> V = &mut modify;
+        let Some(former) = self.table.update(key, &mut *modify)? else {
+            let value = make();
+            return self.insert_or_modify(key, &value, modify);
+        };
+        Ok(Some(former))
+    }
+
+    /// Inserts `value` if `key` is still absent, else modifies what is there.
+    fn insert_or_modify<Q: ?Sized>(
+        &self,
+        key: &Q,
+        value: &V,
+        modify: &mut dyn FnMut(V) -> V,
+    ) -> Result<Option<V>>
+    where
+        K: FoundBy<Q>,
+    {
         loop {
-            let former = self.table.update(key, &mut *combine)?;
-            let value = |heap: &Heap| object::to_slot(&value, heap);
-            if former.is_some() || self.table.perform::<GetOrInsert, _>(key, value)?.is_none() {
+            let value = |heap: &Heap| object::to_slot(value, heap);
+            if self.table.perform::<GetOrInsert, _>(key, value)?.is_none() {
+                return Ok(None);
+            }
+            let former = self.table.update(key, &mut *modify)?;
+            if former.is_some() {
                 return Ok(former);
             }
         }
     }
 
-    /// Removes `key`, and says whether it was there.
+    /// Removes `key`, and says whether it was there; [`take`](Self::take) also returns the value.
     ///
     /// Memory of its value outside of the slot is free again at once. The slot itself stays the
     /// key's, for when it is inserted again; for other keys it is free after a

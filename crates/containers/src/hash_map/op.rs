@@ -182,6 +182,7 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
     type Outcome = Option<V>;
     const EFFECT: Effect = Effect::Claim;
     const READ_VALUE: ReadValue = ReadValue::No;
+    const WORD: Option<AtomicOp> = Some(AtomicOp::Add);
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::iter::CHUNK;
 use super::phase::{Looks, Phase};
 use super::table::dispatch_locality;
-use super::{HashMap, HashSet};
+use super::{HashMap, HashSet, MultiMap};
 use crate::Result;
 use crate::object::{KeyHasher, Object};
 
@@ -36,6 +36,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(sum.into_inner(), 30);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[doc(alias = "for_each_par")]
     pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()>
     where
         P: Looks,
@@ -86,5 +87,38 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         P: Looks,
     {
         self.map().par_for_each_local(|key, ()| f(key))
+    }
+}
+
+impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
+    /// Calls `f` with each value that this rank holds, and its key, by all threads of rayon's pool.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter); then `f` was called for some of the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::MultiMap;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let edges = MultiMap::<u64, u64>::with_capacity(&world, 1000)?;
+    /// edges.extend((0..500).map(|i| (i % 10, i)))?;
+    /// let sum = AtomicU64::new(0);
+    /// edges.par_for_each_local(|_, value| {
+    ///     sum.fetch_add(value, Ordering::Relaxed);
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 500 * 499 / 2);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()> {
+        let (_, values) = self.maps();
+        values.par_for_each_local(|(key, _), value| f(key, value))
     }
 }

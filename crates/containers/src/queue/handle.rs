@@ -349,10 +349,6 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
 
     #[track_caller]
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
-        let team = self.ring.team();
-        // Who is no member has no number there.
-        let no_member = || host.number().max(team.n_ranks());
-        let host = team.team_rank(host).unwrap_or_else(no_member);
         let left = self.local.leave(&self.ring);
         let moved = self.ring.relocate::<P>(host, capacity, left);
         self.local.enter::<P>(&self.ring);

@@ -13,7 +13,7 @@ use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
-use crate::error::{agree, check_host};
+use crate::error::{agree, check_host, member_for_host};
 use crate::object::{Heap, Object, SlotOf};
 use crate::{Error, Result};
 
@@ -404,13 +404,15 @@ impl<T: Object> Ring<T> {
     #[track_caller]
     pub(super) fn relocate<P: Phase>(
         &mut self,
-        host: u32,
+        host: Rank,
         capacity: usize,
         left: Result<()>,
     ) -> Result<()> {
         let team = self.team().clone();
         let world = team.world();
-        let size = agreed_size(&team, host, capacity)?;
+        agree_on_place(&team, host.number(), capacity)?;
+        let host = member_for_host(&team, A_QUEUE, host)?;
+        let size = size_of_capacity(capacity)?;
         self.settle::<P>(left)?;
         let Seen {
             taken: head,
@@ -501,10 +503,19 @@ pub(crate) fn layout<S>(size: Size, has_marks: bool) -> (usize, usize) {
 /// The size of a queue with room for `capacity` elements, if there is such a `host`. Collective.
 #[track_caller]
 fn agreed_size(team: &Team, host: u32, capacity: usize) -> Result<Size> {
-    agree(team, "the capacity of a queue", capacity as u64)?;
-    agree(team, "the host of a queue", host.into())?;
-    check_host(team, "a queue", host)?;
+    agree_on_place(team, host, capacity)?;
+    check_host(team, A_QUEUE, host)?;
     size_of_capacity(capacity)
+}
+
+/// What is hosted, for errors.
+const A_QUEUE: &str = "a queue";
+
+/// An error if members name different hosts or capacities. Collective.
+#[track_caller]
+fn agree_on_place(team: &Team, host: u32, capacity: usize) -> Result<()> {
+    agree(team, "the capacity of a queue", capacity as u64)?;
+    agree(team, "the host of a queue", host.into())
 }
 
 /// A block on member `host`, which fills it, known to all ranks. Collective.

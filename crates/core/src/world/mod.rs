@@ -60,9 +60,9 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// that it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
 
-    /// Does what other threads of the rank have left for this one, without waiting, and says whether
-    /// there was any. Called instead of [`advance`](Self::advance) on a thread that runs no handlers
-    /// ([`World::serve_here`]).
+    /// Does what other threads of the rank have left for this one, without waiting, and says
+    /// whether there was any. Called instead of [`advance`](Self::advance) on a thread that runs no
+    /// handlers ([`World::serve_here`]).
     fn advance_thread(&self, world: &World) -> bool {
         let _ = world;
         false

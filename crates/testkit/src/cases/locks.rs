@@ -44,6 +44,26 @@ fn holders_of_a_lock_exclude_each_other(world: &World) -> Result<()> {
     }
     world.barrier()?;
     assert_eq!(pair.get(world)?[0], ROUNDS * u64::from(world.n_ranks()));
+    world.barrier()?;
+    members_exclude_each_other(world)
+}
+
+/// Two teams, each with a lock of its own, which its members take as often as those of no other.
+fn members_exclude_each_other(world: &World) -> Result<()> {
+    let me = world.rank().number();
+    let team = world.team().split(Some(me % 2), world.n_ranks() - me)?;
+    let team = team.expect("a colour");
+    let lock = Lock::new(&team, team.n_ranks() / 2)?;
+    assert_eq!(lock.team().n_ranks(), team.n_ranks());
+    let pairs = team.alloc_symmetric(1)?;
+    let (pair, rounds) = (pairs.member(0), u64::from(10 + me % 2));
+    for _ in 0..rounds {
+        let guard = lock.lock()?;
+        add_under_the_lock(world, pair)?;
+        guard.unlock()?;
+    }
+    team.barrier()?;
+    assert_eq!(pair.get(world)?[0], rounds * u64::from(team.n_ranks()));
     world.barrier()
 }
 

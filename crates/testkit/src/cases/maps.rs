@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pgas_containers::hash_map::Inserted;
-use pgas_containers::{HashMap, HashSet};
+use pgas_containers::{HashMap, HashSet, MultiMap};
 use pgas_core::{Rank, Result, World};
 
 use super::case;
@@ -55,6 +55,31 @@ fn counts_of_all_ranks_in_one_map_are_those_of_one(world: &World) -> Result<()> 
         assert_eq!(counts.find(&key)?, found, "of key {key}");
     }
     assert_eq!(counts.find(&N_KEYS)?, None);
+    world.barrier()?;
+    let shared = N_KEYS + 1;
+    let former = counts.modify_or_insert_with(&shared, |there| there + me + 1, || me + 1)?;
+    assert!(former.is_none_or(|former| former <= n * (n + 1) / 2));
+    world.barrier()?;
+    assert_eq!(counts.find(&shared)?, Some(n * (n + 1) / 2));
+    values_of_all_ranks_under_few_keys(world)
+}
+
+fn values_of_all_ranks_under_few_keys(world: &World) -> Result<()> {
+    let (n, me) = (u64::from(world.n_ranks()), u64::from(world.rank().number()));
+    let values = MultiMap::<u64, u64>::with_capacity(world, 1000)?;
+    values.extend((0..30).map(|i| (i % 3, 100 * me + i)))?;
+    world.barrier()?;
+    assert_eq!((values.len()?, values.n_keys()?), (30 * n, 3));
+    for key in 0..3 {
+        let of_rank = |rank| {
+            (0..30)
+                .filter(move |i| i % 3 == key)
+                .map(move |i| 100 * rank + i)
+        };
+        let mut found = values.find(&key)?;
+        found.sort_unstable();
+        assert!(found.into_iter().eq((0..n).flat_map(of_rank)));
+    }
     world.barrier()
 }
 

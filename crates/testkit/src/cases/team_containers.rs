@@ -115,6 +115,12 @@ fn arrays_of_teams_side_by_side(world: &World) -> Result<()> {
             let array = local.into_shared()?;
             let all: Vec<u64> = (0..len as u64).map(|i| 2 * i).collect();
             assert_eq!(array.get_range(0..len)?, all);
+            // As often on each team as no other one.
+            for round in 0..=team.world_rank(0).number() {
+                array.fill(round.into())?;
+            }
+            assert_eq!(array.get(0)?, u64::from(team.world_rank(0).number()));
+            team.barrier()?;
         }
         let names = Array::new(&team, team.n_ranks() - 1, 4, &String::new())?;
         assert_eq!(names.host(), team.world_rank(team.n_ranks() - 1));
@@ -148,6 +154,14 @@ fn queues_and_filters_of_teams_side_by_side(world: &World) -> Result<()> {
         team.barrier()?;
         queue.migrate(team.world_rank(0))?;
         assert_eq!(queue.host(), team.world_rank(0));
+        for outsider in world.ranks().filter(|rank| team.team_rank(*rank).is_none()) {
+            let refused = queue.migrate(outsider).expect_err("it is no member");
+            let text = refused.to_string();
+            assert!(
+                text.contains(&format!("by rank {outsider}, which is not in")),
+                "{text}"
+            );
+        }
         let mut sum = 0;
         for _ in 0..n {
             sum += queue.pop()?.expect("as many as were pushed");
@@ -155,7 +169,11 @@ fn queues_and_filters_of_teams_side_by_side(world: &World) -> Result<()> {
         let of_all = team.allreduce(sum, op::Sum)?;
         assert_eq!(of_all, u64::from(team.n_ranks()) * n * (n - 1) / 2);
         let nobody = CircularQueue::<u64>::with_capacity(&team, team.n_ranks(), 4);
-        assert!(nobody.is_err());
+        let text = nobody.expect_err("there is no such member").to_string();
+        assert!(
+            text.contains(&format!("by member {}", team.n_ranks())) || team.is_world(),
+            "{text}"
+        );
         let filter = BloomFilter::<u64>::with_rate(&team, 200, 0.001)?;
         filter.insert(&u64::from(team.rank()))?;
         team.barrier()?;

@@ -46,7 +46,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// As [`perform_many`](Self::perform_many). `take` receives the index and the result of each
     /// operation.
-    fn perform_many_into<'k, O, E>(
+    pub(super) fn perform_many_into<'k, O, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,

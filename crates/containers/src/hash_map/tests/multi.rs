@@ -73,7 +73,13 @@ fn each_value_of_a_multimap_is_removed_once_whoever_inserts_meanwhile() {
             }
         };
         for i in 0..N {
-            values.insert(&(i % 2), [me, i]).unwrap();
+            // One by one, and some together.
+            if i < N / 2 {
+                values.insert(&(i % 2), [me, i]).unwrap();
+            } else if i % 5 == 0 {
+                let some = i..i + 5;
+                values.extend(some.map(|i| (i % 2, [me, i]))).unwrap();
+            }
             if i % 3 == me % 3 {
                 take(i / 3 % 2);
             }
@@ -91,6 +97,29 @@ fn each_value_of_a_multimap_is_removed_once_whoever_inserts_meanwhile() {
 }
 
 #[test]
+fn of_many_values_those_before_the_first_refused_one_are_there() {
+    everywhere(1, |world| {
+        let values = MultiMap::<u64, u64>::with_capacity(&world, 10).unwrap();
+        let entries = (0..30).map(|i| (i % 2, i));
+        let refused = values.extend(entries).unwrap_err();
+        assert!(matches!(refused.error, crate::Error::Full { .. }));
+        assert!((10..20).contains(&refused.done), "{}", refused.done);
+        let done = refused.done as u64;
+        assert_eq!(values.len().unwrap(), done);
+        for key in 0..2 {
+            let expected: Vec<u64> = (0..done).filter(|i| i % 2 == key).collect();
+            assert_eq!(values.find(&key).unwrap(), expected);
+            assert_eq!(values.count(&key).unwrap(), expected.len() as u64);
+        }
+        // The numbers of what was refused were given back.
+        assert_eq!(values.remove(&0).unwrap().len() as u64, done.div_ceil(2));
+        let before = values.count(&1).unwrap();
+        let refused = values.extend([(1, 7), (1, 8)]).unwrap_err();
+        assert_eq!((refused.done, values.count(&1).unwrap()), (0, before));
+    });
+}
+
+#[test]
 fn a_multimap_costs_what_its_two_maps_cost() {
     everywhere_counted(1, |world| {
         let values = MultiMap::<u64, u64>::with_capacity(&world, 1 << 12).unwrap();
@@ -101,6 +130,14 @@ fn a_multimap_costs_what_its_two_maps_cost() {
         assert_eq!(price(&world, || values.find(&1).unwrap()), (3, 0, 6));
         assert_eq!(price(&world, || values.remove(&1).unwrap()), (5, 0, 11));
         assert_eq!(price(&world, || values.remove(&2).unwrap()), (0, 0, 1));
+        let extend = |entries: &[(u64, u64)]| {
+            let entries = entries.iter().copied();
+            price(&world, || values.extend(entries).unwrap())
+        };
+        // As inserts, and an atomic more for a new key and for a value.
+        assert_eq!(extend(&[(1, 30)]), (2, 1, 7));
+        assert_eq!(extend(&[(1, 40), (1, 50)]), (4, 2, 14));
+        assert_eq!(extend(&[(3, 10)]), (1, 2, 8));
     });
 }
 
@@ -118,5 +155,9 @@ fn numbers_of_a_key_run_out_before_they_wrap() {
         }
         values.insert(&2, 30).unwrap();
         assert_eq!(values.len().unwrap(), 3);
+        let refused = values.extend([(2, 40), (1, 50), (2, 60)]).unwrap_err();
+        assert!(refused.to_string().contains("at most 2130706432"));
+        assert_eq!((refused.done, values.find(&2).unwrap()), (1, vec![30, 40]));
+        assert_eq!(values.len().unwrap(), 4);
     });
 }

@@ -1,5 +1,7 @@
 //! Maps with several values for each key.
 
+mod extend;
+
 use std::fmt;
 
 use pgas_core::AsTeam;
@@ -88,6 +90,12 @@ impl Numbers {
         }
     }
 
+    #[cold]
+    fn used_up() -> Error {
+        let full = format!("a key of a MultiMap takes at most {} inserts", Self::END);
+        Error::Argument(full.into())
+    }
+
     /// The number of values, if there are no gaps.
     fn span(self) -> u64 {
         u64::from(self.next - self.first)
@@ -148,14 +156,16 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         reason = "it is given away, as to a map of std"
     )]
     pub fn insert(&self, key: &K, value: V) -> Result<u64> {
+        self.insert_ref(key, &value)
+    }
+
+    fn insert_ref(&self, key: &K, value: &V) -> Result<u64> {
         loop {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
-            let stored = |heap: &Heap| object::to_slot(&value, heap);
+            let stored = |heap: &Heap| object::to_slot(value, heap);
             if let Err(error) = self.values.table.perform::<Insert, _>(&place, stored) {
-                let refused = numbers.next;
-                self.numbers
-                    .update(key, |word| Numbers::without(word, refused))?;
+                self.give_back(key, numbers.next)?;
                 return Err(error);
             }
             // A removal that began after the number was given has looked for the value, perhaps
@@ -175,14 +185,20 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             return Ok(numbers);
         }
         self.numbers.fetch_add(key, u64::MAX)?;
-        let full = format!("a key of a MultiMap takes at most {} inserts", Numbers::END);
-        Err(Error::Argument(full.into()))
+        Err(Numbers::used_up())
     }
 
     /// Takes `n` numbers of `key` without inserting values.
     #[cfg(test)]
     pub(super) fn give_numbers(&self, key: &K, n: u64) {
         self.numbers.fetch_add(key, n).expect("it is there");
+    }
+
+    /// Gives back the number of a value that was refused.
+    fn give_back(&self, key: &K, refused: u32) -> Result<()> {
+        self.numbers
+            .update(key, |word| Numbers::without(word, refused))?;
+        Ok(())
     }
 
     /// Removes all values of `key`, and returns them in their order. Of several ranks that remove
@@ -419,11 +435,14 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// As [`HashMap::local_iter`].
     pub fn local_iter(&self) -> impl Iterator<Item = Result<(K, V)>> + '_ {
-        self.values.local_iter().map(|entry| {
-            let ((key, _), value) = entry?;
-            Ok((key, value))
-        })
+        self.values.local_iter().map(unnumbered)
     }
+}
+
+/// A value with its key, without its number.
+fn unnumbered<K, V>(entry: Result<((K, u64), V)>) -> Result<(K, V)> {
+    let ((key, _), value) = entry?;
+    Ok((key, value))
 }
 
 impl<K: Object, V: Object, P: Phase, S> fmt::Debug for MultiMap<K, V, P, S> {

@@ -1,0 +1,142 @@
+//! Inserts of many values into a map with several values for each key.
+
+use super::super::batch::EXTENT;
+use super::super::op::{Add, Find, Insert};
+use super::super::phase::Atomic;
+use super::{MultiMap, Numbers};
+use crate::object::{self, FoundBy as _, KeyHasher, Object};
+use crate::{BatchError, Result};
+
+impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
+    /// Adds the values of all entries to those of their keys, in their order, some hundred at a
+    /// time.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key and for its
+    /// value where slots are behind a network; the latency is paid once for many. One-sided; or M
+    /// for each rank and as many entries as a message carries. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. If
+    /// the transport fails, some of those behind may be inserted, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::MultiMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let lines = MultiMap::<String, u32>::with_capacity(&world, 100)?;
+    /// let words = ["to", "be", "or", "not", "to", "be"];
+    /// lines.extend((1..).zip(words).map(|(line, word)| (word.to_owned(), line)))?;
+    /// assert_eq!(lines.find(&"be".to_owned())?, [2, 6]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), BatchError> {
+        let (mut entries, mut done) = (entries.into_iter(), 0);
+        loop {
+            let some: Vec<(K, V)> = entries.by_ref().take(EXTENT).collect();
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.insert_some(&some).map_err(|error| BatchError {
+                done: done + error.done,
+                ..error
+            })?;
+            done += some.len();
+        }
+    }
+
+    /// Adds some entries: takes numbers for all of them, inserts the values under these, and looks
+    /// which numbers a removal has passed meanwhile.
+    fn insert_some(&self, entries: &[(K, V)]) -> Result<(), BatchError> {
+        let mut numbers = vec![None; entries.len()];
+        let numbered = self.take_numbers(entries, &mut numbers);
+        let n_numbered = numbered.as_ref().err().map_or(entries.len(), |e| e.done);
+        let numbered_entries = entries.iter().zip(&numbers).take(n_numbered);
+        let places: Vec<((K, u64), &V)> = numbered_entries
+            .filter_map(|((key, value), number)| {
+                Some(((key.clone(), u64::from((*number)?)), value))
+            })
+            .collect();
+        let inserted = self.values.table.perform_many::<Insert, _>(
+            &places,
+            |(place, _)| <(K, u64)>::key_by(place),
+            |(_, value)| object::to_slot(*value, self.values.table.heap()),
+        );
+        let refused = inserted.err().or(numbered.err());
+        let done = refused.as_ref().map_or(entries.len(), |e| e.done);
+        let passed = self.insert_passed(&places[..done]);
+        passed.map_err(|error| BatchError { done, error })?;
+        let Some(refused) = refused else {
+            return Ok(());
+        };
+        let left = self.take_back(&entries[done..], &numbers[done..]);
+        left.map_err(|error| BatchError { done, error })?;
+        Err(refused)
+    }
+
+    /// Takes a number for each entry. After an error some behind it may have one.
+    fn take_numbers(
+        &self,
+        entries: &[(K, V)],
+        numbers: &mut [Option<u32>],
+    ) -> Result<(), BatchError> {
+        self.numbers.table.perform_many_into::<Add, _>(
+            entries,
+            |entry| K::key_by(&entry.0),
+            |_| Ok(1),
+            |i, former| {
+                numbers[i] = Some(Numbers::of(former.unwrap_or(0)).next);
+                Ok(())
+            },
+        )?;
+        let is_beyond = |number: &Option<u32>| number.is_some_and(|n| n >= Numbers::END);
+        let Some(done) = numbers.iter().position(is_beyond) else {
+            return Ok(());
+        };
+        let error = Numbers::used_up();
+        Err(BatchError { done, error })
+    }
+
+    /// Takes back what there is of entries behind one that was refused: the last one first, so that
+    /// numbers at the end are free again.
+    fn take_back(&self, entries: &[(K, V)], numbers: &[Option<u32>]) -> Result<()> {
+        for ((key, _), number) in entries.iter().zip(numbers).rev() {
+            match *number {
+                Some(beyond) if beyond >= Numbers::END => {
+                    self.numbers.fetch_add(key, u64::MAX)?;
+                }
+                Some(number) => {
+                    self.values.remove(&(key.clone(), number.into()))?;
+                    self.give_back(key, number)?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts those values again whose numbers a removal had passed before they were there.
+    fn insert_passed(&self, places: &[((K, u64), &V)]) -> Result<()> {
+        let keys: Vec<&K> = places.iter().map(|((key, _), _)| key).collect();
+        let mut words = vec![None; keys.len()];
+        self.numbers.table.perform_many_into::<Find<Atomic>, _>(
+            &keys,
+            |key| K::key_by(*key),
+            |_| Ok(()),
+            |i, word| {
+                words[i] = word;
+                Ok(())
+            },
+        )?;
+        for ((place, value), word) in places.iter().zip(words) {
+            let first = Numbers::of(word.unwrap_or(0)).first;
+            if u64::from(first) > place.1 && self.values.remove(place)? {
+                self.insert_ref(&place.0, value)?;
+            }
+        }
+        Ok(())
+    }
+}
