@@ -126,10 +126,12 @@ struct Run {
     /// Write what was counted into this file, as JSON.
     #[arg(long)]
     stats: Option<PathBuf>,
-    /// Wait for GDB at this port of the local host (`target remote :PORT`) and let it run one node; the others go on meanwhile.
-    #[arg(long, conflicts_with = "timed")]
+    /// Wait for GDB at this port of the local host (`target remote :PORT`) and let it run the
+    /// machine: each core is a thread, with the memory of its node, and all stop together.
+    /// Watchpoints are for all accesses, other nodes' among them.
+    #[arg(long)]
     gdb: Option<u16>,
-    /// The node that GDB runs.
+    /// The node that GDB shows first.
     #[arg(long, default_value_t = 0, requires = "gdb")]
     gdb_node: usize,
     /// Say nothing on the way.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pgas_riscv_sim::gdb::{self, Debugged};
 use pgas_riscv_sim::linux::{Folder, LinuxConfig};
-use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, gdb};
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -126,13 +127,13 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     }
     let mut machine = Machine::new(&config, &image)?;
     set_consoles(&mut machine, &config);
-    if let Some(port) = arguments.gdb {
-        machine = debugged(machine, port, arguments)?;
-    }
     let outcome = if arguments.timed {
         timed::run(machine, arguments, &interrupted)?
     } else {
-        let outcome = to_the_end(&mut machine, arguments, &interrupted);
+        let outcome = match debugged(&mut machine, arguments)? {
+            true => to_the_end(&mut machine, arguments, &interrupted),
+            false => Ok(None),
+        };
         write_stats(arguments, &machine.stats())?;
         outcome
     };
@@ -163,8 +164,11 @@ fn set_consoles(machine: &mut Machine, config: &MachineConfig) {
     }
 }
 
-/// Lets a debugger run a node first.
-fn debugged(machine: Machine, port: u16, arguments: &Run) -> Result<Machine, Trouble> {
+/// Lets a debugger run the machine first, if one is asked for. Says whether the run is to go on.
+pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, Trouble> {
+    let Some(port) = arguments.gdb else {
+        return Ok(true);
+    };
     if arguments.gdb_node >= arguments.nodes {
         let (node, nodes) = (arguments.gdb_node, arguments.nodes);
         return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
@@ -172,7 +176,7 @@ fn debugged(machine: Machine, port: u16, arguments: &Run) -> Result<Machine, Tro
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
     let (connection, _) = listener.accept()?;
-    Ok(gdb::serve(machine, arguments.gdb_node, connection)?)
+    Ok(gdb::serve(run, arguments.gdb_node, connection)?)
 }
 
 /// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started it. A second time ends the

@@ -10,7 +10,7 @@ use pgas_riscv_sim::timed::time::Time;
 use pgas_riscv_sim::timed::trace::Trace;
 use pgas_riscv_sim::{Error, Machine, Outcome};
 
-use super::run::{Interrupted, PROGRESS, located, progress, write_stats};
+use super::run::{Interrupted, PROGRESS, debugged, located, progress, write_stats};
 use super::{Run, Trouble, read_text};
 
 /// Spans of a trace at most: about what Perfetto still shows with ease.
@@ -37,7 +37,10 @@ pub(super) fn run(
     if arguments.trace.is_some() {
         simulation.set_trace(Trace::new(SPANS));
     }
-    let outcome = to_the_end(&mut simulation, arguments, interrupted);
+    let outcome = match debugged(&mut simulation, arguments)? {
+        true => to_the_end(&mut simulation, arguments, interrupted),
+        false => Ok(None),
+    };
     write_stats(arguments, &simulation.stats())?;
     if let (Some(path), Some(trace)) = (&arguments.trace, simulation.trace()) {
         let named = |why: std::io::Error| format!("{}: {why}", path.display());

@@ -82,6 +82,18 @@ pub trait Observer {
     fn access(&mut self, address: u64, n_bytes: u64, writes: bool);
 }
 
+impl<O: Observer> Observer for &mut O {
+    const LISTENS: bool = O::LISTENS;
+
+    fn before(&mut self, pc: u64, insn: &Decoded) -> bool {
+        (**self).before(pc, insn)
+    }
+
+    fn access(&mut self, address: u64, n_bytes: u64, writes: bool) {
+        (**self).access(address, n_bytes, writes);
+    }
+}
+
 /// Nobody listens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;

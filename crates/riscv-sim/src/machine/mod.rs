@@ -9,7 +9,7 @@
     reason = "the low bytes of a word are what is meant"
 )]
 
-mod debug;
+pub(crate) mod debug;
 mod fault;
 mod host;
 mod idle;
@@ -20,7 +20,7 @@ mod sleep;
 mod stats;
 mod transfer;
 
-pub use debug::Halt;
+pub use debug::{Access, Debugger, Halt, Place, Watched, Watchpoint};
 pub use fault::Fault;
 pub use node::Node;
 pub use stats::{NodeStats, Region, Stats};
@@ -31,7 +31,7 @@ use node_set::NodeSet;
 
 use crate::elf::Image;
 use crate::error::{Error, Result};
-use crate::hart::{Cause, CompareSwapForm, Hart, Nobody, Observer, Stop, Trap};
+use crate::hart::{Cause, CompareSwapForm, Hart, Stop, Trap};
 use crate::isa::Profile;
 use crate::linux::{LinuxConfig, PROCESS_BASE, Process};
 use crate::memory::{RAM_BASE, Ram};
@@ -199,6 +199,8 @@ pub struct Machine {
     console: Console,
     /// Where errors go that programs of Linux write, if not there.
     errors: Option<Console>,
+    /// Whom it stops for.
+    debugger: Option<Box<Debugger>>,
 }
 
 impl std::fmt::Debug for Machine {
@@ -255,6 +257,7 @@ impl Machine {
             image: image.clone(),
             console: Box::new(|_, _| {}),
             errors: None,
+            debugger: None,
         })
     }
 
@@ -397,18 +400,12 @@ impl Machine {
 
     /// One core's turn.
     fn turn(&mut self, node: usize, core: usize) -> Result<()> {
-        self.watched_turn(node, core, &mut Nobody)
+        self.turn_of(node, core, self.quantum).map(|_| ())
     }
 
-    fn watched_turn<O: Observer>(
-        &mut self,
-        node: usize,
-        core: usize,
-        observer: &mut O,
-    ) -> Result<()> {
-        let mut left = self.quantum;
-        // A debugger's node stops where it is told to.
-        let mut grace = if O::LISTENS { 0 } else { GRACE };
+    /// As much of a core's turn; gives what is left of it if it stopped for a debugger.
+    fn turn_of(&mut self, node: usize, core: usize, mut left: u64) -> Result<u64> {
+        let mut grace = GRACE;
         while self.nodes[node].exit_code().is_none() {
             if left == 0 {
                 if grace == 0 || !self.is_reserving(node, core) {
@@ -417,27 +414,38 @@ impl Machine {
                 left = 1;
                 grace -= 1;
             }
-            let Node { harts, ram, .. } = &mut self.nodes[node];
-            let before = harts[core].instret();
-            let stop = harts[core].run(ram, left, observer);
-            match stop {
-                Stop::Budget if O::LISTENS => break,
-                Stop::Budget => {}
-                Stop::Remote(request) => self.remote(node, core, &request)?,
-                Stop::Host => self.host_call(node)?,
-                Stop::Region => self.nodes[node].mark(core),
-                Stop::Trap(trap) => {
-                    if !self.unhandled(node, core, trap)? {
-                        break;
-                    }
-                }
-                Stop::Wait => {
-                    self.wait(node, core)?;
-                    break;
-                }
-            }
+            let before = self.nodes[node].harts[core].instret();
+            let stop = self.run_hart(Place { node, core }, left);
+            let goes_on = self.stopped(node, core, stop)?;
             left = left.saturating_sub(self.nodes[node].harts[core].instret() - before);
+            if self.is_halted() && left > 0 {
+                return Ok(left);
+            }
+            if !goes_on {
+                break;
+            }
         }
+        self.end_of_turn(node, core);
+        Ok(0)
+    }
+
+    /// Does what a core stopped for. Says whether it goes on in its turn.
+    fn stopped(&mut self, node: usize, core: usize, stop: Stop) -> Result<bool> {
+        match stop {
+            Stop::Budget => {}
+            Stop::Remote(request) => self.remote(node, core, &request)?,
+            Stop::Host => self.host_call(node)?,
+            Stop::Region => self.nodes[node].mark(core),
+            Stop::Trap(trap) => return self.unhandled(node, core, trap),
+            Stop::Wait => {
+                self.wait(node, core)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn end_of_turn(&mut self, node: usize, core: usize) {
         // Another core may write from now on. A reservation that does not outlast the turn need not
         // be watched.
         let cores = self.nodes[node].harts.len();
@@ -446,7 +454,6 @@ impl Machine {
             hart.break_any_reservation();
         }
         self.give_up_reservation(node, core);
-        Ok(())
     }
 
     /// Whether a core holds a reservation that it loses at the end of its turn.

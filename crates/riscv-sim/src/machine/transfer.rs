@@ -25,6 +25,42 @@ impl Bulk {
     }
 }
 
+/// The memory that a request is about.
+enum Asked {
+    Bulk(Bulk),
+    /// A word of so many bytes.
+    Word(u64),
+}
+
+impl Asked {
+    fn by(here: usize, there: usize, request: &RemoteRequest) -> Self {
+        match request.action {
+            Action::Load(width)
+            | Action::LoadReserved(width)
+            | Action::Store(width, _)
+            | Action::Atomic(_, width, _)
+            | Action::CompareSwap(width, ..)
+            | Action::StoreConditional(width, _) => Self::Word(width.bytes()),
+            Action::Bulk {
+                direction,
+                local,
+                width,
+                n_elements,
+                stride,
+            } => Self::Bulk(Bulk {
+                direction,
+                here,
+                there,
+                local,
+                remote: request.address,
+                width,
+                step: stride.wrapping_mul(width),
+                n_elements,
+            }),
+        }
+    }
+}
+
 /// A word that a core reserved through the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
@@ -55,29 +91,9 @@ impl Machine {
     pub(crate) fn target_of(&self, node: usize, request: &RemoteRequest) -> Option<usize> {
         let target = self.node_of(node, request.object)?;
         let address = request.address;
-        let reached = match request.action {
-            Action::Load(width)
-            | Action::LoadReserved(width)
-            | Action::Store(width, _)
-            | Action::Atomic(_, width, _)
-            | Action::CompareSwap(width, ..)
-            | Action::StoreConditional(width, _) => self.is_shared(address, width.bytes()),
-            Action::Bulk {
-                direction,
-                local,
-                width,
-                n_elements,
-                stride,
-            } => self.is_reached(&Bulk {
-                direction,
-                here: node,
-                there: target,
-                local,
-                remote: address,
-                width,
-                step: stride.wrapping_mul(width),
-                n_elements,
-            }),
+        let reached = match Asked::by(node, target, request) {
+            Asked::Bulk(bulk) => self.is_reached(&bulk),
+            Asked::Word(n_bytes) => self.is_shared(address, n_bytes),
         };
         reached.then_some(target)
     }
@@ -97,38 +113,18 @@ impl Machine {
             ..
         } = *request;
         let target = self.node_of(node, object)?;
-        let width = match action {
-            Action::Bulk {
-                direction,
-                local,
-                width,
-                n_elements,
-                stride,
-            } => {
-                self.bulk(&Bulk {
-                    direction,
-                    here: node,
-                    there: target,
-                    local,
-                    remote: address,
-                    width,
-                    step: stride.wrapping_mul(width),
-                    n_elements,
-                })?;
+        let n_bytes = match Asked::by(node, target, request) {
+            Asked::Bulk(bulk) => {
+                self.bulk(core, &bulk)?;
                 self.nodes[node].counts.asked(&action);
                 return Some(0);
             }
-            Action::Load(width)
-            | Action::LoadReserved(width)
-            | Action::Store(width, _)
-            | Action::Atomic(_, width, _)
-            | Action::CompareSwap(width, ..)
-            | Action::StoreConditional(width, _) => width,
+            Asked::Word(n_bytes) => n_bytes,
         };
         let word = Reservation {
             target,
             address,
-            n_bytes: width.bytes(),
+            n_bytes,
         };
         let conditional = matches!(action, Action::StoreConditional(..));
         if conditional && self.give_up_reservation(node, core) != Some(word) {
@@ -138,7 +134,12 @@ impl Machine {
             return None;
         }
         let answer = action.apply(address, &mut self.nodes[target].ram)?;
+        let bytes = (address, word.n_bytes);
+        if !matches!(action, Action::Store(..) | Action::StoreConditional(..)) {
+            self.tell_debugger(target, (node, core), bytes, false);
+        }
         if request.writes() {
+            self.tell_debugger(target, (node, core), bytes, true);
             self.was_written(target);
             self.break_reservations(target, None, address, word.n_bytes);
         }
@@ -210,9 +211,9 @@ impl Machine {
             })
     }
 
-    /// Moves elements one after another. Nothing moves if one of them lies outside of what may be
-    /// reached.
-    fn bulk(&mut self, bulk: &Bulk) -> Option<()> {
+    /// Moves elements one after another, for that core. Nothing moves if one of them lies outside
+    /// of what may be reached.
+    fn bulk(&mut self, core: usize, bulk: &Bulk) -> Option<()> {
         if !self.is_reached(bulk) {
             return None;
         }
@@ -227,6 +228,9 @@ impl Machine {
             if !self.nodes[to.0].ram.write(to.1, bulk.width, value) {
                 return None;
             }
+            let by = (bulk.here, core);
+            self.tell_debugger(from.0, by, (from.1, bulk.width), false);
+            self.tell_debugger(to.0, by, (to.1, bulk.width), true);
             self.break_reservations(to.0, None, to.1, bulk.width);
         }
         self.was_written(match bulk.direction {

@@ -8,7 +8,8 @@ use super::packet::{Operation, Request};
 use super::timekeeper::Timekeeper;
 use crate::error::{Error, Result};
 use crate::hart::{Hart, Stop};
-use crate::machine::{Machine, Node, Outcome};
+use crate::machine::debug::Watcher;
+use crate::machine::{Halt, Machine, Node, Outcome, Place};
 use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Width};
 
 /// A bulk transfer under way.
@@ -174,10 +175,21 @@ impl Guests {
         let (node, core) = self.place_of(number);
         let mut shown_cycles = None;
         loop {
-            let (hart, ram) = self.machine.hart_and_ram(node, core);
+            let place = Place { node, core };
+            let (hart, ram, debugger) = self.machine.debugged_hart(place);
             let written = is_watched.then_some(&mut self.written);
             let mut timekeeper = Timekeeper::new(port, shown_cycles, written);
-            let stop = hart.run(ram, u64::MAX, &mut timekeeper);
+            let stop = match debugger {
+                None => hart.run(ram, u64::MAX, &mut timekeeper),
+                Some(debugger) => {
+                    let mut watcher = Watcher {
+                        inner: &mut timekeeper,
+                        debugger,
+                        place,
+                    };
+                    hart.run(ram, u64::MAX, &mut watcher)
+                }
+            };
             if let Stop::Remote(request) = stop {
                 return Run::Remote(request, timekeeper.stopped_at_remote());
             }
@@ -303,7 +315,7 @@ impl Guests {
 
     /// Issues elements of a bulk transfer while there may be more under way; the transfer ends when all are over.
     fn move_on(&mut self, number: usize, mut bulk: Bulk, port: &mut CorePort<'_>) -> bool {
-        let (node, _) = self.place_of(number);
+        let (node, core) = self.place_of(number);
         while bulk.n_issued < bulk.n_elements {
             if !port.may_start(0) {
                 self.guests[number].state = State::Moves(bulk);
@@ -322,6 +334,8 @@ impl Guests {
                 Direction::Store => {
                     let ram = self.machine.nodes()[node].ram();
                     let value = ram.read(local, bulk.width).unwrap_or_default();
+                    let bytes = (local, bulk.width);
+                    self.machine.tell_debugger(node, (node, core), bytes, false);
                     (Action::Store(width, value), None)
                 }
             };
@@ -359,16 +373,22 @@ impl Guests {
         u32::try_from(tag).unwrap_or(u32::MAX)
     }
 
+    /// The run ends with an error; but a debugger looks at a fault.
     fn stop_with(&mut self, error: Error, port: &mut CorePort<'_>) {
-        self.error.get_or_insert(error);
-        port.halt();
+        match (error, self.machine.debugger_mut()) {
+            (Error::Fault(fault), Some(debugger)) => debugger.stop(Halt::Fault(fault)),
+            (error, _) => {
+                self.error.get_or_insert(error);
+                port.halt();
+            }
+        }
     }
 }
 
 impl Processor for Guests {
     fn run(&mut self, hart: u16, port: &mut CorePort<'_>) {
         let hart = usize::from(hart);
-        loop {
+        while !self.machine.is_halted() {
             let state = if self.has_ended(hart) {
                 State::Ended
             } else {
@@ -415,6 +435,8 @@ impl Processor for Guests {
             let ram = self.machine.node_mut(node).ram_mut();
             let written = ram.write(address, n_bytes, value);
             debug_assert!(written, "all elements were looked up beforehand");
+            let bytes = (address, n_bytes);
+            self.machine.tell_debugger(node, (node, core), bytes, true);
             return;
         }
         let state = &mut self.guests[number].state;
@@ -429,7 +451,7 @@ impl Processor for Guests {
     }
 
     fn is_over(&self) -> bool {
-        self.error.is_some() || self.failure.is_some()
+        self.error.is_some() || self.failure.is_some() || self.machine.is_halted()
     }
 }
 

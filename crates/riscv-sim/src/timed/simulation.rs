@@ -8,7 +8,7 @@ use super::machine::{Ended, Machine as TimedMachine, MachineStats};
 use super::time::Time;
 use super::trace::Trace;
 use crate::error::{Error, Result};
-use crate::machine::{Machine, Node, Outcome, Stats};
+use crate::machine::{Halt, Machine, Node, Outcome, Place, Stats};
 
 /// How far the simulation goes before it looks whether it has gone far enough.
 const STRETCH: Time = Time::from_ns(100_000);
@@ -132,6 +132,32 @@ impl Simulation {
             Ended::Stuck => Err(Error::AllWait),
             Ended::TimeLimit | Ended::Stopped => Ok(None),
         }
+    }
+
+    /// Runs as [`run_for`](Self::run_for) does, for the debugger of its machine. `first` runs
+    /// before all others, as far as nothing can reach it. Says why it stopped, if it did. Simulated
+    /// times are as without a debugger.
+    ///
+    /// # Errors
+    /// As [`run_for`](Self::run_for), but a fault is a halt.
+    pub fn debug_for(&mut self, span: Time, first: Option<Place>) -> Result<Option<Halt>> {
+        if let Some(Place { node, core }) = first {
+            let n_cores = self.machine().nodes()[node].n_cores();
+            let hart = u16::try_from(node * n_cores + core).unwrap_or(u16::MAX);
+            self.timed.run_first(hart, &mut self.guests);
+        }
+        let ended = match self.run_for(span)? {
+            None => None,
+            Some(Outcome::Success) => Some(Halt::Ended { node: 0, code: 0 }),
+            Some(Outcome::Failure { node, code }) => Some(Halt::Ended { node, code }),
+        };
+        let Some(debugger) = self.machine_mut().debugger_mut() else {
+            return Ok(ended);
+        };
+        if let Some(halt) = ended {
+            debugger.stop(halt);
+        }
+        Ok(debugger.halt().cloned())
     }
 
     /// What was counted.

@@ -181,6 +181,9 @@ impl Machine {
                     self.n_events += 1;
                     self.last_event = now;
                     self.handle(now, event, processor);
+                    if processor.is_over() {
+                        return Ended::Stopped;
+                    }
                 }
             } else if let Some(Reverse((_, hart))) = self.running.pop() {
                 self.run_core(hart, until, processor);
@@ -188,6 +191,16 @@ impl Machine {
                     return Ended::Stopped;
                 }
             }
+        }
+    }
+
+    /// Lets one core run before all others, as far as nothing can reach it; if it waits for
+    /// something, it does not.
+    pub fn run_first(&mut self, hart: u16, processor: &mut impl Processor) {
+        let n_running = self.running.len();
+        self.running.retain(|Reverse((_, other))| *other != hart);
+        if self.running.len() < n_running {
+            self.run_core(hart, Time::NEVER, processor);
         }
     }
 
