@@ -92,8 +92,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// A lock. Then a few more instructions in each round of progress, and threads that do not
-    /// serve wake up to two milliseconds late.
+    /// A lock. Then a few more instructions in each round of progress of a thread that serves, and
+    /// two locks in one of a thread that does not, which wakes up to two milliseconds late.
     ///
     /// # Examples
     ///

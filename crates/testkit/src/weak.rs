@@ -1,5 +1,5 @@
 //! A transport that is as weak as the contract allows, around another one. Puts are late,
-//! fragmented and out of order, gets are torn, and atomics without a result are late, too.
+//! fragmented and out of order, gets are torn, and atomics that nobody waits for yet are late, too.
 //!
 //! A seed determines the order of the fragments, so many seeds test many orders. The guarantees of
 //! the contract hold: a flush completes everything, a signal comes after its data, and atomics are
@@ -64,10 +64,29 @@ struct State {
 
 /// A late operation.
 enum Late {
-    Write { put: Copied, of: Option<u64> },
-    Read { get: Get, of: u64 },
+    Write {
+        put: Copied,
+        of: Option<u64>,
+    },
+    Read {
+        get: Get,
+        of: u64,
+    },
     Atomic(Atomic),
-    Signal { put: Copied, signal: Atomic },
+    Fetch {
+        atomic: Atomic,
+        former: Former,
+        of: u64,
+    },
+    Swap {
+        swap: Atomic<SwapCall>,
+        former: Former,
+        of: u64,
+    },
+    Signal {
+        put: Copied,
+        signal: Atomic,
+    },
 }
 
 impl Late {
@@ -75,7 +94,8 @@ impl Late {
         match self {
             Self::Write { put, .. } | Self::Signal { put, .. } => put.dst().rank,
             Self::Read { get, .. } => get.rank(),
-            Self::Atomic(atomic) => atomic.rank(),
+            Self::Atomic(atomic) | Self::Fetch { atomic, .. } => atomic.rank(),
+            Self::Swap { swap, .. } => swap.rank(),
         }
     }
 }
@@ -136,6 +156,14 @@ impl Weak {
                 state.finish(Some(of));
             }
             Late::Atomic(atomic) => self.inner.atomic(atomic)?,
+            Late::Fetch { atomic, former, of } => {
+                former.set(self.inner.fetch_atomic(atomic)?);
+                state.finish(Some(of));
+            }
+            Late::Swap { swap, former, of } => {
+                former.set(self.inner.compare_swap(swap)?);
+                state.finish(Some(of));
+            }
             Late::Signal { put, signal } => {
                 for piece in pieces(&mut state.random, put.len()) {
                     put.lend(|put| self.inner.put(put.part(piece.start, piece.len())))?;
@@ -192,6 +220,15 @@ impl Weak {
                 *state.left.entry(of).or_default() += 1;
             }
         }
+    }
+
+    /// Begins a new operation, all of which is one late one.
+    fn later(&self, late: impl FnOnce(u64) -> Late) -> OpId {
+        let id = self.begin();
+        let mut state = self.state();
+        state.late.push(late(id));
+        state.left.insert(id, 1);
+        OpId(id)
     }
 
     fn count_message(&self) {
@@ -333,11 +370,11 @@ unsafe impl Backend for Weak {
     }
 
     fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
-        self.inner.fetch_atomic_nb(atomic, former)
+        Ok(self.later(|of| Late::Fetch { atomic, former, of }))
     }
 
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
-        self.inner.compare_swap_nb(swap, former)
+        Ok(self.later(|of| Late::Swap { swap, former, of }))
     }
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {

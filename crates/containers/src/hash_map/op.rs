@@ -182,6 +182,8 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
     type Outcome = Option<V>;
     const EFFECT: Effect = Effect::Claim;
     const READ_VALUE: ReadValue = ReadValue::No;
+    /// What each addition of a batch has found is as if they were made one after another.
+    const IS_ORDERED: bool = true;
     const WORD: Option<AtomicOp> = Some(AtomicOp::Add);
 
     #[cfg_attr(not(debug_assertions), inline(always))]

@@ -25,12 +25,28 @@ pub(crate) use ledger::{Freed, Ledger, Part};
 
 use std::ops::Range;
 
+use crate::error::{Error, Result};
+
 /// Bytes at the start of a segment that no allocation covers, so that offset 0 can mean null.
 pub(crate) const NULL_BYTES: u64 = 64;
 /// The offset of the heaps.
 const HEAPS_START: u64 = 4096;
 /// The smallest segment that can be used, in bytes.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
+
+/// An error if a [`GlobalPtr`](crate::GlobalPtr) cannot address a segment of so many bytes, or it has
+/// no room for what the library keeps there.
+pub(crate) fn check_size(segment_bytes: u64) -> Result<()> {
+    if (MIN_SEGMENT_BYTES..=1 << 40).contains(&segment_bytes) {
+        return Ok(());
+    }
+    let reason = "a segment has 64K to 1T bytes";
+    Err(Error::setting(
+        "PGAS_SEGMENT",
+        segment_bytes.to_string(),
+        reason,
+    ))
+}
 
 /// The ranges of the symmetric and of the local heap in a segment of `segment_bytes`.
 pub(crate) fn heap_ranges(segment_bytes: u64) -> (Range<u64>, Range<u64>) {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
 use crate::config::{Config, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handler::Handlers;
 use crate::handles::Handles;
 use crate::members::Shared;
@@ -171,8 +171,8 @@ struct Inner {
     n_ranks: u32,
     local: Mutex<Heap>,
     symmetric: Mutex<Heap>,
-    /// The handlers of messages, and the threads that run them.
-    handlers: (Handlers<Handler>, Servers),
+    handlers: Handlers<Handler>,
+    servers: Servers,
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
     tasks: Tasks,
@@ -198,18 +198,11 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if the segment is smaller than [`segment::MIN_SEGMENT_BYTES`] or larger
+    /// [`Error::Setting`](crate::Error::Setting) if the segment is smaller than [`segment::MIN_SEGMENT_BYTES`] or larger
     /// than a [`GlobalPtr`](crate::GlobalPtr) can address.
     pub fn new(backend: Arc<dyn Backend>, config: Config) -> Result<Self> {
         let segment_bytes = backend.segment_bytes();
-        if !(segment::MIN_SEGMENT_BYTES..=1 << 40).contains(&segment_bytes) {
-            let reason = "a segment has 64K to 1T bytes";
-            return Err(Error::setting(
-                "PGAS_SEGMENT",
-                segment_bytes.to_string(),
-                reason,
-            ));
-        }
+        segment::check_size(segment_bytes)?;
         let direct = direct_ranks(&*backend, &config);
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
@@ -235,7 +228,8 @@ impl World {
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
             symmetric: Mutex::new(Heap::new("symmetric", symmetric)),
-            handlers: Default::default(),
+            handlers: Handlers::default(),
+            servers: Servers::default(),
             layer: OnceLock::new(),
             tasks: Tasks::default(),
             orphans: Orphans::default(),
@@ -398,7 +392,7 @@ impl World {
 
     /// The handlers of messages.
     pub(crate) fn handlers(&self) -> &Handlers<Handler> {
-        &self.inner.handlers.0
+        &self.inner.handlers
     }
 
     /// The layer that was attached.
@@ -462,7 +456,7 @@ impl World {
     /// The threads that run this rank's handlers.
     #[inline]
     pub(crate) fn servers(&self) -> &Servers {
-        &self.inner.handlers.1
+        &self.inner.servers
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {

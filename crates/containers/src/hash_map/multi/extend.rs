@@ -14,13 +14,15 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// # Cost
     ///
     /// That of an [`insert`](Self::insert) for each entry, and A more for a new key and for its
-    /// value where slots are behind a network; the latency is paid once for many. One-sided; or M
-    /// for each rank and as many entries as a message carries. Complete at the target on return.
+    /// value where slots are behind a network. The latency is paid once for many keys; values of
+    /// one key take their places one after another. One-sided; or M for each rank and as many
+    /// entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. If
-    /// the transport fails, some of those behind may be inserted, too.
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. What
+    /// was inserted of those behind is taken back, but other ranks may have seen or removed it
+    /// meanwhile. If the transport fails, some of them may stay.
     ///
     /// # Examples
     ///
