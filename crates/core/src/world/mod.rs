@@ -41,7 +41,7 @@ use crate::wire::Wire;
 /// progress. See [`World::attach`].
 pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
-    /// inside it is [`Error::InHandler`].
+    /// inside it is [`Error::InHandler`](crate::Error::InHandler).
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`](crate::Error::Setting) if the segment is smaller than [`segment::MIN_SEGMENT_BYTES`] or larger
-    /// than a [`GlobalPtr`](crate::GlobalPtr) can address.
+    /// [`Error::Setting`](crate::Error::Setting) if the segment is smaller than
+    /// [`segment::MIN_SEGMENT_BYTES`] or larger than a [`GlobalPtr`](crate::GlobalPtr) can address.
     pub fn new(backend: Arc<dyn Backend>, config: Config) -> Result<Self> {
         let segment_bytes = backend.segment_bytes();
         segment::check_size(segment_bytes)?;
