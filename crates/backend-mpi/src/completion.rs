@@ -39,9 +39,24 @@ impl Network {
         if self.is_open_mpi {
             return self.flush_all_here(mpi);
         }
-        sys::flush_all(mpi, &self.window)?;
-        self.flushes.get(mpi).complete_all();
-        Ok(())
+        self.flush_all_open(mpi)
+    }
+
+    /// Completes what this rank has begun on several ranks.
+    ///
+    /// MPICH gets a flush of each: its flush of all is UCX's `ucp_worker_flush`, which knows only
+    /// puts that were sent (1.13: it counts `flush_ops_count`, and shared memory reports itself as
+    /// flushed). It returns while others wait for a connection or for room, and their staged
+    /// sources would be overwritten before they are sent.
+    fn flush_all_open(&self, mpi: &mut Mpi) -> Result<()> {
+        if self.is_open_mpi {
+            sys::flush_all(mpi, &self.window)?;
+            self.flushes.get(mpi).complete_all();
+            return Ok(());
+        }
+        let open: Vec<u32> = self.flushes.get(mpi).open().collect();
+        open.into_iter()
+            .try_for_each(|rank| self.flush_open(mpi, rank))
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
@@ -68,9 +83,7 @@ impl Network {
         }
         let flushes = self.flushes.get(&mut mpi);
         if flushes.n_open() > 1 {
-            sys::flush_all(&mpi, &self.window)?;
-            self.flushes.get(&mut mpi).complete_all();
-            return Ok(());
+            return self.flush_all_open(&mut mpi);
         }
         let rank = flushes.open().next();
         rank.map_or(Ok(()), |rank| self.flush_open(&mut mpi, rank))

@@ -1,5 +1,5 @@
-//! Summarizes the steps: a line for each, and their failures once more, so that the end of a log
-//! shows them.
+//! Summarizes the steps: their failures once more, a line for each step, and last the names of what
+//! failed, so that the end of a log shows them, however much of it is kept.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ const FAILED: &str = "FAILED";
 /// The lines of a failure that are repeated at the end.
 const N_REPEATED: usize = 60;
 
+/// The names of what failed in one step that are repeated at the end.
+const N_NAMES: usize = 20;
+
 /// The results of the steps.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -21,6 +24,8 @@ pub(super) struct Summary {
     failed: Vec<&'static str>,
     /// The output of failed steps.
     failures_text: String,
+    /// The names of what failed in these steps.
+    names: Vec<String>,
 }
 
 impl Summary {
@@ -64,26 +69,62 @@ impl Summary {
             self.failed.push(step.name);
             let failures = failures(&text);
             self.failures_text += &format!("\n=== what failed in {}:\n{failures}\n", step.name);
+            let names = names(&text);
+            let names = names.map(|name| format!("failed in {}: {name}", step.name));
+            self.names.extend(names.take(N_NAMES));
         }
         self.lines.push(line);
     }
 
-    /// Prints the failures and a line for each step, with its time and that of the processors.
-    /// Fails if a step did.
+    /// Prints the failures, a line for each step with its time and that of the processors, and the
+    /// names of what failed. Fails if a step did.
     pub(super) fn tell(self, start: Instant) -> Result<Outcome> {
         println!("{}\n{}", self.failures_text, self.lines.join("\n"));
         let (wall, computed) = (seconds(start.elapsed()), seconds(process::computed()));
         println!("{:<12} {wall:>9} {computed:>9}", "all");
         if !self.failed.is_empty() {
             let failed = self.failed.join(" ");
+            println!("{}", self.names.join("\n"));
             bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
         }
         Ok(Outcome::Passed)
     }
 }
 
-/// The first lines of output of each failed test, or the last lines of a text that names no test.
+/// The first lines of output of each failed test, the last lines of each program that did not end
+/// by itself, or the last lines of a text that has neither.
 fn failures(text: &str) -> String {
+    let mut failures = Vec::new();
+    for program in programs(text) {
+        let of_tests = failures_of_tests(program);
+        if of_tests.is_empty() && program.lines().any(|line| crash(line).is_some()) {
+            failures.extend(last_lines(program));
+        }
+        failures.extend(of_tests);
+    }
+    if failures.is_empty() {
+        failures = last_lines(text);
+    }
+    failures.join("\n")
+}
+
+/// The output of each program that cargo runs, and what is before the first.
+fn programs(text: &str) -> impl Iterator<Item = &str> {
+    let starts = ["\n     Running ", "\n   Doc-tests "];
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let ends = starts.iter().filter_map(|start| text.find(start));
+        let (program, behind) = match ends.min() {
+            Some(end) => (&text[..end], Some(&text[end + 1..])),
+            None => (text, None),
+        };
+        rest = behind;
+        Some(program)
+    })
+}
+
+fn failures_of_tests(text: &str) -> Vec<&str> {
     let mut failures = Vec::new();
     let mut lines = text.lines();
     // Each program lists its failures: their output, and then their names.
@@ -105,11 +146,30 @@ fn failures(text: &str) -> String {
                 .filter(|line| !line.is_empty()),
         );
     }
-    if failures.is_empty() {
-        failures.extend(text.lines().rev().take(N_REPEATED));
-        failures.reverse();
-    }
-    failures.join("\n")
+    failures
+}
+
+fn last_lines(text: &str) -> Vec<&str> {
+    let n_lines = text.lines().count();
+    text.lines()
+        .skip(n_lines.saturating_sub(N_REPEATED))
+        .collect()
+}
+
+/// The tests that failed and the programs that did not end by themselves, by their lines.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let test = line.strip_prefix("test ");
+        test.and_then(|test| test.strip_suffix("... FAILED"))
+            .or_else(|| crash(line))
+            .map(str::trim)
+    })
+}
+
+/// What cargo says of a program that did not end by itself, or not as one whose tests failed.
+fn crash(line: &str) -> Option<&str> {
+    line.contains("process didn't exit successfully")
+        .then_some(line)
 }
 
 fn seconds(time: Duration) -> String {
@@ -118,7 +178,7 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{N_REPEATED, Summary, failures};
+    use super::{N_REPEATED, Summary, failures, names};
     use crate::ci::STEPS;
 
     #[test]
@@ -156,6 +216,24 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("good") && !text.contains("result"), "{text}");
+    }
+
+    #[test]
+    fn the_end_tells_of_a_program_that_crashed_among_others() {
+        let crash = "process didn't exit successfully: `deps/b-1` (signal: 6, SIGABRT)";
+        let text = format!(
+            "x\n     Running tests/a.rs (deps/a-1)\ntest good ... ok\n     Running tests/b.rs \
+             (deps/b-1)\nfree(): invalid pointer\nerror: test failed\n\nCaused by:\n  {crash}\n   \
+             Doc-tests c\ntest src/c.rs - d (line 1) ... FAILED\n\nfailures:\n\n---- d ----\nof \
+             d\n\nfailures:\n    d\n\ntest result: FAILED.\n"
+        );
+        let end = failures(&text);
+        assert!(
+            end.contains("invalid pointer") && end.contains("of d"),
+            "{end}"
+        );
+        assert!(!end.contains("good"), "{end}");
+        assert!(names(&text).eq([crash, "src/c.rs - d (line 1)"]));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) fn flooded() {
 pub(crate) fn flood(most: &str) {
     let world = world();
     let most = most.parse().expect("a number");
-    let array = world.alloc_symmetric::<u64>(N_WORDS).expect("128 KiB");
+    let array = world.alloc_symmetric::<u64>(N_WORDS).expect("200 KiB");
     for (i, word) in (0..).zip(array.here().get_vec(&world, N_WORDS).expect("own words")) {
         assert_eq!(word, 0);
         array
@@ -79,6 +79,42 @@ fn outstanding(world: &World, there: GlobalPtr<u64>, n: usize) -> Result<()> {
     let more = resident_bytes().saturating_sub(before);
     assert!(more <= n * BYTES_EACH + SLACK_BYTES, "{more} for {n} puts");
     puts.into_iter().try_for_each(Event::wait)
+}
+
+/// Puts whose sources are copied: some tens of them fill the room for copies.
+const PUT_WORDS: usize = 16;
+const N_PUTS: usize = 800;
+const N_JOBS: usize = 6;
+
+/// Puts wait inside of MPI until it has connected the ranks and while the target takes none. Their
+/// copied sources are kept for so long.
+pub(crate) fn first_puts() {
+    for _ in 0..N_JOBS {
+        assert_well(&run(ranks(2, "put_first", "", "0")));
+    }
+}
+
+pub(crate) fn put_first(_: &str) {
+    let world = world();
+    let from_each = N_PUTS * PUT_WORDS;
+    let n_words = world.n_ranks() as usize * from_each;
+    let array = world.alloc_symmetric::<u64>(n_words).expect("200 KiB");
+    let value = |rank: usize, i: usize| (rank * N_PUTS + i) as u64 + 1;
+    let me = world.rank().index();
+    for i in 0..N_PUTS {
+        for rank in world.ranks() {
+            let place = array.on(rank).add(me * from_each + i * PUT_WORDS);
+            let words = [value(me, i); PUT_WORDS];
+            place.put_slice(&world, &words).expect("a put");
+        }
+    }
+    world.barrier().expect("all have put");
+    let seen = array.here().get_vec(&world, n_words).expect("own words");
+    for (i, word) in seen.into_iter().enumerate() {
+        let (rank, put) = (i / from_each, i % from_each / PUT_WORDS);
+        assert_eq!(word, value(rank, put), "put {put} of rank {rank}");
+    }
+    world.barrier().expect("all have looked");
 }
 
 /// Orders in which operations are waited for.
