@@ -23,6 +23,34 @@ pub const JOB_LIMIT: Duration = Duration::from_secs(60);
 /// The time limit for the end of a job after a rank has failed.
 pub const END_OF_JOB: Duration = Duration::from_secs(2);
 
+/// The argument by which a test program runs as a rank; the name of its part follows.
+pub const PART: &str = "--part";
+
+/// A part that a rank plays, with what it is told.
+pub type Part = fn(&str);
+
+/// If this process was started as a rank, plays its part, which is one of `parts`. Says whether it
+/// was.
+///
+/// # Panics
+///
+/// If there is no such part.
+pub fn has_played(parts: &[(&str, Part)]) -> bool {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [flag, name, rest @ ..] = &args[..] else {
+        return false;
+    };
+    if flag != PART {
+        return false;
+    }
+    let (_, part) = parts
+        .iter()
+        .find(|(other, _)| other == name)
+        .expect("a part");
+    part(rest.first().map_or("", String::as_str));
+    true
+}
+
 /// A running job.
 #[derive(Debug)]
 pub struct Job {

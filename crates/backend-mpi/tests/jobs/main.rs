@@ -27,17 +27,13 @@ use libtest_mimic::{Arguments, Trial};
 use pgas_core::{Config, World};
 use pgas_testkit::Deadline;
 use pgas_testkit::fault::Fault;
-use pgas_testkit::job::{self, Ended, eventually};
+use pgas_testkit::job::{self, Ended, PART, Part, eventually};
 use support::{is_open_mpi, launcher, mpirun};
 
-/// The argument by which the binary runs as a rank; the part follows.
-const PART: &str = "--part";
 /// What a test may take at most.
 const LIMIT: Duration = Duration::from_secs(100);
 /// What the end of a job may take under a foreign launcher, on a busy machine.
 const END: Duration = Duration::from_secs(60);
-
-type Part = fn(&str);
 
 const PARTS: &[(&str, Part)] = &[
     ("fail", faults::fail),
@@ -103,15 +99,7 @@ const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
 ];
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, name, rest @ ..] = &args[..]
-        && flag == PART
-    {
-        let (_, part) = PARTS
-            .iter()
-            .find(|(other, _)| other == name)
-            .expect("a part");
-        part(rest.first().map_or("", String::as_str));
+    if job::has_played(PARTS) {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();

@@ -17,11 +17,9 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World};
 use pgas_testkit::fault::{Fault, STALL, assert_blamed, assert_known, give_up};
-use pgas_testkit::job::{self, Ended};
+use pgas_testkit::job::{self, Ended, PART, Part};
 use pgas_testkit::{Deadline, setting};
 
-/// The argument by which the binary runs as a rank; the part follows.
-const PART: &str = "--part";
 /// What a test may take at most.
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -34,8 +32,6 @@ const FAULTS: &[Fault] = &[
     Fault::Stop,
     Fault::Leave,
 ];
-
-type Part = fn(&str);
 
 const PARTS: &[(&str, Part)] = &[
     ("fail", fail),
@@ -60,15 +56,7 @@ const TESTS: &[(&str, fn())] = &[
 ];
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, name, rest @ ..] = &args[..]
-        && flag == PART
-    {
-        let (_, part) = PARTS
-            .iter()
-            .find(|(other, _)| other == name)
-            .expect("a part");
-        part(rest.first().map_or("", String::as_str));
+    if job::has_played(PARTS) {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();

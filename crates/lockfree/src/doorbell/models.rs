@@ -94,13 +94,28 @@ fn loom_two_threads_of_a_rank_are_both_woken() {
     });
 }
 
+/// A doorbell, and the words of the mailbox that it rings for.
+fn mailbox_with_doorbell() -> Arc<(Doorbell, Vec<AtomicU64>)> {
+    let words = (0..Mailbox::bytes(8) / 8).map(|_| AtomicU64::new(0));
+    Arc::new((Doorbell::default(), words.collect()))
+}
+
+/// A thread that sends a message and rings; its value says whether the receiver had left.
+fn send_and_ring(shared: &Arc<(Doorbell, Vec<AtomicU64>)>) -> thread::JoinHandle<bool> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        let mailbox = Mailbox::attach(&shared.1, 8);
+        let end = mailbox
+            .try_send_within::<Portable>(None, 0, 7, &[])
+            .unwrap();
+        mailbox.ring(&shared.0, end)
+    })
+}
+
 #[test]
 fn loom_a_sleeper_gets_the_message_that_it_was_rung_for() {
     loom::model(|| {
-        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        let shared = Arc::new((Doorbell::default(), words));
+        let shared = mailbox_with_doorbell();
         let sender = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -125,20 +140,8 @@ fn loom_a_sleeper_gets_the_message_that_it_was_rung_for() {
 #[test]
 fn loom_a_sender_hears_that_who_left_has_not_taken_its_message_and_never_else() {
     loom::model(|| {
-        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        let shared = Arc::new((Doorbell::default(), words));
-        let sender = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                let mailbox = Mailbox::attach(&shared.1, 8);
-                let end = mailbox
-                    .try_send_within::<Portable>(None, 0, 7, &[])
-                    .unwrap();
-                mailbox.ring(&shared.0, end)
-            })
-        };
+        let shared = mailbox_with_doorbell();
+        let sender = send_and_ring(&shared);
         let mailbox = Mailbox::attach(&shared.1, 8);
         let receive = || mailbox.try_receive(&mut vec![]).unwrap().is_some();
         let is_served = receive();
@@ -156,20 +159,8 @@ fn loom_a_sender_hears_that_who_left_has_not_taken_its_message_and_never_else() 
 #[test]
 fn loom_a_message_that_was_served_before_its_receiver_left_is_not_told_to_be_lost() {
     loom::model(|| {
-        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        let shared = Arc::new((Doorbell::default(), words));
-        let sender = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                let mailbox = Mailbox::attach(&shared.1, 8);
-                let end = mailbox
-                    .try_send_within::<Portable>(None, 0, 7, &[])
-                    .unwrap();
-                mailbox.ring(&shared.0, end)
-            })
-        };
+        let shared = mailbox_with_doorbell();
+        let sender = send_and_ring(&shared);
         let mailbox = Mailbox::attach(&shared.1, 8);
         while mailbox.try_receive(&mut vec![]).unwrap().is_none() {
             thread::yield_now();
