@@ -2,18 +2,12 @@
 //! memory.
 #![expect(unsafe_code, reason = "passes the contract's calls on")]
 
-use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::backend::{
-    Backend, BarrierTicket, Capabilities, Group, HandlerId, Message, MessageClass, Offer, OpId,
-    Place, Sent, Stage,
-};
-use pgas_core::stats::Board;
-use pgas_core::{Error, Rank, Result};
+use pgas_core::backend::{Backend, Group, HandlerId, Message, MessageClass, Place, Sent};
+use pgas_core::{Rank, Result};
 use pgas_smp::Member;
 
 use crate::collectives::Collectives;
@@ -119,82 +113,18 @@ unsafe impl Backend for OneHost {
         "mpi"
     }
 
-    fn rank(&self) -> Rank {
-        self.member.rank()
-    }
-
-    fn n_ranks(&self) -> u32 {
-        self.member.n_ranks()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.member.capabilities()
-    }
-
-    fn segment_bytes(&self) -> u64 {
-        self.member.segment_bytes()
-    }
-
-    fn mapped_ranks(&self) -> Range<u32> {
-        self.member.mapped_ranks()
-    }
-
-    fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
-        self.member.mapped(rank)
-    }
-
-    fn board(&self, rank: Rank) -> Option<Board> {
-        self.member.board(rank)
-    }
-
-    fn mapped_stride(&self) -> Option<usize> {
-        self.member.mapped_stride()
+    pgas_core::pass_on! {
+        member:
+        rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
+        test, flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
+        n_credits, poll, poll_all, progress, notify, is_oversubscribed, health, has_left, blame,
+        discard
     }
 
     pgas_core::pass_on_one_sided!(member);
 
-    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
-        self.member.test(op, stage)
-    }
-
-    #[inline]
-    fn flush(&self, rank: Rank) -> Result<()> {
-        self.member.flush(rank)
-    }
-
-    #[inline]
-    fn flush_all(&self) -> Result<()> {
-        self.member.flush_all()
-    }
-
-    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
-        self.member.barrier_begin()
-    }
-
-    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
-        self.member.barrier_test(ticket)
-    }
-
-    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
-        self.member.barrier_missing(ticket)
-    }
-
     fn collectives(&self) -> Option<Arc<dyn Group>> {
         self.collectives.world()
-    }
-
-    fn try_send(
-        &self,
-        to: Rank,
-        class: MessageClass,
-        handler: HandlerId,
-        parts: &[&[u8]],
-    ) -> Result<Sent> {
-        self.member.try_send(to, class, handler, parts)
-    }
-
-    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
-        self.member.prepare(to, len)
     }
 
     unsafe fn try_commit(
@@ -215,60 +145,9 @@ unsafe impl Backend for OneHost {
         unsafe { self.member.give_back(to, place) }
     }
 
-    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        self.member.n_credits(to, class)
-    }
-
-    fn poll(
-        &self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> Result<usize> {
-        self.member.poll(class, limit, sink)
-    }
-
-    #[inline]
-    fn poll_all(
-        &self,
-        with_requests: bool,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> Result<usize> {
-        self.member.poll_all(with_requests, limit, sink)
-    }
-
-    fn progress(&self) -> Result<bool> {
-        self.member.progress()
-    }
-
     fn park(&self, at_most: Duration) {
         // No rank wakes another one for MPI, which makes progress only while it is called.
         self.member.park(self.collectives.nap(at_most));
-    }
-
-    fn notify(&self, rank: Rank) {
-        self.member.notify(rank);
-    }
-
-    fn is_oversubscribed(&self) -> bool {
-        self.member.is_oversubscribed()
-    }
-
-    fn health(&self) -> Result<()> {
-        self.member.health()
-    }
-
-    fn has_left(&self, rank: Rank) -> bool {
-        self.member.has_left(rank)
-    }
-
-    fn blame(&self, rank: Rank, cause: &str) -> Error {
-        self.member.blame(rank, cause)
-    }
-
-    fn discard(&self, offset: u64, bytes: u64) -> bool {
-        self.member.discard(offset, bytes)
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {

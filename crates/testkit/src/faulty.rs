@@ -31,8 +31,8 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    Backend, BarrierTicket, Capabilities, Collective, Group, HandlerId, Message, MessageClass,
-    Offer, OpId, Place, Sent, Stage, loopback,
+    Backend, BarrierTicket, Collective, Group, HandlerId, Message, MessageClass, Offer, OpId,
+    Place, Sent, Stage, loopback,
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
@@ -144,20 +144,10 @@ unsafe impl Backend for Faulty {
         self.inner.name()
     }
 
-    fn rank(&self) -> Rank {
-        self.inner.rank()
-    }
-
-    fn n_ranks(&self) -> u32 {
-        self.inner.n_ranks()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn segment_bytes(&self) -> u64 {
-        self.inner.segment_bytes()
+    pgas_core::pass_on! {
+        inner:
+        rank, n_ranks, capabilities, segment_bytes, barrier_missing, n_credits, park, notify,
+        is_oversubscribed, health, has_left, blame, discard
     }
 
     fn mapped_ranks(&self) -> Range<u32> {
@@ -207,10 +197,6 @@ unsafe impl Backend for Faulty {
         self.inner.barrier_test(ticket)
     }
 
-    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
-        self.inner.barrier_missing(ticket)
-    }
-
     fn try_send(
         &self,
         to: Rank,
@@ -251,10 +237,6 @@ unsafe impl Backend for Faulty {
         unsafe { self.inner.give_back(to, place) }
     }
 
-    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        self.inner.n_credits(to, class)
-    }
-
     fn poll(
         &self,
         class: MessageClass,
@@ -268,34 +250,6 @@ unsafe impl Backend for Faulty {
     fn progress(&self) -> Result<bool> {
         self.step(Steps::Looking, "progress")?;
         self.inner.progress()
-    }
-
-    fn park(&self, at_most: Duration) {
-        self.inner.park(at_most);
-    }
-
-    fn notify(&self, rank: Rank) {
-        self.inner.notify(rank);
-    }
-
-    fn is_oversubscribed(&self) -> bool {
-        self.inner.is_oversubscribed()
-    }
-
-    fn health(&self) -> Result<()> {
-        self.inner.health()
-    }
-
-    fn has_left(&self, rank: Rank) -> bool {
-        self.inner.has_left(rank)
-    }
-
-    fn blame(&self, rank: Rank, cause: &str) -> Error {
-        self.inner.blame(rank, cause)
-    }
-
-    fn discard(&self, offset: u64, bytes: u64) -> bool {
-        self.inner.discard(offset, bytes)
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {

@@ -27,14 +27,13 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use fastrand::Rng;
 use pgas_core::backend::{
-    Atomic, Backend, BarrierTicket, Capabilities, Copied, Former, Get, GetGrid, HandlerId, Message,
-    MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall, loopback,
+    Atomic, Backend, Copied, Former, Get, GetGrid, HandlerId, Message, MessageClass, OpId, Operand,
+    Place, Put, PutGrid, Sent, Stage, SwapCall, loopback,
 };
-use pgas_core::{Config, Error, Rank, Result, World};
+use pgas_core::{Config, Rank, Result, World};
 
 use crate::support::run_ranks;
 
@@ -269,20 +268,11 @@ unsafe impl Backend for Weak {
         "weak"
     }
 
-    fn rank(&self) -> Rank {
-        self.inner.rank()
-    }
-
-    fn n_ranks(&self) -> u32 {
-        self.inner.n_ranks()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn segment_bytes(&self) -> u64 {
-        self.inner.segment_bytes()
+    pgas_core::pass_on! {
+        inner:
+        rank, n_ranks, capabilities, segment_bytes, barrier_begin, barrier_test, barrier_missing,
+        prepare, n_credits, poll, park, notify, is_oversubscribed, health, has_left, blame,
+        discard
     }
 
     fn mapped_ranks(&self) -> Range<u32> {
@@ -405,18 +395,6 @@ unsafe impl Backend for Weak {
         self.inner.flush_all()
     }
 
-    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
-        self.inner.barrier_begin()
-    }
-
-    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
-        self.inner.barrier_test(ticket)
-    }
-
-    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
-        self.inner.barrier_missing(ticket)
-    }
-
     fn try_send(
         &self,
         to: Rank,
@@ -426,10 +404,6 @@ unsafe impl Backend for Weak {
     ) -> Result<Sent> {
         self.count_message();
         self.inner.try_send(to, class, handler, parts)
-    }
-
-    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
-        self.inner.prepare(to, len)
     }
 
     unsafe fn try_commit(
@@ -451,50 +425,9 @@ unsafe impl Backend for Weak {
         unsafe { self.inner.give_back(to, place) }
     }
 
-    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        self.inner.n_credits(to, class)
-    }
-
-    fn poll(
-        &self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> Result<usize> {
-        self.inner.poll(class, limit, sink)
-    }
-
     fn progress(&self) -> Result<bool> {
         let worked = self.perform_some(&mut self.state())?;
         Ok(self.inner.progress()? || worked)
-    }
-
-    fn park(&self, at_most: Duration) {
-        self.inner.park(at_most);
-    }
-
-    fn notify(&self, rank: Rank) {
-        self.inner.notify(rank);
-    }
-
-    fn is_oversubscribed(&self) -> bool {
-        self.inner.is_oversubscribed()
-    }
-
-    fn health(&self) -> Result<()> {
-        self.inner.health()
-    }
-
-    fn has_left(&self, rank: Rank) -> bool {
-        self.inner.has_left(rank)
-    }
-
-    fn blame(&self, rank: Rank, cause: &str) -> Error {
-        self.inner.blame(rank, cause)
-    }
-
-    fn discard(&self, offset: u64, bytes: u64) -> bool {
-        self.inner.discard(offset, bytes)
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {

@@ -1,4 +1,5 @@
-//! A transport in front of another one: forwards the one-sided part of the contract.
+//! A transport in front of another one: forwards the one-sided part of the contract, and other
+//! methods by their names.
 
 /// The one-sided operations of a [`Backend`](crate::backend::Backend) that is in front of another
 /// one, of the same ranks and segments: they go to the field `$inner`, after `self.$first(name)?`
@@ -41,6 +42,145 @@ macro_rules! pass_on_one_sided {
     (@one $inner:ident, [$($first:ident)?], $name:ident, [$($arg:ident: $ty:ty),*], $result:ty) => {
         fn $name(&self, $($arg: $ty),*) -> $crate::Result<$result> {
             $(self.$first(stringify!($name))?;)?
+            self.$inner.$name($($arg),*)
+        }
+    };
+}
+
+/// Methods of a [`Backend`](crate::backend::Backend) that is in front of another one, as
+/// [`pass_on_one_sided`]: the named ones go to the field `$inner`.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! pass_on {
+    ($inner:ident: $($name:ident),* $(,)?) => {
+        $($crate::pass_on! { @method $name $inner })*
+    };
+    (@method rank $inner:ident) => {
+        $crate::pass_on! { @one $inner, rank, [], $crate::Rank }
+    };
+    (@method n_ranks $inner:ident) => {
+        $crate::pass_on! { @one $inner, n_ranks, [], u32 }
+    };
+    (@method capabilities $inner:ident) => {
+        $crate::pass_on! { @one $inner, capabilities, [], &$crate::backend::Capabilities }
+    };
+    (@method segment_bytes $inner:ident) => {
+        $crate::pass_on! { @one $inner, segment_bytes, [], u64 }
+    };
+    (@method mapped_ranks $inner:ident) => {
+        $crate::pass_on! { @one $inner, mapped_ranks, [], ::std::ops::Range<u32> }
+    };
+    (@method mapped $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, mapped, [rank: $crate::Rank], ::std::option::Option<::std::ptr::NonNull<u8>>
+        }
+    };
+    (@method board $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, board, [rank: $crate::Rank], ::std::option::Option<$crate::stats::Board>
+        }
+    };
+    (@method mapped_stride $inner:ident) => {
+        $crate::pass_on! { @one $inner, mapped_stride, [], ::std::option::Option<usize> }
+    };
+    (@method test $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, test,
+            [op: $crate::backend::OpId, stage: $crate::backend::Stage], $crate::Result<bool>
+        }
+    };
+    (@method flush $inner:ident) => {
+        $crate::pass_on! { @one $inner, flush, [rank: $crate::Rank], $crate::Result<()> }
+    };
+    (@method flush_all $inner:ident) => {
+        $crate::pass_on! { @one $inner, flush_all, [], $crate::Result<()> }
+    };
+    (@method barrier_begin $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, barrier_begin, [],
+            $crate::Result<::std::option::Option<$crate::backend::BarrierTicket>>
+        }
+    };
+    (@method barrier_test $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, barrier_test, [ticket: $crate::backend::BarrierTicket], $crate::Result<bool>
+        }
+    };
+    (@method barrier_missing $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, barrier_missing,
+            [ticket: $crate::backend::BarrierTicket], ::std::vec::Vec<$crate::Rank>
+        }
+    };
+    (@method try_send $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, try_send,
+            [
+                to: $crate::Rank, class: $crate::backend::MessageClass,
+                handler: $crate::backend::HandlerId, parts: &[&[u8]]
+            ],
+            $crate::Result<$crate::backend::Sent>
+        }
+    };
+    (@method prepare $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, prepare, [to: $crate::Rank, len: usize],
+            $crate::Result<$crate::backend::Offer<$crate::backend::Place>>
+        }
+    };
+    (@method n_credits $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, n_credits,
+            [to: $crate::Rank, class: $crate::backend::MessageClass], u64
+        }
+    };
+    (@method poll $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, poll,
+            [
+                class: $crate::backend::MessageClass, limit: usize,
+                sink: &mut dyn ::std::ops::FnMut($crate::backend::Message<'_>)
+            ],
+            $crate::Result<usize>
+        }
+    };
+    (@method poll_all $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, poll_all,
+            [
+                with_requests: bool, limit: usize,
+                sink: &mut dyn ::std::ops::FnMut($crate::backend::Message<'_>)
+            ],
+            $crate::Result<usize>
+        }
+    };
+    (@method progress $inner:ident) => {
+        $crate::pass_on! { @one $inner, progress, [], $crate::Result<bool> }
+    };
+    (@method park $inner:ident) => {
+        $crate::pass_on! { @one $inner, park, [at_most: ::std::time::Duration], () }
+    };
+    (@method notify $inner:ident) => {
+        $crate::pass_on! { @one $inner, notify, [rank: $crate::Rank], () }
+    };
+    (@method is_oversubscribed $inner:ident) => {
+        $crate::pass_on! { @one $inner, is_oversubscribed, [], bool }
+    };
+    (@method health $inner:ident) => {
+        $crate::pass_on! { @one $inner, health, [], $crate::Result<()> }
+    };
+    (@method has_left $inner:ident) => {
+        $crate::pass_on! { @one $inner, has_left, [rank: $crate::Rank], bool }
+    };
+    (@method blame $inner:ident) => {
+        $crate::pass_on! { @one $inner, blame, [rank: $crate::Rank, cause: &str], $crate::Error }
+    };
+    (@method discard $inner:ident) => {
+        $crate::pass_on! { @one $inner, discard, [offset: u64, bytes: u64], bool }
+    };
+    (@one $inner:ident, $name:ident, [$($arg:ident: $ty:ty),*], $result:ty) => {
+        #[inline]
+        fn $name(&self, $($arg: $ty),*) -> $result {
             self.$inner.$name($($arg),*)
         }
     };
