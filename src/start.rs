@@ -15,6 +15,10 @@ use pgas_core::{Config, Error, World};
 /// same world; on a thread that is a rank ([`threads`]) that rank's. When the last handle is
 /// dropped the rank leaves the job, for good.
 ///
+/// In builds with debug assertions collectives compare their calls and arguments across the ranks,
+/// and fail with [`Error::Mismatch`] instead of a hang. `PGAS_CHECK` and [`Config::check`] choose
+/// otherwise.
+///
 /// # Errors
 ///
 /// A setting that cannot be used, a transport that refuses, memory that cannot be had;
@@ -44,9 +48,19 @@ pub fn init() -> Result<World, Error> {
 ///
 /// As [`init`].
 pub fn init_with(config: &Config) -> Result<World, Error> {
-    let world = join(config)?;
+    let world = join(&with_check(config, cfg!(debug_assertions))?)?;
     pgas_am::attach(&world)?;
     Ok(world)
+}
+
+/// `config` with the choice whether collectives compare their calls, if the program has left it
+/// open: that of the environment, or else `default`.
+fn with_check(config: &Config, default: bool) -> Result<Config, Error> {
+    let mut config = config.clone();
+    if config.check.is_none() {
+        config.check = Some(Config::check_from_env()?.unwrap_or(default));
+    }
+    Ok(config)
 }
 
 fn join(config: &Config) -> Result<World, Error> {
@@ -90,6 +104,10 @@ fn choice(launcher: &Launcher) -> BackendKind {
 
 /// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in
 /// order: see [`pgas_smp::threads`].
+///
+/// Collectives compare their calls and arguments across the ranks, unless `PGAS_CHECK=0` or
+/// [`Config::check`] says otherwise: threads serve tests and examples first of all. For
+/// measurements switch it off.
 ///
 /// # Errors
 ///
@@ -139,6 +157,7 @@ pub fn threads_with<R: Send>(
         pgas_am::attach(&world)?;
         Ok(body(world))
     };
-    let results = pgas_smp::threads_with(n_ranks, config, with_messages)?;
+    let config = with_check(config, true)?;
+    let results = pgas_smp::threads_with(n_ranks, &config, with_messages)?;
     results.into_iter().collect()
 }

@@ -19,8 +19,10 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
         what: what.to_owned(),
         rank_a,
         value_a: value_a.to_string(),
+        line_a: None,
         rank_b,
         value_b: value_b.to_string(),
+        line_b: None,
     })))
 }
 

@@ -26,7 +26,7 @@ impl World {
         }
         self.count(CostKind::Barrier, None, 1, 0);
         self.flush_for_all()?;
-        if self.config().check {
+        if self.wire().check {
             return self.team().meet();
         }
         let begun = self.backend().barrier_begin();

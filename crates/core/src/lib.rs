@@ -151,6 +151,6 @@ pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
 pub use wait::OwnWait;
-pub use waits::{PartOf, part_of};
+pub use waits::{PartOf, part_of, part_of_object};
 pub use work::Work;
 pub use world::{Layer, WeakWorld, World};

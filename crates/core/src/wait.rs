@@ -14,7 +14,7 @@ use crate::rank::Rank;
 use crate::stall::Noted;
 use crate::stats::{Counting, Origin};
 use crate::trace::{Kind, Trace};
-use crate::waits::{Awaited, program_line};
+use crate::waits::{Awaited, ProgramCall, program_call};
 use crate::world::World;
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond,
@@ -181,7 +181,7 @@ impl World {
         if counting.is_none() && trace.is_none() {
             return None;
         }
-        let (whole, at) = program_line(from);
+        let ProgramCall { whole, at, .. } = program_call(from);
         let origin = Origin { what, whole, at };
         let trace = trace.map(|trace| (trace, trace.name_of_wait(&origin)));
         if let Some((trace, name)) = trace {

@@ -43,10 +43,20 @@ pub(crate) struct Wait {
     pub(crate) missing: Vec<Rank>,
 }
 
+/// A call of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramCall {
+    /// Its name, if it has declared one.
+    pub(crate) whole: Option<&'static str>,
+    /// The object that it is a method of; see [`part_of_object`].
+    pub(crate) object: u64,
+    /// The line of the program.
+    pub(crate) at: &'static Location<'static>,
+}
+
 thread_local! {
-    /// The operation that this thread's waits are parts of, and the line of the program that called
-    /// it.
-    static PART_OF: Cell<Option<(&'static str, &'static Location<'static>)>> = const { Cell::new(None) };
+    /// The operation that this thread's waits are parts of.
+    static PART_OF: Cell<Option<ProgramCall>> = const { Cell::new(None) };
 }
 
 /// A guard that names the operation that this thread's waits are parts of. See [`part_of`].
@@ -92,9 +102,45 @@ impl Drop for PartOf {
 /// ```
 #[track_caller]
 pub fn part_of(whole: &'static str) -> PartOf {
+    part_of_object(whole, 0)
+}
+
+/// As [`part_of`], for a method of one of several objects. `object` is a number that all ranks have
+/// for it, and no other object of its kind has. With `PGAS_CHECK=1` it is an error if the ranks
+/// call the method of different ones.
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Result, Symmetric};
+///
+/// struct Table(Symmetric<u64>);
+///
+/// impl Table {
+///     #[track_caller]
+///     fn settle(&self) -> Result<()> {
+///         let _waits = pgas_core::part_of_object("settling a table", self.0.member(0).to_bits());
+///         self.0.world().barrier()
+///     }
+/// }
+///
+/// let world = pgas_core::backend::loopback::world();
+/// Table(world.alloc_symmetric(1)?).settle()?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[track_caller]
+pub fn part_of_object(whole: &'static str, object: u64) -> PartOf {
     let is_inner = PART_OF.get().is_some();
     if !is_inner {
-        PART_OF.set(Some((whole, Location::caller())));
+        PART_OF.set(Some(ProgramCall {
+            whole: Some(whole),
+            object,
+            at: Location::caller(),
+        }));
     }
     PartOf {
         is_inner,
@@ -102,15 +148,14 @@ pub fn part_of(whole: &'static str) -> PartOf {
     }
 }
 
-/// The call of the program that a wait `from` a line of the library's is a part of, if that has
-/// said so, and its line.
-pub(crate) fn program_line(
-    from: &'static Location<'static>,
-) -> (Option<&'static str>, &'static Location<'static>) {
-    match PART_OF.get() {
-        Some((whole, from)) => (Some(whole), from),
-        None => (None, from),
-    }
+/// The call of the program that a wait or a collective `from` a line of the library's is a part of,
+/// if that has said so; else that line.
+pub(crate) fn program_call(from: &'static Location<'static>) -> ProgramCall {
+    PART_OF.get().unwrap_or(ProgramCall {
+        whole: None,
+        object: 0,
+        at: from,
+    })
 }
 
 /// The answers to a rank's question.
@@ -191,7 +236,11 @@ impl Watch {
         since: Instant,
         from: &'static Location<'static>,
     ) -> (u64, &'static Location<'static>) {
-        let (part_of, from) = program_line(from);
+        let ProgramCall {
+            whole: part_of,
+            at: from,
+            ..
+        } = program_call(from);
         let mut state = self.state();
         state.next_id += 1;
         let id = state.next_id;

@@ -82,7 +82,7 @@ impl Case {
     pub fn config(&self, mut base: Config) -> Config {
         base.segment_bytes = Some(SEGMENT_BYTES);
         base.statistics = Statistics::PerPeer;
-        base.check = self.check;
+        base.check = Some(self.check);
         base.timeout = Some(WAIT_LIMIT);
         base
     }

@@ -1,10 +1,10 @@
 //! Module docs in every file, a `# Cost` section on every public function that communicates, and
-//! `#[track_caller]` on every one that waits for all ranks.
+//! `#[track_caller]` on every collective one.
 
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Expr, ImplItemFn, ItemFn, ItemMod, Lit, Meta, ReturnType, Signature, Type,
-    Visibility,
+    Attribute, Expr, ImplItemFn, ItemFn, ItemMod, ItemTrait, Lit, Meta, ReturnType, Signature,
+    TraitItem, Type, Visibility,
 };
 
 use super::Finding;
@@ -25,7 +25,8 @@ const COMMUNICATES: &[&str] = &[
     "crates/core/src/team.rs",
 ];
 
-/// Folders whose collective functions wait, and whose reports name the calling line of the program.
+/// Folders with collective functions. Reports about their calls name the calling line of the
+/// program.
 const COLLECTIVE: &[&str] = &["crates/am/src", "crates/containers/src", "crates/core/src"];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
@@ -73,6 +74,7 @@ fn without_cost(source: &Source) -> Vec<Finding> {
     functions
         .found
         .iter()
+        .filter(|function| !function.is_of_trait)
         .filter(|function| !function.docs.lines().any(|line| line.trim() == "# Cost"))
         .map(|function| {
             let message = format!(
@@ -84,22 +86,21 @@ fn without_cost(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Functions documented as collective that do not track their caller, though they wait. Exempt are
-/// functions that do not wait, or only when their event is waited for.
+/// Functions documented as collective that do not track their caller. Exempt are functions that do
+/// not communicate.
 fn without_the_line_of_its_caller(source: &Source) -> Vec<Finding> {
     let mut functions = PublicFunctions::default();
     functions.visit_file(&source.syntax);
     let waits = |function: &&Function| {
         function.docs.contains("Collective over")
             && !function.docs.contains("without communication")
-            && !function.name.ends_with("_nb")
     };
     let untracked = functions.found.iter().filter(waits);
     untracked
         .filter(|function| !function.is_tracked)
         .map(|function| {
             let message = format!(
-                "`{}` waits for all ranks and is not `#[track_caller]`: the report of a long wait names the program's line",
+                "`{}` is collective and is not `#[track_caller]`: reports of long waits and of calls that differ name the program's line",
                 function.name
             );
             Finding::at(&source.path, function.line, message)
@@ -113,6 +114,8 @@ struct Function {
     line: usize,
     docs: String,
     is_tracked: bool,
+    /// Programs implement it, too.
+    is_of_trait: bool,
 }
 
 /// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left
@@ -123,7 +126,13 @@ struct PublicFunctions {
 }
 
 impl PublicFunctions {
-    fn add(&mut self, visibility: &Visibility, attrs: &[Attribute], signature: &Signature) {
+    fn add(
+        &mut self,
+        visibility: &Visibility,
+        attrs: &[Attribute],
+        signature: &Signature,
+        is_of_trait: bool,
+    ) {
         if matches!(visibility, Visibility::Public(_)) && may_communicate(&signature.output) {
             self.found.push(Function {
                 name: signature.ident.to_string(),
@@ -132,6 +141,7 @@ impl PublicFunctions {
                 is_tracked: attrs
                     .iter()
                     .any(|attr| attr.path().is_ident("track_caller")),
+                is_of_trait,
             });
         }
     }
@@ -139,11 +149,19 @@ impl PublicFunctions {
 
 impl<'ast> Visit<'ast> for PublicFunctions {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        self.add(&item.vis, &item.attrs, &item.sig);
+        self.add(&item.vis, &item.attrs, &item.sig, false);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        self.add(&item.vis, &item.attrs, &item.sig);
+        self.add(&item.vis, &item.attrs, &item.sig, false);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        for inner in &item.items {
+            if let TraitItem::Fn(function) = inner {
+                self.add(&item.vis, &function.attrs, &function.sig, true);
+            }
+        }
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
@@ -229,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_all_and_does_not_know_its_caller_is_found() {
+    fn a_collective_that_does_not_know_its_caller_is_found() {
         let text = "
             //! Docs.
             /// Collective over the world.
@@ -243,10 +261,16 @@ mod tests {
             pub fn new() -> Result<()> {}
             /// Not collective.
             pub fn put() -> Result<()> {}
+            pub trait Values {
+                /// Collective over the team.
+                fn broadcast() -> Result<()>;
+            }
         ";
         let found = without_the_line_of_its_caller(&source(text));
-        assert_eq!(found.len(), 1);
+        assert_eq!(found.len(), 3);
         assert!(found[0].to_string().contains("`resize`"));
+        assert!(found[1].to_string().contains("`barrier_nb`"));
+        assert!(found[2].to_string().contains("`broadcast`"));
     }
 
     #[test]

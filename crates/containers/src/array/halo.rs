@@ -106,6 +106,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// What the transport reports, on any rank.
     #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
+        let _waits = pgas_core::part_of("an exchange of rims");
         let team = self.matrix.team();
         team.barrier()?;
         let fetched = team.world().scope(|scope| {

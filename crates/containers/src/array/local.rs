@@ -65,6 +65,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalArray<T>> {
+        let _waits = pgas_core::part_of("the beginning of the local phase of an array");
         self.team().barrier()?;
         let elements = take_out(self.world(), self.local_place(0), self.local_len());
         let team = self.team();
@@ -88,6 +89,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
+        let _waits = pgas_core::part_of("the end of the local phase of an array");
         let Self { array, elements } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
         array.team().barrier()?;
@@ -204,6 +206,7 @@ impl<T: Pod> DMatrix<T> {
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalMatrix<T>> {
+        let _waits = pgas_core::part_of("the beginning of the local phase of a matrix");
         self.team().barrier()?;
         let n = self.local_tiles().count() * self.tile_len();
         let elements = take_out(self.world(), self.local_start(), n);
@@ -228,6 +231,7 @@ impl<T: Pod> LocalMatrix<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
+        let _waits = pgas_core::part_of("the end of the local phase of a matrix");
         let Self { matrix, elements } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;
         matrix.team().barrier()?;

@@ -94,6 +94,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         distribution: Distribution,
         mut value: impl FnMut(usize) -> T,
     ) -> Result<Self> {
+        let _waits = pgas_core::part_of("the making of an array by a function");
         let array = Self::new(on, len, distribution, &T::new_zeroed())?;
         array.team().all_try("filling an array", || {
             array.write_local(Access::Writes, |i, _| value(i))
@@ -113,6 +114,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
+        let _waits = pgas_core::part_of("a fill of an array");
         self.team().barrier()?;
         self.write_local(Access::Writes, |_, _| value)?;
         self.team().barrier()
@@ -221,6 +223,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     )]
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
+        let _waits = pgas_core::part_of("a reduction of an array");
         self.team().barrier()?;
         let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
         self.combine(own, &op)
@@ -313,6 +316,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             self.is_dealt_as(other),
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
+        let _waits = pgas_core::part_of("a product of two arrays");
         self.team().barrier()?;
         let product = || {
             let mut own = None;

@@ -390,6 +390,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[track_caller]
     pub fn clear(&self) -> Result<()> {
         const ZEROS: [u64; 1024] = [0; 1024];
+        let _waits = pgas_core::part_of("a clear of a filter");
         let (world, team) = (self.world(), self.team());
         team.barrier()?;
         let zero = || -> Result<()> {

@@ -282,6 +282,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// The failure of the job while waiting.
     #[track_caller]
     pub fn len(&self) -> Result<u64> {
+        let what = "a count of the entries of a hash map";
+        let _waits = pgas_core::part_of_object(what, self.table.identity());
         Ok(self.table.counts()?[0])
     }
 

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
-use pgas_core::Work;
 use pgas_core::stats::Unit;
+use pgas_core::{Work, part_of_object};
 use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _};
@@ -46,6 +46,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
+        let _waits = part_of_object("a resize of a hash map", self.table.identity());
         agree(self.team(), "the capacity of a hash map", capacity as u64)?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
@@ -90,13 +91,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[track_caller]
     pub fn clear(&mut self) -> Result<()> {
-        let _waits = pgas_core::part_of("the end of all entries of a hash map");
+        let _waits = part_of_object("a clear of a hash map", self.table.identity());
         self.table.clear()
     }
 
     #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
-        let _waits = pgas_core::part_of("a change of the phase of a hash map");
+        let what = "a change of the phase of a hash map";
+        let _waits = part_of_object(what, self.table.identity());
         let team = self.team().clone();
         team.agree_on(
             "the next phase of a hash map",

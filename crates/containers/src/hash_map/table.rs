@@ -67,7 +67,7 @@ pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K,
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
     /// The memory of the slots.
-    _slots: Symmetric<u8>,
+    slots: Symmetric<u8>,
     pub(super) shape: Shape<K, V, S>,
     /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
@@ -154,10 +154,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             // Without messages, operations are one-sided.
             served: served.and_then(|served| served.ok()),
             reused: None,
-            _slots: slots,
+            slots,
             shape,
             n_new: ThreadLocal::new(),
         })
+    }
+
+    /// A number that all ranks have for this map, and no other one has.
+    pub(super) fn identity(&self) -> u64 {
+        self.slots.member(0).to_bits()
     }
 
     /// A view of all slots by loads and stores.

@@ -303,7 +303,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
 
     #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<Queue<T, N, K>> {
-        let _waits = pgas_core::part_of("a change of the phase of a queue");
+        let what = "a change of the phase of a queue";
+        let _waits = pgas_core::part_of_object(what, self.ring.identity());
         let left = self.local.leave(&self.ring);
         self.ring.settle::<N>(left)?;
         self.local.enter::<N>(&self.ring);
@@ -349,6 +350,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
 
     #[track_caller]
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
+        let what = "a move of a queue to other memory";
+        let _waits = pgas_core::part_of_object(what, self.ring.identity());
         let left = self.local.leave(&self.ring);
         let moved = self.ring.relocate::<P>(host, capacity, left);
         self.local.enter::<P>(&self.ring);

@@ -236,6 +236,11 @@ pub(crate) struct Ring<T: Object> {
 }
 
 impl<T: Object> Ring<T> {
+    /// A number that all ranks have for this queue, and no other one has.
+    pub(super) fn identity(&self) -> u64 {
+        self.handle.member(0).to_bits()
+    }
+
     /// Collective, on member `host`. Tickets begin at `first`.
     #[track_caller]
     pub(super) fn new(

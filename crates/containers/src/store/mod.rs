@@ -74,6 +74,7 @@ fn save(
     (abouts, n_elements): (&[About], u64),
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<()> {
+    let _waits = pgas_core::part_of("the saving of a container");
     let work = work(team.world(), "saving", dir, n_elements);
     let is_first = team.rank() == 0;
     let begun = together(team, dir, || if is_first { begin(dir) } else { Ok(0) })?;
@@ -154,6 +155,7 @@ struct Saved {
 /// first rank reads, so that all ranks see the same, even that there is none yet. Collective.
 #[track_caller]
 fn open(team: &Team, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
+    let _waits = pgas_core::part_of("the loading of a container");
     let is_first = team.rank() == 0;
     let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
         Some(Err(Error::Storage(error))) if error.is_absent() => (Ok(Vec::new()), Some(error)),

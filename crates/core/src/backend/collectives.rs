@@ -49,21 +49,6 @@ pub enum OpKind {
     Or,
 }
 
-impl OpKind {
-    /// All of them, each at the index that is its number.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Sum,
-        Self::Product,
-        Self::Min,
-        Self::Max,
-        Self::BitAnd,
-        Self::BitOr,
-        Self::BitXor,
-        Self::And,
-        Self::Or,
-    ];
-}
-
 /// A collective, as every member of a group calls it: they agree on each of these values.
 ///
 /// Lengths are those of one member's contribution. None is zero.
@@ -173,18 +158,6 @@ pub enum IntegerType {
 }
 
 impl IntegerType {
-    /// All of them, each at the index that is its number.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::U8,
-        Self::U16,
-        Self::U32,
-        Self::U64,
-        Self::I8,
-        Self::I16,
-        Self::I32,
-        Self::I64,
-    ];
-
     /// The size of one element in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -388,13 +361,6 @@ mod tests {
             (Collective::AllToAll { bytes }, 0, [48, 48]),
         ] {
             assert_eq!(call.lent((member, 4)), lent, "{call:?}");
-        }
-    }
-
-    #[test]
-    fn types_are_listed_at_their_numbers() {
-        for (i, ty) in (0..).zip(IntegerType::ALL) {
-            assert_eq!(ty as u64, i);
         }
     }
 

@@ -240,6 +240,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce_nb<T: Pod>(
         &self,
         value: T,
@@ -273,6 +274,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce_slice_nb<T: Pod>(
         &self,
         mut values: Vec<T>,

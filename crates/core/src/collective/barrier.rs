@@ -73,6 +73,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
         self.world().count(CostKind::Barrier, None, 1, 0);
         let flushed = self.world().flush_for_all();
@@ -203,7 +204,7 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// Nothing, or log n rounds of 270 bytes. Collective over the team.
+    /// Nothing, or log n rounds of 300 bytes. Collective over the team.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl Team {
     /// ```
     /// # use pgas_core::{Config, backend::loopback};
     /// let mut config = Config::default();
-    /// config.check = true;
+    /// config.check = Some(true);
     /// loopback::run_with(2, &config, |world| {
     ///     let mine = u64::from(world.rank().number());
     ///     let error = world.team().agree("the answer", mine).unwrap_err();
@@ -243,7 +244,7 @@ impl Team {
     /// ```
     /// # use pgas_core::{Config, backend::loopback};
     /// let mut config = Config::default();
-    /// config.check = true;
+    /// config.check = Some(true);
     /// loopback::run_with(2, &config, |world| {
     ///     let mine = world.rank().index();
     ///     let error = world.team().agree_on("the order", &["rows", "columns"], mine).unwrap_err();
@@ -267,7 +268,7 @@ impl Team {
         choices: &'static [&'static str],
         value: u64,
     ) -> Result<()> {
-        if !self.world().config().check {
+        if !self.world().wire().check {
             return Ok(());
         }
         let call = self.begin(Signature {

@@ -5,6 +5,7 @@
 //! every call of progress of the rank (`Team::launch`).
 
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,7 +22,7 @@ use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
 use crate::trace;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, program_call};
 use crate::world::World;
 
 /// The number of collectives of a team that a rank may be ahead of the slowest member.
@@ -64,8 +65,8 @@ impl Call {
         } else {
             self.reached(window).await;
         }
-        if self.wire.check {
-            let compared = check::compare(self.lane(Phase::Check), &self.signature).await;
+        if let Some(program) = &self.program {
+            let compared = check::compare(self, program).await;
             // Relaxed: the thread that polls the algorithm reads it.
             let is_agreed = matches!(compared, Err(Error::Mismatch(_)));
             self.is_agreed.store(is_agreed, Ordering::Relaxed);
@@ -96,12 +97,14 @@ impl Call {
 impl Team {
     /// Begins a collective: gives it its number. Inside a handler it gets none, so that the team
     /// stays in step, and [`enter`](Call::enter) refuses it.
+    #[track_caller]
     pub(super) fn begin(&self, signature: Signature) -> Call {
         if let Some(tracer) = self.world().trace() {
             let name = tracer.name(signature.kind.name());
             tracer.note(trace::Kind::Collective, name, None, [0, 0]);
         }
         let is_refused = in_handler();
+        let (is_checked, from) = (self.world().wire().check, Location::caller());
         let (number, ticket) = if is_refused {
             (0, None)
         } else {
@@ -116,6 +119,7 @@ impl Team {
             is_refused,
             signature,
             is_agreed: AtomicBool::new(false),
+            program: is_checked.then(|| program_call(from)),
             awaits: AtomicU32::new(NOBODY),
         }
     }

@@ -47,7 +47,7 @@ pub trait Encoding<T> {
 }
 
 /// Sends the root's `bytes` to every member, down a binomial tree, unfragmented.
-async fn broadcast(lane: Lane<'_>, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
+pub(super) async fn broadcast(lane: Lane<'_>, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let n = lane.n_ranks();
     let place = wrap(lane.rank(), n - root, n);
     // A member has children at the distances below the one to its parent.

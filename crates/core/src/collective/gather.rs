@@ -238,6 +238,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
         let call = self.begin(signature);

@@ -10,6 +10,7 @@ use super::{Kind, Signature};
 use crate::error::{Error, Mismatch, Result};
 use crate::members::Shared;
 use crate::rank::Rank;
+use crate::waits::ProgramCall;
 use crate::wire::{Header, Key, Payload, Wire};
 
 /// A part of a collective, whose messages are kept apart from those of other parts.
@@ -24,6 +25,10 @@ pub(super) enum Phase {
     Check,
     /// The meeting before a new window.
     Window,
+    /// What one of two members that disagree says about its call.
+    OneCall,
+    /// What the other one says.
+    OtherCall,
 }
 
 /// A collective in progress.
@@ -38,6 +43,8 @@ pub(super) struct Call {
     pub(super) is_refused: bool,
     /// Whether it ends with an error that all members get.
     pub(super) is_agreed: AtomicBool,
+    /// The call of the program, if calls are compared.
+    pub(super) program: Option<ProgramCall>,
     /// The rank whose message the algorithm waits for, for the message of a failed wait.
     pub(super) awaits: AtomicU32,
 }
@@ -179,8 +186,10 @@ impl Lane<'_> {
             what: format!("the bytes of a message of {}", self.call.signature.kind),
             rank_a: self.world_rank(self.rank()),
             value_a: len.to_string(),
+            line_a: None,
             rank_b: self.world_rank(from),
             value_b: came.to_string(),
+            line_b: None,
         })))
     }
 

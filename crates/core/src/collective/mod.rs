@@ -91,7 +91,6 @@ use crate::{Pod, Team};
 
 /// Which collective is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
 pub(crate) enum Kind {
     Barrier,
     Broadcast,
@@ -115,29 +114,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them, each at the index that is its number.
-    const ALL: [Self; 19] = [
-        Self::Barrier,
-        Self::Broadcast,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::Gather,
-        Self::GatherVarying,
-        Self::Allgather,
-        Self::AllgatherVarying,
-        Self::AllToAll,
-        Self::AllToAllVarying,
-        Self::ScanInclusive,
-        Self::ScanExclusive,
-        Self::Split,
-        Self::Agreement,
-        Self::BroadcastValue,
-        Self::ScatterValues,
-        Self::ReduceValues,
-        Self::AllreduceValues,
-        Self::ScanValues,
-    ];
-
     const fn name(self) -> &'static str {
         match self {
             Self::Barrier => "a barrier",

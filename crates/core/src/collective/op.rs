@@ -283,10 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_listed_at_their_numbers() {
-        for (i, kind) in (0..).zip(OpKind::ALL) {
-            assert_eq!(kind as u64, i);
-        }
+    fn operators_of_ones_own_have_no_kind() {
         assert_eq!(ReduceOp::<u64>::kind(&Max), Some(OpKind::Max));
         assert_eq!((|a: u64, _: u64| a).kind(), None);
     }

@@ -239,6 +239,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_inclusive_nb<T: Pod>(
         &self,
         value: T,
@@ -272,6 +273,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_exclusive_nb<T: Pod>(
         &self,
         value: T,

@@ -87,8 +87,10 @@ fn misfit(lane: Lane<'_>, from: u32, element_bytes: usize, wanted: usize, came: 
         what: format!("the bytes of elements of {element_bytes} bytes"),
         rank_a: lane.world_rank(lane.rank()),
         value_a: wanted.to_string(),
+        line_a: None,
         rank_b: lane.world_rank(from),
         value_b: came.to_string(),
+        line_b: None,
     }))
 }
 
@@ -245,6 +247,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather_varying_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<Vec<T>>> {
         let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
         self.launch(call, |call| async move {

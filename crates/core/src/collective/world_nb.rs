@@ -24,6 +24,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
         self.team().barrier_nb()
     }
@@ -129,6 +130,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce_nb<T: Pod>(
         &self,
         value: T,
@@ -154,6 +156,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce_slice_nb<T: Pod>(
         &self,
         values: Vec<T>,
@@ -206,6 +209,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         self.team().allgather_nb(values)
     }
@@ -253,6 +257,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_inclusive_nb<T: Pod>(
         &self,
         value: T,
@@ -278,6 +283,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_exclusive_nb<T: Pod>(
         &self,
         value: T,

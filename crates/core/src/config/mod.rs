@@ -52,7 +52,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_BACKEND` | [`backend`](Self::backend) | `smp`, `mpi`, `ofi`, `sim` | by launcher |
 /// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
-/// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `0` |
+/// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `1` in builds with debug assertions and among threads, else `0` |
 /// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file) | `0`, or with commas: `1`, `peers`, `FILE.json` | `0` |
 /// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for what every rank does and when | none |
 /// | `PGAS_TRACE_BYTES` | [`trace_bytes`](Self::trace_bytes) | bytes a rank | `32M` |
@@ -92,8 +92,12 @@ pub struct Config {
     /// it a rank's own one still is where [ranks serve
     /// atomics](crate::backend::Capabilities::ranks_serve_atomics), as over MPI.
     pub direct: bool,
-    /// Whether collectives compare their arguments across ranks.
-    pub check: bool,
+    /// Whether collectives compare their calls and arguments across ranks.
+    ///
+    /// `None` leaves the choice to the caller of a backend: `pgas::init` compares in builds with
+    /// debug assertions, `pgas::threads` in all. A world that a backend makes with `None` does not
+    /// compare.
+    pub check: Option<bool>,
     /// The counters that are kept.
     pub statistics: Statistics,
     /// Whether a table of what all ranks have counted is printed when the job ends, also when it
@@ -174,7 +178,7 @@ impl Default for Config {
             ofi_provider: None,
             segment_bytes: None,
             direct: true,
-            check: false,
+            check: None,
             statistics: Statistics::Off,
             statistics_table: false,
             statistics_file: None,
@@ -222,6 +226,31 @@ impl Config {
         Self::from_lookup(&lookup)
     }
 
+    /// The value of [`check`](Self::check) in this process's environment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for a value that means nothing or is no UTF-8.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Config;
+    ///
+    /// let is_checked = Config::check_from_env()?.unwrap_or(cfg!(debug_assertions));
+    /// # let _ = is_checked;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn check_from_env() -> Result<Option<bool>> {
+        const NAME: &str = "PGAS_CHECK";
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this module alone reads the environment"
+        )]
+        let text = names::text(NAME, env::var_os(NAME))?;
+        setting(&|_| text.clone(), NAME, switch)
+    }
+
     /// The settings that `lookup` gives for the variables' names.
     ///
     /// # Errors
@@ -239,7 +268,7 @@ impl Config {
             ofi_provider: setting(lookup, "PGAS_OFI_PROVIDER", name)?,
             segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
             direct: setting(lookup, "PGAS_DIRECT", switch)?.unwrap_or(defaults.direct),
-            check: setting(lookup, "PGAS_CHECK", switch)?.unwrap_or(defaults.check),
+            check: setting(lookup, "PGAS_CHECK", switch)?,
             statistics: counted.statistics,
             statistics_table: counted.table,
             statistics_file: counted.file,

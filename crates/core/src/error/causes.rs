@@ -92,8 +92,9 @@ pub struct SettingError {
 /// Ranks that disagree in a collective.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "ranks disagree on {what}: rank {rank_a} has {value_a}, rank {rank_b} has {value_b}; a \
-     collective must be called by every rank of its team, in the same order, with equal arguments"
+    "ranks disagree on {what}: rank {rank_a} has {value_a}{}, rank {rank_b} has {value_b}{}; a \
+     collective must be called by every rank of its team, in the same order, with equal arguments",
+    line(.line_a), line(.line_b)
 )]
 pub struct Mismatch {
     /// The collective, and the argument that differs.
@@ -102,10 +103,19 @@ pub struct Mismatch {
     pub rank_a: Rank,
     /// Its value.
     pub value_a: String,
+    /// The line of the program with its call, as in `src/main.rs:7`; known with `PGAS_CHECK=1`.
+    pub line_a: Option<String>,
     /// Another rank.
     pub rank_b: Rank,
     /// Its value.
     pub value_b: String,
+    /// The line of its call.
+    pub line_b: Option<String>,
+}
+
+fn line(line: &Option<String>) -> String {
+    let line = line.as_ref();
+    line.map_or_else(String::new, |line| format!(" at {line}"))
 }
 
 /// A step of a collective call that failed on another rank. All ranks can go on.

@@ -47,7 +47,7 @@ impl Wire {
             counting: counting.map(Arc::clone),
             trace: trace.map(Arc::clone),
             inbox: Inbox::default(),
-            check: config.check,
+            check: config.check.unwrap_or(false),
         }
     }
 

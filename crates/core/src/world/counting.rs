@@ -7,7 +7,7 @@ use crate::backend::MessageClass;
 use crate::cost::{CostKind, Costs};
 use crate::rank::Rank;
 use crate::trace::Kind;
-use crate::waits::program_line;
+use crate::waits::program_call;
 
 impl World {
     /// The operations of this rank so far; all zero unless
@@ -128,7 +128,7 @@ impl World {
             counting.add(CostKind::Message, place, Some(to), 1, bytes);
         }
         if let Some(trace) = &self.inner.trace {
-            let (_, from) = program_line(from);
+            let from = program_call(from).at;
             trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
         }
     }

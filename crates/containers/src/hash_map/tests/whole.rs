@@ -84,7 +84,7 @@ fn hashers_that_differ_between_ranks_are_an_error_that_names_them() {
 #[test]
 fn ranks_that_go_into_different_phases_get_an_error_that_names_both() {
     let mut config = Config::default();
-    config.check = true;
+    config.check = Some(true);
     pgas_smp::threads_with(2, &config, |world| {
         let map = map::<u64, u64>(&world, 10);
         let text = if world.rank() == Rank::ZERO {

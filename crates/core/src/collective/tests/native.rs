@@ -59,7 +59,7 @@ fn collectives_of_both_kinds_in_flight_keep_their_order() {
         (true, Progress::Thread),
     ] {
         let config = Config {
-            check,
+            check: Some(check),
             progress,
             ..Config::default()
         };
@@ -122,7 +122,7 @@ fn a_member_that_left_before_it_began_is_named() {
 #[test]
 fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_place() {
     let config = Config {
-        check: true,
+        check: Some(true),
         timeout: Some(Duration::from_millis(50)),
         ..Config::default()
     };
@@ -150,7 +150,7 @@ fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_plac
 #[test]
 fn a_call_that_a_panic_ends_before_it_began_does_not_let_others_begin_in_its_place() {
     let config = Config {
-        check: true,
+        check: Some(true),
         timeout: Some(Duration::from_secs(20)),
         ..Config::default()
     };
