@@ -149,20 +149,64 @@ fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &W
     );
 }
 
-/// Remote calls, one after the other and many at once.
+/// Remote calls, one after the other and many at once. The floor sends messages of the same sizes.
 fn calls(ranks: &Ranks) {
     let world = &ranks.world;
     let to = other(world);
     let n = ranks.times(2000);
+    let call = |x: u64| world.rpc(to, |x: u64| x + 1, x).expect("a call");
+    let call_one_way = || world.rpc_ff(to, drop::<u64>, 1).expect("a call");
     ranks.compare(
         "call of 8 B and answer",
         n,
         |_| ranks.comm.requests::<3, 2>(n),
         |_| {
             for i in 0..n as u64 {
-                let call = world.rpc(to, |x: u64| x + 1, i).expect("a call");
-                assert_eq!(call.wait().expect("an answer"), i + 1);
+                assert_eq!(call(i).wait().expect("an answer"), i + 1);
             }
+        },
+    );
+    // What waits for company delays the last one of a burst most.
+    const BURST: usize = 16;
+    let n = ranks.times(500);
+    ranks.compare(
+        "call of 8 B behind 15 one-way calls, answer",
+        n,
+        |_| {
+            for _ in 0..n {
+                ranks.comm.messages::<3>(BURST - 1);
+                ranks.comm.requests::<3, 2>(1);
+            }
+        },
+        |_| {
+            for i in 0..n as u64 {
+                (1..BURST).for_each(|_| call_one_way());
+                assert_eq!(call(i).wait().expect("an answer"), i + 1);
+            }
+        },
+    );
+    let n = ranks.times(1 << 14);
+    ranks.compare(
+        "calls of 8 B, then answers",
+        n,
+        |_| {
+            ranks.comm.messages::<3>(n);
+            ranks.comm.messages::<2>(n);
+        },
+        |_| {
+            let calls: Vec<_> = (0..n as u64).map(call).collect();
+            for (call, i) in calls.into_iter().zip(1..) {
+                assert_eq!(call.wait().expect("an answer"), i);
+            }
+        },
+    );
+    ranks.compare(
+        "one-way calls of 8 B, all served",
+        n,
+        |_| ranks.comm.messages::<3>(n),
+        |_| {
+            (0..n).for_each(|_| call_one_way());
+            pgas_am::quiet(world).expect("the other rank lives");
         },
     );
 }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgas_core::backend::{
@@ -49,6 +50,18 @@ impl Network {
             }
         }
         Ok(false)
+    }
+
+    /// Sends messages that wait for others to go with, before a wait inside of MPI.
+    #[inline]
+    fn send_kept(&self) -> Result<()> {
+        if !self.has_kept.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        self.has_kept.store(false, Ordering::Relaxed);
+        state.post.send_open(&mpi)
     }
 
     /// The operand as the member of the shared-memory backend has it, if its rank is on this host.
@@ -182,10 +195,12 @@ unsafe impl Backend for Network {
     }
 
     fn flush(&self, rank: Rank) -> Result<()> {
+        self.send_kept()?;
         self.flush_rank(rank)
     }
 
     fn flush_all(&self) -> Result<()> {
+        self.send_kept()?;
         self.flush_ranks()
     }
 
@@ -193,6 +208,7 @@ unsafe impl Backend for Network {
         self.health()?;
         let mut state = self.state();
         let mpi = sys::enter()?;
+        state.post.send_open(&mpi)?;
         state.barrier.enter(&mpi).map(Some)
     }
 
@@ -230,7 +246,11 @@ unsafe impl Backend for Network {
         }
         let mut state = self.state();
         let mpi = sys::enter()?;
-        state.post.send(&mpi, to.number(), class, handler, parts)
+        let sent = state.post.send(&mpi, to.number(), class, handler, parts);
+        // Relaxed: what this thread keeps, it sees.
+        self.has_kept
+            .store(state.post.peers.has_open(), Ordering::Relaxed);
+        sent
     }
 
     fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {

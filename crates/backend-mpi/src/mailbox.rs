@@ -3,11 +3,7 @@
 //!
 //! Requests, replies and the library's own [notes](Note) have a tag each, receives of their own,
 //! and buffers of their own to send from. A reply therefore never waits for room that only requests
-//! could free.
-//!
-//! ```text
-//! | handler: u16 | credits for requests: u16 | for replies: u16 | unused: 10 bytes | payload |
-//! ```
+//! could free. One of MPI's messages may hold [several](pgas_network::send) of the program's.
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::array;
@@ -17,18 +13,19 @@ use std::mem;
 
 use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
+use pgas_network::send::{Carrier, SHORT_BYTES};
 
 use crate::session::{c_rank, number};
 use crate::sys::{self, Comm, Mode, Mpi, Request};
 
-const HEADER_BYTES: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; also that of the mailboxes in shared memory.
 pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
 /// A length that is certainly eager with both MPI libraries.
-pub(crate) const MAX_SHORT: usize = 1024;
+pub(crate) const MAX_SHORT: usize = SHORT_BYTES;
 
 /// Receives posted for each class, and for notes. UCX searches the receive of a message among all
 /// wildcard receives, whatever their tags: with four times as many for notes and twice as many for
@@ -45,25 +42,24 @@ const NOTES: usize = 2;
 /// The place behind them of a request that is none of the post's.
 const OTHER: usize = 3;
 
-/// A message that was taken out to be handed to a sink.
+/// One of MPI's messages that was taken out, so that what is in it can be handed to a sink.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
     buffer: Vec<u8>,
     bytes: usize,
+    reader: Reader,
 }
 
 impl Letter {
-    pub(crate) fn handler(&self) -> HandlerId {
-        HandlerId(self.header_word(0))
+    /// The next of the program's messages.
+    pub(crate) fn next(&mut self) -> Option<(HandlerId, &[u8])> {
+        self.reader.next(&self.buffer[..self.bytes])
     }
 
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.buffer[HEADER_BYTES..self.bytes]
-    }
-
-    fn header_word(&self, index: usize) -> u16 {
-        u16::from_ne_bytes([self.buffer[2 * index], self.buffer[2 * index + 1]])
+    /// Whether all of them were handed out.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reader.is_at_end(self.bytes)
     }
 }
 
@@ -93,6 +89,8 @@ struct Slot {
     request: Request,
     from: c_int,
     bytes: usize,
+    /// What was handed out of it.
+    reader: Reader,
 }
 
 /// Buffers to send from.
@@ -109,6 +107,7 @@ struct Outbox {
 /// The messages of this rank.
 #[derive(Debug)]
 pub(crate) struct Post {
+    rank: u32,
     comm: Comm,
     inboxes: [Inbox; 3],
     /// The receive of each inbox that the next message meets, and a place for another request that
@@ -120,7 +119,7 @@ pub(crate) struct Post {
 
 impl Post {
     /// Posts the first receives.
-    pub(crate) fn new(mpi: &Mpi, comm: Comm) -> Result<Self> {
+    pub(crate) fn new(mpi: &Mpi, comm: Comm, rank: u32) -> Result<Self> {
         let inbox = |n, bytes| Inbox {
             slots: (0..n).map(|_| Slot::new(bytes)).collect(),
             first: 0,
@@ -134,6 +133,7 @@ impl Post {
             slot_bytes,
         };
         let mut post = Self {
+            rank,
             comm,
             inboxes: [
                 inbox(N_RECEIVES, SLOT_BYTES),
@@ -167,8 +167,7 @@ impl Post {
         Ok(())
     }
 
-    /// Sends a message if there is room for it here and at `to`. If `to` has announced that it has
-    /// left, that is an error; `to` reports messages that arrive before that itself.
+    /// Sends a message, at once or with others, if there is room for it here and at `to`.
     pub(crate) fn send(
         &mut self,
         mpi: &Mpi,
@@ -177,32 +176,27 @@ impl Post {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        let Some(peer) = self.peers.receiver(to, class, handler)? else {
-            return Ok(Sent::BackPressure);
-        };
-        let class = class as usize;
-        let outbox = &mut self.outboxes[class];
-        let Some(index) = outbox.take(mpi)? else {
-            return Ok(Sent::BackPressure);
-        };
-        let owed = peer.give_back(class);
-        let (buffer, _) = &mut outbox.slots[index];
-        for (chunk, word) in buffer
-            .chunks_exact_mut(2)
-            .zip([handler.0, owed[0], owed[1]])
-        {
-            chunk.copy_from_slice(&word.to_ne_bytes());
+        let (peers, mut carrier) = self.carrier(mpi);
+        peers.send(&mut carrier, to, class, handler, parts)
+    }
+
+    /// Sends messages that were kept for others to go with.
+    pub(crate) fn send_open(&mut self, mpi: &Mpi) -> Result<()> {
+        if !self.peers.has_open() {
+            return Ok(());
         }
-        let mut end = HEADER_BYTES;
-        for part in parts {
-            buffer[end..][..part.len()].copy_from_slice(part);
-            end += part.len();
-        }
-        peer.is_known = true;
-        outbox.begin(mpi, &self.comm, (to, class), (index, end), Mode::Plain)?;
-        peer.credits[class] -= 1;
-        peer.sent[class] += 1;
-        Ok(Sent::Accepted)
+        let (peers, mut carrier) = self.carrier(mpi);
+        peers.send_open(&mut carrier)
+    }
+
+    fn carrier<'a>(&'a mut self, mpi: &'a Mpi) -> (&'a mut Peers, Sender<'a>) {
+        let sender = Sender {
+            mpi,
+            rank: self.rank,
+            comm: &self.comm,
+            outboxes: &mut self.outboxes,
+        };
+        (&mut self.peers, sender)
     }
 
     /// Sends a note.
@@ -268,8 +262,8 @@ impl Post {
         self.inboxes[class as usize].n_arrived
     }
 
-    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) before
-    /// the next one is taken.
+    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) or
+    /// [`put_back`](Self::put_back) before the next one is taken.
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let inbox = &mut self.inboxes[class as usize];
         if inbox.n_arrived == 0 {
@@ -278,12 +272,23 @@ impl Post {
         let slot = inbox.nth(0);
         let letter = Letter {
             from: number(slot.from),
-            bytes: slot.bytes.max(HEADER_BYTES),
+            bytes: slot.bytes,
             buffer: mem::take(&mut slot.buffer),
+            reader: slot.reader,
         };
-        let credits = [letter.header_word(1), letter.header_word(2)];
-        self.peers.of(letter.from).credit(credits);
+        if letter.reader.is_at_start()
+            && let Some(header) = Header::decode(&letter.buffer[..letter.bytes])
+        {
+            self.peers.of(letter.from).credit(header.credits);
+        }
         Some(letter)
+    }
+
+    /// The rest of a message is for later.
+    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
+        let slot = self.inboxes[class as usize].nth(0);
+        slot.buffer = letter.buffer;
+        slot.reader = letter.reader;
     }
 
     /// A message was handed out: its buffer receives again, and its sender may send again, if
@@ -297,7 +302,9 @@ impl Post {
     ) -> Result<()> {
         let tag = class as usize;
         let from = letter.from;
-        self.inboxes[tag].nth(0).buffer = letter.buffer;
+        let slot = self.inboxes[tag].nth(0);
+        slot.buffer = letter.buffer;
+        slot.reader = Reader::default();
         self.renew(mpi, tag)?;
         match self.peers.handed_out(from, class, is_served) {
             Some(note) => self.tell(mpi, from, &note, Mode::Plain),
@@ -307,6 +314,7 @@ impl Post {
 
     /// Whether all sends are complete; tests some of the oldest ones.
     pub(crate) fn has_sent_all(&mut self, mpi: &Mpi) -> Result<bool> {
+        self.send_open(mpi)?;
         for outbox in &mut self.outboxes {
             outbox.reap(mpi)?;
         }
@@ -334,6 +342,55 @@ impl Post {
     }
 }
 
+/// What sends messages.
+struct Sender<'a> {
+    mpi: &'a Mpi,
+    rank: u32,
+    comm: &'a Comm,
+    outboxes: &'a mut [Outbox; 3],
+}
+
+impl Carrier for Sender<'_> {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn take(&mut self, class: MessageClass) -> Result<Option<usize>> {
+        self.outboxes[class as usize].take(self.mpi)
+    }
+
+    fn bytes(&mut self, class: MessageClass, buffer: usize) -> &mut [u8] {
+        &mut self.outboxes[class as usize].slots[buffer].0
+    }
+
+    fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
+        let tag = class as usize;
+        let (address, bytes) = ((to, tag), (buffer, len));
+        self.outboxes[tag].begin(self.mpi, self.comm, address, bytes, Mode::Plain)?;
+        Ok(true)
+    }
+
+    fn send_now(
+        &mut self,
+        to: u32,
+        class: MessageClass,
+        header: &[u8; HEADER_BYTES],
+        parts: &[&[u8]],
+    ) -> Result<bool> {
+        let Some(buffer) = self.take(class)? else {
+            return Ok(false);
+        };
+        let bytes = self.bytes(class, buffer);
+        bytes[..HEADER_BYTES].copy_from_slice(header);
+        let mut end = HEADER_BYTES;
+        for part in parts {
+            bytes[end..][..part.len()].copy_from_slice(part);
+            end += part.len();
+        }
+        self.begin(to, class, buffer, end)
+    }
+}
+
 impl Inbox {
     /// The slot that is `n` behind the oldest message.
     fn nth(&mut self, n: usize) -> &mut Slot {
@@ -349,6 +406,7 @@ impl Slot {
             request: Request::null(),
             from: 0,
             bytes: 0,
+            reader: Reader::default(),
         }
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct Network {
     pub(crate) state: Arc<Mutex<State>>,
     /// The number of arrived messages of each class, so that a check takes no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
+    /// Whether messages may wait for others to go with, so that a check takes no lock.
+    pub(crate) has_kept: AtomicBool,
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
     pub(crate) failure: Noted,
@@ -90,7 +92,7 @@ impl State {
     fn new(mpi: &Mpi, session: &Session) -> Result<Self> {
         let comm = sys::comm_dup(mpi, session.comm())?;
         Ok(Self {
-            post: Post::new(mpi, comm)?,
+            post: Post::new(mpi, comm, session.rank())?,
             ops: Ops::default(),
             barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
             shutdown_barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
@@ -158,6 +160,7 @@ impl Network {
             completed: AtomicU64::new(0),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
+            has_kept: AtomicBool::new(false),
             receiving: [const { Mutex::new(()) }; 2],
             parking: Parking::default(),
             failure,

@@ -7,7 +7,7 @@ use std::thread;
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Error, Rank, Result};
 
-use crate::mailbox::Arrived;
+use crate::mailbox::{Arrived, Letter};
 use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
 use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
@@ -18,6 +18,7 @@ impl Network {
     /// Serves arrived notes up to the first message, and returns whether there was anything. A
     /// message is left to the caller, which should not wait for another poll of MPI.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
+        state.post.send_open(mpi)?;
         let mut worked = false;
         // Together with the open barrier, since each test of MPI polls the network.
         while let Some(arrived) = state.post.next(mpi, state.barrier.request())? {
@@ -219,29 +220,42 @@ impl Network {
         let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
             return Ok(n);
         };
-        let mut served = None;
+        let mut read: Option<Letter> = None;
         loop {
             let mut state = self.state();
-            if let Some(letter) = served.take() {
-                let mpi = sys::enter()?;
-                state.post.finish(&mpi, class, letter, true)?;
-                hint.store(state.post.n_arrived(class), Ordering::Relaxed);
+            let mpi = sys::enter()?;
+            match read.take() {
+                Some(letter) if letter.is_read() => {
+                    state.post.finish(&mpi, class, letter, true)?;
+                    hint.store(state.post.n_arrived(class), Ordering::Relaxed);
+                }
+                Some(letter) => state.post.put_back(class, letter),
+                None => {}
             }
-            if n >= limit {
-                return Ok(n);
-            }
-            let Some(letter) = state.post.take(class) else {
+            let next = if n < limit {
+                state.post.take(class)
+            } else {
+                None
+            };
+            let Some(mut letter) = next else {
+                // What was answered to all that was read, together.
+                state.post.send_open(&mpi)?;
                 return Ok(n);
             };
-            drop(state);
-            sink(Message {
-                from: Rank::new(letter.from),
-                class,
-                handler: letter.handler(),
-                payload: letter.payload(),
-            });
-            n += 1;
-            served = Some(letter);
+            drop((mpi, state));
+            let from = Rank::new(letter.from);
+            while n < limit
+                && let Some((handler, payload)) = letter.next()
+            {
+                sink(Message {
+                    from,
+                    class,
+                    handler,
+                    payload,
+                });
+                n += 1;
+            }
+            read = Some(letter);
         }
     }
 

@@ -64,13 +64,16 @@ impl Network {
         self.wait(awaited, |state, mpi| {
             self.collectives.serve(mpi)?;
             for class in [MessageClass::Request, MessageClass::Reply] {
-                while let Some(letter) = state.post.take(class) {
-                    late(Message {
-                        from: Rank::new(letter.from),
-                        class,
-                        handler: letter.handler(),
-                        payload: letter.payload(),
-                    });
+                while let Some(mut letter) = state.post.take(class) {
+                    let from = Rank::new(letter.from);
+                    while let Some((handler, payload)) = letter.next() {
+                        late(Message {
+                            from,
+                            class,
+                            handler,
+                            payload,
+                        });
+                    }
                     state.post.finish(mpi, class, letter, false)?;
                 }
             }

@@ -4,30 +4,29 @@
 //! Requests, replies and the library's own [notes](Note) have send buffers of their own. Any
 //! message is received in any posted buffer, and another one is posted in its place. So messages
 //! that wait to be handed out, whose number credits bound, do not block those behind them. A reply
-//! therefore never waits for room that only requests could free.
-//!
-//! ```text
-//! | kind: u16 | handler, or number of notes: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
-//! ```
+//! therefore never waits for room that only requests could free. One of libfabric's messages may
+//! hold [several](pgas_network::send) of the program's, or several notes, whose number is in the
+//! place of the handler.
 #![expect(unsafe_code, reason = "lends buffers to libfabric")]
 
 use std::collections::VecDeque;
 
 use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
+use pgas_network::send::{Carrier, SHORT_BYTES};
 
 use crate::bundle;
 use crate::segment::Segments;
 use crate::sys::{Begun, Buffer, Endpoint};
 
-const HEADER_BYTES: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; nearly that of the mailboxes in shared memory.
 pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
 /// A payload up to this length costs no call of its own beside the message.
-pub(crate) const MAX_SHORT: usize = 1024;
+pub(crate) const MAX_SHORT: usize = SHORT_BYTES;
 
 /// Receives that are posted.
 const N_RECEIVES: usize = 32;
@@ -38,35 +37,26 @@ const NOTES: usize = 2;
 /// The longest message that is put together on the stack, to be sent without a buffer.
 const MAX_INJECTED: usize = 256;
 
-/// A message that was taken out to be handed to a sink.
+/// One of libfabric's messages that was taken out, so that what is in it can be handed to a sink.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
     index: usize,
     buffer: Buffer,
     len: usize,
+    reader: Reader,
 }
 
 impl Letter {
-    pub(crate) fn handler(&self) -> HandlerId {
-        HandlerId(word(self.buffer.bytes(), 1))
+    /// The next of the program's messages.
+    pub(crate) fn next(&mut self) -> Option<(HandlerId, &[u8])> {
+        self.reader.next(&self.buffer.bytes()[..self.len])
     }
 
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.buffer.bytes()[HEADER_BYTES..self.len]
+    /// Whether all of them were handed out.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reader.is_at_end(self.len)
     }
-}
-
-/// Decodes the header of a message, if it is long enough.
-fn sender_and_kind(bytes: &[u8]) -> Option<(u32, usize)> {
-    let header = bytes.get(..HEADER_BYTES)?;
-    let from = header[8..12].try_into().ok()?;
-    Some((u32::from_ne_bytes(from), usize::from(word(header, 0))))
-}
-
-/// Two bytes of a header.
-fn word(bytes: &[u8], index: usize) -> u16 {
-    u16::from_ne_bytes([bytes[2 * index], bytes[2 * index + 1]])
 }
 
 /// A buffer to send from.
@@ -78,23 +68,32 @@ struct Outgoing {
     to: u32,
 }
 
+/// Buffers to send from.
+#[derive(Debug)]
+struct Outbox {
+    rank: u32,
+    inject_bytes: usize,
+    /// From the index of a send to the number of its context.
+    number: fn(usize) -> u64,
+    sends: Vec<Outgoing>,
+    free_sends: [Vec<usize>; 3],
+    n_sends: [usize; 3],
+    n_busy: usize,
+}
+
 /// The messages of this rank.
 #[derive(Debug)]
 pub(crate) struct Post {
     rank: u32,
     n_ranks: u32,
-    inject_bytes: usize,
-    /// Functions from indices of receives and of sends to numbers of contexts.
-    numbers: [fn(usize) -> u64; 2],
+    /// From the index of a receive to the number of its context.
+    number: fn(usize) -> u64,
     /// Buffers lent to libfabric. Other buffers hold messages, or are free.
     receives: Vec<Option<Buffer>>,
     free_receives: Vec<(usize, Buffer)>,
     n_posted: usize,
     arrived: [VecDeque<Letter>; 2],
-    sends: Vec<Outgoing>,
-    free_sends: [Vec<usize>; 3],
-    n_sends: [usize; 3],
-    n_busy: usize,
+    outbox: Outbox,
     /// Notes that there was no room for.
     unsent: VecDeque<(u32, Note)>,
     pub(crate) peers: Peers,
@@ -111,16 +110,20 @@ impl Post {
         let mut post = Self {
             rank,
             n_ranks,
-            inject_bytes: endpoint.info().inject_bytes().min(MAX_INJECTED),
-            numbers,
+            number: numbers[0],
             receives: Vec::new(),
             free_receives: Vec::new(),
             n_posted: 0,
             arrived: [VecDeque::new(), VecDeque::new()],
-            sends: Vec::new(),
-            free_sends: [Vec::new(), Vec::new(), Vec::new()],
-            n_sends: [0; 3],
-            n_busy: 0,
+            outbox: Outbox {
+                rank,
+                inject_bytes: endpoint.info().inject_bytes().min(MAX_INJECTED),
+                number: numbers[1],
+                sends: Vec::new(),
+                free_sends: [Vec::new(), Vec::new(), Vec::new()],
+                n_sends: [0; 3],
+                n_busy: 0,
+            },
             unsent: VecDeque::new(),
             peers: Peers::default(),
         };
@@ -135,7 +138,7 @@ impl Post {
                 Some(free) => free,
                 None => {
                     let index = self.receives.len();
-                    let buffer = endpoint.buffer(SLOT_BYTES, (self.numbers[0])(index))?;
+                    let buffer = endpoint.buffer(SLOT_BYTES, (self.number)(index))?;
                     self.receives.push(None);
                     (index, buffer)
                 }
@@ -161,106 +164,39 @@ impl Post {
         Ok(())
     }
 
-    /// Sends a message if there is room for it here and at `to`. If `to` has announced that it has
-    /// left, that is an error; `to` reports messages that arrive before that itself.
+    /// Sends a message, at once or with others, if there is room for it here and at `to`.
     pub(crate) fn send(
         &mut self,
-        (endpoint, segments): (&mut Endpoint, &Segments),
+        network: (&mut Endpoint, &Segments),
         to: u32,
         class: MessageClass,
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        let Some(peer) = self.peers.receiver(to, class, handler)? else {
-            return Ok(Sent::BackPressure);
+        let (peers, mut carrier) = self.carrier(network);
+        peers.send(&mut carrier, to, class, handler, parts)
+    }
+
+    /// Sends messages that were kept for others to go with.
+    pub(crate) fn send_open(&mut self, network: (&mut Endpoint, &Segments)) -> Result<()> {
+        if !self.peers.has_open() {
+            return Ok(());
+        }
+        let (peers, mut carrier) = self.carrier(network);
+        peers.send_open(&mut carrier)
+    }
+
+    fn carrier<'a>(
+        &'a mut self,
+        (endpoint, segments): (&'a mut Endpoint, &'a Segments),
+    ) -> (&'a mut Peers, Sender<'a>) {
+        let outbox = &mut self.outbox;
+        let sender = Sender {
+            endpoint,
+            segments,
+            outbox,
         };
-        let kind = class as usize;
-        let before = peer.owed;
-        let owed = peer.give_back(kind);
-        let header = self.header(kind, handler.0, owed);
-        let begun = self.send_bytes((endpoint, segments.peer(to), to), kind, &header, parts);
-        let peer = self.peers.of(to);
-        if matches!(begun, Ok(Begun::Yes)) {
-            peer.is_known = true;
-            peer.credits[kind] -= 1;
-            peer.sent[kind] += 1;
-            return Ok(Sent::Accepted);
-        }
-        peer.take_back(kind, before, owed);
-        begun.map(|_| Sent::BackPressure)
-    }
-
-    fn header(&self, kind: usize, handler: u16, credits: [u16; 2]) -> [u8; HEADER_BYTES] {
-        let kind = u16::try_from(kind).expect("there are three");
-        let mut header = [0; HEADER_BYTES];
-        for (chunk, word) in header
-            .chunks_exact_mut(2)
-            .zip([kind, handler, credits[0], credits[1]])
-        {
-            chunk.copy_from_slice(&word.to_ne_bytes());
-        }
-        header[8..12].copy_from_slice(&self.rank.to_ne_bytes());
-        header
-    }
-
-    /// Sends a message of a header and a payload.
-    fn send_bytes(
-        &mut self,
-        (endpoint, peer, to): (&mut Endpoint, u64, u32),
-        kind: usize,
-        header: &[u8],
-        parts: &[&[u8]],
-    ) -> Result<Begun> {
-        let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-        if len <= self.inject_bytes {
-            let mut bytes = [0; MAX_INJECTED];
-            concat(&mut bytes, header, parts);
-            return endpoint.inject(&bytes[..len], peer);
-        }
-        let Some(index) = self.take_send(endpoint, kind)? else {
-            return Ok(Begun::NoRoom);
-        };
-        let buffer = &mut self.sends[index].buffer;
-        concat(buffer.bytes_mut(), header, parts);
-        // SAFETY: the buffer is left alone until its completion gives it back, or until this is
-        // dropped, before which the endpoint is shut.
-        let begun = unsafe { endpoint.send(buffer, len, peer) };
-        self.has_begun(index, to, begun)
-    }
-
-    fn has_begun(&mut self, index: usize, to: u32, begun: Result<Begun>) -> Result<Begun> {
-        if matches!(begun, Ok(Begun::Yes)) {
-            self.n_busy += 1;
-            self.sends[index].to = to;
-        } else {
-            let kind = self.sends[index].kind;
-            self.free_sends[kind].push(index);
-        }
-        begun
-    }
-
-    /// A free buffer to send from, if there is one.
-    fn take_send(&mut self, endpoint: &mut Endpoint, kind: usize) -> Result<Option<usize>> {
-        if let Some(index) = self.free_sends[kind].pop() {
-            return Ok(Some(index));
-        }
-        if kind != NOTES && self.n_sends[kind] == N_SENDS {
-            return Ok(None);
-        }
-        let index = self.sends.len();
-        let len = if kind == NOTES {
-            HEADER_BYTES + NOTE_BYTES
-        } else {
-            SLOT_BYTES
-        };
-        let buffer = endpoint.buffer(len, (self.numbers[1])(index))?;
-        self.sends.push(Outgoing {
-            buffer,
-            kind,
-            to: self.rank,
-        });
-        self.n_sends[kind] += 1;
-        Ok(Some(index))
+        (&mut self.peers, sender)
     }
 
     /// Sends a note, at once or as soon as there is room.
@@ -289,13 +225,21 @@ impl Post {
     ) -> Result<()> {
         let mut bytes = [0; NOTE_BYTES];
         while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
-            let header = self.header(NOTES, bundle.n_notes, [0; 2]);
+            let mut header = [0; HEADER_BYTES];
+            let from = Header {
+                from: self.rank,
+                kind: u16::try_from(NOTES).expect("there are three"),
+                credits: [0; 2],
+            };
+            from.encode(&mut header);
+            let n_notes = HandlerId(bundle.n_notes);
+            pgas_network::bundle::announce(&mut header, HEADER_BYTES, n_notes, bundle.len);
             let there = (&mut *endpoint, segments.peer(bundle.to), bundle.to);
             let notes = &bytes[..bundle.len];
             let begun = if bundle.is_sure {
-                self.send_surely(there, &header, notes)
+                self.outbox.send_surely(there, &header, notes)
             } else {
-                self.send_bytes(there, NOTES, &header, &[notes])
+                self.outbox.send_bytes(there, NOTES, &header, &[notes])
             };
             if begun? == Begun::NoRoom {
                 return Ok(());
@@ -305,33 +249,17 @@ impl Post {
         Ok(())
     }
 
-    /// Sends a note that is complete when its receiver has it.
-    fn send_surely(
-        &mut self,
-        (endpoint, peer, to): (&mut Endpoint, u64, u32),
-        header: &[u8],
-        note: &[u8],
-    ) -> Result<Begun> {
-        let Some(index) = self.take_send(endpoint, NOTES)? else {
-            return Ok(Begun::NoRoom);
-        };
-        let buffer = &mut self.sends[index].buffer;
-        concat(buffer.bytes_mut(), header, &[note]);
-        // SAFETY: as in `send_bytes`.
-        let begun = unsafe { endpoint.send_surely(buffer, header.len() + note.len(), peer) };
-        self.has_begun(index, to, begun)
-    }
-
     /// The receiver of the bytes in buffer `index`.
     pub(crate) fn receiver_of(&self, index: usize) -> Option<u32> {
-        self.sends.get(index).map(|outgoing| outgoing.to)
+        self.outbox.sends.get(index).map(|outgoing| outgoing.to)
     }
 
     /// The send from buffer `index` is complete.
     pub(crate) fn has_sent(&mut self, index: usize) {
-        if let Some(outgoing) = self.sends.get(index) {
-            self.free_sends[outgoing.kind].push(index);
-            self.n_busy -= 1;
+        let outbox = &mut self.outbox;
+        if let Some(outgoing) = outbox.sends.get(index) {
+            outbox.free_sends[outgoing.kind].push(index);
+            outbox.n_busy -= 1;
         }
     }
 
@@ -349,27 +277,25 @@ impl Post {
         };
         self.n_posted -= 1;
         let bytes = buffer.bytes().get(..len).unwrap_or_default();
-        let (from, kind) = sender_and_kind(bytes).unwrap_or((u32::MAX, usize::MAX));
+        let header = Header::decode(bytes);
         // Any program may connect to an endpoint if it knows the address.
-        let kind = if from < self.n_ranks {
-            kind
-        } else {
-            usize::MAX
-        };
+        let header = header.filter(|header| header.from < self.n_ranks);
+        let from = header.map_or(u32::MAX, |header| header.from);
+        let kind = header.map_or(usize::MAX, |header| usize::from(header.kind));
         if let Some(queue) = self.arrived.get_mut(kind) {
             queue.push_back(Letter {
                 from,
                 index,
                 buffer,
                 len,
+                reader: Reader::default(),
             });
             return Ok(from);
         }
         // Anything else is no message of a rank, but of a stranger, or a failed receive.
-        let read = if kind == NOTES {
-            bundle::unpack(&bytes[HEADER_BYTES..], word(bytes, 1), notes)
-        } else {
-            Ok(())
+        let read = match Reader::default().next(bytes) {
+            Some((n_notes, bytes)) if kind == NOTES => bundle::unpack(bytes, n_notes.0, notes),
+            _ => Ok(()),
         };
         self.free_receives.push((index, buffer));
         read?;
@@ -384,13 +310,21 @@ impl Post {
         self.arrived[class as usize].len()
     }
 
-    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish).
+    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) or
+    /// [`put_back`](Self::put_back).
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let letter = self.arrived[class as usize].pop_front()?;
-        let bytes = letter.buffer.bytes();
-        let credits = [word(bytes, 2), word(bytes, 3)];
-        self.peers.of(letter.from).credit(credits);
+        if letter.reader.is_at_start()
+            && let Some(header) = Header::decode(&letter.buffer.bytes()[..letter.len])
+        {
+            self.peers.of(letter.from).credit(header.credits);
+        }
         Some(letter)
+    }
+
+    /// The rest of a message is for later.
+    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
+        self.arrived[class as usize].push_front(letter);
     }
 
     /// A message was handed out: its buffer receives again, and its sender may send again, if
@@ -413,7 +347,7 @@ impl Post {
 
     /// Whether all sends are complete.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.n_busy == 0 && self.unsent.is_empty()
+        self.outbox.n_busy == 0 && self.unsent.is_empty() && !self.peers.has_open()
     }
 
     /// Tells every rank that was sent messages their number.
@@ -422,6 +356,142 @@ impl Post {
             self.tell(endpoint, segments, rank, note)?;
         }
         Ok(())
+    }
+}
+
+impl Outbox {
+    /// Sends a message of a header and a payload.
+    fn send_bytes(
+        &mut self,
+        (endpoint, peer, to): (&mut Endpoint, u64, u32),
+        kind: usize,
+        header: &[u8],
+        parts: &[&[u8]],
+    ) -> Result<Begun> {
+        let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if len <= self.inject_bytes {
+            let mut bytes = [0; MAX_INJECTED];
+            concat(&mut bytes, header, parts);
+            return endpoint.inject(&bytes[..len], peer);
+        }
+        let Some(index) = self.take_send(endpoint, kind)? else {
+            return Ok(Begun::NoRoom);
+        };
+        concat(self.sends[index].buffer.bytes_mut(), header, parts);
+        let begun = self.begin((endpoint, peer, to), index, len);
+        if !matches!(begun, Ok(Begun::Yes)) {
+            self.free_sends[kind].push(index);
+        }
+        begun
+    }
+
+    /// Sends a note that is complete when its receiver has it.
+    fn send_surely(
+        &mut self,
+        (endpoint, peer, to): (&mut Endpoint, u64, u32),
+        header: &[u8],
+        note: &[u8],
+    ) -> Result<Begun> {
+        let Some(index) = self.take_send(endpoint, NOTES)? else {
+            return Ok(Begun::NoRoom);
+        };
+        let buffer = &mut self.sends[index].buffer;
+        concat(buffer.bytes_mut(), header, &[note]);
+        // SAFETY: as in `begin`.
+        let begun = unsafe { endpoint.send_surely(buffer, header.len() + note.len(), peer) };
+        self.count(index, to, &begun);
+        if !matches!(begun, Ok(Begun::Yes)) {
+            self.free_sends[NOTES].push(index);
+        }
+        begun
+    }
+
+    /// Sends the first `len` bytes of a buffer. Without room the buffer is still the caller's.
+    fn begin(
+        &mut self,
+        (endpoint, peer, to): (&mut Endpoint, u64, u32),
+        index: usize,
+        len: usize,
+    ) -> Result<Begun> {
+        let buffer = &mut self.sends[index].buffer;
+        // SAFETY: the buffer is left alone until its completion gives it back, or until this is
+        // dropped, before which the endpoint is shut.
+        let begun = unsafe { endpoint.send(buffer, len, peer) };
+        self.count(index, to, &begun);
+        begun
+    }
+
+    fn count(&mut self, index: usize, to: u32, begun: &Result<Begun>) {
+        if matches!(begun, Ok(Begun::Yes)) {
+            self.n_busy += 1;
+            self.sends[index].to = to;
+        }
+    }
+
+    /// A free buffer to send from, if there is one.
+    fn take_send(&mut self, endpoint: &mut Endpoint, kind: usize) -> Result<Option<usize>> {
+        if let Some(index) = self.free_sends[kind].pop() {
+            return Ok(Some(index));
+        }
+        if kind != NOTES && self.n_sends[kind] == N_SENDS {
+            return Ok(None);
+        }
+        let index = self.sends.len();
+        let len = if kind == NOTES {
+            HEADER_BYTES + NOTE_BYTES
+        } else {
+            SLOT_BYTES
+        };
+        let buffer = endpoint.buffer(len, (self.number)(index))?;
+        self.sends.push(Outgoing {
+            buffer,
+            kind,
+            to: self.rank,
+        });
+        self.n_sends[kind] += 1;
+        Ok(Some(index))
+    }
+}
+
+/// What sends messages.
+struct Sender<'a> {
+    endpoint: &'a mut Endpoint,
+    segments: &'a Segments,
+    outbox: &'a mut Outbox,
+}
+
+impl Carrier for Sender<'_> {
+    fn rank(&self) -> u32 {
+        self.outbox.rank
+    }
+
+    fn take(&mut self, class: MessageClass) -> Result<Option<usize>> {
+        self.outbox.take_send(self.endpoint, class as usize)
+    }
+
+    fn bytes(&mut self, _: MessageClass, buffer: usize) -> &mut [u8] {
+        self.outbox.sends[buffer].buffer.bytes_mut()
+    }
+
+    fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
+        let there = (&mut *self.endpoint, self.segments.peer(to), to);
+        let begun = self.outbox.begin(there, buffer, len);
+        if begun.is_err() {
+            self.outbox.free_sends[class as usize].push(buffer);
+        }
+        Ok(begun? == Begun::Yes)
+    }
+
+    fn send_now(
+        &mut self,
+        to: u32,
+        class: MessageClass,
+        header: &[u8; HEADER_BYTES],
+        parts: &[&[u8]],
+    ) -> Result<bool> {
+        let there = (&mut *self.endpoint, self.segments.peer(to), to);
+        let begun = self.outbox.send_bytes(there, class as usize, header, parts);
+        Ok(begun? == Begun::Yes)
     }
 }
 

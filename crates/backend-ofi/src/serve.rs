@@ -11,6 +11,7 @@ use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
 use pgas_network::note::Note;
 use pgas_network::park::Vain;
 
+use crate::mailbox::Letter;
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
 use crate::sys::Completion;
 
@@ -43,6 +44,7 @@ impl Network {
         }
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments)?;
+        post.send_open((endpoint, &self.segments))?;
         // After the answers, which others wait for.
         post.post_receives(endpoint)?;
         self.look_at_hosts(state);
@@ -257,29 +259,38 @@ impl Network {
         let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
             return Ok(n);
         };
-        let mut served = None;
+        let mut read: Option<Letter> = None;
         loop {
             let mut state = self.state();
             let State { post, endpoint, .. } = &mut *state;
-            if let Some(letter) = served.take() {
-                post.finish(endpoint, &self.segments, class, letter, true)?;
-                hint.store(post.n_arrived(class), Ordering::Relaxed);
+            match read.take() {
+                Some(letter) if letter.is_read() => {
+                    post.finish(endpoint, &self.segments, class, letter, true)?;
+                    hint.store(post.n_arrived(class), Ordering::Relaxed);
+                }
+                Some(letter) => post.put_back(class, letter),
+                None => {}
             }
-            if n >= limit {
-                return Ok(n);
-            }
-            let Some(letter) = post.take(class) else {
+            let next = if n < limit { post.take(class) } else { None };
+            let Some(mut letter) = next else {
+                // What was answered to all that was read, together.
+                post.send_open((endpoint, &self.segments))?;
                 return Ok(n);
             };
             drop(state);
-            sink(Message {
-                from: Rank::new(letter.from),
-                class,
-                handler: letter.handler(),
-                payload: letter.payload(),
-            });
-            n += 1;
-            served = Some(letter);
+            let from = Rank::new(letter.from);
+            while n < limit
+                && let Some((handler, payload)) = letter.next()
+            {
+                sink(Message {
+                    from,
+                    class,
+                    handler,
+                    payload,
+                });
+                n += 1;
+            }
+            read = Some(letter);
         }
     }
 

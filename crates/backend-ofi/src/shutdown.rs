@@ -95,13 +95,16 @@ impl Network {
     fn take_late(&self, state: &mut State, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let State { post, endpoint, .. } = state;
         for class in [MessageClass::Request, MessageClass::Reply] {
-            while let Some(letter) = post.take(class) {
-                late(Message {
-                    from: Rank::new(letter.from),
-                    class,
-                    handler: letter.handler(),
-                    payload: letter.payload(),
-                });
+            while let Some(mut letter) = post.take(class) {
+                let from = Rank::new(letter.from);
+                while let Some((handler, payload)) = letter.next() {
+                    late(Message {
+                        from,
+                        class,
+                        handler,
+                        payload,
+                    });
+                }
                 post.finish(endpoint, &self.segments, class, letter, false)?;
             }
         }

@@ -1,5 +1,6 @@
-//! Common parts of the backends between hosts: hosts of ranks, notes between ranks, credits,
-//! atomics at their target, limits of waits, parking, and connections that show which hosts live.
+//! Common parts of the backends between hosts: hosts of ranks, messages that travel together,
+//! notes between ranks, credits, atomics at their target, limits of waits, parking, and connections
+//! that show which hosts live.
 //! It knows no transport.
 //!
 //! It is for backends, and changes with them: programs have no use for it.
@@ -10,12 +11,14 @@
 //!
 //! | floor | modules |
 //! |---|---|
+//! | sending of messages | `send` |
 //! | messages and their credits; atomics | `atomics`, `peer` |
-//! | messages between libraries | `note` |
+//! | messages between libraries; their bytes | `bundle`, `note` |
 //! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix`, `park` |
 
 pub mod addresses;
 pub mod atomics;
+pub mod bundle;
 pub mod host;
 pub mod lifeline;
 pub mod limits;
@@ -23,3 +26,4 @@ pub mod mix;
 pub mod note;
 pub mod park;
 pub mod peer;
+pub mod send;

@@ -1,9 +1,11 @@
 //! The state of a peer: credits, so that a rank never has more messages on their way to it than it
-//! accepts, and the numbers of messages in both directions.
+//! accepts, and the numbers of messages in both directions. A message here is the transport's,
+//! which may have several of the program's in it.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::mem;
+use std::time::Instant;
 
 use pgas_core::backend::{HandlerId, MessageClass};
 use pgas_core::{Error, Rank, Result};
@@ -23,6 +25,8 @@ const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
 #[derive(Debug, Default)]
 pub struct Peers {
     peers: HashMap<u32, Peer, BuildHasherDefault<Mix>>,
+    /// Messages that are being filled, the oldest first: their receivers and classes.
+    pub(crate) filling: VecDeque<(u32, MessageClass)>,
 }
 
 impl Peers {
@@ -31,27 +35,24 @@ impl Peers {
         self.peers.entry(rank).or_default()
     }
 
-    /// Messages of `class` that `to` still takes.
+    /// Short messages of `class` that can be sent to `to` now.
     pub fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
-        u64::from(self.of(to).credits[class as usize])
+        let peer = self.of(to);
+        let open = peer.open[class as usize].as_ref();
+        u64::from(peer.credits[class as usize]) + u64::from(open.is_some_and(Open::takes_short))
     }
 
-    /// `to`, if it takes another message of `class` now.
+    /// Checks that `to` takes messages for `handler`.
     ///
     /// # Errors
     ///
     /// If it has said that it has left. What it gets before it says so, it tells of itself.
-    pub fn receiver(
-        &mut self,
-        to: u32,
-        class: MessageClass,
-        handler: HandlerId,
-    ) -> Result<Option<&mut Peer>> {
+    pub(crate) fn check(&mut self, to: u32, handler: HandlerId) -> Result<&mut Peer> {
         let peer = self.of(to);
         if peer.total.is_some() && handler.is_heard_of() {
             return Err(Error::rank_failed(Rank::new(to), "has left the job"));
         }
-        Ok((peer.credits[class as usize] > 0).then_some(peer))
+        Ok(peer)
     }
 
     /// A note has come that may be about messages.
@@ -106,23 +107,46 @@ impl Peers {
     }
 }
 
+/// A message that is being filled.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// The transport's buffer.
+    pub(crate) buffer: usize,
+    /// The end of what is in it.
+    pub(crate) end: usize,
+    /// When the first of the program's messages came into it.
+    pub(crate) since: Instant,
+}
+
+/// Credits that a message takes along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GivenBack {
+    pub(crate) credits: [u16; 2],
+    /// What was owed before.
+    before: [u16; 2],
+}
+
 /// The state of another rank that this rank has exchanged messages with.
 #[derive(Debug)]
 pub struct Peer {
     /// Messages of each class that it still takes.
-    pub credits: [u16; 2],
+    pub(crate) credits: [u16; 2],
     /// Credits of each class that can be returned to it.
-    pub owed: [u16; 2],
+    owed: [u16; 2],
+    /// The message of each class that is being filled. Its credit is taken.
+    pub(crate) open: [Option<Open>; 2],
+    /// When a message of each class left while earlier ones were on their way.
+    pub(crate) left: [Option<Instant>; 2],
     /// Credits for replies that were sent with requests which the peer may not have taken yet: the
     /// number of the request, and the credits.
     riding: VecDeque<(u64, u16)>,
     n_riding: u16,
-    /// Messages of each class that were sent to it.
-    pub sent: [u64; 2],
+    /// Messages of each class that were sent to it, or are being filled.
+    sent: [u64; 2],
     /// Messages of each class that came from it and were handed out.
-    pub got: [u64; 2],
+    got: [u64; 2],
     /// The total of its messages, once it has left.
-    pub total: Option<[u64; 2]>,
+    total: Option<[u64; 2]>,
     /// Whether anything at all was sent to it.
     pub is_known: bool,
 }
@@ -134,6 +158,8 @@ impl Peer {
         Self {
             credits: [CREDITS; 2],
             owed: [0; 2],
+            open: [None, None],
+            left: [None; 2],
             riding: VecDeque::new(),
             n_riding: 0,
             sent: [0; 2],
@@ -143,28 +169,54 @@ impl Peer {
         }
     }
 
-    /// The credits that a message of `class` takes along. A rank may leave requests alone until it
-    /// has got rid of a reply, and that may need a credit. So only some of those for replies ride
-    /// on requests: when there is no other one, as many are owed as make a note.
-    pub fn give_back(&mut self, class: usize) -> [u16; 2] {
+    /// Messages of `class` that it may not have taken yet.
+    pub(crate) fn n_on_their_way(&self, class: MessageClass) -> u16 {
+        CREDITS.saturating_sub(self.credits[class as usize])
+    }
+
+    /// Takes a credit for a message of `class`, if there is one.
+    pub(crate) fn reserve(&mut self, class: MessageClass) -> bool {
+        let class = class as usize;
+        if self.credits[class] == 0 {
+            return false;
+        }
+        self.credits[class] -= 1;
+        self.sent[class] += 1;
+        self.is_known = true;
+        true
+    }
+
+    /// The message of a taken credit is not sent.
+    pub(crate) fn unreserve(&mut self, class: MessageClass) {
+        self.credits[class as usize] += 1;
+        self.sent[class as usize] -= 1;
+    }
+
+    /// The credits that the last message of `class` takes along. A rank may leave requests alone
+    /// until it has got rid of a reply, and that may need a credit. So only some of those for
+    /// replies ride on requests: when there is no other one, as many are owed as make a note.
+    pub(crate) fn give_back(&mut self, class: MessageClass) -> GivenBack {
+        let before = self.owed;
         let [requests, replies] = mem::take(&mut self.owed);
-        if class == MessageClass::Reply as usize {
-            return [requests, replies];
+        if class == MessageClass::Reply {
+            let credits = [requests, replies];
+            return GivenBack { credits, before };
         }
         let riding = replies.min(MOST_RIDING - self.n_riding);
         self.owed[1] = replies - riding;
         if riding > 0 {
             self.n_riding += riding;
-            self.riding.push_back((self.sent[0], riding));
+            self.riding.push_back((self.sent[0] - 1, riding));
         }
-        [requests, riding]
+        let credits = [requests, riding];
+        GivenBack { credits, before }
     }
 
-    /// The message that was to take `given` along was not sent, so that these are owed as `before`.
-    pub fn take_back(&mut self, class: usize, before: [u16; 2], given: [u16; 2]) {
-        self.owed = before;
-        if class == MessageClass::Request as usize && given[1] > 0 {
-            self.n_riding -= given[1];
+    /// The message that was to take credits along was not sent, so that these are owed as before.
+    pub(crate) fn take_back(&mut self, class: MessageClass, given: GivenBack) {
+        self.owed = given.before;
+        if class == MessageClass::Request && given.credits[1] > 0 {
+            self.n_riding -= given.credits[1];
             self.riding.pop_back();
         }
     }
@@ -202,15 +254,12 @@ impl Default for Peer {
 mod tests {
     use super::*;
 
-    const REQUEST: usize = MessageClass::Request as usize;
     const REPLY: usize = MessageClass::Reply as usize;
 
     /// Sends a request, whose credits are returned.
     fn ask(peer: &mut Peer) -> [u16; 2] {
-        let given = peer.give_back(REQUEST);
-        peer.credits[REQUEST] -= 1;
-        peer.sent[REQUEST] += 1;
-        given
+        assert!(peer.reserve(MessageClass::Request));
+        peer.give_back(MessageClass::Request).credits
     }
 
     #[test]
@@ -236,24 +285,30 @@ mod tests {
             n_riding += ask(&mut peer)[1];
         }
         assert_eq!(n_riding, MOST_RIDING);
+        assert!(!peer.reserve(MessageClass::Request));
         assert!(peer.owed[REPLY] >= CREDITS_A_NOTE, "a note is due");
-        assert_eq!(peer.give_back(REPLY), [0, CREDITS - n_riding]);
+        assert!(peer.reserve(MessageClass::Reply));
+        let given = peer.give_back(MessageClass::Reply);
+        assert_eq!(given.credits, [0, CREDITS - n_riding]);
         // When it has taken half of them, these have brought what was with them.
         peer.credit([CREDITS / 2, 0]);
         assert_eq!(peer.n_riding, 0);
         peer.owed[REPLY] += 1;
         assert_eq!(ask(&mut peer), [0, 1]);
     }
+
     #[test]
     fn credits_of_a_message_that_was_not_sent_are_owed_again() {
         let mut peer = Peer::new();
         peer.owed = [2, 3];
-        for class in [REQUEST, REPLY] {
-            let before = peer.owed;
+        for class in [MessageClass::Request, MessageClass::Reply] {
+            assert!(peer.reserve(class));
             let given = peer.give_back(class);
-            assert_eq!(given, [2, 3]);
-            peer.take_back(class, before, given);
+            assert_eq!(given.credits, [2, 3]);
+            peer.take_back(class, given);
+            peer.unreserve(class);
             assert_eq!((peer.owed, peer.n_riding), ([2, 3], 0));
+            assert_eq!((peer.credits, peer.sent), ([CREDITS; 2], [0; 2]));
         }
         assert_eq!(ask(&mut peer), [2, 3]);
     }

@@ -2,7 +2,8 @@
 
 use mpi::collective::CommunicatorCollectives as _;
 use mpi::datatype::{Partition, PartitionMut};
-use mpi::point_to_point::send_receive_into;
+use mpi::point_to_point::{Destination as _, Source as _, send_receive_into};
+use mpi::request::multiple_scope;
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 
 use crate::parcels::begins;
@@ -44,6 +45,27 @@ impl Comm {
         for _ in 0..n_times {
             send_receive_into(&[1_u64; ASK][..], &other, &mut request[..], &other);
             send_receive_into(&[1_u64; ANSWER][..], &other, &mut answer[..], &other);
+        }
+    }
+
+    /// So many messages to the other rank while it sends as many: 64 at a time.
+    pub(crate) fn messages<const N: usize>(&self, n_times: usize) {
+        const AT_ONCE: usize = 64;
+        let other = self.0.process_at_rank(1 - self.0.rank());
+        let (sent, mut come) = ([1_u64; N], [[0_u64; N]; AT_ONCE]);
+        let mut left = n_times;
+        while left > 0 {
+            let n = left.min(AT_ONCE);
+            multiple_scope(2 * n, |scope, requests| {
+                for place in &mut come[..n] {
+                    requests.add(other.immediate_receive_into(scope, &mut place[..]));
+                }
+                for _ in 0..n {
+                    requests.add(other.immediate_send(scope, &sent[..]));
+                }
+                requests.wait_all(&mut Vec::with_capacity(2 * n));
+            });
+            left -= n;
         }
     }
 }

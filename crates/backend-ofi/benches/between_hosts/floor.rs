@@ -81,6 +81,35 @@ impl Comm {
         }
     }
 
+    /// So many messages to the other rank while it sends as many: 64 at a time.
+    pub(crate) fn messages<const N: usize>(&self, n_times: usize) {
+        const AT_ONCE: usize = 64;
+        let raw = &mut *self.raw.borrow_mut();
+        let (sent, mut come) = ([1_u64; N], [[0_u64; N]; AT_ONCE]);
+        let mut left = n_times;
+        while left > 0 {
+            let n = left.min(AT_ONCE);
+            for (slot, place) in come[..n].iter_mut().enumerate() {
+                let start = place.as_mut_ptr().cast();
+                raw.begin(|raw| {
+                    let (to, context) = (local(start, N * 8), raw.context(slot));
+                    // SAFETY: the words stay until all messages have come.
+                    unsafe { fi_recv(raw.endpoint, to, ANYBODY, context) }
+                });
+            }
+            for _ in 0..n {
+                let start = sent.as_ptr().cast_mut().cast();
+                // SAFETY: the words are copied before the call returns.
+                raw.begin(|raw| unsafe { fi_inject(raw.endpoint, start, N * 8, raw.there.rank) });
+            }
+            while raw.n_received < n {
+                raw.poll();
+            }
+            raw.n_received -= n;
+            left -= n;
+        }
+    }
+
     /// Sends a message to the other rank, and receives one of it.
     fn swap(&self, sent: &[u64], come: &mut [u64]) {
         let raw = &mut *self.raw.borrow_mut();

@@ -1,0 +1,269 @@
+//! Sending: at once while a network has nothing to do, and else together with the messages that
+//! follow to the same rank.
+//!
+//! This is Nagle's way, without a timer. While few messages are on their way to a rank, or none
+//! has left to it for [`DELAY`], the next one leaves at once: so does each of a chain of questions
+//! and answers. One that follows closer comes into a message of the transport that is being filled,
+//! as do those behind it. It leaves
+//!
+//! - when it is full,
+//! - when the rank looks at the network, as it does in every wait and call of progress,
+//! - at the end of a poll, so that answers do not wait for the next one,
+//! - when the rank sends anything to anybody, [`DELAY`] after it was begun,
+//! - when a message follows that the library's own collectives wait for.
+//!
+//! So a message waits for [`DELAY`] at most as long as its rank sends or makes progress, and else
+//! for the rank's next call that does. The order of messages of one class to one rank stays.
+//!
+//! A message of the transport takes one credit, whatever is in it. It is taken when the message is
+//! begun, so that what was accepted finds room.
+
+use std::time::{Duration, Instant};
+
+use pgas_core::Result;
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+
+use crate::bundle::{self, HEADER_BYTES, Header, next_payload};
+use crate::peer::{Open, Peer, Peers};
+
+/// The longest time that a message is kept by a rank that sends or makes progress.
+pub const DELAY: Duration = Duration::from_micros(20);
+/// The longest payload that others wait for, or that waits for others; both MPI libraries send as
+/// much at once.
+pub const SHORT_BYTES: usize = 1024;
+/// The longest message of the transport with more than one in it.
+pub const BUNDLE_BYTES: usize = 4096;
+/// Messages that may be on their way to a rank before the next one waits.
+const AT_ONCE: u16 = 2;
+
+/// The transport, as it sends messages.
+pub trait Carrier {
+    /// This rank.
+    fn rank(&self) -> u32;
+
+    /// The time.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// A free buffer of [`BUNDLE_BYTES`] or more for a message of `class`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    fn take(&mut self, class: MessageClass) -> Result<Option<usize>>;
+
+    /// The bytes of a buffer that was taken for a message of `class`.
+    fn bytes(&mut self, class: MessageClass, buffer: usize) -> &mut [u8];
+
+    /// Begins to send the first `len` bytes of a buffer that was taken. Without room now, which is
+    /// `false`, it stays taken.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport, whose buffer it is again.
+    fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool>;
+
+    /// Begins to send a message of these bytes, if there is room now.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    fn send_now(
+        &mut self,
+        to: u32,
+        class: MessageClass,
+        header: &[u8; HEADER_BYTES],
+        parts: &[&[u8]],
+    ) -> Result<bool>;
+}
+
+impl Open {
+    /// Where a payload of `len` bytes begins, if there is room for it.
+    fn place_for(&self, len: usize) -> Option<usize> {
+        let at = next_payload(self.end);
+        (at + len <= BUNDLE_BYTES).then_some(at)
+    }
+
+    pub(crate) fn takes_short(&self) -> bool {
+        self.place_for(SHORT_BYTES).is_some()
+    }
+}
+
+impl Peer {
+    /// Whether the next message of `class` leaves at once, for which it is marked.
+    fn is_quiet(&mut self, carrier: &impl Carrier, class: MessageClass) -> bool {
+        if self.n_on_their_way(class) < AT_ONCE {
+            return true;
+        }
+        let now = carrier.now();
+        let left = &mut self.left[class as usize];
+        if left.is_some_and(|at| now.duration_since(at) < DELAY) {
+            return false;
+        }
+        *left = Some(now);
+        true
+    }
+
+    /// Sends a message at once, if there is room.
+    fn send_now(
+        &mut self,
+        carrier: &mut impl Carrier,
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        if !self.reserve(class) {
+            return Ok(Sent::BackPressure);
+        }
+        let given = self.give_back(class);
+        let mut header = [0; HEADER_BYTES];
+        let (from, credits) = (carrier.rank(), given.credits);
+        Header::of(from, class, credits).encode(&mut header);
+        let len = parts.iter().map(|part| part.len()).sum();
+        bundle::announce(&mut header, HEADER_BYTES, handler, len);
+        let begun = carrier.send_now(to, class, &header, parts);
+        if matches!(begun, Ok(true)) {
+            return Ok(Sent::Accepted);
+        }
+        self.take_back(class, given);
+        self.unreserve(class);
+        begun.map(|_| Sent::BackPressure)
+    }
+
+    /// A buffer for a message that is to be filled, if there is room.
+    fn begin(&mut self, carrier: &mut impl Carrier, class: MessageClass) -> Result<Option<usize>> {
+        if !self.reserve(class) {
+            return Ok(None);
+        }
+        let taken = carrier.take(class);
+        if !matches!(taken, Ok(Some(_))) {
+            self.unreserve(class);
+        }
+        taken
+    }
+}
+
+impl Peers {
+    /// Sends a message, at once or with others, if there is room for it here and at `to`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport. If `to` has announced that it has left; `to` reports messages that
+    /// arrive before that itself.
+    pub fn send(
+        &mut self,
+        carrier: &mut impl Carrier,
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let is_urgent = !handler.is_heard_of();
+        let peer = self.check(to, handler)?;
+        if let Some(open) = &mut peer.open[class as usize] {
+            if let Some(at) = open.place_for(len) {
+                let bytes = carrier.bytes(class, open.buffer);
+                open.end = bundle::write(bytes, at, handler, parts);
+                let now = carrier.now();
+                let is_due = is_urgent || now.duration_since(open.since) >= DELAY;
+                if is_due && self.close(carrier, to, class)? {
+                    self.forget((to, class));
+                }
+                self.send_due(carrier, now)?;
+                return Ok(Sent::Accepted);
+            }
+            if !self.close(carrier, to, class)? {
+                return Ok(Sent::BackPressure);
+            }
+            self.forget((to, class));
+        }
+        if self.has_open() {
+            let now = carrier.now();
+            self.send_due(carrier, now)?;
+        }
+        let peer = self.of(to);
+        if is_urgent || len > SHORT_BYTES || peer.is_quiet(carrier, class) {
+            return peer.send_now(carrier, to, class, handler, parts);
+        }
+        let Some(buffer) = peer.begin(carrier, class)? else {
+            return Ok(Sent::BackPressure);
+        };
+        let end = bundle::write(carrier.bytes(class, buffer), HEADER_BYTES, handler, parts);
+        let since = carrier.now();
+        peer.open[class as usize] = Some(Open { buffer, end, since });
+        self.filling.push_back((to, class));
+        Ok(Sent::Accepted)
+    }
+
+    /// Whether messages are being filled.
+    #[must_use]
+    pub fn has_open(&self) -> bool {
+        !self.filling.is_empty()
+    }
+
+    /// Sends all messages that are being filled, as far as the transport has room.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    pub fn send_open(&mut self, carrier: &mut impl Carrier) -> Result<()> {
+        for _ in 0..self.filling.len() {
+            self.send_oldest(carrier)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the oldest messages that are being filled, if it is time.
+    fn send_due(&mut self, carrier: &mut impl Carrier, now: Instant) -> Result<()> {
+        let Some(&(to, class)) = self.filling.front() else {
+            return Ok(());
+        };
+        let open = self.of(to).open[class as usize].as_ref();
+        if open.is_some_and(|open| now.duration_since(open.since) >= DELAY) {
+            self.send_oldest(carrier)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the oldest message that is being filled; without room it becomes the youngest.
+    fn send_oldest(&mut self, carrier: &mut impl Carrier) -> Result<()> {
+        if let Some((to, class)) = self.filling.pop_front()
+            && !self.close(carrier, to, class)?
+        {
+            self.filling.push_back((to, class));
+        }
+        Ok(())
+    }
+
+    /// Sends the message to `to` that is being filled, if the transport has room.
+    fn close(&mut self, carrier: &mut impl Carrier, to: u32, class: MessageClass) -> Result<bool> {
+        let peer = self.of(to);
+        let Some(Open { buffer, end, since }) = peer.open[class as usize].take() else {
+            return Ok(true);
+        };
+        let given = peer.give_back(class);
+        let header = Header::of(carrier.rank(), class, given.credits);
+        header.encode(carrier.bytes(class, buffer));
+        let has_begun = carrier.begin(to, class, buffer, end)?;
+        if has_begun {
+            peer.left[class as usize] = Some(carrier.now());
+        } else {
+            peer.take_back(class, given);
+            peer.open[class as usize] = Some(Open { buffer, end, since });
+        }
+        Ok(has_begun)
+    }
+
+    /// No message of that class to that rank is being filled any more.
+    fn forget(&mut self, of: (u32, MessageClass)) {
+        if let Some(at) = self.filling.iter().position(|one| *one == of) {
+            self.filling.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
