@@ -57,7 +57,7 @@
 //! | elements anywhere, many at once | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
-//! | errors | `error` |
+//! | errors; prices | `error`, `prices` |
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -67,6 +67,7 @@ mod error;
 pub mod hash_map;
 mod mail;
 pub mod object;
+pub mod prices;
 pub mod queue;
 mod requests;
 pub mod route;

@@ -46,6 +46,7 @@ impl World {
 impl Team {
     /// The world that the members are ranks of.
     #[must_use]
+    #[inline]
     pub fn world(&self) -> &World {
         &self.world
     }

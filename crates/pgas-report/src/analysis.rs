@@ -7,6 +7,7 @@ use pgas_core::trace::Kind;
 
 use crate::align::{self, Message};
 use crate::read::{Event, Trace};
+use crate::statistics::Statistics;
 
 /// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,8 @@ pub struct Job {
     pub hosts: Vec<String>,
     /// The number of lost events.
     pub n_lost: u64,
+    /// What the ranks have counted. It is empty until it is [read](crate::statistics::read).
+    pub statistics: Statistics,
 }
 
 /// The maximum number of operations in one event. More mean a damaged file.
@@ -172,6 +175,7 @@ impl Job {
             nanos: u64::try_from(until).unwrap_or(0),
             hosts,
             n_lost: traces.iter().map(|trace| trace.n_lost).sum(),
+            statistics: Statistics::default(),
         }
     }
 }

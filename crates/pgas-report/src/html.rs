@@ -43,7 +43,7 @@ pub fn page(job: &Job) -> String {
     );
     page += "<nav aria-label=\"Parts of this page\"><a href=\"#hints\">What stands out</a>\
              <a href=\"#timeline\">Timeline</a><a href=\"#waits\">Waits</a><a href=\"#ranks\">Ranks</a>\
-             <a href=\"#matrix\">Who sends to whom</a><a href=\"#latency\">Latency</a></nav></header>\n<main>\n";
+             <a href=\"#operations\">Containers</a><a href=\"#matrix\">Who sends to whom</a><a href=\"#latency\">Latency</a></nav></header>\n<main>\n";
     page += "<section aria-labelledby=\"hints\"><h2 id=\"hints\">What stands out</h2>\n<ul class=\"hints\">\n";
     for hint in hints(job) {
         let _ = writeln!(page, "<li>{}</li>", escaped(&hint));
@@ -52,6 +52,7 @@ pub fn page(job: &Job) -> String {
     write_timeline(&mut page, job);
     write_waits(&mut page, job);
     write_ranks(&mut page, job);
+    write_operations(&mut page, job);
     page +=
         "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Who sends to whom</h2>\n<figure>";
     page += &timeline::matrix(job);
@@ -131,6 +132,42 @@ fn write_ranks(page: &mut String, job: &Job) {
         );
     }
     *page += "</section>\n";
+}
+
+fn write_operations(page: &mut String, job: &Job) {
+    *page += "<section aria-labelledby=\"operations\"><h2 id=\"operations\">Operations of containers</h2>\n";
+    let operations = &job.statistics.operations;
+    if operations.is_empty() {
+        *page += "<p>None were counted; <code>PGAS_STATS=1</code> beside <code>PGAS_TRACE</code> counts them.</p></section>\n";
+        return;
+    }
+    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>The average price of an element beside the documented one: \
+              A is an atomic, R a read, W a write, M a message and \u{2113} local work.</caption><thead><tr>\
+              <th class=\"text\" scope=\"col\">Operation</th><th scope=\"col\">Calls</th><th scope=\"col\">Elements</th>\
+              <th scope=\"col\">Paid</th><th class=\"text\" scope=\"col\">Documented</th><th class=\"text\" scope=\"col\">Without success</th>\
+              <th class=\"text\" scope=\"col\">Full</th></tr></thead><tbody>\n";
+    for one in operations {
+        let missed = match one.missed {
+            0 => String::new(),
+            _ => format!("{} % {}", one.missed_percent(), one.missed_as),
+        };
+        let full = one.fill.map_or(String::new(), |fill| {
+            let [mean, most] = [fill.mean_permille, fill.most_permille].map(|part| part / 10);
+            format!("{mean} %, at most {most} %")
+        });
+        let _ = writeln!(
+            page,
+            "<tr><th class=\"text\" scope=\"row\"><code>{}</code></th><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text\">{full}</td></tr>",
+            escaped(&one.name),
+            one.calls,
+            one.elements,
+            one.paid(),
+            escaped(&one.documented),
+            escaped(&missed),
+        );
+    }
+    *page += "</tbody></table></div></section>\n";
 }
 
 fn write_latencies(page: &mut String, job: &Job) {

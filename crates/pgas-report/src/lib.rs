@@ -12,6 +12,7 @@
 //! |---|---|
 //! | pages | `html` |
 //! | pictures, other viewers' format | `chrome`, `timeline` |
+//! | statistics | `statistics` |
 //! | words | `words` |
 //! | activities and waits | `analysis` |
 //! | clock alignment | `align` |
@@ -22,5 +23,6 @@ pub mod analysis;
 pub mod chrome;
 pub mod html;
 pub mod read;
+pub mod statistics;
 mod timeline;
 pub mod words;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgas_core::notice;
 use pgas_report::analysis::Job;
-use pgas_report::{align, chrome, html, read, words};
+use pgas_report::{align, chrome, html, read, statistics, words};
 
 /// Shows what the ranks of a pgas program did and for which ranks they waited, from the directory
 /// of PGAS_TRACE.
@@ -46,7 +46,8 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let directory = arguments.directory;
     let mut traces = read::read(&directory)?;
     align::align(&mut traces);
-    let job = Job::of(&traces);
+    let mut job = Job::of(&traces);
+    job.statistics = statistics::read(&directory)?;
     let html_file = arguments
         .html
         .unwrap_or_else(|| directory.join("report.html"));

@@ -78,6 +78,7 @@ pub fn hints(job: &Job) -> Vec<String> {
     hints.extend(busy_servers(job));
     hints.extend(uneven(job, "messages come to", |rank| rank.n_came));
     hints.extend(uneven(job, "messages are sent by", |rank| rank.n_sent));
+    hints.extend(operations(job));
     let (n_refused, n_sent) = job.ranks.iter().fold((0, 0), |(refused, sent), rank| {
         (refused + rank.n_refused, sent + rank.n_sent)
     });
@@ -238,6 +239,28 @@ fn busy_servers(job: &Job) -> Vec<String> {
         )
     };
     job.ranks.iter().filter(busy).take(MOST).map(hint).collect()
+}
+
+/// Operations of containers that met a full container, and containers that are nearly full.
+fn operations(job: &Job) -> Vec<String> {
+    let mut hints = Vec::new();
+    for one in &job.statistics.operations {
+        let missed = one.missed_percent();
+        if missed >= LEAST_SHARE && one.missed_as.contains("full") {
+            hints.push(format!(
+                "{missed} % of {} calls of {} {}",
+                one.elements, one.name, one.missed_as
+            ));
+        }
+        let most = one.fill.map_or(0, |fill| fill.most_permille / 10);
+        if most >= 90 {
+            hints.push(format!(
+                "a container was {most} % full when {} worked on it",
+                one.name
+            ));
+        }
+    }
+    hints
 }
 
 /// A rank with more than twice the median.

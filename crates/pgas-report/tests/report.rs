@@ -10,9 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::loopback;
-use pgas_core::{Config, Rank};
+use pgas_core::stats::{Operation, Price};
+use pgas_core::{Config, Rank, Statistics};
 use pgas_report::analysis::{Doing, Job};
-use pgas_report::{align, chrome, html, read, words};
+use pgas_report::{align, chrome, html, read, statistics, words};
 
 const CULPRIT: Rank = Rank::new(2);
 
@@ -83,6 +84,51 @@ fn the_line_that_waits_the_rank_that_is_late_and_what_it_does_are_named() {
     assert_eq!(job.latencies.len(), job.messages.len() as u64);
     let bytes: u64 = job.ranks.iter().map(|rank| rank.sent_bytes).sum();
     assert_eq!(job.matrix.values().sum::<u64>(), bytes);
+}
+
+static PUSH: Operation = Operation::new(
+    "Stack<T>::push",
+    &[Price::new("", [1, 0, 1]), Price::new("full", [1, 0, 0])],
+    "met a full stack",
+);
+
+#[test]
+fn operations_of_containers_have_their_price_beside_the_documented_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config(directory.path());
+    config.statistics = Statistics::Total;
+    let file = directory.path().join(statistics::FILE);
+    config.statistics_file = Some(file.display().to_string());
+    loopback::run_with(2, &config, |world| {
+        let (top, slots) = (world.alloc::<u64>(1).unwrap(), world.alloc(3).unwrap());
+        for _ in 0..4 {
+            let mut performing = world.performs(&PUSH, 1);
+            let slot = top.fetch_add(&world, 1).unwrap();
+            world.fills(&PUSH, slot, 3);
+            match slot {
+                0..3 => slots.add(1).put(&world, slot).unwrap(),
+                _ => performing.miss(1),
+            }
+        }
+        world.barrier().unwrap();
+    });
+    let mut job = job(directory.path());
+    assert!(html::page(&job).contains("None were counted"));
+    job.statistics = statistics::read(directory.path()).unwrap();
+    let page = html::page(&job);
+    for part in [
+        "<code>Stack&lt;T&gt;::push</code></th><td>8</td><td>8</td><td>A + 0.75W</td>",
+        "<td class=\"text\">A + W, A full</td>",
+        "<td class=\"text\">25 % met a full stack</td>",
+        "<td class=\"text\">49 %, at most 100 %</td>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let hints = words::hints(&job);
+    let expected = "25 % of 8 calls of Stack<T>::push met a full stack";
+    assert!(hints.iter().any(|hint| hint == expected), "{hints:#?}");
+    fs::write(&file, "{").unwrap();
+    assert!(statistics::read(directory.path()).is_err());
 }
 
 #[test]

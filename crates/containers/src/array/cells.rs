@@ -7,6 +7,7 @@
 //! raised the version, so a reader that follows the old pointer later finds another version, and
 //! tries again.
 
+use pgas_core::stats::Operation;
 use pgas_core::{GlobalPtr, World};
 
 use crate::Result;
@@ -62,11 +63,18 @@ impl<T: Object> Cells<T> {
 
     /// Overwrites an element: W, or 3A + R + W for one that is not plain.
     #[inline]
-    pub(super) fn put(&self, world: &World, cell: GlobalPtr<u8>, value: &T) -> Result<()> {
+    pub(super) fn put(
+        &self,
+        world: &World,
+        cell: GlobalPtr<u8>,
+        value: &T,
+        operation: &'static Operation,
+    ) -> Result<()> {
         let slot = object::to_slot(value, &self.heap)?;
         if Self::IS_PLAIN {
-            return cell.cast().put(world, slot);
+            return cell.cast().put_as(world, slot, operation);
         }
+        let _performing = world.performs(operation, 1);
         self.exchange(world, cell, slot)
     }
 
@@ -100,11 +108,17 @@ impl<T: Object> Cells<T> {
     /// Reads an element: R, or 2A + R for one that is not plain, and R + A
     /// more for one whose encoding is longer than its slot.
     #[inline]
-    pub(super) fn get(&self, world: &World, cell: GlobalPtr<u8>) -> Result<T> {
+    pub(super) fn get(
+        &self,
+        world: &World,
+        cell: GlobalPtr<u8>,
+        operation: &'static Operation,
+    ) -> Result<T> {
         if Self::IS_PLAIN {
-            let slot = cell.cast().get(world)?;
+            let slot = cell.cast().get_as(world, operation)?;
             return object::from_slot::<T>(slot, &self.heap);
         }
+        let _performing = world.performs(operation, 1);
         self.get_versioned(world, cell)
     }
 

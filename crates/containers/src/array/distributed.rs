@@ -12,7 +12,7 @@ use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 /// An array of a fixed length whose elements are dealt out to all ranks.
 ///
@@ -107,7 +107,8 @@ impl<T: Object> DArray<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, i: usize, value: &T) -> Result<()> {
-        self.cells.put(self.world(), self.cell(i), value)
+        self.cells
+            .put(self.world(), self.cell(i), value, &prices::DARRAY_PUT)
     }
 
     /// Reads element `i`.
@@ -127,7 +128,8 @@ impl<T: Object> DArray<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, i: usize) -> Result<T> {
-        self.cells.get(self.world(), self.cell(i))
+        self.cells
+            .get(self.world(), self.cell(i), &prices::DARRAY_GET)
     }
 
     #[inline]
@@ -295,6 +297,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
         super::index_check_all(indices.iter().copied(), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::DARRAY_GET_MANY, indices.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
@@ -316,6 +321,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
         super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::DARRAY_PUT_MANY, elements.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::put(self.served.as_ref(), self.world(), &at)
@@ -432,6 +440,9 @@ impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
     #[track_caller]
     pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
         super::index_check_all(indices.iter().copied(), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::DARRAY_ADD_MANY, indices.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::add(self.served.as_ref(), self.world(), &at, n)
     }

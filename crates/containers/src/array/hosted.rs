@@ -8,10 +8,10 @@ use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, Worl
 
 use super::cells::Cells;
 use super::{copies, index_check, range_check};
-use crate::Result;
 use crate::error::{agree, check_host};
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
+use crate::{Result, prices};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.
 ///
@@ -116,7 +116,8 @@ impl<T: Object> Array<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, i: usize, value: &T) -> Result<()> {
-        self.cells.put(self.world(), self.cell(i), value)
+        self.cells
+            .put(self.world(), self.cell(i), value, &prices::ARRAY_PUT)
     }
 
     /// Reads element `i`.
@@ -136,7 +137,8 @@ impl<T: Object> Array<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, i: usize) -> Result<T> {
-        self.cells.get(self.world(), self.cell(i))
+        self.cells
+            .get(self.world(), self.cell(i), &prices::ARRAY_GET)
     }
 
     #[inline]
@@ -249,6 +251,9 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     #[track_caller]
     pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
         super::index_check_all(indices.iter().copied(), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::ARRAY_GET_MANY, indices.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
@@ -270,6 +275,9 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     #[track_caller]
     pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
         super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::ARRAY_PUT_MANY, elements.len());
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::put(self.served.as_ref(), self.world(), &at)
@@ -318,6 +326,9 @@ impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
     #[track_caller]
     pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
         super::index_check_all(indices.iter().copied(), self.len());
+        let _performing = self
+            .world()
+            .performs(&prices::ARRAY_ADD_MANY, indices.len());
         let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
         scattered::add(self.served.as_ref(), self.world(), &at, n)
     }

@@ -8,7 +8,7 @@ use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::copies;
 use crate::error::agree;
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 /// A dense matrix of byte-copyable elements, cut into tiles that are dealt out to all ranks.
 ///
@@ -192,7 +192,8 @@ impl<T: Pod> DMatrix<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, row: usize, column: usize) -> Result<T> {
-        self.ptr(row, column).get(self.world())
+        self.ptr(row, column)
+            .get_as(self.world(), &prices::DMATRIX_GET)
     }
 
     /// Writes an element.
@@ -211,7 +212,8 @@ impl<T: Pod> DMatrix<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, row: usize, column: usize, value: T) -> Result<()> {
-        self.ptr(row, column).put(self.world(), value)
+        self.ptr(row, column)
+            .put_as(self.world(), value, &prices::DMATRIX_PUT)
     }
 
     /// Reads the elements of some rows and columns, row by row.

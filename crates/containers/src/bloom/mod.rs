@@ -17,12 +17,13 @@ use std::marker::PhantomData;
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{AsTeam, GlobalPtr, Symmetric, Team, World};
+use pgas_core::stats::Operation;
+use pgas_core::{AsTeam, GlobalPtr, Performing, Symmetric, Team, World};
 
 use crate::error::agree;
 use crate::object::{self, Object, mix};
 use crate::scattered::{self, Act, Served};
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 /// A set of items that may claim to hold a few more than it does.
 ///
@@ -128,6 +129,8 @@ fn insert_at<const WORDS: usize>(
     let mut was_there = true;
     for (i, mask) in bits(mask) {
         let former = block.add(i).fetch_or(world, mask)?;
+        // Items fall on words at random, so the words that they meet tell how full all are.
+        world.fills(&prices::BLOOM_FILTER_INSERT, former.count_ones().into(), 64);
         was_there &= former & mask == mask;
     }
     Ok(was_there)
@@ -245,8 +248,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of as many inserts, one-sided; or M for each rank and some thousand items. Complete at
-    /// the targets on return.
+    /// That of an [`insert`](Self::insert) for each item, one-sided; or M for each rank and some
+    /// thousand items. Complete at the targets on return.
     ///
     /// # Errors
     ///
@@ -270,6 +273,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             };
             return self.for_each(items, one);
         };
+        let mut performing = self.performs(&prices::BLOOM_FILTER_INSERT_MANY, items.len());
         let located = self.locate_all(items)?;
         let given = located
             .iter()
@@ -282,16 +286,24 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             };
             Ok(())
         })?;
+        performing.miss(answers.iter().filter(|was_there| **was_there).count());
         Ok(answers)
     }
 
     fn insert_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
+        let mut performing = self.performs(&prices::BLOOM_FILTER_INSERT, 1);
         let block = self.block(item);
         let asked = scattered::one::<Insert<WORDS>>(self.served.as_ref(), block.cast(), item.mask)?;
-        match asked {
-            Some(was_there) => Ok(was_there != 0),
-            None => insert_at(self.world(), block, &item.mask),
-        }
+        let was_there = match asked {
+            Some(was_there) => was_there != 0,
+            None => insert_at(self.world(), block, &item.mask)?,
+        };
+        performing.miss(was_there.into());
+        Ok(was_there)
+    }
+
+    fn performs(&self, operation: &'static Operation, n: usize) -> Performing<'_> {
+        self.world().performs(operation, n)
     }
 
     fn locate_all(&self, items: &[T]) -> Result<Vec<Item<WORDS>>> {
@@ -347,8 +359,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of as many queries, all of them at once, one-sided; or M for each rank and some
-    /// thousand items.
+    /// That of [`contains`](Self::contains) for each item, all of them at once, one-sided; or M for
+    /// each rank and some thousand items.
     ///
     /// # Errors
     ///
@@ -357,25 +369,36 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         if self.local_blocks.is_some() {
             return self.for_each(items, |item| self.has(item));
         }
+        let mut performing = self.performs(&prices::BLOOM_FILTER_CONTAINS_MANY, items.len());
         let located = self.locate_all(items)?;
         let blocks = located.iter().map(|item| self.block(item).cast());
         let blocks: Vec<GlobalPtr<[u64; WORDS]>> = blocks.collect();
         let words = scattered::get(self.served.as_ref(), self.world(), &blocks)?;
         let both = located.iter().zip(words);
-        Ok(both.map(|(item, words)| item.is_in(&words)).collect())
+        let answers: Vec<bool> = both.map(|(item, words)| item.is_in(&words)).collect();
+        performing.miss(answers.iter().filter(|is_there| !**is_there).count());
+        Ok(answers)
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a query")]
     fn has(&self, item: &Item<WORDS>) -> Result<bool> {
-        let words: [u64; WORDS] = match &self.local_blocks {
-            Some(local_blocks) => {
-                let block = local_blocks.block(item.rank as usize, item.local);
-                std::array::from_fn(|i| block.load(8 * i))
-            }
-            None => self.block(item).cast::<[u64; WORDS]>().get(self.world())?,
+        let Some(local_blocks) = &self.local_blocks else {
+            return self.has_elsewhere(item);
         };
+        let block = local_blocks.block(item.rank as usize, item.local);
+        let words: [u64; WORDS] = std::array::from_fn(|i| block.load(8 * i));
         Ok(item.is_in(&words))
+    }
+
+    #[inline(never)]
+    fn has_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
+        let mut performing = self.performs(&prices::BLOOM_FILTER_CONTAINS, 1);
+        let block = self.block(item).cast::<[u64; WORDS]>();
+        let words = block.get(self.world())?;
+        let is_there = item.is_in(&words);
+        performing.miss((!is_there).into());
+        Ok(is_there)
     }
 
     /// Takes everything out.

@@ -20,8 +20,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each
-    /// time that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another
+    /// 3A + R for a value that is a word, 4A + R + W for another one; again 2A + R for each time
+    /// that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another
     /// rank was faster, and M for an absent key. Complete at the target on return.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a
-    /// word, 3A + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the
+    /// That of an [`update`](Self::update) for a present key: 3A + R for a value that is a word,
+    /// 4A + R + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the
     /// target on return.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one.
+    /// 2A + W for a new key; for a present one 2A + R, or A + R if the value has no bytes.
     /// One-sided; or M. Complete at the target on return.
     ///
     /// # Errors

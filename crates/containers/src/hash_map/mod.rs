@@ -427,9 +427,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W
-    /// for another one, nothing for one without bytes. One-sided; or M. Complete at the target on
-    /// return.
+    /// 2A + W for a new key. Over a present one 2A + R for a value that is a word, 3A + R + W for
+    /// another one, A + R for one without bytes. One-sided; or M. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -468,7 +467,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are
+    /// That of an [`insert`](Self::insert) for each entry, but 3A + W for a new key where slots are
     /// behind a network; the latency is paid once for many present keys. One-sided; or M for each
     /// rank and as many entries as a message carries. Complete at the target on return.
     ///
@@ -506,8 +505,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: present A + R, and A for a value with bytes; with other values than words A + R
-    /// more each time that a writer of the same key comes in between. Absent: A.
+    /// [`Atomic`]: present 2A + R, and A + R for a value without bytes; with other values than words
+    /// A + R more each time that a writer of the same key comes in between. Absent: A.
     ///
     /// [`FindOnly`]: R, and R for each further slot that is in no cache line with one before.
     ///

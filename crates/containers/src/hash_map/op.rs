@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
+use pgas_core::stats::Operation;
 use pgas_lockfree::slots::probe::{self, LineProbeResult};
 use pgas_lockfree::slots::{Held, Intent, ReadValue, value};
 use zerocopy::{FromZeros as _, IntoBytes as _};
@@ -20,8 +21,8 @@ use super::slot::layout::Pair;
 use super::slot::{Access, GlobalSlot};
 use super::table::Table;
 use super::view::{LineOf, View, out_of_line};
-use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::{Result, prices};
 
 /// The effect of an operation on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,11 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     /// The atomic that performs the operation on a present value that is one word. Its operand is
     /// [`value`](Self::value).
     const WORD: Option<AtomicOp> = None;
+
+    /// The operation on one key and on many in the statistics, if it is there.
+    fn rows() -> Option<[&'static Operation; 2]> {
+        None
+    }
 
     /// Performs the operation in the slot that holds the key. Returns `None` if the key was removed
     /// meanwhile. On the fast path it also returns `None` to leave the work to the fallback.
@@ -100,7 +106,8 @@ macro_rules! operation {
     (
         $(#[$doc:meta])*
         $op:ident $(<$of:ident: $bound:path>)? of [$($value:tt)+], $effect:ident
-        $(, $constant:ident: $type:ty = $is:expr)*;
+        $(, $constant:ident: $type:ty = $is:expr)*
+        $(; rows $rows:expr)?;
         |$at:ident, $given:ident: $Given:ty| -> $Outcome:ty $held:block $(, new $new:expr)?
     ) => {
         $(#[$doc])*
@@ -111,6 +118,12 @@ macro_rules! operation {
             type Outcome = $Outcome;
             const EFFECT: Effect = Effect::$effect;
             $(const $constant: $type = $is;)*
+
+            $(
+                fn rows() -> Option<[&'static Operation; 2]> {
+                    Some($rows)
+                }
+            )?
 
             #[cfg_attr(not(debug_assertions), inline(always))]
             fn held<'a, S: KeyHasher, R: Access<'a>>(
@@ -132,6 +145,11 @@ operation! {
     /// As [`HashMap::find`](super::HashMap::find), in a phase.
     Find<P: Phase> of [Object], Read, IS_READ_ONLY: bool = P::IS_READ_ONLY,
     WORD: Option<AtomicOp> = Some(AtomicOp::Load);
+    rows if P::IS_READ_ONLY {
+        [&prices::HASH_MAP_FIND_ONLY, &prices::HASH_MAP_FIND_ONLY_MANY]
+    } else {
+        [&prices::HASH_MAP_FIND, &prices::HASH_MAP_FIND_MANY]
+    };
     |at, _none: ()| -> Option<V> { at.value().map(|value| value.map(Some)) }
 }
 
@@ -139,6 +157,11 @@ operation! {
     /// As [`HashMap::contains`](super::HashMap::contains), in a phase.
     Contains<P: Phase> of [Object], Read, IS_READ_ONLY: bool = P::IS_READ_ONLY,
     READ_VALUE: ReadValue = ReadValue::No;
+    rows if P::IS_READ_ONLY {
+        [&prices::HASH_MAP_CONTAINS_ONLY, &prices::HASH_MAP_FIND_ONLY_MANY]
+    } else {
+        [&prices::HASH_MAP_CONTAINS, &prices::HASH_MAP_FIND_MANY]
+    };
     |_at, _none: ()| -> bool { Ok(Some(true)) }
 }
 
@@ -148,6 +171,7 @@ operation! {
     Insert of [Object], Claim, IS_ORDERED: bool = true,
     READ_VALUE: ReadValue = if object::has_heap::<V>() { ReadValue::Yes } else { ReadValue::No },
     WORD: Option<AtomicOp> = Some(AtomicOp::Swap);
+    rows [&prices::HASH_MAP_INSERT, &prices::HASH_MAP_INSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
         value::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
     }, new *value
@@ -156,6 +180,7 @@ operation! {
 operation! {
     /// Returns the present value, or inserts the given one.
     GetOrInsert of [Object], Claim;
+    rows [&prices::HASH_MAP_GET_OR_INSERT, &prices::HASH_MAP_INSERT_MANY];
     |at, value: SlotOf<V>| -> Option<V> {
         let there = at.value()?;
         if there.is_some() {
@@ -168,6 +193,7 @@ operation! {
 operation! {
     /// As [`HashMap::remove`](super::HashMap::remove).
     Remove of [Object], Remove;
+    rows [&prices::HASH_MAP_REMOVE, &prices::HASH_MAP_REMOVE_MANY];
     |at, _none: ()| -> bool {
         let was_there = value::remove(&at.slot, at.view.heap(), at.held)?;
         Ok(was_there.then_some(true))
@@ -185,6 +211,10 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
     /// What each addition of a batch has found is as if they were made one after another.
     const IS_ORDERED: bool = true;
     const WORD: Option<AtomicOp> = Some(AtomicOp::Add);
+
+    fn rows() -> Option<[&'static Operation; 2]> {
+        Some([&prices::HASH_MAP_FETCH_ADD, &prices::HASH_MAP_ADD_MANY])
+    }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(
@@ -206,6 +236,7 @@ operation! {
     /// As [`Add`], but returns only whether the key was present.
     Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = ReadValue::No,
     WORD: Option<AtomicOp> = Some(AtomicOp::Add);
+    rows [&prices::HASH_MAP_FETCH_ADD, &prices::HASH_MAP_ADD_MANY];
     |at, n: V| -> bool {
         let former = <Add as OnKey<K, V>>::held(at, n)?;
         Ok(former.map(|_| true))
@@ -243,6 +274,7 @@ operation! {
 operation! {
     /// As [`HashMap::take`](super::HashMap::take).
     Take of [Object], Remove, IS_ORDERED: bool = true;
+    rows [&prices::HASH_MAP_TAKE, &prices::HASH_MAP_REMOVE_MANY];
     |at, _none: ()| -> Option<V> {
         let decode = <V::Repr as Repr<V>>::decode;
         let taken = value::take(&at.slot, at.view.heap(), at.held, decode)?;
@@ -253,6 +285,7 @@ operation! {
 operation! {
     /// As [`HashMap::upsert_many`](super::HashMap::upsert_many) with one entry.
     Upsert<C: Combine<V>> of [Object], Claim, IS_ORDERED: bool = true;
+    rows [&prices::HASH_MAP_UPDATE, &prices::HASH_MAP_UPSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
         let heap = at.view.heap();
         let given = object::from_slot::<V>(*value, heap)?;

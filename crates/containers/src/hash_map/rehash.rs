@@ -17,7 +17,7 @@ use super::table::{Table, dispatch_locality, dispatch_own_slots};
 use super::view::View;
 use crate::error::agree;
 use crate::object::{self, KeyHasher, Object, Repr};
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Gives the map room for `capacity` keys; its entries stay.
@@ -108,6 +108,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         team.barrier()?;
         let [n_keys, n_removed] = self.table.counts()?;
         let capacity = self.capacity();
+        self.world()
+            .fills(&prices::HASH_MAP_INSERT, n_keys + n_removed, capacity);
         if capacity < MANY {
             if n_removed > 0 {
                 self.try_rehash(capacity)?;

@@ -16,7 +16,7 @@ use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::table::{LocalView, Table};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
-use crate::{Error, Result, requests};
+use crate::{Error, Result, prices, requests};
 
 /// The longest entry, in bytes, that is sent in messages.
 const LONGEST: usize = 4096;
@@ -90,7 +90,22 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Effect::Change | Effect::Remove => self.in_section(reused, perform),
             };
         }
-        let given = given()?;
+        let Some([row, _]) = O::rows() else {
+            return self.perform_elsewhere::<O>(key, given()?);
+        };
+        let mut performing = self.world().performs(row, 1);
+        let done = self.perform_elsewhere::<O>(key, given()?)?;
+        if !done.was_there() {
+            performing.miss(1);
+        }
+        Ok(done)
+    }
+
+    /// As [`perform`](Self::perform), if slots are not local.
+    fn perform_elsewhere<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
         if let Some(done) = self.perform_at_home::<O>(key, given)? {
             return Ok(done);
         }
@@ -113,11 +128,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(reused) = &self.reused {
             return self.in_section(reused, |view| view.update(view.hash(key), key, f));
         }
-        if let Some(former) = self.update_at_home(key, &mut f)? {
-            return Ok(former);
+        let mut performing = self.world().performs(&prices::HASH_MAP_UPDATE, 1);
+        let former = match self.update_at_home(key, &mut f)? {
+            Some(former) => former,
+            None => {
+                let view = self.view_remote();
+                view.update(view.hash(key), key, f)?
+            }
+        };
+        if former.is_none() {
+            performing.miss(1);
         }
-        let view = self.view_remote();
-        view.update(view.hash(key), key, f)
+        Ok(former)
     }
 
     /// Updates the value at its home rank: reads it, computes the new value here, and replaces the

@@ -1,6 +1,7 @@
 //! Pushes and pops of a queue's slots, in each of the ways in which its words are reached.
 
 use pgas_core::rma::Near;
+use pgas_core::stats::Operation;
 use pgas_core::{Error as CoreError, GlobalPtr, Pod, Result as CoreResult, World};
 use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::word;
@@ -9,7 +10,7 @@ use super::PushError;
 use super::ring::{Control, LocalRing, QueueBlock, Ring, SlotBlock, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
-use crate::{Error, Result, TakeError};
+use crate::{Error, Result, TakeError, prices};
 
 /// The marks of a queue.
 #[derive(Clone, Copy)]
@@ -381,16 +382,33 @@ impl<T: Object> Ring<T> {
     /// As [`push`](Self::push), with its slot.
     #[inline(never)]
     fn push_slot(&self, value: T, slot: SlotOf<T>, meet: bool) -> Result<(), PushError<T>> {
-        let write = |ring: &Self, tickets: Tickets| ring.write(tickets.first, slot);
-        let is_pushed = match self.ask_to_push(&[slot], meet)? {
-            Some(is_pushed) => is_pushed,
-            None => self.perform(Request::push(1, meet), write)?.is_some(),
-        };
-        if is_pushed {
+        let rows = [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH];
+        if self.counted(
+            rows,
+            meet,
+            || self.try_push(&[slot], meet),
+            |is_pushed| !is_pushed,
+        )? {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
         Err(PushError::Full(value))
+    }
+
+    /// Pushes all slots or none. Returns whether there was room.
+    fn try_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<bool> {
+        if slots.len() > self.capacity() {
+            return Ok(false);
+        }
+        if let Some(is_pushed) = self.ask_to_push(slots, meet)? {
+            return Ok(is_pushed);
+        }
+        let write = |ring: &Self, tickets: Tickets| match slots {
+            [slot] => ring.write(tickets.first, *slot),
+            slots => ring.place.write(ring.world(), tickets, slots),
+        };
+        let pushed = self.perform(Request::push(slots.len(), meet), write)?;
+        Ok(pushed.is_some())
     }
 
     pub(super) fn push_slice(&self, values: &[T], meet: bool) -> Result<(), PushError<()>> {
@@ -398,22 +416,50 @@ impl<T: Object> Ring<T> {
             return Ok(());
         }
         let slots = <T::Repr as Repr<T>>::to_slots(values, &self.heap)?;
-        let write = |ring: &Self, tickets| ring.place.write(ring.world(), tickets, &slots);
-        let is_pushed = if values.len() > self.capacity() {
-            false
-        } else if let Some(is_pushed) = self.ask_to_push(&slots, meet)? {
-            is_pushed
-        } else {
-            let request = Request::push(values.len(), meet);
-            self.perform(request, write)?.is_some()
-        };
-        if !is_pushed {
+        let rows = [&prices::QUEUE_PUSH_SLICE_ONLY, &prices::QUEUE_PUSH_SLICE];
+        if !self.counted(
+            rows,
+            meet,
+            || self.try_push(&slots, meet),
+            |is_pushed| !is_pushed,
+        )? {
             for slot in slots.iter() {
                 object::release::<T>(slot, &self.heap)?;
             }
             return Err(PushError::Full(()));
         }
         Ok(())
+    }
+
+    /// Runs `work`, and counts it as the first of `rows`, or as the second one if both sides
+    /// `meet`. `missed` says of its result whether it met a full or an empty queue.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a branch where nothing is counted")]
+    fn counted<R>(
+        &self,
+        rows: [&'static Operation; 2],
+        meet: bool,
+        work: impl FnOnce() -> Result<R>,
+        missed: impl FnOnce(&R) -> bool,
+    ) -> Result<R> {
+        if !self.world().is_counting() {
+            return work();
+        }
+        self.out_of_line_counted(rows[usize::from(meet)], work, missed)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_line_counted<R>(
+        &self,
+        row: &'static Operation,
+        work: impl FnOnce() -> Result<R>,
+        missed: impl FnOnce(&R) -> bool,
+    ) -> Result<R> {
+        let mut performing = self.world().performs(row, 1);
+        let done = work()?;
+        performing.miss(missed(&done).into());
+        Ok(done)
     }
 
     #[inline(always)]
@@ -430,6 +476,11 @@ impl<T: Object> Ring<T> {
 
     #[inline(never)]
     fn pop_slot(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
+        let rows = [&prices::QUEUE_POP_ONLY, &prices::QUEUE_POP];
+        self.counted(rows, meet, || self.try_pop(meet), Option::is_none)
+    }
+
+    fn try_pop(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
         if let Some(slots) = self.ask_to_pop(1, meet)? {
             return Ok(slots.first().copied());
         }
@@ -453,17 +504,29 @@ impl<T: Object> Ring<T> {
         if most == 0 {
             return Ok(Vec::new());
         }
-        if let Some(slots) = self.ask_to_pop(most, meet)? {
-            return object::take_all(slots, &self.heap);
-        }
-        let mut slots = Vec::new();
-        let read = |ring: &Self, tickets: Tickets| {
-            slots = super::ring::zeroed::<SlotOf<T>>(index(tickets.n));
-            ring.place.read(ring.world(), tickets, &mut slots)
-        };
-        self.perform(Request::pop(most, meet), read)?;
+        let slots = self.pop_slots(most, meet)?;
         object::take_all(slots, &self.heap)
     }
+
+    fn pop_slots(&self, most: usize, meet: bool) -> Result<Vec<SlotOf<T>>> {
+        let try_pop = || {
+            if let Some(slots) = self.ask_to_pop(most, meet)? {
+                return Ok(slots);
+            }
+            let mut slots = Vec::new();
+            let read = |ring: &Self, tickets: Tickets| {
+                slots = super::ring::zeroed::<SlotOf<T>>(index(tickets.n));
+                ring.place.read(ring.world(), tickets, &mut slots)
+            };
+            self.perform(Request::pop(most, meet), read)?;
+            Ok(slots)
+        };
+        self.counted(pop_many_rows(), meet, try_pop, Vec::is_empty)
+    }
+}
+
+fn pop_many_rows() -> [&'static Operation; 2] {
+    [&prices::QUEUE_POP_MANY_ONLY, &prices::QUEUE_POP_MANY]
 }
 
 impl<T: Object<Repr = Plain> + Pod> Ring<T> {
@@ -471,16 +534,19 @@ impl<T: Object<Repr = Plain> + Pod> Ring<T> {
         if out.is_empty() {
             return Ok(0);
         }
-        if let Some(slots) = self.ask_to_pop(out.len(), meet)? {
-            out[..slots.len()].copy_from_slice(&slots);
-            return Ok(slots.len());
-        }
-        let request = Request::pop(out.len(), meet);
-        let read = |ring: &Self, tickets: Tickets| {
-            let out = &mut out[..index(tickets.n)];
-            ring.place.read(ring.world(), tickets, out)
+        let try_pop = || {
+            if let Some(slots) = self.ask_to_pop(out.len(), meet)? {
+                out[..slots.len()].copy_from_slice(&slots);
+                return Ok(slots.len());
+            }
+            let request = Request::pop(out.len(), meet);
+            let read = |ring: &Self, tickets: Tickets| {
+                let out = &mut out[..index(tickets.n)];
+                ring.place.read(ring.world(), tickets, out)
+            };
+            let popped = self.perform(request, read)?;
+            Ok(index(popped.unwrap_or(0)))
         };
-        let popped = self.perform(request, read)?;
-        Ok(index(popped.unwrap_or(0)))
+        self.counted(pop_many_rows(), meet, try_pop, |n| *n == 0)
     }
 }

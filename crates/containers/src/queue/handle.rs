@@ -154,8 +154,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// As one [`pop`](Self::pop), R more where the ring begins anew, and in
-    /// [`PushPop`](super::PushPop) 2A more if this rank has not seen as many pushes yet; or M, too.
+    /// As one [`pop`](Self::pop), R more where the ring begins anew; in [`PushPop`](super::PushPop)
+    /// 4A + R if this rank has not seen as many pushes yet, and 3A if the queue is empty; or M, too.
     ///
     /// # Errors
     ///

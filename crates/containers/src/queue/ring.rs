@@ -15,7 +15,7 @@ use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
 use crate::error::{agree, check_host, member_for_host};
 use crate::object::{Heap, Object, SlotOf};
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 /// Bytes between words that different ranks change: two cache lines, which are fetched in pairs.
 const LINE: usize = 128;
@@ -338,6 +338,8 @@ impl<T: Object> Ring<T> {
         let what = "bringing a queue to rest";
         let (head, tail) = team.all_succeeded(what, words)?;
         self.see(head, tail);
+        let (world, room) = (self.world(), self.place.size.capacity);
+        world.fills(&prices::QUEUE_PUSH, tail.wrapping_sub(head), room);
         team.barrier()
     }
 

@@ -108,7 +108,8 @@ pub struct Config {
     /// its last handle on the world.
     pub statistics_table: bool,
     /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
-    /// ends with `.json`.
+    /// ends with `.json`; else, if the ranks count and are traced, `statistics.json` beside the
+    /// traces.
     pub statistics_file: Option<String>,
     /// The directory into which every rank writes a [trace](crate::trace) of what it does, for
     /// `pgas-report`.
@@ -262,6 +263,10 @@ impl Config {
         let timeout = setting(lookup, "PGAS_TIMEOUT", seconds)?;
         let silence = setting(lookup, "PGAS_SILENCE", seconds)?;
         let counted = setting(lookup, "PGAS_STATS", counted)?.unwrap_or_default();
+        let trace = setting(lookup, "PGAS_TRACE", directory)?;
+        let is_counted = counted.statistics != Statistics::Off;
+        let beside_trace = trace.as_ref().filter(|_| is_counted);
+        let beside_trace = beside_trace.map(|directory| format!("{directory}/statistics.json"));
         Ok(Self {
             launcher: Launcher::detect(lookup)?,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
@@ -271,8 +276,8 @@ impl Config {
             check: setting(lookup, "PGAS_CHECK", switch)?,
             statistics: counted.statistics,
             statistics_table: counted.table,
-            statistics_file: counted.file,
-            trace: setting(lookup, "PGAS_TRACE", directory)?,
+            statistics_file: counted.file.or(beside_trace),
+            trace,
             trace_bytes: setting(lookup, "PGAS_TRACE_BYTES", bytes)?
                 .unwrap_or(defaults.trace_bytes),
             progress: setting(lookup, "PGAS_PROGRESS", progress)?.unwrap_or(defaults.progress),
@@ -465,6 +470,22 @@ mod tests {
         let error = routing("square").unwrap_err().to_string();
         assert_eq!(error, "PGAS_ROUTE=square: say direct, grid or cube");
         assert_eq!(Config::default().routing, None);
+    }
+
+    #[test]
+    fn figures_of_a_traced_job_are_written_beside_its_traces() {
+        let file = |stats: &str| {
+            let stats = stats.to_owned();
+            let lookup = move |name: &str| match name {
+                "PGAS_STATS" => Some(stats.clone()),
+                "PGAS_TRACE" => Some("/tmp/traces".to_owned()),
+                _ => None,
+            };
+            Config::from_lookup(&lookup).unwrap().statistics_file
+        };
+        assert_eq!(file("1").as_deref(), Some("/tmp/traces/statistics.json"));
+        assert_eq!(file("0"), None);
+        assert_eq!(file("/tmp/a.json").as_deref(), Some("/tmp/a.json"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Marks a board as used.
-pub(super) const MAGIC: u64 = 0x7067_6173_7374_0002;
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0003;
 
 /// Single words.
 pub(super) mod word {
@@ -62,8 +62,12 @@ pub(super) const WAIT_WORDS: usize = 40;
 pub(super) const NAMES: usize = WAITS + N_WAITS * WAIT_WORDS;
 pub(super) const N_NAMES: usize = 64;
 pub(super) const NAME_WORDS: usize = 16;
+/// Operations of containers, a row each.
+pub(super) const ROWS: usize = NAMES + N_NAMES * NAME_WORDS;
+pub(super) const N_ROWS: usize = 64;
+pub(super) const ROW_WORDS: usize = 40;
 /// One set of counters for each peer.
-pub(super) const PEERS: usize = NAMES + N_NAMES * NAME_WORDS;
+pub(super) const PEERS: usize = ROWS + N_ROWS * ROW_WORDS;
 pub(super) const PEER_WORDS: usize = 5;
 
 /// The words of one rank's board, and what keeps them. See [`words`](Self::words).

@@ -10,7 +10,7 @@ use super::board::{
     Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
     PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
 };
-use super::figures::{bytes_of, counters, n_of, single_of};
+use super::counters::{bytes_of, counters, n_of, single_of};
 use crate::cost::{CostKind, Costs, Statistics};
 use crate::locks::lock;
 use crate::rank::Rank;
@@ -41,6 +41,8 @@ pub(crate) struct Counting {
     /// The same if peers are not counted; the number of no thread before there is one.
     fast_owner: AtomicU64,
     n_peers: usize,
+    /// What operations of containers have paid that ran within others, which do not pay for them.
+    pub(super) within: [AtomicU64; 4],
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
     names: Mutex<Vec<String>>,
     /// The figures that ranks of other hosts have sent: the number of pieces, and the board.
@@ -77,6 +79,7 @@ impl Counting {
             owner: AtomicU64::new(0),
             fast_owner: AtomicU64::new(u64::MAX),
             n_peers,
+            within: Default::default(),
             lines: Mutex::default(),
             names: Mutex::default(),
             told: Mutex::default(),
@@ -98,11 +101,15 @@ impl Counting {
         &self.board
     }
 
+    /// Whether the first set of counters is this thread's.
+    pub(super) fn is_owner(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == thread_number::get() || self.own()
+    }
+
     /// Adds `by` to a counter. A thread of a rank that has several pays for an atomic instruction.
     #[inline]
     fn add_at(&self, at: usize, by: u64) {
-        let is_owner = self.owner.load(Ordering::Relaxed) == thread_number::get();
-        let place = if is_owner || self.own() {
+        let place = if self.is_owner() {
             let counter = &self.board.words()[OPS + at];
             let sum = counter.load(Ordering::Relaxed).wrapping_add(by);
             counter.store(sum, Ordering::Relaxed);

@@ -1,62 +1,12 @@
 //! Reading a board: the figures of one rank.
 
 use super::board::{
-    Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_SIZES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
-    PEER_WORDS, PEERS, SINGLES, WAIT_WORDS, WAITS, word,
+    Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS_WORDS, PEER_WORDS,
+    PEERS, WAIT_WORDS, WAITS, word,
 };
+use super::counters::{bytes_of, counters, n_of};
+use super::operations::Performed;
 use crate::cost::CostKind;
-
-/// The kinds of operations that are reported as local and remote, with their bytes.
-pub(super) const KINDS: [(CostKind, &str); 4] = [
-    (CostKind::Read, "gets"),
-    (CostKind::Write, "puts"),
-    (CostKind::Atomic, "atomics"),
-    (CostKind::Message, "messages"),
-];
-
-/// Which counter has the number of operations of a kind.
-#[inline]
-pub(super) fn n_of(kind: CostKind, is_near: bool) -> usize {
-    // Four counters of each kind: local and remote, numbers and bytes.
-    4 * kind as usize + if is_near { 0 } else { 2 }
-}
-
-/// Which counter has their bytes.
-#[inline]
-pub(super) fn bytes_of(kind: CostKind, is_near: bool) -> Option<usize> {
-    (kind as usize <= CostKind::Message as usize).then_some(n_of(kind, is_near) + 1)
-}
-
-/// Which counter has near operations of this kind on one value of `bytes`, if one has.
-#[inline]
-pub(super) const fn single_of(kind: CostKind, bytes: usize) -> Option<usize> {
-    let first = match kind {
-        CostKind::Read => SINGLES,
-        CostKind::Write => SINGLES + N_SIZES,
-        _ => return None,
-    };
-    if bytes.is_power_of_two() && bytes < 1 << N_SIZES {
-        Some(first + bytes.ilog2() as usize)
-    } else {
-        None
-    }
-}
-
-/// The counters of all threads of a rank, from its board's words. Operations on single values are
-/// among all others of their kind.
-pub(super) fn counters(word: &dyn Fn(usize) -> u64) -> [u64; OPS_WORDS] {
-    let of_both = |i| word(OPS + i).wrapping_add(word(OPS + OPS_WORDS + i));
-    let mut counters: [u64; OPS_WORDS] = std::array::from_fn(of_both);
-    for kind in [CostKind::Read, CostKind::Write] {
-        for power in 0..N_SIZES {
-            let n = single_of(kind, 1 << power).map_or(0, |at| counters[at]);
-            let at = n_of(kind, true);
-            counters[at] = counters[at].wrapping_add(n);
-            counters[at + 1] = counters[at + 1].wrapping_add(n << power);
-        }
-    }
-    counters
-}
 
 /// The figures of one rank.
 #[derive(Clone, Debug)]
@@ -72,6 +22,7 @@ pub(super) struct Figures {
     ops: [u64; OPS_WORDS],
     pub(super) waits: Vec<Line>,
     pub(super) names: Vec<Named>,
+    pub(super) operations: Vec<Performed>,
     pub(super) peers: Vec<[u64; PEER_WORDS]>,
 }
 
@@ -119,6 +70,7 @@ impl Figures {
             ops: counters(&|at| board.get(at)),
             waits: (0..N_WAITS).filter_map(|i| Line::read(board, i)).collect(),
             names: (0..N_NAMES).filter_map(|i| Named::read(board, i)).collect(),
+            operations: Performed::read_all(board),
             peers: (0..n_peers.min(room))
                 .map(|i| five(board, PEERS + i * PEER_WORDS))
                 .collect(),

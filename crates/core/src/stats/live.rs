@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::board::{Board, LIVE, LIVE_WORDS, MAGIC, text_of, word};
+use super::counters::{KINDS, bytes_of, counters, n_of};
 use super::counting::{nanos, now};
-use super::figures::{KINDS, bytes_of, counters, n_of};
 use super::report::{count, size, time};
 use crate::notice::printable;
 use crate::rank::Rank;

@@ -5,9 +5,12 @@
 //! is dead.
 
 mod board;
+mod counters;
 mod counting;
 mod figures;
+mod json;
 mod live;
+mod operations;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -17,5 +20,7 @@ pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
 pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
 pub(crate) use live::{Now, Waiting};
+pub(crate) use operations::Paid;
+pub use operations::{Operation, Price};
 pub use report::{Report, count, size, time};
 pub(crate) use works::Works;

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::board::Board;
-use super::figures::{Figures, KINDS, Line, Named, wanted};
+use super::counters::KINDS;
+use super::figures::{Figures, Line, Named, wanted};
+use super::operations::Performed;
 use crate::cost::CostKind;
 use crate::notice::{self, printable};
 
@@ -17,9 +19,9 @@ const N_COLUMNS: usize = 16;
 /// The figures of a job, for the report at its end.
 #[derive(Debug)]
 pub struct Report {
-    n_ranks: u32,
-    outcome: String,
-    ranks: Vec<Figures>,
+    pub(super) n_ranks: u32,
+    pub(super) outcome: String,
+    pub(super) ranks: Vec<Figures>,
     table: bool,
     file: Option<String>,
 }
@@ -63,14 +65,14 @@ impl Report {
     }
 
     /// How long the job has run, in nanoseconds.
-    fn nanos(&self) -> u64 {
+    pub(super) fn nanos(&self) -> u64 {
         let began = self.ranks.iter().map(|rank| rank.began).min();
         let until = self.ranks.iter().map(|rank| rank.until).max();
         until.unwrap_or(0).saturating_sub(began.unwrap_or(0))
     }
 
     /// Waits by line, the longest first.
-    fn lines(&self) -> Vec<Line> {
+    pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         for line in self.ranks.iter().flat_map(|rank| &rank.waits) {
             match lines.iter_mut().find(|known| known.is_same(line)) {
@@ -83,7 +85,7 @@ impl Report {
     }
 
     /// The figures of named objects.
-    fn names(&self) -> Vec<Named> {
+    pub(super) fn names(&self) -> Vec<Named> {
         let mut names: Vec<Named> = Vec::new();
         for named in self.ranks.iter().flat_map(|rank| &rank.names) {
             match names.iter_mut().find(|known| known.name == named.name) {
@@ -97,7 +99,20 @@ impl Report {
         names
     }
 
-    fn spread(&self, of: impl Fn(&Figures) -> u64) -> Spread {
+    /// The figures of operations of containers, by name.
+    pub(super) fn operations(&self) -> Vec<Performed> {
+        let mut all: Vec<Performed> = Vec::new();
+        for one in self.ranks.iter().flat_map(|rank| &rank.operations) {
+            match all.iter_mut().find(|known| known.name == one.name) {
+                Some(known) => known.add(one),
+                None => all.push(one.clone()),
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    pub(super) fn spread(&self, of: impl Fn(&Figures) -> u64) -> Spread {
         let mut all: Vec<(u64, u32)> = self.ranks.iter().map(|r| (of(r), r.rank)).collect();
         all.sort_unstable();
         let at = |i: usize| all.get(i).copied().unwrap_or_default();
@@ -111,10 +126,10 @@ impl Report {
 
 /// The least, the median and the most of a figure among ranks, with the ranks that have it.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
-    least: (u64, u32),
-    median: u64,
-    most: (u64, u32),
+pub(super) struct Spread {
+    pub(super) least: (u64, u32),
+    pub(super) median: u64,
+    pub(super) most: (u64, u32),
 }
 
 impl Spread {
@@ -131,18 +146,6 @@ impl Spread {
             unit(median),
             unit(most.0),
             most.1
-        )
-    }
-
-    fn json(self) -> String {
-        let Self {
-            least,
-            median,
-            most,
-        } = self;
-        format!(
-            "{{\"least\":{},\"least_rank\":{},\"median\":{median},\"most\":{},\"most_rank\":{}}}",
-            least.0, least.1, most.0, most.1
         )
     }
 }
@@ -220,6 +223,7 @@ impl std::fmt::Display for Report {
         self.write_operations(&mut text)?;
         self.write_waits(&mut text)?;
         self.write_memory(&mut text)?;
+        self.write_operations_of_containers(&mut text)?;
         self.write_names(&mut text)?;
         self.write_matrix(&mut text)?;
         for line in text.lines() {
@@ -354,6 +358,29 @@ impl Report {
         Ok(())
     }
 
+    fn write_operations_of_containers(&self, text: &mut String) -> std::fmt::Result {
+        for one in self.operations() {
+            write!(
+                text,
+                "  {}: {} in {}, {} each (documented: {})",
+                printable(&one.name),
+                count(one.elements),
+                count(one.calls),
+                one.paid(),
+                printable(&one.price)
+            )?;
+            if one.missed > 0 {
+                let missed = percent(one.missed, one.elements);
+                write!(text, ", {missed} % {}", printable(&one.missed_as))?;
+            }
+            if let Some([mean, most]) = one.fill() {
+                write!(text, ", {} % full, at most {} %", mean / 10, most / 10)?;
+            }
+            writeln!(text)?;
+        }
+        Ok(())
+    }
+
     fn write_names(&self, text: &mut String) -> std::fmt::Result {
         for named in self.names() {
             let [gets, puts, atomics, messages, bytes] = named.counts;
@@ -399,122 +426,4 @@ impl Report {
         }
         Ok(())
     }
-}
-
-/// The same as JSON.
-impl Report {
-    /// All figures, of each rank and in sum.
-    #[must_use]
-    pub fn json(&self) -> String {
-        let list = |parts: Vec<String>| format!("[{}]", parts.join(",\n"));
-        let ranks = list(self.ranks.iter().map(json_of_rank).collect());
-        let waits = list(self.lines().iter().map(json_of_line).collect());
-        let names = list(self.names().iter().map(json_of_named).collect());
-        let mut spreads: Vec<String> = KINDS
-            .iter()
-            .map(|(kind, name)| {
-                let spread = self.spread(|rank| rank.n(*kind, true) + rank.n(*kind, false));
-                format!("\"{name}\":{}", spread.json())
-            })
-            .collect();
-        spreads.push(format!(
-            "\"wait_ns\":{}",
-            self.spread(Figures::waited).json()
-        ));
-        format!(
-            "{{\"version\":1,\"n_ranks\":{},\"outcome\":{},\"ns\":{},\"imbalance\":{{{}}},\n\
-             \"waits\":{waits},\n\"names\":{names},\n\"ranks\":{ranks}}}\n",
-            self.n_ranks,
-            quoted(&self.outcome),
-            self.nanos(),
-            spreads.join(",")
-        )
-    }
-}
-
-fn json_of_rank(rank: &Figures) -> String {
-    let mut text = format!(
-        "{{\"rank\":{},\"left\":{},\"ns\":{},\"wait_ns\":{},\"segment\":{},\"local_heap\":{},\
-         \"symmetric_heap\":{},\"resident\":{}",
-        rank.rank,
-        rank.is_over,
-        rank.nanos(),
-        rank.waited(),
-        rank.segment,
-        rank.local_heap,
-        rank.symmetric_heap,
-        rank.resident
-    );
-    for (kind, name) in KINDS {
-        text += &format!(
-            ",\"{name}\":{{\"near\":{},\"near_bytes\":{},\"remote\":{},\"remote_bytes\":{}}}",
-            rank.n(kind, true),
-            rank.bytes(kind, true),
-            rank.n(kind, false),
-            rank.bytes(kind, false)
-        );
-    }
-    for (kind, name) in [
-        (CostKind::Barrier, "barriers"),
-        (CostKind::Local, "local"),
-        (CostKind::Refusal, "refusals"),
-    ] {
-        text += &format!(",\"{name}\":{}", rank.n(kind, true));
-    }
-    let waits: Vec<String> = rank.waits.iter().map(json_of_line).collect();
-    let names: Vec<String> = rank.names.iter().map(json_of_named).collect();
-    let peer = |[gets, puts, atomics, messages, bytes]: &[u64; 5]| {
-        format!("[{gets},{puts},{atomics},{messages},{bytes}]")
-    };
-    let peers: Vec<String> = rank.peers.iter().map(peer).collect();
-    text += &format!(
-        ",\"waits\":[{}],\"names\":[{}],\"peers\":[{}]}}",
-        waits.join(","),
-        names.join(","),
-        peers.join(",")
-    );
-    text
-}
-
-fn json_of_line(line: &Line) -> String {
-    let rank = line.rank.map_or("null".to_owned(), |rank| rank.to_string());
-    format!(
-        "{{\"file\":{},\"line\":{},\"what\":{},\"part_of\":{},\"n\":{},\"ns\":{},\"longest_ns\":{},\
-         \"mostly_for\":{rank}}}",
-        quoted(&line.file),
-        line.line,
-        quoted(&line.what),
-        quoted(&line.whole),
-        line.n,
-        line.nanos,
-        line.longest
-    )
-}
-
-fn json_of_named(named: &Named) -> String {
-    let [gets, puts, atomics, messages, bytes] = named.counts;
-    format!(
-        "{{\"name\":{},\"gets\":{gets},\"puts\":{puts},\"atomics\":{atomics},\"messages\":{messages},\
-         \"bytes\":{bytes}}}",
-        quoted(&named.name)
-    )
-}
-
-/// A text as JSON has it.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(letter);
-            }
-            letter if u32::from(letter) < 0x20 => {
-                out += &format!("\\u{:04x}", u32::from(letter));
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -97,6 +97,6 @@ fn more_names_than_there_is_room_for_are_counted_for_the_rank_alone() {
 
 #[test]
 fn texts_are_json_whatever_is_in_them() {
-    let quoted = super::report::quoted("a\"b\\c\n\u{1}é");
+    let quoted = super::json::quoted("a\"b\\c\n\u{1}é");
     assert_eq!(quoted, "\"a\\\"b\\\\c\\u000a\\u0001é\"");
 }

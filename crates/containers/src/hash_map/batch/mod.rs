@@ -41,7 +41,16 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()))
+        let performing = O::rows().map(|[_, row]| self.world().performs(row, elements.len()));
+        let changed = self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()));
+        if let (Some(mut performing), Ok(n_changed)) = (performing, &changed) {
+            // The keys that were absent.
+            performing.miss(match O::EFFECT {
+                Effect::Remove => elements.len() - n_changed,
+                _ => *n_changed,
+            });
+        }
+        changed
     }
 
     /// As [`perform_many`](Self::perform_many). `take` receives the index and the result of each
@@ -191,11 +200,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 })
             });
         }
-        let take = |i: usize, value| {
+        let row = <Find<P> as OnKey<K, V>>::rows().map(|[_, row]| row);
+        let performing = row.map(|row| self.world().performs(row, keys.len()));
+        let mut n_absent = 0;
+        let take = |i: usize, value: Option<V>| {
+            n_absent += usize::from(value.is_none());
             values[i] = value;
             Ok(())
         };
         self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+        if let Some(mut performing) = performing {
+            performing.miss(n_absent);
+        }
         Ok(())
     }
 }
@@ -352,7 +368,7 @@ where
     ///
     /// # Cost
     ///
-    /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots
+    /// That of a [`fetch_add`](Self::fetch_add) for each key, but 3A + W for a new one where slots
     /// are behind a network; the latency is paid once for many present keys. One-sided; or M for
     /// each rank and as many keys as a message carries. Complete at the target on return.
     ///

@@ -1,0 +1,165 @@
+//! The prices of the containers' operations, in one table.
+//!
+//! The documentation of each method states its price under `# Cost`, and the statistics
+//! (`PGAS_STATS`) print it beside the price that was paid. Tests compare this table with the
+//! operations and with the documentation, so all three say the same.
+//!
+//! Operations on many elements have a row of their own; their price is that of an element, unless it
+//! does not depend on their number.
+
+use pgas_core::stats::{Operation, Price};
+
+const fn price(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
+    Price::new(when, atomics_reads_writes)
+}
+
+/// Declares operations, and the table of all of them.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $prices:expr, $missed:literal;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $name: Operation = Operation::new($text, $prices, $missed);
+        )*
+
+        /// All operations that have a price.
+        pub static ALL: &[&Operation] = &[$(&$name),*];
+    };
+}
+
+const INSERT: &[Price] = &[
+    price("new", [2, 0, 1]),
+    price("over a word", [2, 1, 0]),
+    price("over another value", [3, 1, 1]),
+    price("in a set", [1, 1, 0]),
+];
+const FIND: &[Price] = &[
+    price("present", [2, 1, 0]),
+    price("in a set", [1, 1, 0]),
+    price("absent", [1, 0, 0]),
+];
+const UPDATE: &[Price] = &[
+    price("a word", [3, 1, 0]),
+    price("another value", [4, 1, 1]),
+    price("absent", [1, 0, 0]),
+];
+const UPSERT: &[Price] = &[
+    price("a word", [3, 1, 0]),
+    price("another value", [4, 1, 1]),
+    price("new", [3, 0, 1]),
+];
+const REMOVE: &[Price] = &[price("present", [2, 1, 0]), price("absent", [1, 0, 0])];
+const R: &[Price] = &[price("", [0, 1, 0])];
+const W: &[Price] = &[price("", [0, 0, 1])];
+const A: &[Price] = &[price("", [1, 0, 0])];
+const GET: &[Price] = &[price("plain", [0, 1, 0]), price("others", [2, 1, 0])];
+const PUT: &[Price] = &[price("plain", [0, 0, 1]), price("others", [3, 1, 1])];
+
+operations! {
+    /// [`HashMap::insert`](crate::HashMap::insert).
+    HASH_MAP_INSERT = "HashMap::insert", INSERT, "new";
+    /// [`HashMap::insert_many`](crate::HashMap::insert_many).
+    HASH_MAP_INSERT_MANY = "HashMap::insert_many", &[
+        price("new", [3, 0, 1]),
+        price("over a word", [2, 1, 0]),
+        price("over another value", [3, 1, 1]),
+        price("in a set", [1, 1, 0]),
+    ], "new";
+    /// [`HashMap::find`](crate::HashMap::find) in a phase in which any rank writes.
+    HASH_MAP_FIND = "HashMap::find", FIND, "absent";
+    /// [`HashMap::find_many`](crate::HashMap::find_many) in a phase in which any rank writes.
+    HASH_MAP_FIND_MANY = "HashMap::find_many", FIND, "absent";
+    /// [`HashMap::find`](crate::HashMap::find) in the find phase.
+    HASH_MAP_FIND_ONLY = "HashMap::find (find phase)", R, "absent";
+    /// [`HashMap::find_many`](crate::HashMap::find_many) in the find phase.
+    HASH_MAP_FIND_ONLY_MANY = "HashMap::find_many (find phase)", R, "absent";
+    /// [`HashMap::contains`](crate::HashMap::contains) in a phase in which any rank writes.
+    HASH_MAP_CONTAINS = "HashMap::contains",
+        &[price("present", [1, 1, 0]), price("absent", [1, 0, 0])], "absent";
+    /// [`HashMap::contains`](crate::HashMap::contains) in the find phase.
+    HASH_MAP_CONTAINS_ONLY = "HashMap::contains (find phase)", R, "absent";
+    /// [`HashMap::fetch_add`](crate::HashMap::fetch_add).
+    HASH_MAP_FETCH_ADD = "HashMap::fetch_add",
+        &[price("present", [2, 1, 0]), price("new", [2, 0, 1])], "new";
+    /// [`HashMap::add_many`](crate::HashMap::add_many).
+    HASH_MAP_ADD_MANY = "HashMap::add_many",
+        &[price("present", [2, 1, 0]), price("new", [3, 0, 1])], "new";
+    /// [`HashMap::get_or_insert`](crate::HashMap::get_or_insert).
+    HASH_MAP_GET_OR_INSERT = "HashMap::get_or_insert", &[
+        price("new", [2, 0, 1]),
+        price("present", [2, 1, 0]),
+        price("in a set", [1, 1, 0]),
+    ], "new";
+    /// [`HashMap::update`](crate::HashMap::update), a part of an upsert, too.
+    HASH_MAP_UPDATE = "HashMap::update", UPDATE, "absent";
+    /// [`HashMap::upsert_many`](crate::HashMap::upsert_many).
+    HASH_MAP_UPSERT_MANY = "HashMap::upsert_many", UPSERT, "new";
+    /// [`HashMap::remove`](crate::HashMap::remove).
+    HASH_MAP_REMOVE = "HashMap::remove", REMOVE, "absent";
+    /// [`HashMap::remove_many`](crate::HashMap::remove_many).
+    HASH_MAP_REMOVE_MANY = "HashMap::remove_many", REMOVE, "absent";
+    /// [`HashMap::take`](crate::HashMap::take).
+    HASH_MAP_TAKE = "HashMap::take", &[
+        price("present", [3, 1, 0]),
+        price("in a set", [2, 1, 0]),
+        price("absent", [1, 0, 0]),
+    ], "absent";
+    /// `push` of a queue while others pop.
+    QUEUE_PUSH = "Queue::push (push and pop)",
+        &[price("", [2, 0, 1]), price("full", [2, 0, 0])], "met a full queue";
+    /// `push` of a queue in the push phase.
+    QUEUE_PUSH_ONLY = "Queue::push (push phase)",
+        &[price("", [1, 0, 1]), price("full", [0, 0, 0])], "met a full queue";
+    /// `push_slice` of a queue while others pop, however many elements.
+    QUEUE_PUSH_SLICE = "Queue::push_slice (push and pop)",
+        &[price("", [2, 0, 1]), price("full", [2, 0, 0])], "met a full queue";
+    /// `push_slice` of a queue in the push phase, however many elements.
+    QUEUE_PUSH_SLICE_ONLY = "Queue::push_slice (push phase)",
+        &[price("", [1, 0, 1]), price("full", [0, 0, 0])], "met a full queue";
+    /// `pop` of a queue while others push.
+    QUEUE_POP = "Queue::pop (push and pop)",
+        &[price("", [2, 1, 0]), price("empty", [2, 0, 0])], "met an empty queue";
+    /// `pop` of a queue in the pop phase.
+    QUEUE_POP_ONLY = "Queue::pop (pop phase)",
+        &[price("", [1, 1, 0]), price("empty", [0, 0, 0])], "met an empty queue";
+    /// `pop_many` of a queue while others push, however many elements.
+    QUEUE_POP_MANY = "Queue::pop_many (push and pop)", &[
+        price("", [2, 1, 0]),
+        price("after pushes", [4, 1, 0]),
+        price("empty", [3, 0, 0]),
+    ], "met an empty queue";
+    /// `pop_many` of a queue in the pop phase, however many elements.
+    QUEUE_POP_MANY_ONLY = "Queue::pop_many (pop phase)",
+        &[price("", [1, 1, 0]), price("empty", [0, 0, 0])], "met an empty queue";
+    /// [`BloomFilter::insert`](crate::BloomFilter::insert).
+    BLOOM_FILTER_INSERT = "BloomFilter::insert", A, "seemed present";
+    /// [`BloomFilter::insert_many`](crate::BloomFilter::insert_many).
+    BLOOM_FILTER_INSERT_MANY = "BloomFilter::insert_many", A, "seemed present";
+    /// [`BloomFilter::contains`](crate::BloomFilter::contains).
+    BLOOM_FILTER_CONTAINS = "BloomFilter::contains", R, "absent";
+    /// [`BloomFilter::contains_many`](crate::BloomFilter::contains_many).
+    BLOOM_FILTER_CONTAINS_MANY = "BloomFilter::contains_many", R, "absent";
+    /// [`Array::get`](crate::Array::get).
+    ARRAY_GET = "Array::get", GET, "";
+    /// [`Array::put`](crate::Array::put).
+    ARRAY_PUT = "Array::put", PUT, "";
+    /// [`Array::get_many`](crate::Array::get_many).
+    ARRAY_GET_MANY = "Array::get_many", R, "";
+    /// [`Array::put_many`](crate::Array::put_many).
+    ARRAY_PUT_MANY = "Array::put_many", W, "";
+    /// [`Array::add_many`](crate::Array::add_many).
+    ARRAY_ADD_MANY = "Array::add_many", A, "";
+    /// [`DArray::get`](crate::DArray::get).
+    DARRAY_GET = "DArray::get", GET, "";
+    /// [`DArray::put`](crate::DArray::put).
+    DARRAY_PUT = "DArray::put", PUT, "";
+    /// [`DArray::get_many`](crate::DArray::get_many).
+    DARRAY_GET_MANY = "DArray::get_many", R, "";
+    /// [`DArray::put_many`](crate::DArray::put_many).
+    DARRAY_PUT_MANY = "DArray::put_many", W, "";
+    /// [`DArray::add_many`](crate::DArray::add_many).
+    DARRAY_ADD_MANY = "DArray::add_many", A, "";
+    /// [`DMatrix::get`](crate::DMatrix::get).
+    DMATRIX_GET = "DMatrix::get", R, "";
+    /// [`DMatrix::put`](crate::DMatrix::put).
+    DMATRIX_PUT = "DMatrix::put", W, "";
+}

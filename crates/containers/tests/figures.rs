@@ -1,0 +1,77 @@
+//! The statistics of containers' operations.
+
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+use pgas_containers::{Array, BloomFilter, CircularQueue, HashMap};
+use pgas_core::backend::loopback;
+use pgas_core::{Config, Rank, Statistics};
+
+/// The number in a line of the statistics.
+fn number(line: &str, field: &str) -> u64 {
+    let (_, rest) = line.split_once(&format!("\"{field}\":")).unwrap();
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap();
+    rest[..end].parse().unwrap()
+}
+
+#[test]
+fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_containers_were() {
+    let file = std::env::temp_dir().join(format!("pgas-prices-{}.json", std::process::id()));
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    config.statistics_file = Some(file.display().to_string());
+    loopback::run_with(2, &config, |world| {
+        let queue = CircularQueue::<u64>::with_capacity(&world, Rank::ZERO, 8).unwrap();
+        let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 12).unwrap();
+        let filter = BloomFilter::<u64>::with_rate(&world, 100, 0.01).unwrap();
+        let array = Array::<u64>::new(&world, Rank::ZERO, 10, &0).unwrap();
+        if world.rank() == Rank::new(1) {
+            let n_pushed = (0..12).filter(|i| queue.push(*i).is_ok()).count();
+            assert_eq!(n_pushed, 8);
+            let entries: Vec<(u64, u64)> = (0..50).map(|i| (i, i)).collect();
+            map.insert_many(&entries).unwrap();
+            assert_eq!(map.find(&1000).unwrap(), None);
+            for item in 0..100 {
+                filter.insert(&item).unwrap();
+            }
+            array.get(3).unwrap();
+            // Threads whose price is not known are counted all the same.
+            std::thread::scope(|scope| scope.spawn(|| map.find(&7).unwrap()).join().unwrap());
+        }
+        drop(queue.into_pop_phase().unwrap());
+    });
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let line = |name: &str| {
+        let start = format!("{{\"name\":\"{name}\"");
+        let mut lines = text.lines().map(|line| line.trim_start_matches(['[', ',']));
+        let found = lines.find_map(|line| Some(&line[line.find(&start)?..]));
+        found.unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    let figures = |name: &str| {
+        let fields = ["elements", "missed", "priced", "atomics", "gets", "puts"];
+        fields.map(|field| number(line(name), field))
+    };
+    // Eight pay 2A + W, four 2A.
+    let push = line("Queue::push (push and pop)");
+    assert_eq!(figures("Queue::push (push and pop)"), [12, 4, 12, 24, 0, 8]);
+    assert!(
+        push.contains("\"missed_as\":\"met a full queue\""),
+        "{push}"
+    );
+    assert!(
+        push.contains("\"documented\":\"2A + W, 2A full\""),
+        "{push}"
+    );
+    assert_eq!(number(push, "most_permille"), 1000, "{push}");
+    let [n, n_new, priced, atomics, _, puts] = figures("HashMap::insert_many");
+    assert_eq!((n, n_new, priced, puts), (50, 50, 50, 50));
+    assert!((150..160).contains(&atomics), "3A for each: {atomics}");
+    assert_eq!(number(line("HashMap::insert_many"), "calls"), 1);
+    assert_eq!(figures("HashMap::find"), [2, 1, 1, 1, 0, 0]);
+    assert_eq!(figures("Array::get"), [1, 0, 1, 0, 1, 0]);
+    let [n, _, _, atomics, ..] = figures("BloomFilter::insert");
+    assert_eq!((n, atomics), (100, 100));
+    let mean = number(line("BloomFilter::insert"), "mean_permille");
+    // It is half full in the end, and was empty at first.
+    assert!((150..400).contains(&mean), "{mean}");
+}

@@ -1,0 +1,211 @@
+//! Operations of containers, in the statistics.
+
+use std::fmt;
+
+use crate::cost::CostKind;
+use crate::error::Result;
+use crate::global_ptr::GlobalPtr;
+use crate::pod::Pod;
+use crate::stats::{Counting, Operation, Paid};
+use crate::world::World;
+
+/// An operation of a container that goes on until this is dropped; from [`World::performs`].
+#[must_use = "the operation ends when this is dropped"]
+pub struct Performing<'w> {
+    /// A pointer, so that operations that are not counted carry no more than that.
+    counted: Option<Box<Counted<'w>>>,
+}
+
+struct Counted<'w> {
+    counting: &'w Counting,
+    /// What had been paid when it began, if that is known.
+    before: Option<Paid>,
+    operation: &'static Operation,
+    n: u64,
+    missed: u64,
+}
+
+impl World {
+    /// Says that this rank performs `operation` on `n` elements until the value is dropped. The
+    /// statistics (`PGAS_STATS`) have a line for each operation, with what it has paid beside its
+    /// documented price.
+    ///
+    /// An operation within another one pays for itself; the outer one does not pay for it again.
+    /// The price is that of the rank's first thread; other threads' operations are counted only.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; nothing but a branch without statistics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    /// use pgas_core::{GlobalPtr, Result, World};
+    ///
+    /// static PUSH: Operation =
+    ///     Operation::new("Stack::push", &[Price::new("", [1, 0, 1])], "met a full stack");
+    ///
+    /// fn push(world: &World, top: GlobalPtr<u64>, slots: GlobalPtr<u64>, value: u64) -> Result<()> {
+    ///     let _performs = world.performs(&PUSH, 1);
+    ///     let slot = top.fetch_add(world, 1)?;
+    ///     slots.add(slot as usize).put(world, value)
+    /// }
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # push(&world, world.alloc(1)?, world.alloc(10)?, 7)?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[inline]
+    pub fn performs(&self, operation: &'static Operation, n: usize) -> Performing<'_> {
+        Performing {
+            counted: self
+                .counting()
+                .map(|counting| Counted::begin(counting, operation, n)),
+        }
+    }
+
+    /// Whether this rank counts its operations (`PGAS_STATS`).
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    #[must_use]
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.counting().is_some()
+    }
+
+    /// Says that a container on which `operation` works has `used` of `room` places in use. The
+    /// statistics (`PGAS_STATS`) tell how full it was on average, and at most.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; nothing but a branch without statistics.
+    #[inline]
+    pub fn fills(&self, operation: &'static Operation, used: u64, room: u64) {
+        if let Some(counting) = self.counting() {
+            counting.filled(operation, used, room);
+        }
+    }
+}
+
+/// Gets and puts that are operations of a container.
+impl<T: Pod> GlobalPtr<T> {
+    /// As [`get`](Self::get), counted as [`performs`](World::performs) says. The price of the
+    /// operation is this get.
+    ///
+    /// # Cost
+    ///
+    /// R, as [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Panics
+    ///
+    /// As [`get`](Self::get).
+    #[inline]
+    #[track_caller]
+    pub fn get_as(self, world: &World, operation: &'static Operation) -> Result<T> {
+        if let Some(place) = world.direct(self, 1) {
+            return Ok(place.load());
+        }
+        self.get_as_indirectly(world, operation)
+    }
+
+    /// As [`put`](Self::put), counted as [`performs`](World::performs) says. The price of the
+    /// operation is this put.
+    ///
+    /// # Cost
+    ///
+    /// W, as [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    ///
+    /// # Panics
+    ///
+    /// As [`put`](Self::put).
+    #[inline]
+    #[track_caller]
+    pub fn put_as(self, world: &World, value: T, operation: &'static Operation) -> Result<()> {
+        if let Some(place) = world.direct(self, 1) {
+            place.store(value);
+            return Ok(());
+        }
+        self.put_as_indirectly(world, value, operation)
+    }
+
+    // Where operations are counted, none is direct.
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn get_as_indirectly(self, world: &World, operation: &'static Operation) -> Result<T> {
+        if let Some(counting) = world.counting() {
+            counting.performed_single(operation, CostKind::Read);
+        }
+        self.get(world)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn put_as_indirectly(
+        self,
+        world: &World,
+        value: T,
+        operation: &'static Operation,
+    ) -> Result<()> {
+        if let Some(counting) = world.counting() {
+            counting.performed_single(operation, CostKind::Write);
+        }
+        self.put(world, value)
+    }
+}
+
+impl<'w> Counted<'w> {
+    #[cold]
+    #[inline(never)]
+    fn begin(counting: &'w Counting, operation: &'static Operation, n: usize) -> Box<Self> {
+        Box::new(Self {
+            counting,
+            before: counting.paid(),
+            operation,
+            n: n as u64,
+            missed: 0,
+        })
+    }
+}
+
+impl Drop for Counted<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let numbers = (self.n, self.missed);
+        self.counting
+            .performed(self.operation, numbers, self.before);
+    }
+}
+
+impl Performing<'_> {
+    /// Says that the operation did not succeed on `n` of the elements, as a push to a full queue, or
+    /// a search for an absent key.
+    #[inline]
+    pub fn miss(&mut self, n: usize) {
+        if let Some(counted) = &mut self.counted {
+            counted.missed = n as u64;
+        }
+    }
+}
+
+impl fmt::Debug for Performing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self
+            .counted
+            .as_ref()
+            .map(|counted| counted.operation.name());
+        f.debug_tuple("Performing").field(&name).finish()
+    }
+}

@@ -1,0 +1,351 @@
+//! Operations of containers: how often they were called, and what they have paid.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::board::{Board, N_ROWS, OPS, ROW_WORDS, ROWS};
+use super::counters::{N_PAID, paid_of};
+use super::counting::Counting;
+use crate::cost::CostKind;
+
+/// The documented price of an operation in one case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// The case, as in `new` or `absent`; empty if there is only one.
+    pub when: &'static str,
+    /// A: atomics.
+    pub atomics: u64,
+    /// R: reads.
+    pub reads: u64,
+    /// W: writes.
+    pub writes: u64,
+}
+
+impl Price {
+    /// The price of `[atomics, reads, writes]` in the case `when`.
+    #[must_use]
+    pub const fn new(when: &'static str, [atomics, reads, writes]: [u64; 3]) -> Self {
+        Self {
+            when,
+            atomics,
+            reads,
+            writes,
+        }
+    }
+
+    /// The price in letters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::Price;
+    ///
+    /// assert_eq!(Price::new("present", [2, 1, 0]).letters(), "2A + R");
+    /// assert_eq!(Price::new("", [0, 0, 0]).letters(), "ℓ");
+    /// ```
+    #[must_use]
+    pub fn letters(&self) -> String {
+        let parts = [(self.atomics, 'A'), (self.reads, 'R'), (self.writes, 'W')];
+        let mut text = String::new();
+        for (n, letter) in parts.into_iter().filter(|(n, _)| *n > 0) {
+            let plus = if text.is_empty() { "" } else { " + " };
+            let n = if n == 1 { String::new() } else { n.to_string() };
+            let _ = write!(text, "{plus}{n}{letter}");
+        }
+        if text.is_empty() {
+            text.push('ℓ');
+        }
+        text
+    }
+}
+
+/// An operation of a container: its name, its documented prices, what it is called when it does
+/// not succeed, and its row in the statistics.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::stats::{Operation, Price};
+///
+/// static PUSH: Operation = Operation::new(
+///     "Stack::push",
+///     &[Price::new("", [1, 0, 1])],
+///     "met a full stack",
+/// );
+/// assert_eq!(PUSH.price(), "A + W");
+/// ```
+#[derive(Debug)]
+pub struct Operation {
+    name: &'static str,
+    prices: &'static [Price],
+    missed: &'static str,
+    row: OnceLock<usize>,
+}
+
+impl Operation {
+    /// The operation with this name and these prices. `missed` says what became of elements on
+    /// which it did not succeed, as in `met a full queue`.
+    #[must_use]
+    pub const fn new(name: &'static str, prices: &'static [Price], missed: &'static str) -> Self {
+        Self {
+            name,
+            prices,
+            missed,
+            row: OnceLock::new(),
+        }
+    }
+
+    /// The name, as in `HashMap::insert`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The price in each case.
+    #[must_use]
+    pub const fn prices(&self) -> &'static [Price] {
+        self.prices
+    }
+
+    /// The prices as a text: `2A + W new, 2A + R present`.
+    #[must_use]
+    pub fn price(&self) -> String {
+        let text = |price: &Price| match price.when {
+            "" => price.letters(),
+            when => format!("{} {when}", price.letters()),
+        };
+        let texts: Vec<String> = self.prices.iter().map(text).collect();
+        texts.join(", ")
+    }
+
+    /// The number of its row, the same on all boards of this process.
+    fn row(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // A count: it orders nothing.
+        *self
+            .row
+            .get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Where things are in a row.
+mod at {
+    pub(super) const CALLS: usize = 0;
+    pub(super) const ELEMENTS: usize = 1;
+    pub(super) const MISSED: usize = 2;
+    /// The elements whose price is known.
+    pub(super) const PRICED: usize = 3;
+    pub(super) const PAID: usize = 4;
+    /// How full the container was: how often that was seen, the sum in thousandths, and the most.
+    pub(super) const FILLS: usize = 8;
+    pub(super) const FILL_SUM: usize = 9;
+    pub(super) const FILL_MOST: usize = 10;
+    /// Calls whose price is one get, and those whose price is one put.
+    pub(super) const GETS: usize = 11;
+    pub(super) const PUTS: usize = 12;
+    pub(super) const NAME: usize = 13;
+    pub(super) const PRICE: usize = 20;
+    pub(super) const MISSED_AS: usize = 36;
+}
+
+/// What this thread's rank had paid when an operation began: atomics, reads, writes and messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paid([u64; N_PAID]);
+
+impl Counting {
+    /// What has been paid up to now, if the counters are this thread's alone.
+    pub(crate) fn paid(&self) -> Option<Paid> {
+        self.is_owner().then(|| Paid(self.paid_outside()))
+    }
+
+    /// The counters, less what was paid by operations within others.
+    fn paid_outside(&self) -> [u64; N_PAID] {
+        let mut paid = paid_of(&|i| self.board().get(OPS + i));
+        for (sum, within) in paid.iter_mut().zip(&self.within) {
+            *sum = sum.wrapping_sub(within.load(Ordering::Relaxed));
+        }
+        paid
+    }
+
+    /// Counts a call of `operation` with `n` elements, on `missed` of which it did not succeed.
+    /// `before` is what
+    /// had been paid when it began.
+    pub(crate) fn performed(
+        &self,
+        operation: &Operation,
+        (n, missed): (u64, u64),
+        before: Option<Paid>,
+    ) {
+        let Some(row) = self.row(operation) else {
+            return;
+        };
+        let board = self.board();
+        board.add(row + at::CALLS, 1);
+        board.add(row + at::ELEMENTS, n);
+        if missed > 0 {
+            board.add(row + at::MISSED, missed);
+        }
+        let Some(Paid(before)) = before else {
+            return;
+        };
+        // One thread alone comes here.
+        let add = |at: usize, n: u64| board.set(at, board.get(at).wrapping_add(n));
+        add(row + at::PRICED, n);
+        let now = self.paid_outside();
+        for (i, (now, before)) in now.into_iter().zip(before).enumerate() {
+            let paid = now.wrapping_sub(before);
+            add(row + at::PAID + i, paid);
+            let within = &self.within[i];
+            within.store(
+                within.load(Ordering::Relaxed).wrapping_add(paid),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// Counts a call of `operation` on one element that costs a get or a put, whatever happens.
+    #[inline]
+    pub(crate) fn performed_single(&self, operation: &Operation, kind: CostKind) {
+        let at = match kind {
+            CostKind::Read => at::GETS,
+            _ => at::PUTS,
+        };
+        if let Some(row) = self.row(operation) {
+            self.board().add(row + at, 1);
+        }
+    }
+
+    /// Notes that a container on which `operation` works has `used` of `room` places in use.
+    pub(crate) fn filled(&self, operation: &Operation, used: u64, room: u64) {
+        let Some(row) = self.row(operation) else {
+            return;
+        };
+        let parts = u128::from(used) * 1000 / u128::from(room.max(1));
+        let parts = u64::try_from(parts).unwrap_or(1000).min(1000);
+        let board = self.board();
+        board.add(row + at::FILLS, 1);
+        board.add(row + at::FILL_SUM, parts);
+        if parts > board.get(row + at::FILL_MOST) {
+            board.set(row + at::FILL_MOST, parts);
+        }
+    }
+
+    /// Where the row is; `None` behind the last one that there is room for.
+    fn row(&self, operation: &Operation) -> Option<usize> {
+        let number = operation.row();
+        let row = ROWS + number * ROW_WORDS;
+        if number >= N_ROWS {
+            return None;
+        }
+        let board = self.board();
+        if board.get(row + at::NAME) == 0 {
+            // Threads that come here at once write the same.
+            let missed_as = at::MISSED_AS;
+            board.set_text(row + at::PRICE, missed_as - at::PRICE, &operation.price());
+            board.set_text(row + missed_as, ROW_WORDS - missed_as, operation.missed);
+            board.set_text(row + at::NAME, at::PRICE - at::NAME, operation.name());
+        }
+        Some(row)
+    }
+}
+
+/// The figures of an operation, as a board tells them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Performed {
+    pub(super) name: String,
+    pub(super) price: String,
+    pub(super) missed_as: String,
+    pub(super) calls: u64,
+    pub(super) elements: u64,
+    pub(super) missed: u64,
+    pub(super) priced: u64,
+    pub(super) paid: [u64; N_PAID],
+    fills: u64,
+    fill_sum: u64,
+    fill_most: u64,
+}
+
+impl Performed {
+    /// All rows of a board that are in use.
+    pub(super) fn read_all(board: &Board) -> Vec<Self> {
+        let rows = (0..N_ROWS).map(|i| Self::read(board, ROWS + i * ROW_WORDS));
+        rows.filter(|row| !row.name.is_empty()).collect()
+    }
+
+    fn read(board: &Board, row: usize) -> Self {
+        let [gets, puts] = [at::GETS, at::PUTS].map(|at| board.get(row + at));
+        let mut this = Self {
+            name: board.text(row + at::NAME, at::PRICE - at::NAME),
+            price: board.text(row + at::PRICE, at::MISSED_AS - at::PRICE),
+            missed_as: board.text(row + at::MISSED_AS, ROW_WORDS - at::MISSED_AS),
+            calls: board.get(row + at::CALLS),
+            elements: board.get(row + at::ELEMENTS),
+            missed: board.get(row + at::MISSED),
+            priced: board.get(row + at::PRICED),
+            paid: std::array::from_fn(|i| board.get(row + at::PAID + i)),
+            fills: board.get(row + at::FILLS),
+            fill_sum: board.get(row + at::FILL_SUM),
+            fill_most: board.get(row + at::FILL_MOST).min(1000),
+        };
+        let [_, reads, writes, _] = &mut this.paid;
+        for (sum, n) in [
+            (&mut this.calls, gets.wrapping_add(puts)),
+            (&mut this.elements, gets.wrapping_add(puts)),
+            (&mut this.priced, gets.wrapping_add(puts)),
+            (reads, gets),
+            (writes, puts),
+        ] {
+            *sum = sum.wrapping_add(n);
+        }
+        this
+    }
+
+    /// Adds the figures of another rank.
+    pub(super) fn add(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.calls, other.calls),
+            (&mut self.elements, other.elements),
+            (&mut self.missed, other.missed),
+            (&mut self.priced, other.priced),
+            (&mut self.fills, other.fills),
+            (&mut self.fill_sum, other.fill_sum),
+        ];
+        for (sum, n) in sums {
+            *sum = sum.saturating_add(n);
+        }
+        for (sum, n) in self.paid.iter_mut().zip(other.paid) {
+            *sum = sum.saturating_add(n);
+        }
+        self.fill_most = self.fill_most.max(other.fill_most);
+    }
+
+    /// How full the container was on average and at most, in thousandths, if that was seen.
+    pub(super) fn fill(&self) -> Option<[u64; 2]> {
+        let mean = self.fill_sum.checked_div(self.fills)?;
+        Some([mean.min(1000), self.fill_most])
+    }
+
+    /// What an element has paid on average, in letters.
+    #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
+    pub(super) fn paid(&self) -> String {
+        if self.priced == 0 {
+            return "unknown".to_owned();
+        }
+        let mut text = String::new();
+        for (n, letter) in self.paid.into_iter().zip(["A", "R", "W", "M"]) {
+            let plus = if text.is_empty() { "" } else { " + " };
+            let each = n as f64 / self.priced as f64;
+            let _ = match n {
+                0 => Ok(()),
+                n if n == self.priced => write!(text, "{plus}{letter}"),
+                n if n % self.priced == 0 => write!(text, "{plus}{each}{letter}"),
+                _ => write!(text, "{plus}{each:.2}{letter}"),
+            };
+        }
+        if text.is_empty() {
+            text.push('ℓ');
+        }
+        text
+    }
+}

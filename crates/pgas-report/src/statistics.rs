@@ -1,0 +1,111 @@
+//! Reading the statistics beside the traces: operations of containers, and their prices.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::read::ReadError;
+
+/// The file that the statistics are in, in the directory of the traces.
+pub const FILE: &str = "statistics.json";
+
+/// What a job has counted (`PGAS_STATS`), as far as this program shows it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Statistics {
+    /// Operations of containers, by name.
+    pub operations: Vec<Operation>,
+}
+
+/// An operation of a container, of all ranks in sum.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Operation {
+    /// Its name.
+    pub name: String,
+    /// Its documented price.
+    pub documented: String,
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of elements in all calls.
+    pub elements: u64,
+    /// The number of elements on which it did not succeed.
+    pub missed: u64,
+    /// What these elements were, as in `met a full queue`.
+    pub missed_as: String,
+    /// The number of elements whose price is known.
+    pub priced: u64,
+    /// Atomics for these.
+    pub atomics: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Puts.
+    pub puts: u64,
+    /// Messages.
+    pub messages: u64,
+    /// How full the container was, if that is known.
+    pub fill: Option<Fill>,
+}
+
+/// How full containers were, in thousandths.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Fill {
+    /// On average.
+    pub mean_permille: u64,
+    /// At most.
+    pub most_permille: u64,
+}
+
+impl Operation {
+    /// The average price of an element, in letters: `2A + 0.31W`.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
+    pub fn paid(&self) -> String {
+        if self.priced == 0 {
+            return "unknown".to_owned();
+        }
+        let counts = [self.atomics, self.gets, self.puts, self.messages];
+        let parts = counts.into_iter().zip(["A", "R", "W", "M"]);
+        let text = |(n, letter): (u64, &str)| {
+            let each = n as f64 / self.priced as f64;
+            let number = match n {
+                n if n == self.priced => String::new(),
+                n if n % self.priced == 0 => each.to_string(),
+                _ => format!("{each:.2}"),
+            };
+            (n > 0).then(|| number + letter)
+        };
+        let parts: Vec<String> = parts.filter_map(text).collect();
+        if parts.is_empty() {
+            return "ℓ".to_owned();
+        }
+        parts.join(" + ")
+    }
+
+    /// The elements on which it did not succeed, in parts of a hundred.
+    #[must_use]
+    pub fn missed_percent(&self) -> u64 {
+        crate::words::percent(self.missed, self.elements)
+    }
+}
+
+/// The statistics in a directory, or empty ones if there is no such file.
+///
+/// # Errors
+///
+/// If the file cannot be read, or is no such file.
+pub fn read(directory: &Path) -> Result<Statistics, ReadError> {
+    let path = directory.join(FILE);
+    let bytes = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Statistics::default()),
+        Err(error) => return Err(ReadError::File { path, error }),
+        Ok(bytes) => bytes,
+    };
+    serde_json::from_slice(&bytes).map_err(|error| ReadError::File {
+        path,
+        error: error.into(),
+    })
+}
