@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use pgas_core::{GlobalPtr, Pod};
+use pgas_am::{PgasFuture, RemoteCalls as _};
+use pgas_core::rma::Strides;
+use pgas_core::{Event, GlobalPtr, Pod, World};
 
 use super::local::TileMut;
 use super::matrix::DMatrix;
@@ -44,6 +47,8 @@ pub struct Halo<'m, T> {
     matrix: &'m DMatrix<T>,
     width: usize,
     tiles: Vec<Padded<T>>,
+    /// The boxes that come over a network.
+    far: Arc<[FarBox<T>]>,
     /// A tile while it is computed anew.
     new: Vec<T>,
 }
@@ -53,16 +58,38 @@ struct Padded<T> {
     rows: Range<usize>,
     columns: Range<usize>,
     elements: Vec<T>,
-    /// The runs to fetch, in the order of their destinations.
-    runs: Vec<Run<T>>,
+    /// The boxes that this process reads itself.
+    near: Vec<NearBox<T>>,
 }
 
-/// Neighbours in a row that one rank holds.
-struct Run<T> {
+/// Elements of one tile, read into the tile with its rim.
+struct NearBox<T> {
     from: GlobalPtr<T>,
-    /// The destination among the elements of the tile with its rim.
+    /// The first destination among the elements of the tile with its rim.
     to: usize,
-    len: usize,
+    strides: Strides<2>,
+}
+
+/// Elements of one tile that are read into memory of their own.
+struct FarBox<T> {
+    from: GlobalPtr<T>,
+    /// The tile, and the first destination among its elements.
+    to: (usize, usize),
+    /// The distance of rows there.
+    stride: usize,
+    strides: Strides<2>,
+}
+
+impl<T: Pod> FarBox<T> {
+    /// Begins to read all `boxes`, in flight together.
+    fn begin(world: &World, boxes: &[Self]) -> Result<Vec<Event<Vec<T>>>> {
+        let begin = |one: &Self| {
+            let n = one.strides.extents.iter().product();
+            let out = vec![T::new_zeroed(); n];
+            one.from.get_strided_nb(world, &one.strides, out)
+        };
+        boxes.iter().map(begin).collect()
+    }
 }
 
 impl<'m, T: Pod> Halo<'m, T> {
@@ -81,15 +108,32 @@ impl<'m, T: Pod> Halo<'m, T> {
     pub fn new(matrix: &'m DMatrix<T>, width: usize, outside: T) -> Result<Self> {
         let team = matrix.team();
         crate::error::agree(team, "the width of a halo", width as u64)?;
-        let tiles = matrix.local_tiles();
-        let padded =
-            tiles.map(|(rows, columns)| Padded::new(matrix, rows, columns, width, outside));
+        let tiles = matrix.local_tiles().enumerate();
+        let mut far = Vec::new();
+        let padded = tiles.map(|(tile, place)| {
+            Padded::new(
+                matrix,
+                place,
+                width,
+                outside,
+                |from, to, stride, strides| {
+                    let to = (tile, to);
+                    far.push(FarBox {
+                        from,
+                        to,
+                        stride,
+                        strides,
+                    });
+                },
+            )
+        });
         let tiles = padded.collect::<Result<Vec<_>>>();
         let tiles = team.all_succeeded("the tiles of a halo", tiles)?;
         Ok(Self {
             matrix,
             width,
             tiles,
+            far: far.into(),
             new: Vec::new(),
         })
     }
@@ -98,8 +142,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each row of a rim, all of
-    /// them at once. Collective over the team.
+    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each tile that a rim has
+    /// elements of, strided, all of them at once. Collective over the team.
     ///
     /// # Errors
     ///
@@ -107,25 +151,98 @@ impl<'m, T: Pod> Halo<'m, T> {
     #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of("an exchange of rims");
-        let team = self.matrix.team();
-        team.barrier()?;
-        let fetched = team.world().scope(|scope| {
-            for tile in &mut self.tiles {
-                let (mut rest, mut at) = (&mut tile.elements[..], 0);
-                for run in &tile.runs {
-                    let (_, behind) = std::mem::take(&mut rest).split_at_mut(run.to - at);
-                    let (out, behind) = behind.split_at_mut(run.len);
-                    scope.get(run.from, out)?;
-                    (rest, at) = (behind, run.to + run.len);
-                }
+        let matrix = self.matrix;
+        matrix.team().barrier()?;
+        let begun = FarBox::begin(matrix.world(), &self.far);
+        let near = self.read_near();
+        let far = begun.and_then(|events| events.into_iter().map(Event::wait).collect());
+        self.end(near.and(far))
+    }
+
+    /// Begins an [`exchange`](Self::exchange). While it is under way, the tiles have this rank's own
+    /// elements as it has written them, and rims without a certain value, so that all that needs no
+    /// rim can be computed meanwhile.
+    ///
+    /// The rims come within this rank's progress. Every rank [waits](Exchange::wait) for its
+    /// exchange before it makes another collective call of the team.
+    ///
+    /// # Cost
+    ///
+    /// ℓ for each element of this rank's tiles, a flush, and log n rounds until the rims are
+    /// fetched. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; [`NotAttached`](pgas_core::Error::NotAttached) in
+    /// [`wait`](Exchange::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::DMatrix;
+    /// use pgas_containers::array::Halo;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let plate = DMatrix::new(&world, [32, 32], [16, 16], 1_u64)?; // collective
+    /// let mut halo = Halo::new(&plate, 1, 0)?; // collective
+    /// let exchange = halo.exchange_nb()?; // collective
+    /// // What needs no rim: here the sum of each tile's own elements.
+    /// let own = |row: &[u64]| row[1..17].iter().sum::<u64>();
+    /// let inner: u64 = exchange.tiles().flat_map(|t| (1..17).map(move |i| own(t.row(i)))).sum();
+    /// exchange.wait()?; // collective
+    /// assert_eq!(inner, 32 * 32);
+    /// // What needs the rims: two tiles have elements at their left.
+    /// assert_eq!(halo.tiles().map(|tile| tile.row(1)[0]).sum::<u64>(), 2);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn exchange_nb(&mut self) -> Result<Exchange<'_, 'm, T>>
+    where
+        T: Unpin,
+    {
+        let _waits = pgas_core::part_of("an exchange of rims");
+        let (matrix, far) = (self.matrix, Arc::clone(&self.far));
+        let met = matrix.team().barrier_nb();
+        let world = matrix.world().clone();
+        let rims = matrix.world().spawn(async move {
+            met.await?;
+            let mut boxes = Vec::with_capacity(far.len());
+            for event in FarBox::begin(&world, &far)? {
+                boxes.push(event.await?);
             }
-            Ok(())
+            Ok(boxes)
         });
+        let read = self.read_near();
+        Ok(Exchange {
+            halo: self,
+            read,
+            rims,
+        })
+    }
+
+    /// Reads what this process reads itself.
+    fn read_near(&mut self) -> Result<()> {
+        let world = self.matrix.world();
+        let mut tiles = self.tiles.iter_mut();
+        tiles.try_for_each(|tile| tile.read_near(world))
+    }
+
+    /// Puts the boxes that came over a network into their tiles, if all was read on all ranks.
+    #[track_caller]
+    fn end(&mut self, read: Result<Vec<Vec<T>>>) -> Result<()> {
         // No rank writes before all have read.
-        team.all_succeeded(
-            "the exchange of a halo",
-            fetched.and_then(|fetched| fetched),
-        )
+        let team = self.matrix.team();
+        let boxes = team.all_succeeded("the exchange of a halo", read)?;
+        for (of, elements) in self.far.iter().zip(boxes) {
+            let (tile, to) = of.to;
+            let rows = elements.chunks(of.strides.extents[1]);
+            let out = self.tiles[tile].elements[to..].chunks_mut(of.stride);
+            for (out, row) in out.zip(rows) {
+                out[..row.len()].copy_from_slice(row);
+            }
+        }
+        Ok(())
     }
 
     /// The tiles with their rims, as they were at the last exchange.
@@ -166,12 +283,14 @@ impl<'m, T: Pod> Halo<'m, T> {
 }
 
 impl<T: Pod> Padded<T> {
+    /// The tile at `place`, rows and columns. `add_far` gets the boxes of other ranks that are not
+    /// mapped: where they are, where they go to, the distance of rows there, and their shape.
     fn new(
         matrix: &DMatrix<T>,
-        rows: Range<usize>,
-        columns: Range<usize>,
+        (rows, columns): (Range<usize>, Range<usize>),
         width: usize,
         outside: T,
+        mut add_far: impl FnMut(GlobalPtr<T>, usize, usize, Strides<2>),
     ) -> Result<Self> {
         let padded = |range: &Range<usize>| width.checked_mul(2)?.checked_add(range.len());
         let shape = padded(&rows).zip(padded(&columns));
@@ -192,21 +311,30 @@ impl<T: Pod> Padded<T> {
         let (down, along) = (within(&rows, height), within(&columns, breadth));
         let first =
             (width + down.start - rows.start) * stride + width + along.start - columns.start;
-        let mut runs: Vec<_> = matrix
-            .runs(&down, &along)
-            .map(|(from, [row, column], len)| Run {
-                from,
-                to: first + row * stride + column,
-                len,
-            })
-            .collect();
-        runs.sort_unstable_by_key(|run| run.to);
+        let mut near = Vec::new();
+        for (from, [row, column], strides) in matrix.boxes(&down, &along, stride) {
+            let to = first + row * stride + column;
+            let rank = from.rank();
+            if matrix.world().is_direct(rank) || rank == matrix.world().rank() {
+                near.push(NearBox { from, to, strides });
+            } else {
+                let local = [strides.extents[1], 1];
+                add_far(from, to, stride, Strides { local, ..strides });
+            }
+        }
         Ok(Self {
             rows,
             columns,
             elements,
-            runs,
+            near,
         })
+    }
+
+    fn read_near(&mut self, world: &World) -> Result<()> {
+        for NearBox { from, to, strides } in &self.near {
+            from.get_strided(world, strides, &mut self.elements[*to..])?;
+        }
+        Ok(())
     }
 
     fn view(&self, width: usize) -> HaloTile<'_, T> {
@@ -216,6 +344,55 @@ impl<T: Pod> Padded<T> {
             stride: self.columns.len() + 2 * width,
             elements: &self.elements,
         }
+    }
+}
+
+/// An exchange under way, begun by [`Halo::exchange_nb`].
+#[must_use = "other ranks wait until this one waits for its exchange"]
+pub struct Exchange<'h, 'm, T: Pod> {
+    halo: &'h mut Halo<'m, T>,
+    /// Whether this rank's own elements could be read.
+    read: Result<()>,
+    rims: PgasFuture<Vec<Vec<T>>>,
+}
+
+impl<T: Pod> Exchange<'_, '_, T> {
+    /// The tiles: this rank's own elements as it has written them. The rims have no certain value.
+    ///
+    /// # Examples
+    ///
+    /// See [`Halo::exchange_nb`].
+    pub fn tiles(&self) -> impl Iterator<Item = HaloTile<'_, T>> {
+        self.halo.tiles()
+    }
+
+    /// Waits for the rims. After it the halo is as after an [`exchange`](Halo::exchange).
+    ///
+    /// # Cost
+    ///
+    /// An allreduce, ℓ for each element of this rank's tiles, and the rest of the exchange.
+    /// Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`exchange`](Halo::exchange).
+    ///
+    /// # Examples
+    ///
+    /// See [`Halo::exchange_nb`].
+    #[track_caller]
+    pub fn wait(self) -> Result<()> {
+        let _waits = pgas_core::part_of("an exchange of rims");
+        let rims = self.rims.wait();
+        // Neighbours on this host, whose elements were not yet written at the beginning.
+        let near = self.read.and_then(|()| self.halo.read_near());
+        self.halo.end(near.and(rims))
+    }
+}
+
+impl<T: Pod> fmt::Debug for Exchange<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Exchange of {:?}", self.halo)
     }
 }
 

@@ -118,23 +118,19 @@ impl<T: Pod> DMatrix<T> {
         })
     }
 
-    /// The runs of adjacent elements that cover some rows and columns: the pointer to the first
-    /// element of a run, its row and column relative to the first ones, and the number of elements.
-    pub(super) fn runs(
+    /// The boxes that cover some rows and columns, each in one tile: the pointer to its first
+    /// element, that element's row and column relative to the first ones, and the box against rows
+    /// of `width` elements.
+    pub(super) fn boxes(
         &self,
         rows: &Range<usize>,
         columns: &Range<usize>,
-    ) -> impl Iterator<Item = (GlobalPtr<T>, [usize; 2], usize)> {
-        self.pieces(rows, columns)
-            .into_iter()
-            .flat_map(move |piece| {
-                let [height, len] = piece.extents;
-                (0..height).map(move |i| {
-                    let within = [piece.within[0] + i, piece.within[1]];
-                    let from = [piece.from[0] + i, piece.from[1]];
-                    (self.in_tile(piece.tile, within), from, len)
-                })
-            })
+        width: usize,
+    ) -> impl Iterator<Item = (GlobalPtr<T>, [usize; 2], Strides<2>)> {
+        self.pieces(rows, columns).into_iter().map(move |piece| {
+            let from = self.in_tile(piece.tile, piece.within);
+            (from, piece.from, self.strides(&piece, width))
+        })
     }
 
     /// The elements of a whole tile.

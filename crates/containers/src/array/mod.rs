@@ -23,7 +23,7 @@ mod tests;
 mod whole;
 
 pub use distributed::DArray;
-pub use halo::{Halo, HaloTile};
+pub use halo::{Exchange, Halo, HaloTile};
 pub use hosted::Array;
 pub use layout::Distribution;
 pub use local::{LocalArray, LocalMatrix, Tile, TileMut};

@@ -560,9 +560,22 @@ fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usiz
     let [height, breadth] = shape;
     let matrix = DMatrix::new(world, shape, tile, 1).unwrap();
     let mut model = vec![1_u32; height * breadth];
+    pgas_am::attach(world).unwrap();
     let mut halo = Halo::new(&matrix, width, outside).unwrap();
-    for _ in 0..4 {
-        halo.exchange().unwrap();
+    for step in 0..4 {
+        if step % 2 == 0 {
+            halo.exchange().unwrap();
+        } else {
+            let exchange = halo.exchange_nb().unwrap();
+            // This rank's own elements are there at once.
+            for tile in exchange.tiles() {
+                for (i, row) in tile.rows().enumerate() {
+                    let own = &model[row * breadth..][tile.columns()];
+                    assert_eq!(&tile.row(i + width)[width..][..own.len()], own);
+                }
+            }
+            exchange.wait().unwrap();
+        }
         halo.update(|old, new| {
             for (i, row) in new.rows().enumerate() {
                 for j in 0..new.columns().len() {
