@@ -52,18 +52,32 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             (ProbeResult::Absent, _) => return Ok(O::Outcome::default()),
         };
         loop {
-            if let Some(done) = O::held(FoundSlot::new(self, slot, held), &mut given)? {
-                return Ok(done);
+            match O::held(FoundSlot::new(self, slot, held), &mut given) {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => {}
+                Err(error) => return self.refused::<O, _>(error, &given),
             }
             // The key was removed meanwhile. Insert it again, unless another rank does so first.
             if O::EFFECT != Effect::Claim {
                 return Ok(O::Outcome::default());
             }
-            match value::reinsert_if_removed(slot, O::value(&given))? {
-                Ok(()) => return Ok(O::Outcome::default()),
-                Err(now) => held = now,
+            match value::reinsert_if_removed(slot, O::value(&given)) {
+                Ok(Ok(())) => return Ok(O::Outcome::default()),
+                Ok(Err(now)) => held = now,
+                Err(error) => return self.refused::<O, _>(error, &given),
             }
         }
+    }
+
+    /// The end of an operation by an `error` in the key's slot. A wait that is refused inside a
+    /// handler has changed nothing, so the encoded value is released. After other errors the slot
+    /// may have it.
+    #[cold]
+    fn refused<O: OnKey<K, V>, T>(&self, error: Error, given: &O::Given) -> Result<T> {
+        if O::EFFECT == Effect::Claim && matches!(error, Error::InHandler { .. }) {
+            object::release::<V>(&O::value(given), self.heap())?;
+        }
+        Err(error)
     }
 
     /// Finds the slot for `O`. Also returns the encoded key if `O` inserts.
@@ -131,13 +145,27 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             return Ok((found, SlotOf::<K>::new_zeroed()));
         }
         let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
-        let found = probe::probe_slots(self, self.home(hash), key, read_value, Intent::Claim)?;
-        if is_outside && !matches!(found, ProbeResult::Free(_)) {
+        let found = self.reserve(hash, key, of_key, read_value)?;
+        Ok((found, of_key))
+    }
+
+    /// Finds the key, or reserves a slot for it. If it does not reserve one, the encoded key
+    /// `of_key` is released.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn reserve(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        of_key: SlotOf<K>,
+        read_value: ReadValue,
+    ) -> Result<ProbeResultOf<K, V, R>> {
+        let found = probe::probe_slots(self, self.home(hash), key, read_value, Intent::Claim);
+        if !matches!(found, Ok(ProbeResult::Free(_))) && <K::Repr as Repr<K>>::is_key_outside(key) {
             object::release::<K>(&of_key, self.heap())?;
         }
-        match found {
+        match found? {
             ProbeResult::Absent => Err(self.full()),
-            ProbeResult::Found(..) | ProbeResult::Free(_) => Ok((found, of_key)),
+            found => Ok(found),
         }
     }
 

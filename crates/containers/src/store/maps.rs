@@ -193,7 +193,7 @@ impl<K: Object, V: Object> MultiMap<K, V> {
             check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
             numbers.insert(&key, word).map(drop)
         })?;
-        saved.for_each(team, 1, |_, (place, value)| {
+        saved.for_each(team, 1, |_, (place, value): ((K, u64), V)| {
             values.insert(&place, value).map(drop)
         })?;
         team.barrier()?;

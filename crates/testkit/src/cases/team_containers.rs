@@ -208,8 +208,9 @@ fn elements_are_distributed_among_the_members(world: &World) -> Result<()> {
 }
 
 fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
-    // Several hosts may have no directory in common.
-    if world.team().split_host()?.n_ranks() < world.n_ranks() {
+    // Several hosts may have no directory in common. A simulated node has one that can be written
+    // only if it is given (`rae run --files-rw`).
+    if world.team().split_host()?.n_ranks() < world.n_ranks() || !has_a_directory(world)? {
         return Ok(());
     }
     // The directory's name is the first rank's.
@@ -238,6 +239,21 @@ fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
         std::fs::remove_dir_all(&dir).expect("the directory is there");
     }
     world.barrier()
+}
+
+/// Whether all ranks can write files. All can, but for those on simulated nodes.
+fn has_a_directory(world: &World) -> Result<bool> {
+    let name = format!("pgas-writes-{}-{}", std::process::id(), world.rank());
+    let path = std::env::temp_dir().join(name);
+    let written = std::fs::write(&path, []).and_then(|()| std::fs::remove_file(&path));
+    let is_simulated = cfg!(target_arch = "riscv64");
+    assert!(
+        written.is_ok() || is_simulated,
+        "{}: {written:?}",
+        path.display()
+    );
+    let n_writing = world.allreduce(u32::from(written.is_ok()), op::Sum)?;
+    Ok(n_writing == world.n_ranks())
 }
 
 /// How large the first team is of which the first member of the second is one.

@@ -32,7 +32,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// let lines = MultiMap::<String, u32>::with_capacity(&world, 100)?;
     /// let words = ["to", "be", "or", "not", "to", "be"];
     /// lines.extend((1..).zip(words).map(|(line, word)| (word.to_owned(), line)))?;
-    /// assert_eq!(lines.find(&"be".to_owned())?, [2, 6]);
+    /// assert_eq!(lines.find("be")?, [2, 6]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), BatchError> {

@@ -11,7 +11,7 @@ use super::HashMap;
 use super::hash::RapidHasher;
 use super::op::{Contains, Insert};
 use super::phase::{Atomic, FindOnly, Finds, Looks, Phase};
-use crate::object::{self, Heap, KeyHasher, Object};
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::{Error, Result, TakeError};
 
 /// The two maps of a [`MultiMap`].
@@ -38,6 +38,10 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// assert_eq!(neighbours.count(&2)?, 0);
 /// assert_eq!(neighbours.remove(&1)?, ["two", "three"]);
 /// assert!(neighbours.find(&1)?.is_empty());
+///
+/// let lines = MultiMap::<String, u32>::with_capacity(&world, 100)?;
+/// lines.insert("word", 12)?; // found by a `&str`, as in the maps of std
+/// assert_eq!(lines.find("word")?, [12]);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
@@ -101,8 +105,18 @@ impl Numbers {
         u64::from(self.next - self.first)
     }
 
-    fn keys<K: Clone>(self, key: &K) -> impl Iterator<Item = (K, u64)> {
-        (self.first..self.next).map(|number| (key.clone(), number.into()))
+    fn keys<Q: ?Sized>(self, key: &Q) -> impl Iterator<Item = Numbered<'_, Q>> {
+        (self.first..self.next).map(|number| Numbered(key, number.into()))
+    }
+}
+
+/// A key with the number of one of its values, by which that is found.
+struct Numbered<'q, Q: ?Sized>(&'q Q, u64);
+
+impl<Q: ?Sized, K: FoundBy<Q>> FoundBy<Numbered<'_, Q>> for (K, u64) {
+    #[inline]
+    fn key_by(by: &Numbered<'_, Q>) -> Result<KeyOf<Self>> {
+        Ok((K::key_by(by.0)?, <u64 as FoundBy<u64>>::key_by(&by.1)?))
     }
 }
 
@@ -120,7 +134,7 @@ pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
     ))
 }
 
-impl<K: Object + Clone, V: Object> MultiMap<K, V> {
+impl<K: Object, V: Object> MultiMap<K, V> {
     /// A map with room for `capacity` values over all ranks, of as many keys or fewer.
     ///
     /// # Cost
@@ -139,7 +153,7 @@ impl<K: Object + Clone, V: Object> MultiMap<K, V> {
     }
 }
 
-impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
+impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// Adds `value` to those of `key`, and returns how many were there before.
     ///
     /// # Cost
@@ -155,14 +169,20 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
-    pub fn insert(&self, key: &K, value: V) -> Result<u64> {
+    pub fn insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<u64>
+    where
+        K: FoundBy<Q>,
+    {
         self.insert_ref(key, &value)
     }
 
-    fn insert_ref(&self, key: &K, value: &V) -> Result<u64> {
+    fn insert_ref<Q: ?Sized>(&self, key: &Q, value: &V) -> Result<u64>
+    where
+        K: FoundBy<Q>,
+    {
         loop {
             let numbers = self.next_number(key)?;
-            let place = (key.clone(), u64::from(numbers.next));
+            let place = Numbered(key, u64::from(numbers.next));
             let stored = |heap: &Heap| object::to_slot(value, heap);
             if let Err(error) = self.values.table.perform::<Insert, _>(&place, stored) {
                 self.give_back(key, numbers.next)?;
@@ -179,7 +199,10 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 
     /// Takes a new number for a value of `key`: `next` of the result.
-    fn next_number(&self, key: &K) -> Result<Numbers> {
+    fn next_number<Q: ?Sized>(&self, key: &Q) -> Result<Numbers>
+    where
+        K: FoundBy<Q>,
+    {
         let numbers = Numbers::of(self.numbers.fetch_add(key, 1)?);
         if numbers.next < Numbers::END {
             return Ok(numbers);
@@ -195,7 +218,10 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 
     /// Gives back the number of a value that was refused.
-    fn give_back(&self, key: &K, refused: u32) -> Result<()> {
+    fn give_back<Q: ?Sized>(&self, key: &Q, refused: u32) -> Result<()>
+    where
+        K: FoundBy<Q>,
+    {
         self.numbers
             .update(key, |word| Numbers::without(word, refused))?;
         Ok(())
@@ -214,7 +240,10 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// As [`HashMap::find`], with the values that could be read; those that could not are removed
     /// too.
-    pub fn remove(&self, key: &K) -> Result<Vec<V>, TakeError<V>> {
+    pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<Vec<V>, TakeError<V>>
+    where
+        K: FoundBy<Q>,
+    {
         let former = self
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
@@ -266,8 +295,11 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 }
 
-impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
-    fn numbers(&self, key: &K) -> Result<Numbers> {
+impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
+    fn numbers<Q: ?Sized>(&self, key: &Q) -> Result<Numbers>
+    where
+        K: FoundBy<Q>,
+    {
         Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
     }
 
@@ -282,8 +314,11 @@ impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> 
     /// # Errors
     ///
     /// As [`HashMap::find`].
-    pub fn find(&self, key: &K) -> Result<Vec<V>> {
-        let keys: Vec<(K, u64)> = self.numbers(key)?.keys(key).collect();
+    pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Vec<V>>
+    where
+        K: FoundBy<Q>,
+    {
+        let keys: Vec<_> = self.numbers(key)?.keys(key).collect();
         let values = self.values.find_many(&keys)?;
         Ok(values.into_iter().flatten().collect())
     }
@@ -298,13 +333,16 @@ impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> 
     /// # Errors
     ///
     /// As [`HashMap::find`].
-    pub fn count(&self, key: &K) -> Result<u64> {
+    pub fn count<Q: ?Sized>(&self, key: &Q) -> Result<u64>
+    where
+        K: FoundBy<Q>,
+    {
         let numbers = self.numbers(key)?;
         self.count_of(key, numbers)
     }
 }
 
-impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
+impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     /// Goes on to the phase in which any rank does anything.
     ///
     /// # Cost
@@ -378,9 +416,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     }
 }
 
-impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// The number of values of a key with these numbers.
-    fn count_of(&self, key: &K, numbers: Numbers) -> Result<u64> {
+    fn count_of<Q: ?Sized>(&self, key: &Q, numbers: Numbers) -> Result<u64>
+    where
+        K: FoundBy<Q>,
+    {
         if !numbers.has_gaps {
             return Ok(numbers.span());
         }
@@ -396,7 +437,7 @@ impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> 
     }
 }
 
-impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
+impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     /// The number of keys that have values.
     ///
     /// # Cost

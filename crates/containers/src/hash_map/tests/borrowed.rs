@@ -1,8 +1,8 @@
 //! Searches for keys by borrowed forms.
 
 use super::*;
-use crate::HashSet;
 use crate::hash_map::Inserted;
+use crate::{HashSet, MultiMap};
 
 /// A text that is in its slot, and one that is longer.
 fn texts() -> [String; 2] {
@@ -80,6 +80,24 @@ fn a_borrowed_key_costs_what_an_owned_one_does() {
                 price(&world, || owned.remove(&key).unwrap()),
                 price(&world, || lent.remove(by).unwrap()),
             );
+        }
+    });
+}
+
+#[test]
+fn the_values_of_an_owned_key_are_those_of_its_borrowed_form() {
+    everywhere(1, |world| {
+        let map = MultiMap::<String, u64>::with_capacity(&world, 100).unwrap();
+        for key in texts() {
+            let by = key.as_str();
+            assert_eq!(map.insert(by, 1).unwrap(), 0);
+            assert_eq!(map.insert(&key, 2).unwrap(), 1);
+            map.extend([(key.clone(), 3)]).unwrap();
+            assert_eq!(map.find(by).unwrap(), [1, 2, 3]);
+            assert_eq!(map.find(&key).unwrap(), [1, 2, 3]);
+            assert_eq!(map.count(by).unwrap(), 3);
+            assert_eq!(map.remove(by).unwrap(), [1, 2, 3]);
+            assert_eq!(map.count(&key).unwrap(), 0);
         }
     });
 }

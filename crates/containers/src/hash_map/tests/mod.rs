@@ -5,6 +5,7 @@ mod buffers;
 mod concurrent;
 mod memory;
 mod multi;
+mod refused;
 mod whole;
 
 // About answers and prices, for entries of many types: no access that the others do not make, and
