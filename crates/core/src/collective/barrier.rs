@@ -219,8 +219,10 @@ impl Team {
     /// config.check = Some(true);
     /// loopback::run_with(2, &config, |world| {
     ///     let mine = u64::from(world.rank().number());
-    ///     let error = world.team().agree("the answer", mine).unwrap_err();
-    ///     assert!(error.to_string().contains("the answer: rank 0 has 0, rank 1 has 1"));
+    ///     let error = world.team().agree("the answer", mine).unwrap_err().to_string();
+    ///     // Each with the line of its call.
+    ///     assert!(error.contains("the answer: rank 0 has 0 at "), "{error}");
+    ///     assert!(error.contains(", rank 1 has 1 at "), "{error}");
     /// });
     /// ```
     #[track_caller]
@@ -247,8 +249,10 @@ impl Team {
     /// config.check = Some(true);
     /// loopback::run_with(2, &config, |world| {
     ///     let mine = world.rank().index();
-    ///     let error = world.team().agree_on("the order", &["rows", "columns"], mine).unwrap_err();
-    ///     assert!(error.to_string().contains("rank 0 has \"rows\", rank 1 has \"columns\""));
+    ///     let agreed = world.team().agree_on("the order", &["rows", "columns"], mine);
+    ///     let error = agreed.unwrap_err().to_string();
+    ///     assert!(error.contains("rank 0 has \"rows\" at"), "{error}");
+    ///     assert!(error.contains("rank 1 has \"columns\" at"), "{error}");
     /// });
     /// ```
     #[track_caller]
