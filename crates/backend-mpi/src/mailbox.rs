@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::mem;
 
 use pgas_core::Result;
-use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
@@ -52,9 +52,15 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// The next of the program's messages.
-    pub(crate) fn next(&mut self) -> Option<(HandlerId, &[u8])> {
-        self.reader.next(&self.buffer[..self.bytes])
+    /// Hands at most `limit` of the program's messages to `sink`, and gives their number.
+    pub(crate) fn hand_out(
+        &mut self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> usize {
+        let bytes = &self.buffer[..self.bytes];
+        self.reader.hand_out(bytes, (self.from, class), limit, sink)
     }
 
     /// Whether all of them were handed out.

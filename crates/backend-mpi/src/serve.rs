@@ -243,18 +243,7 @@ impl Network {
                 return Ok(n);
             };
             drop((mpi, state));
-            let from = Rank::new(letter.from);
-            while n < limit
-                && let Some((handler, payload)) = letter.next()
-            {
-                sink(Message {
-                    from,
-                    class,
-                    handler,
-                    payload,
-                });
-                n += 1;
-            }
+            n += letter.hand_out(class, limit - n, sink);
             read = Some(letter);
         }
     }

@@ -65,15 +65,7 @@ impl Network {
             self.collectives.serve(mpi)?;
             for class in [MessageClass::Request, MessageClass::Reply] {
                 while let Some(mut letter) = state.post.take(class) {
-                    let from = Rank::new(letter.from);
-                    while let Some((handler, payload)) = letter.next() {
-                        late(Message {
-                            from,
-                            class,
-                            handler,
-                            payload,
-                        });
-                    }
+                    letter.hand_out(class, usize::MAX, late);
                     state.post.finish(mpi, class, letter, false)?;
                 }
             }

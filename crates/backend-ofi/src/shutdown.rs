@@ -96,15 +96,7 @@ impl Network {
         let State { post, endpoint, .. } = state;
         for class in [MessageClass::Request, MessageClass::Reply] {
             while let Some(mut letter) = post.take(class) {
-                let from = Rank::new(letter.from);
-                while let Some((handler, payload)) = letter.next() {
-                    late(Message {
-                        from,
-                        class,
-                        handler,
-                        payload,
-                    });
-                }
+                letter.hand_out(class, usize::MAX, late);
                 post.finish(endpoint, &self.segments, class, letter, false)?;
             }
         }

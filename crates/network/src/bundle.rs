@@ -7,7 +7,8 @@
 //!
 //! Each payload begins at a multiple of eight, and its handler and length are right before it.
 
-use pgas_core::backend::{HandlerId, MessageClass};
+use pgas_core::Rank;
+use pgas_core::backend::{HandlerId, Message, MessageClass};
 
 /// Bytes before the first payload.
 pub const HEADER_BYTES: usize = 16;
@@ -128,6 +129,31 @@ impl Reader {
     #[must_use]
     pub fn is_at_end(&self, len: usize) -> bool {
         self.at > len
+    }
+
+    /// Hands at most `limit` messages of the rank `from`, all of one class, to `sink`, and gives
+    /// their number.
+    pub fn hand_out(
+        &mut self,
+        bytes: &[u8],
+        (from, class): (u32, MessageClass),
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> usize {
+        let from = Rank::new(from);
+        let mut n = 0;
+        while n < limit
+            && let Some((handler, payload)) = self.next(bytes)
+        {
+            sink(Message {
+                from,
+                class,
+                handler,
+                payload,
+            });
+            n += 1;
+        }
+        n
     }
 
     /// The next message and its handler. A garbled rest, which no rank sends, counts as nothing.
