@@ -63,8 +63,23 @@ pub(crate) fn loom_cargo(filter: &str) -> Command {
 /// transport that end early, and of operations that are never over.
 #[rustfmt::skip]
 const SANITIZED: &[&str] = &[
-    "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-testkit", "-p", "pgas-test-features",
-    "--lib", "--test", "suite", "--test", "loopback", "--test", "mailbox_processes",
+    "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-test-features",
+    "--lib", "--test", "suite", "--test", "mailbox_processes",
+];
+
+/// The suite over the reference transport. By itself: `--lib` would build the suite twice.
+const SANITIZED_SUITE: &[&str] = &[
+    "-p",
+    "pgas-conformance",
+    "-p",
+    "pgas-test-features",
+    "--test",
+    "loopback",
+];
+
+/// The tests to run of both.
+#[rustfmt::skip]
+const SANITIZED_TESTS: &[&str] = &[
     "--", "--skip", "processes::", "--skip", "processes, no direct path::",
     "--skip", "collective::tests::native::", "--skip", "flight::tests::buffers_of_what_is_not_over",
     // Many ranks make no other access than a few, and half of what the suite takes.
@@ -75,8 +90,13 @@ const SANITIZED: &[&str] = &[
 /// are built with it, by `xtask/rustc-asan`: what they depend on is there, and its generic code is
 /// checked where they use it.
 pub(crate) fn asan() -> Result<Outcome> {
+    process::run_all(&mut [SANITIZED, SANITIZED_SUITE].map(sanitized))
+}
+
+/// Tests under AddressSanitizer.
+fn sanitized(selection: &[&str]) -> Command {
     let mut cargo = command("cargo", ["test"]);
-    cargo.args(SANITIZED);
+    cargo.args(selection).args(SANITIZED_TESTS);
     cargo.env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/rustc-asan"));
     // Each of the thousands of threads gets a store for frames that are over: a small one will do.
     let options = "malloc_context_size=4:max_uar_stack_size_log=16";
@@ -85,7 +105,7 @@ pub(crate) fn asan() -> Result<Outcome> {
     // are tried without it.
     cargo.env("PGAS_TEST_ORDERS", "1");
     cargo.env("PGAS_TEST_SEEDS", "100");
-    process::run(&mut cargo)
+    cargo
 }
 
 /// What Miri interprets: the unit tests that go through unsafe code, and take it seconds. Its

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pgas_conformance::{Case, SEGMENT_BYTES, SUITE, case_named};
 use pgas_core::{Config, World};
 use pgas_testkit::conversation::{Job, serve};
-use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, case_named};
 use support::{is_open_mpi, mpirun, mpirun_under};
 use worlds::Worlds;
 

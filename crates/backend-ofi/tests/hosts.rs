@@ -7,11 +7,12 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
+use pgas_conformance::SUITE;
 use pgas_core::{Config, GlobalPtr, Rank, Result, World};
 use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, Running, are_wanted};
 use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
-use pgas_testkit::{Deadline, SUITE, setting};
+use pgas_testkit::{Deadline, setting};
 
 /// The argument by which the binary plays a rank; what it does follows.
 const PART: &str = "--part";

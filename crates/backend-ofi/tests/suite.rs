@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pgas_conformance::{Case, SEGMENT_BYTES, SUITE, WAIT_LIMIT, case_named};
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::conversation::{Job, serve};
-use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, WAIT_LIMIT, case_named, setting};
+use pgas_testkit::setting;
 
 /// How long a case may take.
 const CASE_LIMIT: Duration = Duration::from_secs(120);

@@ -4,8 +4,8 @@
 #[cfg(all(target_arch = "riscv64", target_os = "linux"))]
 #[expect(clippy::print_stdout, reason = "the list is its output")]
 fn main() -> std::process::ExitCode {
+    use pgas_conformance::{SUITE, case_named};
     use pgas_core::Config;
-    use pgas_testkit::{SUITE, case_named};
 
     let name = std::env::args().nth(1).expect("the name of a case");
     if name == "--list" {

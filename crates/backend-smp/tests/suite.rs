@@ -4,9 +4,10 @@
 use std::env;
 use std::process::{Command, ExitCode};
 
+use pgas_conformance::runner::Suite;
+use pgas_conformance::{Case, SEGMENT_BYTES, case_named};
 use pgas_core::Config;
-use pgas_testkit::runner::Suite;
-use pgas_testkit::{Case, SEGMENT_BYTES, case_named, job};
+use pgas_testkit::job;
 
 /// The argument by which the binary runs as one rank of the case that follows it.
 const RANK_OF: &str = "--rank-of";

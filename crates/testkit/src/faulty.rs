@@ -37,7 +37,7 @@ use pgas_core::backend::{
 use pgas_core::{Config, Error, Rank, Result, World};
 
 use crate::Deadline;
-use crate::support::run_ranks;
+use crate::ranks::run_ranks;
 
 /// The time limit of a call after a step of it has failed, on a busy machine; far more than it
 /// needs.

@@ -35,7 +35,7 @@ use pgas_core::backend::{
 };
 use pgas_core::{Config, Rank, Result, World};
 
-use crate::support::run_ranks;
+use crate::ranks::run_ranks;
 
 /// Ids of this transport's own operations; the inner one's stay below.
 const OWN: u64 = 1 << 63;

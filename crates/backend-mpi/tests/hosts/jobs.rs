@@ -4,9 +4,10 @@ use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
+use pgas_conformance::SUITE;
 use pgas_test_hosts::{Ended, Hosts, Launcher, Link, Mapping, Mpirun};
+use pgas_testkit::Deadline;
 use pgas_testkit::fault::{Fault, STALL};
-use pgas_testkit::{Deadline, SUITE};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::parts::ALL_ARE_HERE;

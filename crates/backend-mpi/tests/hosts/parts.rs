@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
 
+use pgas_conformance::{Case, SUITE, case_named};
 use pgas_core::{Config, Rank, Result, World};
 use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
-use pgas_testkit::{Case, SUITE, case_named};
 
 use crate::waits;
 use crate::worlds::Worlds;

@@ -1,8 +1,8 @@
 //! The worlds that cases of the suite run in, beside the one that starts MPI.
 
 use mpi::topology::SimpleCommunicator;
+use pgas_conformance::Case;
 use pgas_core::{Config, Result, World};
-use pgas_testkit::Case;
 
 /// With two ranks each case has a world of its own. With more, those that can share one do: where
 /// ranks share processors, making a window takes longer than most cases.

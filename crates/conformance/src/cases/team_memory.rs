@@ -4,7 +4,8 @@ use pgas_core::{Error, GlobalPtr, Rank, Result, Symmetric, Team, World};
 
 use super::teams::some_teams;
 use super::{case, case_alone};
-use crate::{Case, rng};
+use crate::Case;
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, a_team_allocates_at_one_offset_on_its_members_alone),

@@ -8,8 +8,9 @@ use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_core::{Error, Rank, Result, World};
 
 use super::{case, case_alone};
+use crate::Case;
 use crate::support::{assert_panics, neighbour, random_bytes};
-use crate::{Case, rng};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, messages_of_every_size_arrive_whole),

@@ -10,8 +10,9 @@ use pgas_core::{Error, Event, Rank, Result, World};
 
 use super::teams::some_teams;
 use super::{case, checked_case};
+use crate::Case;
 use crate::support::neighbour;
-use crate::{Case, rng, rng_of};
+use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, many_collectives_in_flight_may_be_waited_for_in_any_order),

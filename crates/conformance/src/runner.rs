@@ -9,7 +9,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::{Config, Error, World};
 
-use crate::{Case, Deadline, SUITE, panic_text};
+use crate::{Case, SUITE};
+use pgas_testkit::{Deadline, panic_text};
 
 /// The time limit of a case, after which the whole test is aborted.
 const CASE_LIMIT: Duration = Duration::from_secs(120);

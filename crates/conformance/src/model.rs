@@ -6,7 +6,7 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Strides;
 
 /// A type of atomics, and the meaning of its operations.
-pub trait ModelAtomic: Atomic {
+pub(crate) trait ModelAtomic: Atomic {
     /// The value of the word after `op` with `operand`, if it was `self` before.
     #[must_use]
     fn after(self, op: AtomicOp, operand: Self) -> Self;
@@ -133,14 +133,14 @@ float!(f32);
 float!(f64);
 
 /// The integer types.
-pub trait ModelInteger: ModelAtomic + AtomicInteger {}
+pub(crate) trait ModelInteger: ModelAtomic + AtomicInteger {}
 
 impl<T: ModelAtomic + AtomicInteger> ModelInteger for T {}
 
 /// The index in global and in local memory of each element of a box. The last dimension runs
 /// fastest.
 #[must_use]
-pub fn indices<const N: usize>(strides: &Strides<N>) -> Vec<(usize, usize)> {
+pub(crate) fn indices<const N: usize>(strides: &Strides<N>) -> Vec<(usize, usize)> {
     let mut all = vec![(0, 0)];
     for dim in 0..N {
         let mut finer = Vec::new();

@@ -122,16 +122,3 @@ const fn joined<const N: usize>() -> [Case; N] {
     }
     all
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::SUITE;
-
-    #[test]
-    fn no_two_cases_have_one_name() {
-        let names: HashSet<_> = SUITE.iter().map(|case| case.name).collect();
-        assert_eq!(names.len(), SUITE.len());
-    }
-}

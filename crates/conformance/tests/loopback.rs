@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
+use pgas_conformance::runner::{Suite, over_threads};
 use pgas_core::backend::loopback::{self, Options};
-use pgas_testkit::runner::{Suite, over_threads};
 
 /// Not a divisor of anything, so transfers are cut in the middle of elements and blocks.
 const SHORT_TRANSFER: u64 = 1009;

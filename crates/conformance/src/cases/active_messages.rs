@@ -12,8 +12,8 @@ use pgas_core::{Error, GlobalPtr, Rank, Result, World};
 
 use super::{case, case_alone};
 use crate::Case;
-use crate::random::rng;
 use crate::support::{assert_panics, neighbour, random_bytes};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, requests_and_replies_of_every_kind_arrive_whole),

@@ -5,8 +5,9 @@ use pgas_core::{Pod, Result, Team, World};
 
 use super::case;
 use super::teams::some_teams;
+use crate::Case;
 use crate::support::{assert_panics, random_values};
-use crate::{Case, rng};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, a_broadcast_from_every_root_reaches_all),

@@ -14,8 +14,8 @@ use pgas_core::{Error, Result, World};
 
 use super::{case, case_alone};
 use crate::Case;
-use crate::random::rng;
 use crate::support::{assert_panics, neighbour, random_bytes};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, prepared_buffers_arrive_as_they_were_filled),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pgas_testkit::runner::{Suite, over_threads};
+use pgas_conformance::runner::{Suite, over_threads};
 use pgas_testkit::weak;
 
 fn main() -> ExitCode {

@@ -16,8 +16,8 @@ use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
 use crate::Case;
-use crate::random::rng;
 use crate::support::{neighbour, random_values};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, arguments_and_results_of_every_type_come_back),

@@ -6,8 +6,9 @@ use pgas_core::{Pod, Result, World};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use super::case;
+use crate::Case;
 use crate::support::{neighbour, random_bytes, random_value, random_values};
-use crate::{Case, rng_of};
+use pgas_testkit::rng_of;
 
 pub(super) const CASES: &[Case] = &[
     case!(

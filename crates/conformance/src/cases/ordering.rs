@@ -3,8 +3,9 @@
 use pgas_core::{Rank, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::support::{neighbour, random_values};
-use crate::{Case, rng, rng_of};
+use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, put_then_flush_is_visible_to_the_target),

@@ -4,8 +4,9 @@ use pgas_core::backend::SignalUpdate;
 use pgas_core::{Rank, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::support::{assert_panics, neighbour, random_values};
-use crate::{Case, rng_of};
+use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, who_sees_the_signal_sees_the_data),
@@ -150,7 +151,7 @@ fn long_data_arrives_before_its_signal(world: &World) -> Result<()> {
     let (to, flag) = (data.on(next), signal.on(next));
     let mut values: Vec<u64> = random_values(&mut rng_of(world, 40), N);
     let author = neighbour(world, world.n_ranks() - 1);
-    let mut rng = crate::rng((40 << 32) + u64::from(author.number()) + 1);
+    let mut rng = rng((40 << 32) + u64::from(author.number()) + 1);
     let mut expected: Vec<u64> = random_values(&mut rng, N);
     for round in 1..=2 {
         let update = SignalUpdate::Set(u64::MAX - round);

@@ -3,8 +3,9 @@
 use pgas_core::{Error, GlobalPtr, Result, Symmetric, World};
 
 use super::{case, case_alone};
+use crate::Case;
 use crate::support::neighbour;
-use crate::{Case, rng, rng_of};
+use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(

@@ -7,8 +7,9 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Error, GlobalPtr, Lock, Rank, Result, Symmetric, World, as_handler};
 
 use super::case;
+use crate::Case;
 use crate::support::assert_panics;
-use crate::{Case, rng_of};
+use pgas_testkit::rng_of;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, holders_of_a_lock_exclude_each_other),

@@ -7,9 +7,10 @@ use pgas_core::rma::{Fragment, Strides};
 use pgas_core::{Pod, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::model::indices;
 use crate::support::{neighbour, random_values};
-use crate::{Case, rng_of};
+use pgas_testkit::rng_of;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, strided_transfers_move_what_loops_would),

@@ -8,8 +8,9 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Event, Rank, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::support::{neighbour, random_values};
-use crate::{Case, rng_of};
+use pgas_testkit::rng_of;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, events_may_be_waited_for_in_any_order),

@@ -6,7 +6,8 @@ use pgas_core::collective::op;
 use pgas_core::{Rank, Result, Team, World};
 
 use super::case;
-use crate::{Case, rng};
+use crate::Case;
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, the_team_of_the_world_has_all_ranks_in_order),

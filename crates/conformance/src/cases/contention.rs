@@ -6,8 +6,9 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::support::neighbour;
-use crate::{Case, rng, rng_of};
+use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, concurrent_adds_add_up_on_every_rank),

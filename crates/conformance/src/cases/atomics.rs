@@ -6,9 +6,10 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
+use crate::Case;
 use crate::model::{ModelAtomic, ModelInteger};
 use crate::support::{assert_panics, neighbour, random_value};
-use crate::{Case, rng_of};
+use pgas_testkit::rng_of;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, atomics_on_u32_follow_the_model),

@@ -8,7 +8,8 @@ use pgas_core::{Pod, Result, Team, World};
 use super::case;
 use super::collectives::{LENGTHS, all_given, given};
 use super::teams::some_teams;
-use crate::{Case, rng};
+use crate::Case;
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, a_reduce_to_every_root_combines_all),

@@ -1,11 +1,11 @@
-//! Common parts of the cases: neighbours, bounded waits, expected panics.
+//! Common parts of the cases: neighbours, random values, expected panics.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-use pgas_core::process::{self, panic_text};
 use pgas_core::{Pod, Rank, World};
+use pgas_testkit::panic_text;
 use zerocopy::IntoBytes;
 
 /// The rank `distance` further, around the ring.
@@ -30,16 +30,6 @@ pub(crate) fn random_values<T: Pod>(rng: &mut fastrand::Rng, n: usize) -> Vec<T>
 /// Random bytes.
 pub(crate) fn random_bytes(rng: &mut fastrand::Rng, n: usize) -> Vec<u8> {
     random_values(rng, n)
-}
-
-/// Runs `body` as each rank of a job, in threads, and returns the results in the order of `worlds`.
-///
-/// # Panics
-///
-/// If a rank panics, with the panic of the first rank that did not panic because of another one.
-pub(crate) fn run_ranks<R: Send>(worlds: Vec<World>, body: &(dyn Fn(World) -> R + Sync)) -> Vec<R> {
-    let is_cause = |_, text: &str| !text.contains("RankFailed");
-    process::play_all(worlds, body, &|_, _| {}, &is_cause)
 }
 
 thread_local! {

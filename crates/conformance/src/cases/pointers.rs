@@ -6,8 +6,9 @@ use pgas_core::{GlobalPtr, Rank, Result, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::case;
+use crate::Case;
 use crate::support::neighbour;
-use crate::{Case, rng};
+use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, a_pointer_means_the_same_on_every_rank),
