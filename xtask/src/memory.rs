@@ -90,7 +90,11 @@ const SANITIZED_TESTS: &[&str] = &[
 /// are built with it, by `xtask/rustc-asan`: what they depend on is there, and its generic code is
 /// checked where they use it.
 pub(crate) fn asan() -> Result<Outcome> {
-    process::run_all(&mut [SANITIZED, SANITIZED_SUITE].map(sanitized))
+    process::run_all(&mut sanitized_tests())
+}
+
+pub(crate) fn sanitized_tests() -> [Command; 2] {
+    [SANITIZED, SANITIZED_SUITE].map(sanitized)
 }
 
 /// Tests under AddressSanitizer.

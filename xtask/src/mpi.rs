@@ -52,6 +52,15 @@ impl Library {
         cargo
     }
 
+    /// The tests of all packages but the examples in their documentation.
+    pub(crate) fn tests(self) -> Command {
+        let mut tests = self.test(&["--lib", "--bins"]);
+        for name in TESTS {
+            tests.args(["--test", name]);
+        }
+        tests
+    }
+
     /// Always builds all packages, with the features of the other steps: cargo rebuilds shared
     /// packages for each choice of features.
     fn build(self, args: &[&str]) -> Command {
@@ -118,11 +127,7 @@ fn inherit(heir: Library) -> Result<()> {
 fn test(library: Library) -> Result<Outcome> {
     inherit(library)?;
     process::run(&mut library.build(&["build", "--examples"]))?;
-    let mut tests = library.test(&["--lib", "--bins"]);
-    for name in TESTS {
-        tests.args(["--test", name]);
-    }
-    process::run(&mut tests)?;
+    process::run(&mut library.tests())?;
     // Not the doc tests of the users' library, which the step `tests` has run.
     process::run(library.test(&["--doc"]).args(["--", "crates/"]))
 }

@@ -1,7 +1,11 @@
 //! The test command: a table of steps, each timed. A step that fails lets the others run.
 
 mod run;
+#[cfg(test)]
+mod shared_builds;
 mod summary;
+
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -97,25 +101,31 @@ const QUICK: &[Step] = &[
     step("quick-tests", "unit and doc tests of the library, and the conformance suite over shared memory", quick_tests),
 ];
 
+#[rustfmt::skip]
+const OFI: &[&str] = &["-p", "pgas-libfabric-sys", "-p", "pgas-ofi", "-p", "pgas-test-features"];
+
 /// Tests of the libfabric backend. They use the features of the step `tests`, so that little is
 /// rebuilt, and the backend's examples.
 fn ofi() -> Result<Outcome> {
-    #[rustfmt::skip]
-    const PACKAGES: &[&str] = &["-p", "pgas-libfabric-sys", "-p", "pgas-ofi", "-p", "pgas-test-features"];
-    #[rustfmt::skip]
-    const TESTS: &[&str] = &[
-        "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
-        "--test", "jobs", "--test", "ofi", "--test", "suite",
-    ];
     // The launcher of ranks on hosts, and the programs that they run, as `tests` builds both.
     #[rustfmt::skip]
     let launcher = [
         "build", "-p", "pgas-run", "-p", "pgas", "-p", "pgas-examples", "--bins", "--examples",
     ];
-    process::run(command("cargo", launcher).args(PACKAGES).args(FEATURES))?;
+    process::run(command("cargo", launcher).args(OFI).args(FEATURES))?;
+    process::run(&mut ofi_tests())
+}
+
+fn ofi_tests() -> Command {
+    #[rustfmt::skip]
+    const TESTS: &[&str] = &[
+        "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
+        "--test", "jobs", "--test", "ofi", "--test", "suite",
+    ];
     let mut tests = command("cargo", ["test", "--no-fail-fast", "--lib"]);
-    tests.args(PACKAGES).args(TESTS).args(FEATURES);
-    process::run(tests.env(EXAMPLES_BUILT, "1"))
+    tests.args(OFI).args(TESTS).args(FEATURES);
+    tests.env(EXAMPLES_BUILT, "1");
+    tests
 }
 
 /// Lints, with the MPI backend: Open MPI's headers and MPICH's differ too little to do it twice.
@@ -165,6 +175,10 @@ fn bench_smoke() -> Result<Outcome> {
 /// All tests of the default members. This builds their examples, too. The unit tests of core are
 /// built separately and not optimized: the optimization takes more time than it saves.
 fn tests() -> Result<Outcome> {
+    process::run_all(&mut all_tests())
+}
+
+fn all_tests() -> [Command; 3] {
     let mut tests = command("cargo", ["test", "--no-fail-fast", "--workspace"]);
     for package in EXCLUDED.into_iter().chain([CORE]) {
         tests.args(["--exclude", package]);
@@ -175,7 +189,7 @@ fn tests() -> Result<Outcome> {
     units.args(["--lib", "--config", CORE_AS_WRITTEN]);
     let mut docs = command("cargo", core);
     docs.arg("--doc");
-    process::run_all(&mut [tests, units, docs])
+    [tests, units, docs]
 }
 
 const CORE: &str = "pgas-core";
