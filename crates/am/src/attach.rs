@@ -43,6 +43,26 @@ pub fn attach(world: &World) -> Result<()> {
     attach_as(world, Program::own())
 }
 
+/// Whether this rank was [attached](attach()).
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Examples
+///
+/// ```
+/// let world = pgas_core::backend::loopback::world();
+/// assert!(!pgas_am::is_attached(&world));
+/// pgas_am::attach(&world)?;
+/// assert!(pgas_am::is_attached(&world));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[must_use]
+pub fn is_attached(world: &World) -> bool {
+    crate::state::am(world).is_ok()
+}
+
 /// Attaches a rank that runs `program`, if it could find that out.
 #[track_caller]
 fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {

@@ -110,7 +110,7 @@ mod team_calls;
 mod transfers;
 
 pub use aggregate::Aggregator;
-pub use attach::attach;
+pub use attach::{attach, is_attached};
 pub use codec::Wire;
 pub use collectives::ValueCollectives;
 pub use dist_object::{DistObject, WeakObject};

@@ -70,7 +70,12 @@ fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Resu
 
 /// The answer of a rank; `None` if it has left the job, whose memory stays.
 pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
-    match answer.wait() {
+    unless_gone(from, answer.wait())
+}
+
+/// The default in the place of the answer of a rank that has left.
+fn unless_gone<A: Default>(from: Rank, answer: Result<A>) -> Result<A> {
+    match answer {
         Ok(answer) => Ok(answer),
         Err(error) if is_gone(&error, from) => Ok(A::default()),
         Err(error) => Err(error),
@@ -92,6 +97,22 @@ pub(crate) fn ask<O: Operation>(
 ) -> Result<Option<O::Answer>> {
     let answers = receive(to, send::<O>(on, to, &[request])?)?;
     Ok(answers.first().copied())
+}
+
+/// As [`ask`], with an answer that comes later.
+pub(crate) fn ask_nb<O: Operation>(
+    on: &Served<O>,
+    to: Rank,
+    request: O::Request,
+) -> impl Future<Output = Result<Option<O::Answer>>> + Send + use<O> {
+    let sent = send::<O>(on, to, &[request]);
+    async move {
+        let answers = match sent {
+            Ok(answers) => answers.await,
+            Err(error) => Err(error),
+        };
+        Ok(unless_gone(to, answers)?.first().copied())
+    }
 }
 
 /// The bytes of collected requests, and the bytes in flight, at which more are sent.

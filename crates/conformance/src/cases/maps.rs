@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pgas_am::when_all;
 use pgas_containers::hash_map::Inserted;
 use pgas_containers::{HashMap, HashSet, MultiMap};
 use pgas_core::{Rank, Result, World};
@@ -21,6 +22,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, keys_that_are_inserted_again_take_no_further_room),
     case!(1, every_phase_of_a_map_sees_what_those_before_left),
     case!(1, sets_are_joined_and_cut_by_all_ranks),
+    case!(
+        1,
+        operations_in_flight_of_all_ranks_are_done_when_their_futures_are_ready
+    ),
     case!(2, a_full_map_refuses_new_keys_and_keeps_the_others),
 ];
 
@@ -196,6 +201,52 @@ fn every_phase_of_a_map_sees_what_those_before_left(world: &World) -> Result<()>
         all.into_iter()
             .eq((0..N_KEYS).step_by(3).map(|key| (key, 2 * key)))
     );
+    world.barrier()
+}
+
+/// Keys of all ranks in one map and one set, and many operations of each at once.
+fn operations_in_flight_of_all_ranks_are_done_when_their_futures_are_ready(
+    world: &World,
+) -> Result<()> {
+    pgas_am::attach(world)?;
+    let (n, me) = (u64::from(world.n_ranks()), u64::from(world.rank().number()));
+    let counts = Words::with_capacity(world, 1000)?;
+    let adds = (0..N_KEYS).map(|key| counts.fetch_add_nb(&key, me + 1));
+    let sums = when_all(adds.collect::<Result<Vec<_>>>()?).wait()?;
+    assert!(sums.into_iter().all(|former| former < n * (n + 1) / 2));
+    world.barrier()?;
+    let next = (0..N_KEYS).filter(|key| key % n == (me + 1) % n);
+    let updates = next.clone().map(|key| counts.update_nb(&key, |n| 2 * n));
+    let updates = when_all(updates.collect::<Result<Vec<_>>>()?);
+    let finds = next.map(|key| counts.find_nb(&key).map(|find| (key, find)));
+    for find in finds.collect::<Result<Vec<_>>>()? {
+        let found = find.1.wait()?;
+        let sum = n * (n + 1) / 2;
+        assert!(
+            found == Some(sum) || found == Some(2 * sum),
+            "key {}",
+            find.0
+        );
+    }
+    updates.wait()?;
+    world.barrier()?;
+    let finds = (0..N_KEYS).map(|key| counts.find_nb(&key));
+    let found = when_all(finds.collect::<Result<Vec<_>>>()?).wait()?;
+    assert_eq!(found, vec![Some(n * (n + 1)); found.len()]);
+    world.barrier()?;
+    let removals = (0..N_KEYS).map(|key| counts.remove_nb(&key));
+    let removed = when_all(removals.collect::<Result<Vec<_>>>()?).wait()?;
+    let mut n_removed = [removed.into_iter().filter(|&it| it).count() as u64];
+    world
+        .team()
+        .allreduce_slice(&mut n_removed, |a: u64, b| a + b)?;
+    assert_eq!(n_removed[0], N_KEYS, "each by one rank");
+    let set = HashSet::<[u64; 2]>::with_capacity(world, 10 * world.ranks().len())?;
+    (0..10).try_for_each(|i| set.insert_nb(&[me, i]).map(drop))?;
+    let set = set.into_find_phase()?;
+    let all = (0..10 * n).map(|i| set.contains_nb(&[i / 10, i % 10]));
+    let found = when_all(all.collect::<Result<Vec<_>>>()?).wait()?;
+    assert!(found.into_iter().all(|it| it));
     world.barrier()
 }
 

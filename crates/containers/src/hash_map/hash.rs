@@ -151,6 +151,14 @@ pub(super) struct Ring<B> {
     blocks: PhantomData<fn() -> B>,
 }
 
+impl<B> Clone for Ring<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Ring<B> {}
+
 impl<B: Blocks> Ring<B> {
     pub(super) fn new(n_ranks: usize, local_capacity: usize) -> Self {
         Self {

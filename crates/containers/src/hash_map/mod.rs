@@ -30,6 +30,7 @@ mod insert_if_absent;
 mod iter;
 mod local;
 mod multi;
+mod nb;
 mod op;
 mod outcome;
 #[cfg(feature = "rayon")]

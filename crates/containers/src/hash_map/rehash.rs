@@ -48,6 +48,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         let _waits = part_of_object("a resize of a hash map", self.table.identity());
         agree(self.team(), "the capacity of a hash map", capacity as u64)?;
+        self.table.flights.end()?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
@@ -105,6 +106,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             super::phase::NAMES,
             N::NUMBER,
         )?;
+        self.table.flights.end()?;
         team.barrier()?;
         let [n_keys, n_removed] = self.table.counts()?;
         let capacity = self.capacity();
@@ -180,6 +182,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Replaces all slots by empty ones. Collective.
     #[track_caller]
     fn clear(&mut self) -> Result<()> {
+        self.flights.end()?;
         let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));

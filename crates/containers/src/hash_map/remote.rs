@@ -3,7 +3,7 @@
 //! The operation runs on the key's home shard: here, if this process reaches that shard, or at the
 //! home rank, if ranks serve requests. Otherwise it is one-sided.
 
-use pgas_core::{Pod, Rank, in_handler};
+use pgas_core::{Pod, Rank, World, in_handler};
 use zerocopy::IntoBytes as _;
 
 use super::hash::Hash;
@@ -11,7 +11,7 @@ use super::op::{Effect, Find, OnKey, Replace};
 use super::outcome::Outcome as _;
 use super::phase::Atomic;
 use super::served::OnShards;
-use super::shard::Served;
+use super::shard::{LocalShardView, Served};
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::table::{LocalView, Table};
@@ -32,13 +32,37 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// The object that requests to other ranks name, if ranks serve requests.
     pub(super) fn served(&self) -> Option<&Served<K, V, S>> {
-        self.served.as_ref().filter(|_| !in_handler())
+        self.flights.0.served.as_ref().filter(|_| !in_handler())
     }
 
     /// Whether `O` is sent as a message if ranks serve requests. A read-only lookup is sent only if
     /// a get needs the target's CPU, too.
-    pub(super) fn is_message<O: OnKey<K, V>>(&self) -> bool {
-        !O::IS_READ_ONLY || self.world().capabilities().needs_target.get
+    pub(super) fn is_message<O: OnKey<K, V>>(world: &World) -> bool {
+        !O::IS_READ_ONLY || world.capabilities().needs_target.get
+    }
+
+    /// Performs `O` on the key's home shard, if this process reaches that. `None` if it does not,
+    /// or if the search goes on in the next shard.
+    pub(super) fn perform_near<O>(
+        &self,
+        key: &KeyOf<K>,
+        hash: Hash,
+        given: O::Given,
+    ) -> Result<Option<O::Outcome>>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let Some(view) = self.near_shard(hash) else {
+            return Ok(None);
+        };
+        unless_full(O::perform(&view, hash, key, given))
+    }
+
+    /// The shard of the home slot of a key with this hash, if this process reaches it by loads and
+    /// stores and works on it as messages would.
+    pub(super) fn near_shard(&self, hash: Hash) -> Option<LocalShardView<'_, K, V, S>> {
+        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash))?;
+        self.shards.local(home)
     }
 
     /// Performs `O` on the key's home shard: here, if this process reaches it, or at the home rank
@@ -52,15 +76,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(None);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        let home = self.shape.home_rank(hash);
-        if let Some(view) = self.shards.local(home) {
-            return match O::perform(&view, hash, key, given) {
-                Ok(done) => Ok(Some(done)),
-                Err(Error::Full { .. }) => Ok(None),
-                Err(error) => Err(error),
-            };
+        if self.near_shard(hash).is_some() {
+            return self.perform_near::<O>(key, hash, given);
         }
-        let may_ask = self.is_message::<O>() && home != self.world().rank();
+        let home = self.shape.home_rank(hash);
+        let may_ask = Self::is_message::<O>(self.world()) && home != self.world().rank();
         let Some(served) = self.served().filter(|_| may_ask) else {
             return Ok(None);
         };
@@ -164,5 +184,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 return Ok(there);
             }
         }
+    }
+}
+
+/// The result of an operation on a shard; `None` if its search goes on in the next one.
+pub(super) fn unless_full<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(Error::Full { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

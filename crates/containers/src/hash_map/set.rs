@@ -30,7 +30,7 @@ use crate::{BatchError, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashSet<K: Object, P = Atomic, S = RapidHasher> {
-    map: HashMap<K, (), P, S>,
+    pub(super) map: HashMap<K, (), P, S>,
 }
 
 impl<K: Object> HashSet<K> {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block as _, NearArray};
-use pgas_core::{Rank, Symmetric, Team, World};
+use pgas_core::{Rank, Team, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
+use super::nb::common::{Common, Flights};
 use super::reuse::{self, Room, Sections};
-use super::shard::{Served, Shards};
+use super::shard::Shards;
 use super::slot::LayoutOf;
 use super::slot::local::Local;
 use super::slot::remote::Remote;
@@ -66,15 +67,13 @@ pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K,
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
-    /// The memory of the slots.
-    slots: Symmetric<u8>,
     pub(super) shape: Shape<K, V, S>,
     /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
-    /// The shards as an object that requests of other ranks name, if ranks serve requests.
-    pub(super) served: Option<Served<K, V, S>>,
+    /// What operations in flight share with the map: its memory and shards.
+    pub(super) flights: Flights<K, V, S>,
     /// All slots, if this process reaches them by loads and stores and slots are reused.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
     n_new: ThreadLocal<Counter>,
@@ -148,13 +147,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // All ranks agree on this, even if one of them reaches all slots itself.
         let is_served = Self::FITS_MESSAGE && team.world().capabilities().ranks_serve_atomics();
         let served = is_served.then(|| DistObject::new(team, Arc::clone(&shards)));
+        // Without messages, operations are one-sided.
+        let served = served.and_then(|served| served.ok());
+        let common = Common::new(slots, served, shape.clone());
         Ok(Self {
             local,
             shards,
-            // Without messages, operations are one-sided.
-            served: served.and_then(|served| served.ok()),
+            flights: Flights(Arc::new(common)),
             reused: None,
-            slots,
             shape,
             n_new: ThreadLocal::new(),
         })
@@ -162,7 +162,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// A number that all ranks have for this map, and no other one has.
     pub(super) fn identity(&self) -> u64 {
-        self.slots.member(0).to_bits()
+        self.flights.0.slots.member(0).to_bits()
     }
 
     /// A view of all slots by loads and stores.
@@ -334,7 +334,8 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             .n_new
             .iter()
             .map(|counter| counter.keys.load(Ordering::Relaxed));
-        let sum = counts.fold(0, u64::wrapping_add);
+        let [in_flight, _] = self.flights.0.counts();
+        let sum = counts.fold(in_flight, u64::wrapping_add);
         // Who removes others' keys has inserted less than none.
         u64::try_from(sum.cast_signed()).unwrap_or(0)
     }
@@ -345,7 +346,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     pub(super) fn counts(&self) -> Result<[u64; 2]> {
         // Relaxed loads are enough: an earlier insert is ordered before by whatever told this rank
         // of it.
-        let mut sums = [0_u64; 2];
+        let mut sums = self.flights.0.counts();
         for counter in &self.n_new {
             for (sum, count) in sums.iter_mut().zip([&counter.keys, &counter.removed]) {
                 *sum = sum.wrapping_add(count.load(Ordering::Relaxed));

@@ -32,7 +32,23 @@ pub(super) struct Shape<K: Object, V: Object, S> {
     pub(super) hasher: Arc<S>,
 }
 
+impl<K: Object, V: Object, S> Clone for Shape<K, V, S> {
+    fn clone(&self) -> Self {
+        self.with_ring(self.ring)
+    }
+}
+
 impl<K: Object, V: Object, S> Shape<K, V, S> {
+    fn with_ring(&self, ring: Ring<LayoutOf<K, V>>) -> Self {
+        Self {
+            team: self.team.clone(),
+            ring,
+            start: self.start,
+            heap: Arc::clone(&self.heap),
+            hasher: Arc::clone(&self.hasher),
+        }
+    }
+
     #[inline]
     pub(super) fn world(&self) -> &World {
         self.team.world()
@@ -46,13 +62,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
 
     /// The shape of one rank's shard. It is the same for all ranks.
     pub(super) fn shard(&self) -> Self {
-        Self {
-            team: self.team.clone(),
-            ring: self.ring.shard(),
-            start: self.start,
-            heap: Arc::clone(&self.heap),
-            hasher: Arc::clone(&self.hasher),
-        }
+        self.with_ring(self.ring.shard())
     }
 
     /// A view with access `R`.
@@ -83,7 +93,7 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         self.view(CopiedArray { remote, copy })
     }
 
-    fn remote(&self, first: Rank) -> RemoteArray<'_> {
+    pub(super) fn remote(&self, first: Rank) -> RemoteArray<'_> {
         RemoteArray {
             team: &self.team,
             first,

@@ -4,6 +4,7 @@ pub(super) mod copied;
 pub(super) mod layout;
 pub(super) mod local;
 pub(super) mod remote;
+pub(super) mod replayed;
 
 use std::marker::PhantomData;
 
@@ -98,6 +99,18 @@ pub(super) trait Access<'a>: Copy + 'a {
         let (current, new) = (current.to_bits(), new.to_bits());
         let swapped = self.compare_exchange(at.offset, current, new)?;
         Ok(swapped.map(drop).map_err(StateWord::from_bits))
+    }
+
+    /// Waits for another rank until `ready`.
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        let what = "another rank to finish writing an entry of a hash map";
+        self.world().wait_for(what, ready)
+    }
+
+    /// Reports an error that leaves a slot reserved or locked, for which other ranks wait.
+    #[cold]
+    fn give_up(&self, error: Error) -> Error {
+        give_up(self.world(), error)
     }
 }
 
@@ -302,13 +315,12 @@ impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R>
     }
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-        let what = "another rank to finish writing an entry of a hash map";
-        self.access.world().wait_for(what, ready)
+        self.access.wait_until(ready)
     }
 
     #[cold]
     fn give_up(&self, error: Error) -> Error {
-        give_up(self.access.world(), error)
+        self.access.give_up(error)
     }
 }
 

@@ -3,6 +3,7 @@
 //! The map is linearizable if each key is, since linearizability is a local property and no
 //! operation touches two keys.
 
+use pgas_am::PgasFuture;
 use pgas_testkit::linearizability::{self, Call, Clock, Model};
 
 use super::concurrent::Random;
@@ -94,14 +95,62 @@ impl<K: Object + From<u64>> Numbers for HashMap<K, u64> {
     }
 }
 
+/// A map whose operations are performed in flight.
+struct InFlight<'a, V: Object>(&'a HashMap<u64, V>);
+
+impl Numbers for InFlight<'_, u64> {
+    fn perform(&self, key: u64, op: Op) -> Answer {
+        let key = &key;
+        match op {
+            Op::Insert(value) => was_there(ended(self.0.insert_nb(key, value))),
+            Op::Find => Answer::Value(ended(self.0.find_nb(key))),
+            Op::Contains => Answer::There(ended(self.0.contains_nb(key))),
+            Op::Add(n) => Answer::Value(Some(ended(self.0.fetch_add_nb(key, n)))),
+            Op::Double => Answer::Value(ended(self.0.update_nb(key, double))),
+            Op::GetOrInsert(value) => {
+                let there = ended(self.0.insert_if_absent_nb(key, value));
+                Answer::Value(Some(there.unwrap_or(value)))
+            }
+            Op::Remove => Answer::There(ended(self.0.remove_nb(key))),
+            Op::Upsert(_) | Op::Take => self.0.perform(*key, op),
+        }
+    }
+}
+
+impl Numbers for InFlight<'_, Wide> {
+    fn perform(&self, key: u64, op: Op) -> Answer {
+        let key = &key;
+        match op {
+            Op::Insert(value) => was_there(ended(self.0.insert_nb(key, [value; 5]))),
+            Op::Find => Answer::Value(ended(self.0.find_nb(key)).map(number)),
+            Op::Contains => Answer::There(ended(self.0.contains_nb(key))),
+            Op::Double | Op::Add(_) => {
+                let former = self.0.update_nb(key, |value| [double(number(value)); 5]);
+                Answer::Value(ended(former).map(number))
+            }
+            Op::GetOrInsert(value) => {
+                let there = ended(self.0.insert_if_absent_nb(key, [value; 5]));
+                Answer::Value(Some(there.map_or(value, number)))
+            }
+            Op::Remove => Answer::There(ended(self.0.remove_nb(key))),
+            Op::Upsert(_) | Op::Take => self.0.perform(*key, op),
+        }
+    }
+}
+
+fn ended<T: Send>(begun: crate::Result<PgasFuture<T>>) -> T {
+    begun.unwrap().wait().unwrap()
+}
+
 type Wide = [u64; 5];
+
+fn number(value: Wide) -> u64 {
+    assert_eq!(value, [value[0]; 5], "torn");
+    value[0]
+}
 
 impl Numbers for HashMap<u64, Wide> {
     fn perform(&self, key: u64, op: Op) -> Answer {
-        let number = |value: Wide| {
-            assert_eq!(value, [value[0]; 5], "torn");
-            value[0]
-        };
         match op {
             Op::Insert(value) => was_there(self.insert(&key, [value; 5]).unwrap()),
             Op::Find => Answer::Value(self.find(&key).unwrap().map(number)),
@@ -236,6 +285,32 @@ fn check(world: &World, rounds: u64, seed: u64) {
     world.barrier().unwrap();
 }
 
+/// As [`check`], where a part of the calls is performed in flight.
+fn check_in_flight(world: &World, rounds: u64, seed: u64) {
+    pgas_am::attach(world).unwrap();
+    let words = map::<u64, u64>(world, usize::try_from(4 * rounds).unwrap());
+    let wide = map::<u64, Wide>(world, 4096);
+    let mut random = Random((u64::from(world.rank().number()) << 32) + seed);
+    for round in 0..rounds {
+        let keys = [3 * round, 3 * round + 1, 3 * round + 2];
+        let (few, many): ([&dyn Numbers; 2], [&dyn Numbers; 2]) =
+            ([&words, &wide], [&InFlight(&words), &InFlight(&wide)]);
+        for (i, is_word) in [(0, true), (1, false)] {
+            world.barrier().unwrap();
+            let map = if random.below(3) == 0 {
+                few[i]
+            } else {
+                many[i]
+            };
+            let calls = record(map, &keys, &mut random, is_word);
+            if let Some(calls) = gather(world, &calls) {
+                explain(&calls, &keys);
+            }
+        }
+    }
+    world.barrier().unwrap();
+}
+
 /// As [`check`], on small maps where slots are used again, and keys that all begin at one slot, so
 /// that they come to slots that others had. Each removal looks for slots to empty.
 fn check_reuse(world: &World, rounds: u64, seed: u64) {
@@ -289,6 +364,11 @@ fn histories_of_two_ranks_are_linearizable() {
 #[test]
 fn histories_of_four_ranks_are_linearizable() {
     everywhere(4, |world| check(&world, 45, 0));
+}
+
+#[test]
+fn histories_of_operations_in_flight_and_of_others_are_linearizable() {
+    everywhere(3, |world| check_in_flight(&world, 60, 0));
 }
 
 #[test]

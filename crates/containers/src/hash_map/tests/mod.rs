@@ -3,6 +3,7 @@
 mod asked;
 mod buffers;
 mod concurrent;
+mod in_flight;
 mod memory;
 mod multi;
 mod refused;

@@ -1,0 +1,227 @@
+//! Operations on one key that do not wait: many of them are in flight at once.
+
+pub(super) mod common;
+mod flight;
+mod set;
+
+use pgas_am::PgasFuture;
+use pgas_core::atomics::AtomicInteger;
+
+use super::op::{Add, Contains, Find, GetOrInsert, Insert, Remove};
+use super::phase::{Changes, Finds, Inserts, Phase};
+use super::{HashMap, Inserted};
+use crate::Result;
+use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
+
+/// Single operations that do not wait, as futures of their results. UPC++ and Lamellar have their
+/// operations on maps in this form.
+///
+/// Many are in flight at once, on any keys, and the map is used meanwhile as always. An operation
+/// takes effect, atomically, between its call and the moment when its future is ready; two that are
+/// in flight at once, in any order. So a program waits for one before it begins another one that
+/// has to come after it. A future that is dropped leaves its operation to go on. A collective that
+/// changes the phase or the slots of the map, and the map's drop, wait for operations of this rank.
+///
+/// What this process reaches by loads and stores is done before the call returns, and its future is
+/// ready; so are operations on keys or values that are, or may be, longer than their slots, and all
+/// on a rank that is not [attached](pgas_am::attach()). The others go on, a step at a time, when
+/// this rank makes progress. Where [ranks serve](HashMap#cost) operations, there is one step. Else
+/// an operation may have reserved a slot between two of its steps, and whoever comes to the same
+/// key waits for this rank's progress.
+///
+/// A batch ([`insert_many`](Self::insert_many), ..) is cheaper for what is known beforehand. Some
+/// hundred operations at a time are enough to hide the latency of a network; each one in flight
+/// costs ℓ in every round of progress.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Begins an [`insert`](Self::insert).
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert`](Self::insert): 2A + W for a new key, 2A + R over a word, and so on; or
+    /// M. Two to five allocations if it is not done at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), at once or by the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::when_all;
+    /// use pgas_containers::HashMap;
+    /// use pgas_containers::hash_map::Inserted;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let squares = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+    /// let inserts = (0..10).map(|n| squares.insert_nb(&n, n * n));
+    /// let inserts = inserts.collect::<Result<Vec<_>, _>>()?; // all are in flight
+    /// assert_eq!(when_all(inserts).wait()?, [Inserted::New; 10]);
+    ///
+    /// assert!(squares.remove_nb(&2)?.wait()?);
+    /// assert_eq!(squares.insert_if_absent_nb(&3, 8)?.wait()?, Some(9));
+    /// assert_eq!(squares.fetch_add_nb(&4, 1)?.wait()?, 16);
+    /// assert_eq!(squares.update_nb(&5, |n| n * 100)?.wait()?, Some(25));
+    /// assert!(squares.contains_nb(&6)?.wait()?);
+    /// let (two, five) = (squares.find_nb(&2)?, squares.find_nb(&5)?);
+    /// assert_eq!(when_all((two, five)).wait()?, (None, Some(2500)));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn insert_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<Inserted>>
+    where
+        P: Inserts,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.insert(key, value).map(PgasFuture::ready);
+        }
+        let value = object::to_slot(&value, self.table.heap())?;
+        let done = self.table.begin::<Insert>(of_key, value)?;
+        Ok(done.then(Inserted::over))
+    }
+
+    /// Begins an [`insert_if_absent`](Self::insert_if_absent).
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert_if_absent`](Self::insert_if_absent); allocations as
+    /// [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_nb`](Self::insert_nb).
+    pub fn insert_if_absent_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<Option<V>>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.insert_if_absent(key, value).map(PgasFuture::ready);
+        }
+        let value = object::to_slot(&value, self.table.heap())?;
+        self.table.begin::<GetOrInsert>(of_key, value)
+    }
+
+    /// Begins a [`find`](Self::find).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find); allocations as [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`find`](Self::find), at once or by the future.
+    pub fn find_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Option<V>>>
+    where
+        P: Finds,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.find(key).map(PgasFuture::ready);
+        }
+        self.table.begin::<Find<P>>(of_key, ())
+    }
+
+    /// Begins a [`contains`](Self::contains).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`contains`](Self::contains); allocations as [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// As [`find_nb`](Self::find_nb).
+    pub fn contains_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
+    where
+        P: Finds,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.contains(key).map(PgasFuture::ready);
+        }
+        self.table.begin::<Contains<P>>(of_key, ())
+    }
+
+    /// Begins an [`update`](Self::update). `f` runs on this rank, within its progress or within
+    /// this call, where nothing may wait.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`update`](Self::update); allocations as [`insert_nb`](Self::insert_nb), and one
+    /// for each call of `f`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`update`](Self::update), at once or by the future; a panic of `f` is one, too, if
+    /// it does not run within this call.
+    pub fn update_nb<Q: ?Sized>(
+        &self,
+        key: &Q,
+        f: impl FnMut(V) -> V + Send + 'static,
+    ) -> Result<PgasFuture<Option<V>>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.update(key, f).map(PgasFuture::ready);
+        }
+        self.table.begin_update(of_key, f)
+    }
+
+    /// Begins a [`remove`](Self::remove).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`remove`](Self::remove); allocations as [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`remove`](Self::remove), at once or by the future.
+    pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.remove(key).map(PgasFuture::ready);
+        }
+        self.table.begin::<Remove>(of_key, ())
+    }
+}
+
+impl<K, V, P, S> HashMap<K, V, P, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    P: Phase,
+    S: KeyHasher,
+{
+    /// Begins a [`fetch_add`](Self::fetch_add).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`fetch_add`](Self::fetch_add); allocations as [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_nb`](Self::insert_nb).
+    pub fn fetch_add_nb<Q: ?Sized>(&self, key: &Q, n: V) -> Result<PgasFuture<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.table.is_at_once(&of_key) {
+            return self.fetch_add(key, n).map(PgasFuture::ready);
+        }
+        let done = self.table.begin::<Add>(of_key, n)?;
+        Ok(done.then(|former| former.unwrap_or(V::new_zeroed())))
+    }
+}

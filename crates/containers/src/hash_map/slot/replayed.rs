@@ -1,0 +1,287 @@
+//! Slots behind a network, for operations in flight.
+//!
+//! The protocol is written for steps that block. Here the first step that cannot be answered yet
+//! begins a non-blocking operation and suspends the whole operation by an error. When the answer is
+//! there, the operation is run again from its beginning. The journal answers the steps that were
+//! taken before, so each step is taken once. This holds as the protocol decides by the answers
+//! alone.
+
+use std::cell::{Cell, RefCell};
+
+use pgas_core::atomics::Atomic;
+use pgas_core::backend::{AtomicOp, SignalUpdate};
+use pgas_core::rma::{Near, NearArray};
+use pgas_core::{Error, Event, GlobalPtr, Pod, Result, World};
+use pgas_lockfree::slots::state::StateWord;
+
+use super::super::hash::Position;
+use super::remote::{NoBlock, Remote, RemoteArray};
+use super::{Access, PartAt, Swapped, give_up};
+
+/// The answer to a step.
+enum Answer {
+    /// The former bits of a word.
+    Word(u64),
+    /// The former bits of a word, and whether it was replaced.
+    Swapped(Result<u64, u64>),
+    Bytes(Vec<u8>),
+    Written,
+}
+
+/// A step that was begun: the answer when it is there.
+type Begun = Box<dyn FnMut() -> Option<Result<Answer>> + Send>;
+
+/// The steps of one operation that are complete, and the one that is in flight.
+#[derive(Default)]
+pub(in super::super) struct Journal {
+    answers: RefCell<Vec<Result<Answer>>>,
+    begun: RefCell<Option<Begun>>,
+    /// Whether the operation waits for another rank.
+    waits: Cell<bool>,
+    /// The number of steps that this run has taken.
+    n_taken: Cell<usize>,
+    /// The block that this run has read last, and in which step.
+    block: Cell<Option<(GlobalPtr<u8>, usize)>>,
+}
+
+impl Journal {
+    /// Begins the next run. Returns `false` if the step in flight is not complete.
+    pub(in super::super) fn rewind(&self) -> bool {
+        let mut begun = self.begun.borrow_mut();
+        if let Some(answer) = begun.as_mut() {
+            let Some(answer) = answer() else { return false };
+            self.answers.borrow_mut().push(answer);
+            *begun = None;
+        }
+        self.waits.set(false);
+        self.n_taken.set(0);
+        self.block.set(None);
+        true
+    }
+
+    /// Whether the result of the run says nothing: the operation goes on later.
+    pub(in super::super) fn is_suspended(&self) -> bool {
+        self.waits.get() || self.begun.borrow().is_some()
+    }
+
+    /// Whether the operation waits for another rank, so that the next run is for later.
+    pub(in super::super) fn waits(&self) -> bool {
+        self.waits.get()
+    }
+
+    /// The error that ends a suspended run. Nobody sees it.
+    const SUSPENDED: Error = Error::BrokenPromise;
+
+    /// Takes a step, and returns its number.
+    fn take<T: Send + 'static>(
+        &self,
+        begin: impl FnOnce() -> Result<Event<T>>,
+        answer: fn(T) -> Answer,
+    ) -> Result<usize> {
+        let (number, mut answers) = (self.n_taken.get(), self.answers.borrow_mut());
+        if number == answers.len() {
+            if self.is_suspended() {
+                return Err(Self::SUSPENDED);
+            }
+            match begun(begin(), answer) {
+                Ok(answer) => answers.push(answer),
+                Err(begun) => {
+                    *self.begun.borrow_mut() = Some(begun);
+                    return Err(Self::SUSPENDED);
+                }
+            }
+        }
+        self.n_taken.set(number + 1);
+        match &answers[number] {
+            Ok(_) => Ok(number),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Calls `f` with `len` bytes.
+    fn read<T>(
+        &self,
+        number: Option<usize>,
+        (world, from, len): (&World, GlobalPtr<u8>, usize),
+        f: impl FnOnce(&[u8]) -> T,
+    ) -> Result<(usize, T)> {
+        let begin = || from.get_vec_nb(world, len);
+        let number = number.map_or_else(|| self.take(begin, Answer::Bytes), Ok)?;
+        match &self.answers.borrow()[number] {
+            Ok(Answer::Bytes(bytes)) => Ok((number, f(bytes))),
+            _ => unreachable!("a run takes the steps of the one before"),
+        }
+    }
+
+    /// One round of a wait after another, until one is `ready`.
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        loop {
+            let first = self.n_taken.get();
+            if ready()? {
+                return Ok(());
+            }
+            let mut answers = self.answers.borrow_mut();
+            let changes = |answer: &Result<Answer>| matches!(answer, Ok(Answer::Swapped(_)));
+            // What a round has learnt by an attempt to change a slot, the next one may build on.
+            if !answers[first..].iter().any(changes) {
+                answers.truncate(first);
+                self.n_taken.set(first);
+                self.waits.set(true);
+                return Err(Self::SUSPENDED);
+            }
+        }
+    }
+}
+
+/// The answer of an operation, or what gives it later.
+fn begun<T: Send + 'static>(
+    event: Result<Event<T>>,
+    answer: fn(T) -> Answer,
+) -> Result<Result<Answer>, Begun> {
+    let mut event = match event {
+        Ok(event) => event,
+        Err(error) => return Ok(Err(error)),
+    };
+    match event.is_complete() {
+        Ok(true) => return Ok(event.wait().map(answer)),
+        Err(error) => return Ok(Err(error)),
+        Ok(false) => {}
+    }
+    let mut event = Some(event);
+    Err(Box::new(move || match event.as_mut()?.is_complete() {
+        Ok(false) => None,
+        Ok(true) => Some(event.take()?.wait().map(answer)),
+        Err(error) => Some(Err(error)),
+    }))
+}
+
+/// All slots of a map, and the journal of an operation.
+#[derive(Clone, Copy)]
+pub(in super::super) struct ReplayedArray<'a> {
+    pub(in super::super) remote: RemoteArray<'a>,
+    pub(in super::super) journal: &'a Journal,
+    /// Whether no rank writes in this phase: then a step reads a whole block.
+    pub(in super::super) is_read_only: bool,
+}
+
+/// A slot of a map.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Replayed<'a> {
+    slot: Remote<'a>,
+    journal: &'a Journal,
+    /// The bytes of a block, if they are read together.
+    block_len: Option<usize>,
+}
+
+impl Replayed<'_> {
+    /// Writes the part, then the state.
+    fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        let (part, world) = (self.slot.part::<T>(at.offset), self.slot.world);
+        let offset = at.state.offset;
+        if at.state.is_narrow {
+            let put = || part.put_nb(world, value);
+            self.journal.take(put, |()| Answer::Written)?;
+            self.fetch_op(offset, AtomicOp::Swap, state.narrow())?;
+            return Ok(());
+        }
+        let update = SignalUpdate::Set(state.to_bits());
+        let put = || part.put_signal_nb(world, vec![value], self.slot.part(offset), update);
+        self.journal.take(put, |_| Answer::Written)?;
+        Ok(())
+    }
+}
+
+impl<'a> Access<'a> for Replayed<'a> {
+    type All = ReplayedArray<'a>;
+    type Block = NoBlock;
+
+    const IS_LOCAL: bool = false;
+    const IS_SHARD: bool = false;
+
+    fn new(all: ReplayedArray<'a>, position: Position) -> Self {
+        Self {
+            slot: Remote::new(all.remote, position),
+            journal: all.journal,
+            block_len: all.is_read_only.then_some(all.remote.stride),
+        }
+    }
+
+    fn world(&self) -> &'a World {
+        self.slot.world
+    }
+
+    fn position(&self) -> Position {
+        self.slot.position()
+    }
+
+    fn local_array(_: ReplayedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
+        None
+    }
+
+    fn in_block(all: ReplayedArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
+        Self::new(all, position)
+    }
+
+    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+        let value = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
+        let (world, len) = (self.slot.world, size_of::<T>());
+        let Some(block_len) = self.block_len else {
+            let from = self.slot.part(offset);
+            return Ok(self.journal.read(None, (world, from, len), value)?.1);
+        };
+        let at = self.slot.at;
+        let read = self.journal.block.get();
+        let number = read.and_then(|(block, number)| (block == at).then_some(number));
+        let part = |block: &[u8]| value(&block[offset..offset + len]);
+        let (number, value) = self.journal.read(number, (world, at, block_len), part)?;
+        self.journal.block.set(Some((at, number)));
+        Ok(value)
+    }
+
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+        if self.block_len.is_some() {
+            debug_assert!(op == AtomicOp::Load, "nobody writes");
+            return self.get(offset);
+        }
+        let word = self.slot.part::<W>(offset);
+        let begin = || word.fetch_op_nb(self.slot.world, op, operand);
+        let answer = |former: W| Answer::Word(former.to_bits());
+        let number = self.journal.take(begin, answer)?;
+        match &self.journal.answers.borrow()[number] {
+            Ok(Answer::Word(bits)) => Ok(W::from_bits(*bits)),
+            _ => unreachable!("a run takes the steps of the one before"),
+        }
+    }
+
+    fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
+        let word = self.slot.part::<W>(offset);
+        let begin = || word.compare_exchange_nb(self.slot.world, current, new);
+        let answer =
+            |swapped: Result<W, W>| Answer::Swapped(swapped.map(W::to_bits).map_err(W::to_bits));
+        let number = self.journal.take(begin, answer)?;
+        match &self.journal.answers.borrow()[number] {
+            Ok(Answer::Swapped(swapped)) => Ok(swapped.map(W::from_bits).map_err(W::from_bits)),
+            _ => unreachable!("a run takes the steps of the one before"),
+        }
+    }
+
+    fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        let published = self.try_publish(at, value, state);
+        published.map_err(|error| self.give_up(error))
+    }
+
+    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        self.publish(at, value, state)
+    }
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        self.journal.wait_until(ready)
+    }
+
+    fn give_up(&self, error: Error) -> Error {
+        if self.journal.is_suspended() {
+            return error;
+        }
+        give_up(self.slot.world, error)
+    }
+}

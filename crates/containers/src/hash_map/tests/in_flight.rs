@@ -1,0 +1,422 @@
+//! Operations that do not wait.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_am::{Completes as _, PgasFuture, when_all};
+use pgas_core::{Rank, Result};
+
+use super::concurrent::Random;
+use super::*;
+use crate::Error;
+use crate::hash_map::{HashSet, Inserted};
+use crate::testing::{in_many_orders, served_counted};
+
+/// As [`everywhere`], with active messages.
+fn attached_everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
+    everywhere(n_ranks, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(world);
+    });
+}
+
+/// A value of a map that is compared with std's.
+trait Value: Object + Clone + PartialEq + std::fmt::Debug {
+    fn of(n: u64) -> Self;
+}
+
+impl Value for u64 {
+    fn of(n: u64) -> Self {
+        n
+    }
+}
+
+impl Value for [u64; 5] {
+    fn of(n: u64) -> Self {
+        [n; 5]
+    }
+}
+
+impl Value for String {
+    fn of(n: u64) -> Self {
+        "v".repeat(usize::try_from(n % 150).unwrap())
+    }
+}
+
+/// A check of what an operation in flight comes to.
+type Check = PgasFuture<()>;
+
+fn expect<T: PartialEq + std::fmt::Debug + Send + 'static>(
+    future: Result<PgasFuture<T>>,
+    expected: T,
+) -> Check {
+    future.then(move |value| assert_eq!(value, expected))
+}
+
+/// Begins one operation on a key, with what it does to std's map.
+fn begin<V: Value>(
+    map: &HashMap<u64, V>,
+    model: &mut BTreeMap<u64, V>,
+    key: u64,
+    random: &mut Random,
+) -> Check {
+    let there = model.get(&key).cloned();
+    let value = V::of(random.next());
+    match random.below(7) {
+        0 | 1 => {
+            let former = model.insert(key, value.clone());
+            let expected = former.map_or(Inserted::New, |_| Inserted::Replaced);
+            expect(map.insert_nb(&key, value), expected)
+        }
+        2 => {
+            model.entry(key).or_insert_with(|| value.clone());
+            expect(map.insert_if_absent_nb(&key, value), there)
+        }
+        3 => expect(map.find_nb(&key), there),
+        4 => expect(map.contains_nb(&key), there.is_some()),
+        5 => {
+            if there.is_some() {
+                model.insert(key, value.clone());
+            }
+            expect(map.update_nb(&key, move |_| value.clone()), there)
+        }
+        _ => {
+            model.remove(&key);
+            expect(map.remove_nb(&key), there.is_some())
+        }
+    }
+}
+
+/// The same without a future.
+fn perform<V: Value>(
+    map: &HashMap<u64, V>,
+    model: &mut BTreeMap<u64, V>,
+    key: u64,
+    random: &mut Random,
+) {
+    let there = model.get(&key).cloned();
+    match random.below(3) {
+        0 => {
+            let value = V::of(random.next());
+            let is_new = map.insert(&key, value.clone()).unwrap() == Inserted::New;
+            assert_eq!(is_new, model.insert(key, value).is_none());
+        }
+        1 => assert_eq!(map.find(&key).unwrap(), there),
+        _ => assert_eq!(map.remove(&key).unwrap(), model.remove(&key).is_some()),
+    }
+}
+
+/// Rounds of operations on keys of this rank, which meet those of others in slots and fingerprints.
+fn compare<V: Value>(world: &World, random: &mut Random) {
+    let map = map::<u64, V>(world, 40);
+    let n = usize::try_from(world.n_ranks()).unwrap();
+    let me = world.rank().index();
+    let of_rank = |i: usize| i % n == me;
+    let colliding = colliding_keys().iter().copied();
+    let all: Vec<u64> = colliding.chain(0..12).collect();
+    let mine = (0..all.len()).filter(|&i| of_rank(i)).map(|i| all[i]);
+    let mine: Vec<u64> = mine.collect();
+    let mut model = BTreeMap::new();
+    for _ in 0..30 {
+        let (mut checks, mut n_waited) = (Vec::new(), 0);
+        for &key in &mine {
+            match random.below(3) {
+                0 => checks.push(begin(&map, &mut model, key, random)),
+                1 => {
+                    perform(&map, &mut model, key, random);
+                    n_waited += 1;
+                }
+                _ => {}
+            }
+        }
+        let n_begun = checks.len();
+        assert_eq!(when_all(checks).wait().unwrap().len(), n_begun);
+        assert!(n_begun + n_waited <= mine.len());
+    }
+    world.barrier().unwrap();
+    for &key in &mine {
+        let (found, expected) = (map.find(&key).unwrap(), model.get(&key).cloned());
+        assert_eq!(found, expected, "of key {key}");
+    }
+    world.barrier().unwrap();
+    let sum = world.allreduce(model.len() as u64, |a: u64, b| a + b);
+    assert_eq!(map.len().unwrap(), sum.unwrap());
+}
+
+#[test]
+fn operations_in_flight_and_others_between_them_do_what_those_of_std_do() {
+    for n_ranks in [1, 3] {
+        attached_everywhere(n_ranks, |world| {
+            let mut random = Random(u64::from(world.rank().number()));
+            compare::<u64>(&world, &mut random);
+            compare::<[u64; 5]>(&world, &mut random);
+            compare::<String>(&world, &mut random);
+        });
+    }
+}
+
+/// Counts of one key by several operations of one rank at once, and wide values that none sees in
+/// part.
+#[test]
+fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
+    in_many_orders(3, |world, seed| {
+        pgas_am::attach(&world).unwrap();
+        let counts = map::<u64, u64>(&world, 12);
+        let raised = map::<u64, u64>(&world, 12);
+        let wide = map::<u64, [u64; 6]>(&world, 9);
+        let me = u64::from(world.rank().number());
+        raised.insert_if_absent(&1, 0).unwrap();
+        let mut futures = Vec::new();
+        for i in 0..8 {
+            futures.push(counts.fetch_add_nb(&(i % 3), 1).then(drop));
+            futures.push(raised.update_nb(&1, |n| n + 1).then(drop));
+            futures.push(wide.insert_nb(&(i % 2), [100 * me + i; 6]).then(drop));
+            futures.push(wide.find_nb(&((i + me) % 2)).then(|seen| {
+                assert!(seen.is_none_or(|value| value == [value[0]; 6]), "{seen:?}");
+            }));
+            if i % 4 == seed % 4 {
+                counts.fetch_add(&(i % 3), 1).unwrap();
+                raised.update(&1, |n| n + 1).unwrap();
+                wide.update(&(i % 2), |value| value).unwrap();
+                futures.push(wide.remove_nb(&1).then(drop));
+            }
+        }
+        for future in futures {
+            future.wait().unwrap();
+        }
+        world.barrier().unwrap();
+        let found = counts.find_many(&[0, 1, 2]).unwrap();
+        let n_added: u64 = found.into_iter().flatten().sum();
+        assert_eq!(n_added, 3 * 10);
+        assert_eq!(raised.find(&1).unwrap(), Some(3 * 10));
+        assert_eq!(counts.len().unwrap(), 3);
+        world.barrier().unwrap();
+    });
+}
+
+/// Progress until all are ready, in rounds.
+fn rounds<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) -> u32 {
+    let mut n = 0;
+    while !futures.iter_mut().all(PgasFuture::is_ready) {
+        world.progress().unwrap();
+        n += 1;
+        assert!(n < 10_000, "they never end");
+    }
+    n
+}
+
+/// A hundred operations take about as many rounds of progress as one takes.
+fn overlap<T: Send + 'static>(
+    world: &World,
+    begin: impl Fn(u64) -> Result<PgasFuture<T>>,
+    most: u32,
+) {
+    let one = rounds(world, &mut [begin(1000).unwrap()]);
+    assert!(one > 0, "it was in flight");
+    let many = (0..100).map(|key| begin(key).unwrap());
+    let mut many: Vec<_> = many.collect();
+    let n = rounds(world, &mut many);
+    // Each further slot of a search takes its steps, too.
+    assert!(
+        n <= most * one,
+        "{n} rounds for 100 operations, {one} for one"
+    );
+}
+
+#[test]
+fn operations_in_flight_overlap() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let words = map::<u64, u64>(&world, 1 << 12);
+        overlap(&world, |key| words.insert_nb(&key, key), 4);
+        overlap(&world, |key| words.fetch_add_nb(&key, key), 4);
+        overlap(&world, |key| words.find_nb(&key), 4);
+        overlap(&world, |key| words.update_nb(&key, |n| n + 1), 4);
+        overlap(&world, |key| words.remove_nb(&key), 4);
+        let texts = map::<String, [u64; 5]>(&world, 1 << 12);
+        overlap(&world, |key| texts.insert_nb(&key.to_string(), [key; 5]), 4);
+        overlap(&world, |key| texts.find_nb(&key.to_string()), 4);
+        let words = words.into_find_phase().unwrap();
+        overlap(&world, |key| words.find_nb(&key), 4);
+    });
+}
+
+/// All requests are sent before the first one is answered.
+#[test]
+fn requests_of_operations_in_flight_are_with_their_rank_at_once() {
+    static N_SENT: AtomicU64 = AtomicU64::new(0);
+    let served = loopback::Options::default().with_served_atomics();
+    N_SENT.store(0, Ordering::Relaxed);
+    loopback::run_over(&served, 2, &Config::default(), |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, u64>(&world, 1 << 12);
+        if world.rank() == Rank::ZERO {
+            let begun = (0..40).map(|key| map.fetch_add_nb(&key, key + 1).unwrap());
+            let mut begun: Vec<_> = begun.collect();
+            N_SENT.store(1, Ordering::Release);
+            rounds_of_threads(&world, &mut begun);
+            for future in begun {
+                assert_eq!(future.wait().unwrap(), 0);
+            }
+        } else {
+            // Serves nobody before the other one has begun all.
+            while N_SENT.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        world.barrier().unwrap();
+        let (n, sum) = (map.len().unwrap(), map.find(&39).unwrap());
+        assert_eq!((n, sum), (40, Some(40)));
+        world.barrier().unwrap();
+    });
+}
+
+/// As [`rounds`], while another thread serves.
+fn rounds_of_threads<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) {
+    let is_done = || Ok(futures.iter_mut().all(PgasFuture::is_ready));
+    world
+        .wait_for("operations in flight of a test", is_done)
+        .unwrap();
+}
+
+#[test]
+fn who_changes_the_map_as_a_whole_waits_for_operations_in_flight() {
+    attached_everywhere(2, |world| {
+        let n = u64::from(world.n_ranks());
+        let mine = |i: u64| n * i + u64::from(world.rank().number());
+        let mut map = map::<u64, u64>(&world, 200);
+        let fill = |map: &HashMap<u64, u64>| {
+            for i in 0..20 {
+                drop(map.insert_nb(&mine(i), i).unwrap());
+            }
+        };
+        fill(&map);
+        let found = map.into_find_phase().unwrap();
+        assert!((0..20).all(|i| found.find(&mine(i)).unwrap() == Some(i)));
+        map = found.into_atomic_phase().unwrap();
+        (0..20).for_each(|i| drop(map.remove_nb(&mine(i)).unwrap()));
+        map.resize(400).unwrap();
+        assert_eq!(map.len().unwrap(), 0);
+        fill(&map);
+        map.resize(300).unwrap();
+        assert_eq!(map.len().unwrap(), 20 * n);
+        fill(&map);
+        map.clear().unwrap();
+        assert!(map.is_empty().unwrap());
+        fill(&map);
+        drop(map);
+        // Memory of the former map: what is in flight to it would be seen.
+        let other = super::map::<u64, u64>(&world, 200);
+        world.barrier().unwrap();
+        let _progress = world.progress().unwrap();
+        assert_eq!(other.local_len().unwrap(), 0);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_refused_operation_tells_it_by_its_future() {
+    attached_everywhere(1, |world| {
+        let map = map::<u64, u64>(&world, 8);
+        let inserts = (0..12).map(|key| map.insert_nb(&key, key));
+        let inserts: Vec<_> = inserts
+            .map(|begun| begun.and_then(PgasFuture::wait))
+            .collect();
+        assert!(
+            inserts[..8]
+                .iter()
+                .all(|done| matches!(done, Ok(Inserted::New)))
+        );
+        let is_full = |done: &Result<Inserted>| matches!(done, Err(Error::Full { capacity: 8 }));
+        assert!(inserts[8..].iter().all(is_full), "{inserts:?}");
+        assert_eq!(map.len().unwrap(), 8);
+    });
+}
+
+#[test]
+fn a_function_runs_once_for_each_value_that_it_meets() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, [u64; 3]>(&world, 100);
+        map.insert(&1, [1; 3]).unwrap();
+        let calls = std::sync::Arc::new(AtomicU64::new(0));
+        let counter = std::sync::Arc::clone(&calls);
+        let update = map.update_nb(&1, move |[n, ..]| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            [n + 1; 3]
+        });
+        assert_eq!(update.unwrap().wait().unwrap(), Some([1; 3]));
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        let panics = map.update_nb(&1, |_| panic!("as the test wants")).unwrap();
+        let error = panics.wait().unwrap_err();
+        assert!(matches!(error, Error::RemotePanic(_)), "{error}");
+        assert_eq!(map.find(&1).unwrap(), Some([2; 3]));
+    });
+}
+
+#[test]
+fn an_operation_in_flight_costs_what_one_costs_that_waits() {
+    everywhere_counted(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, u64>(&world, 1 << 12);
+        let of = |f: &dyn Fn()| price(&world, f);
+        let insert = |key| _ = map.insert_nb(&key, 1).unwrap().wait().unwrap();
+        assert_eq!(of(&|| insert(1)), (0, 1, 2));
+        assert_eq!(of(&|| insert(1)), (1, 0, 2));
+        let find = |key| map.find_nb(&key).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert_eq!(find(1), Some(1))), (1, 0, 2));
+        assert_eq!(of(&|| assert_eq!(find(2), None)), (0, 0, 1));
+        let contains = |key| map.contains_nb(&key).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert!(contains(1))), (1, 0, 1));
+        let add = |key| map.fetch_add_nb(&key, 2).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert_eq!(add(1), 1)), (1, 0, 2));
+        assert_eq!(of(&|| assert_eq!(add(2), 0)), (0, 1, 2));
+        let put = |key| map.insert_if_absent_nb(&key, 2).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert_eq!(put(1), Some(3))), (1, 0, 2));
+        let update = |key| map.update_nb(&key, |n| n + 1).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert_eq!(update(1), Some(3))), (1, 0, 3));
+        assert_eq!(of(&|| assert_eq!(update(9), None)), (0, 0, 1));
+        let remove = |key| map.remove_nb(&key).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert!(remove(1))), (1, 0, 2));
+        let wide = super::map::<u64, [u64; 5]>(&world, 1 << 12);
+        let insert = |key| _ = wide.insert_nb(&key, [1; 5]).unwrap().wait().unwrap();
+        assert_eq!(of(&|| insert(1)), (0, 1, 2));
+        assert_eq!(of(&|| insert(1)), (1, 1, 3));
+        let map = map.into_find_phase().unwrap();
+        let find = |key| map.find_nb(&key).unwrap().wait().unwrap();
+        assert_eq!(of(&|| assert_eq!(find(2), Some(2))), (1, 0, 0));
+    });
+    served_counted(|world| {
+        let map = map::<u64, u64>(&world, 1 << 12);
+        if world.rank() == Rank::ZERO {
+            let home = |key: &u64| {
+                let hash = Hash::of::<u64>(key, &RapidHasher);
+                map.table.shape.home_rank(hash)
+            };
+            let key = (0..).find(|key| home(key) == Rank::new(1)).unwrap();
+            let asked = |f: &dyn Fn()| crate::testing::asked(&world, f);
+            let add = || assert_eq!(map.fetch_add_nb(&key, 2).unwrap().wait().unwrap(), 0);
+            assert_eq!(asked(&add), 1);
+            let update = || map.update_nb(&key, |n| n + 1).unwrap().wait().unwrap();
+            assert_eq!(asked(&|| assert_eq!(update(), Some(2))), 2);
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn operations_in_flight_on_sets_say_whether_the_key_was_there() {
+    attached_everywhere(2, |world| {
+        let set = HashSet::<u64>::with_capacity(&world, 100).unwrap();
+        let me = u64::from(world.rank().number());
+        let inserts = [me + 10, me + 10, 7].map(|key| set.insert_nb(&key).unwrap());
+        let inserted = when_all(Vec::from(inserts)).wait().unwrap();
+        assert_ne!(inserted[0], inserted[1], "one of both was first");
+        let sum = world.allreduce(u64::from(inserted[2]), |a: u64, b| a + b);
+        assert_eq!(sum.unwrap(), 1);
+        assert!(set.contains_nb(&7).unwrap().wait().unwrap());
+        assert!(set.remove_nb(&(me + 10)).unwrap().wait().unwrap());
+        assert!(!set.contains_nb(&(me + 10)).unwrap().wait().unwrap());
+        world.barrier().unwrap();
+    });
+}
