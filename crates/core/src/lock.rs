@@ -80,6 +80,21 @@ const N_WORDS: usize = 3;
 ///     world.barrier()
 /// });
 /// ```
+///
+/// With a limit, or without a wait:
+///
+/// ```
+/// use std::time::Duration;
+/// use pgas_core::{Lock, Rank};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let lock = Lock::new(&world, Rank::ZERO)?; // collective
+/// let guard = lock.lock_within(Duration::from_secs(9))?.expect("nobody has it");
+/// guard.unlock()?; // as its drop, but tells errors
+/// assert!(lock.try_lock()?.is_some());
+/// assert_eq!(lock.world().n_ranks(), lock.team().n_ranks());
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub struct Lock {
     words: Symmetric<u64>,
     home: Rank,
@@ -103,7 +118,8 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// That of [`World::alloc_symmetric`], and B. Collective over the team.
+    /// That of [`World::alloc_symmetric`], B, and 3 A on this rank's own memory. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
@@ -450,8 +466,8 @@ impl LockGuard<'_> {
     ///
     /// # Cost
     ///
-    /// [`flush_all`](World::flush_all), and 2 A if nobody waits. Else 4 A, and 5 A for each rank that
-    /// has given up its place.
+    /// [`flush_all`](World::flush_all), and 2 A if nobody waits, 4 A if somebody does; 5 A more for
+    /// each rank that has given up its place.
     ///
     /// # Errors
     ///

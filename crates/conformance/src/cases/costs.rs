@@ -15,6 +15,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, each_transfer_of_pieces_in_flight_counts_them),
     case!(1, each_atomic_counts_once_with_its_bytes),
     case!(1, a_lock_that_nobody_has_costs_two_atomics_each_way),
+    case!(
+        2,
+        a_lock_that_somebody_has_costs_an_atomic_more_and_one_to_give_up
+    ),
     case!(1, costs_are_kept_for_each_peer),
     case!(1, a_barrier_counts_one_barrier),
     case!(1, refused_operations_cost_nothing),
@@ -197,6 +201,33 @@ fn a_lock_that_nobody_has_costs_two_atomics_each_way(world: &World) -> Result<()
         world.barrier()?;
     }
     Ok(())
+}
+
+fn a_lock_that_somebody_has_costs_an_atomic_more_and_one_to_give_up(world: &World) -> Result<()> {
+    let lock = Lock::new(world, Rank::ZERO)?;
+    let guard = if world.rank() == Rank::ZERO {
+        Some(lock.lock()?)
+    } else {
+        None
+    };
+    world.barrier()?;
+    if world.rank() == Rank::new(1) {
+        assert_costs(world, "refused", atomics(3, 24), || {
+            lock.try_lock().map(|guard| assert!(guard.is_none()))
+        })?;
+        // With one look at the own word at least.
+        let costs = costs_of(world, || {
+            let guard = lock.lock_within(Duration::ZERO)?;
+            assert!(guard.is_none());
+            Ok(())
+        })?;
+        assert!((5..8).contains(&costs.atomics), "given up: {costs}");
+    }
+    world.barrier()?;
+    if let Some(guard) = guard {
+        assert_costs(world, "given up", atomics(7, 56), || guard.unlock())?;
+    }
+    world.barrier()
 }
 
 fn costs_are_kept_for_each_peer(world: &World) -> Result<()> {

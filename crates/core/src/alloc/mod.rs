@@ -1,5 +1,7 @@
 //! Allocation in the two heaps.
 
+#[cfg(test)]
+mod tests;
 mod together;
 
 use std::ops::Range;

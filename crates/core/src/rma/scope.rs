@@ -15,6 +15,7 @@ use super::signal::put_and_signal;
 use super::{Fragment, Strides, is_long};
 use crate::backend::{Atomic, Backend, Get, OpId, Operand, Put, SignalUpdate, Stage};
 use crate::cost::CostKind;
+use crate::handler::in_handler;
 use crate::waits::Awaited;
 use crate::{Error, GlobalPtr, Pod, Result, World};
 
@@ -22,6 +23,33 @@ use crate::{Error, GlobalPtr, Pod, Result, World};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Where transfers on borrowed buffers are begun; made by [`World::scope`].
+///
+/// # Examples
+///
+/// Transfers of every shape:
+///
+/// ```
+/// use pgas_core::rma::{Fragment, Strides};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = world.alloc::<u64>(12)?;
+/// let grid = Strides { extents: [2, 2], global: [6, 1], local: [2, 1] };
+/// let pieces = [Fragment { ptr: array.add(2), len: 1 }, Fragment { ptr: array.add(4), len: 2 }];
+/// let (corner, others, last) = ([1, 2, 3, 4], [5, 6, 7], [8, 9]);
+/// world.scope(|scope| {
+///     scope.put_strided(array, &grid, &corner)?;
+///     scope.put_fragments(&pieces, &others)?;
+///     scope.put_indexed(array, &[10, 11], 1, &last)
+/// })??; // all are there
+/// let (mut a, mut b, mut c) = ([0; 4], [0; 3], [0; 2]);
+/// world.scope(|scope| {
+///     scope.get_strided(array, &grid, &mut a)?;
+///     scope.get_fragments(&pieces, &mut b)?;
+///     scope.get_indexed(array, &[10, 11], 1, &mut c)
+/// })??;
+/// assert_eq!((a, b, c), (corner, others, last));
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     world: &'env World,
     ops: RefCell<Vec<OpId>>,
@@ -416,6 +444,11 @@ impl<'scope> Scope<'scope, '_> {
     /// another call.
     #[track_caller]
     fn complete(&self) -> Result<()> {
+        let is_over = self.ops.borrow().is_empty() && self.signalled.borrow().is_empty();
+        // Where waits are refused, so is a scope, whatever the transport has done at once.
+        if is_over && !in_handler() {
+            return self.world.flush_all();
+        }
         let mut failure = None;
         let backend = self.world.backend();
         let mut is_empty = || {

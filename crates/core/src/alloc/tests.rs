@@ -1,0 +1,84 @@
+//! The prices of allocations that ranks make together.
+
+use crate::backend::loopback;
+use crate::{Config, Result, Statistics, Team, World};
+
+/// Runs `body` as four ranks that count, and do not compare their calls.
+fn counted(body: impl Fn(&World) -> Result<()> + Sync) {
+    let config = Config {
+        statistics: Statistics::Total,
+        check: Some(false),
+        ..Config::default()
+    };
+    loopback::run_with(4, &config, |world| {
+        body(&world).expect("no operation fails");
+    });
+}
+
+/// What `body` pays: collectives of the team, without barriers, and barriers. Beside them there are
+/// only the zeros for this rank's own memory.
+fn paid<T>(team: &Team, body: impl FnOnce() -> Result<T>) -> Result<[u64; 2]> {
+    let world = team.world();
+    let (first, before) = (team.shared().take_number(), world.costs());
+    body()?;
+    let n = team.shared().take_number() - first - 1;
+    let costs = world.costs() - before;
+    assert_eq!((costs.reads, costs.atomics), (0, 0), "{costs}");
+    assert!(costs.writes <= 1, "{costs}");
+    Ok([n - costs.barriers, costs.barriers])
+}
+
+#[test]
+fn an_allocation_of_all_ranks_is_an_allreduce_and_a_barrier_and_one_of_used_memory_an_allreduce_more()
+ {
+    counted(|world| {
+        let team = &world.team();
+        let alloc = || team.alloc_symmetric::<u64>(100);
+        assert_eq!(paid(team, alloc)?, [1, 1]);
+        assert_eq!(paid(team, || world.alloc_symmetric::<u64>(100))?, [2, 1]);
+        assert_eq!(paid(team, || team.reclaim())?, [1, 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_allocation_of_a_part_of_the_ranks_is_three_allreduces_and_one_more_where_places_differ() {
+    counted(|world| {
+        let rank = world.rank().number();
+        let split = |colour| world.team().split(Some(colour), 0);
+        let halves = split(rank / 2)?.expect("a colour");
+        let crossing = split(u32::from(rank == 1 || rank == 2))?.expect("a colour");
+        let mut kept = Vec::new();
+        let alloc = |team: &Team| team.alloc_symmetric::<u64>(100);
+        assert_eq!(
+            paid(&halves, || alloc(&halves).map(|it| kept.push(it)))?,
+            [3, 0]
+        );
+        if rank < 2 {
+            assert_eq!(
+                paid(&halves, || alloc(&halves).map(|it| kept.push(it)))?,
+                [3, 0]
+            );
+        }
+        // Rank 1 has taken one place more than rank 2, and rank 0 one more than rank 3.
+        assert_eq!(paid(&crossing, || alloc(&crossing))?, [4, 0]);
+        assert_eq!(paid(&crossing, || crossing.reclaim())?, [1, 0]);
+        world.barrier()
+    });
+}
+
+/// With the making of a lock, which has words of its own on each rank.
+#[test]
+fn a_lock_is_an_allocation_and_a_barrier_and_three_atomics_of_own_words() {
+    counted(|world| {
+        let team = world.team();
+        let (first, before) = (team.shared().take_number(), world.costs());
+        let lock = crate::Lock::new(world, crate::Rank::ZERO)?;
+        let n = team.shared().take_number() - first - 1;
+        let costs = world.costs() - before;
+        assert_eq!((n, costs.barriers, costs.atomics), (3, 2, 3));
+        assert_eq!((costs.reads, costs.writes), (0, 0));
+        drop(lock);
+        Ok(())
+    });
+}
