@@ -98,6 +98,25 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     pub fn team(&self) -> &Team {
         &self.instance.team
     }
+
+    /// The object's number, which all members have for it, and for no other object of the team.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::DistObject;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let (one, other) = (DistObject::new(&world.team(), 1)?, DistObject::new(&world.team(), 2)?);
+    /// assert_ne!(one.number(), other.number());
+    /// assert_eq!(one.clone().number(), one.number());
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.instance.id.number()
+    }
 }
 
 impl<T: Wire + Clone + Send + Sync> DistObject<T> {

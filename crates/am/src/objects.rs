@@ -25,6 +25,12 @@ pub(crate) struct ObjectId {
     number: u64,
 }
 
+impl ObjectId {
+    pub(crate) fn number(self) -> u64 {
+        self.number
+    }
+}
+
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -166,6 +166,17 @@ pub(crate) fn served_counted_by(
     });
 }
 
+/// Runs `body` as two ranks that compare their calls: both get an error that says that `what`
+/// differs.
+pub(crate) fn told_apart(what: &str, body: impl Fn(World) -> crate::Result<()> + Sync) {
+    let mut config = Config::default();
+    config.check = Some(true);
+    loopback::run_with(2, &config, |world| {
+        let error = body(world).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    });
+}
+
 /// Random numbers that are the same in every run (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 

@@ -33,10 +33,33 @@ use crate::{Error, Result, prices};
 /// assert_eq!(squares.get_range(30..33)?, [900, 961, 1024]);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// Runs of elements, pointers, all elements, and the local phase:
+///
+/// ```
+/// use pgas_containers::DArray;
+/// use pgas_containers::array::Distribution;
+/// use pgas_core::collective::op::Max;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = DArray::new(&world, 100, Distribution::Block, &1_u64)?; // collective
+/// assert!(!array.is_empty() && array.rank_of(0) == array.team().world_rank(0));
+/// array.put_slice(10, &[7, 8, 9])?;
+/// array.ptr(99).fetch_add(array.world(), 4)?;
+/// world.barrier()?;
+/// assert_eq!((array.min()?, array.reduce(Max)?), (Some(1), Some(9))); // collective
+/// let mut local = array.into_local()?; // collective
+/// local.sort_unstable();
+/// let array = local.into_shared()?;
+/// array.fill(3)?; // collective
+/// assert_eq!(array.get(50)?, 3);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct DArray<T: Object> {
     parts: Symmetric<u8>,
     cells: Cells<T>,
     deal: Deal,
+    distribution: Distribution,
     served: Option<Served>,
 }
 
@@ -86,6 +109,7 @@ impl<T: Object> DArray<T> {
             parts,
             cells: Cells::new(heap, initial),
             deal,
+            distribution,
             served: scattered::serve(team),
         })
     }
@@ -145,6 +169,11 @@ impl<T: Object> DArray<T> {
         #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
         let member = rank as u32;
         self.parts.member(member).cast()
+    }
+
+    /// A number that all ranks have for this array, and no other one has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.parts.member(0).to_bits()
     }
 
     /// The rank that holds element `i`.
@@ -354,6 +383,11 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// The index of the element at a place of this rank.
     pub(super) fn index_at(&self, place: usize) -> usize {
         self.deal.element(self.team().rank() as usize, place)
+    }
+
+    /// How the elements were to be dealt out.
+    pub(super) fn distribution(&self) -> Distribution {
+        self.distribution
     }
 
     /// The number of elements that are dealt out together.

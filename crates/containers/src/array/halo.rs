@@ -92,6 +92,9 @@ impl<T: Pod> FarBox<T> {
     }
 }
 
+/// The name of an exchange, in reports.
+const RIMS: &str = "an exchange of rims";
+
 impl<'m, T: Pod> Halo<'m, T> {
     /// Tiles of this rank with rims of `width` elements on each side; `outside` is what lies beyond
     /// the edges of the matrix.
@@ -150,7 +153,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// What the transport reports, on any rank.
     #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
-        let _waits = pgas_core::part_of("an exchange of rims");
+        let _waits = pgas_core::part_of_object(RIMS, self.matrix.identity());
         let matrix = self.matrix;
         matrix.team().barrier()?;
         let begun = FarBox::begin(matrix.world(), &self.far);
@@ -201,7 +204,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     where
         T: Unpin,
     {
-        let _waits = pgas_core::part_of("an exchange of rims");
+        let _waits = pgas_core::part_of_object(RIMS, self.matrix.identity());
         let (matrix, far) = (self.matrix, Arc::clone(&self.far));
         let met = matrix.team().barrier_nb();
         let world = matrix.world().clone();
@@ -348,6 +351,10 @@ impl<T: Pod> Padded<T> {
 }
 
 /// An exchange under way, begun by [`Halo::exchange_nb`].
+///
+/// # Examples
+///
+/// See [`Halo::exchange_nb`].
 #[must_use = "other ranks wait until this one waits for its exchange"]
 pub struct Exchange<'h, 'm, T: Pod> {
     halo: &'h mut Halo<'m, T>,
@@ -382,7 +389,7 @@ impl<T: Pod> Exchange<'_, '_, T> {
     /// See [`Halo::exchange_nb`].
     #[track_caller]
     pub fn wait(self) -> Result<()> {
-        let _waits = pgas_core::part_of("an exchange of rims");
+        let _waits = pgas_core::part_of_object(RIMS, self.halo.matrix.identity());
         let rims = self.rims.wait();
         // Neighbours on this host, whose elements were not yet written at the beginning.
         let near = self.read.and_then(|()| self.halo.read_near());
@@ -397,6 +404,23 @@ impl<T: Pod> fmt::Debug for Exchange<'_, '_, T> {
 }
 
 /// A tile with its rim, of a [`Halo`].
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::DMatrix;
+/// use pgas_containers::array::Halo;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let plate = DMatrix::new(&world, [4, 4], [4, 4], 1_u32)?;
+/// let mut halo = Halo::new(&plate, 2, 0)?; // collective
+/// halo.exchange()?; // collective
+/// let tile = halo.tiles().next().expect("one on this rank");
+/// assert_eq!((tile.rows(), tile.columns()), (0..4, 0..4));
+/// assert_eq!(tile.row(1), [0; 8]); // of the upper rim
+/// assert_eq!(tile.row(2), [0, 0, 1, 1, 1, 1, 0, 0]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct HaloTile<'a, T> {
     rows: Range<usize>,

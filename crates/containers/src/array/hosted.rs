@@ -32,6 +32,27 @@ use crate::{Result, prices};
 /// assert_eq!(names.get(4)?, "");
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// Byte-copyable elements are also reached many at a time, and by pointers:
+///
+/// ```
+/// use pgas_containers::Array;
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = Array::new(&world, Rank::ZERO, 10, &0_u64)?; // collective
+/// array.put_slice(2, &[20, 30, 40])?;
+/// array.put_many(&[(7, 70), (0, 1)])?;
+/// array.add_many(&[7, 0, 7], 1)?;
+/// assert_eq!(array.swap_many(&[(0, 5)])?, [2]);
+/// array.ptr(9).fetch_add(array.world(), 9)?;
+/// world.barrier()?;
+/// assert_eq!(array.get_range(2..5)?, [20, 30, 40]);
+/// assert_eq!(array.get_many(&[7, 0, 9])?, [72, 5, 9]);
+/// assert_eq!((array.host(), array.len(), array.is_empty()), (Rank::ZERO, 10, false));
+/// assert_eq!(array.team().n_ranks(), world.n_ranks());
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct Array<T: Object> {
     /// Unused words. Their memory is released when no rank has the array any more, and so is the
     /// host's block.
@@ -146,6 +167,11 @@ impl<T: Object> Array<T> {
     fn cell(&self, i: usize) -> GlobalPtr<u8> {
         index_check(i, self.len);
         self.block.byte_add((i * Cells::<T>::STRIDE) as u64)
+    }
+
+    /// A number that all ranks have for this array, and no other one has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.handle.member(0).to_bits()
     }
 
     /// The number of elements.

@@ -46,6 +46,25 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
 /// assert_eq!(array.get(999)?, 999.0);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// The runs of neighbours, and the places of elements:
+///
+/// ```
+/// use pgas_containers::DArray;
+/// use pgas_containers::array::Distribution;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = DArray::from_fn(&world, 8, Distribution::BlockCyclic(3), |i| i as u32)?;
+/// let mut local = array.into_local()?;
+/// assert_eq!((local.global_len(), local.world().n_ranks()), (8, 1));
+/// assert_eq!(local.index_of(4), 4); // of the one rank of this example
+/// assert!(local.indexed().all(|(i, x)| i as u32 == *x));
+/// for (elements, block) in local.blocks_mut() {
+///     block.fill(elements.start as u32);
+/// }
+/// assert_eq!(*local, [0, 0, 0, 3, 3, 3, 6, 6]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 #[must_use = "the elements come back to the array when the phase ends"]
 pub struct LocalArray<T: Object<Repr = Plain> + Pod> {
     array: DArray<T>,
@@ -65,7 +84,10 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalArray<T>> {
-        let _waits = pgas_core::part_of("the beginning of the local phase of an array");
+        let _waits = pgas_core::part_of_object(
+            "the beginning of the local phase of an array",
+            self.identity(),
+        );
         self.team().barrier()?;
         let elements = take_out(self.world(), self.local_place(0), self.local_len());
         let team = self.team();
@@ -89,7 +111,10 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
-        let _waits = pgas_core::part_of("the end of the local phase of an array");
+        let _waits = pgas_core::part_of_object(
+            "the end of the local phase of an array",
+            self.array.identity(),
+        );
         let Self { array, elements } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
         array.team().barrier()?;
@@ -186,6 +211,26 @@ impl<T: Object<Repr = Plain> + Pod> fmt::Debug for LocalArray<T> {
 /// assert_eq!(matrix.get(99, 79)?, 8000.0);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// All tiles of this rank:
+///
+/// ```
+/// use pgas_containers::DMatrix;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let matrix = DMatrix::new(&world, [4, 6], [2, 3], 1_u32)?;
+/// let mut local = matrix.into_local()?;
+/// assert_eq!((local.shape(), local.world().n_ranks()), ([4, 6], 1));
+/// for mut tile in local.tiles_mut() {
+///     let (row, columns) = (tile.rows().start, tile.columns());
+///     tile.row_mut(row)[0] += columns.start as u32;
+///     assert_eq!(tile.row(row).len(), 3);
+/// }
+/// let corners = local.tiles().map(|tile| tile.row(tile.rows().start)[0]);
+/// assert_eq!(corners.collect::<Vec<_>>(), [1, 4, 1, 4]); // of the one rank of this example
+/// assert!(local.tiles().all(|tile| tile.columns().len() == 3));
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 #[must_use = "the elements come back to the matrix when the phase ends"]
 pub struct LocalMatrix<T: Pod> {
     matrix: DMatrix<T>,
@@ -206,7 +251,10 @@ impl<T: Pod> DMatrix<T> {
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
     #[track_caller]
     pub fn into_local(self) -> Result<LocalMatrix<T>> {
-        let _waits = pgas_core::part_of("the beginning of the local phase of a matrix");
+        let _waits = pgas_core::part_of_object(
+            "the beginning of the local phase of a matrix",
+            self.identity(),
+        );
         self.team().barrier()?;
         let n = self.local_tiles().count() * self.tile_len();
         let elements = take_out(self.world(), self.local_start(), n);
@@ -231,7 +279,10 @@ impl<T: Pod> LocalMatrix<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
-        let _waits = pgas_core::part_of("the end of the local phase of a matrix");
+        let _waits = pgas_core::part_of_object(
+            "the end of the local phase of a matrix",
+            self.matrix.identity(),
+        );
         let Self { matrix, elements } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;
         matrix.team().barrier()?;
@@ -292,6 +343,10 @@ fn row_of(row: usize, rows: &Range<usize>, columns: &Range<usize>, width: usize)
 }
 
 /// A tile of this rank's, of a [`LocalMatrix`].
+///
+/// # Examples
+///
+/// See [`LocalMatrix`].
 #[derive(Clone, Debug)]
 pub struct Tile<'a, T> {
     rows: Range<usize>,
@@ -327,6 +382,10 @@ impl<'a, T> Tile<'a, T> {
 }
 
 /// A tile of this rank's, of a [`LocalMatrix`], to be changed.
+///
+/// # Examples
+///
+/// See [`LocalMatrix`].
 #[derive(Debug)]
 pub struct TileMut<'a, T> {
     rows: Range<usize>,

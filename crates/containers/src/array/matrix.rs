@@ -28,6 +28,25 @@ use crate::{Error, Result, prices};
 /// assert_eq!(matrix.get(11, 17)?, 6.0);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// Single elements, pointers, and the tiles of a rank:
+///
+/// ```
+/// use pgas_containers::DMatrix;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let matrix = DMatrix::new(&world, [100, 80], [16, 16], 0_u64)?; // collective
+/// assert_eq!((matrix.shape(), matrix.tile_shape()), ([100, 80], [16, 16]));
+/// matrix.put(3, 70, 5)?;
+/// matrix.ptr(3, 70).fetch_add(matrix.world(), 2)?;
+/// assert_eq!(matrix.get(3, 70)?, 7);
+/// let (rows, columns) = matrix.local_tiles().next().expect("a tile");
+/// assert_eq!(matrix.rank_of(rows.start, columns.start), world.rank());
+/// assert_eq!(matrix.team().n_ranks(), world.n_ranks());
+/// let local = matrix.into_local()?; // collective
+/// assert_eq!(local.tiles().count(), 7 * 5); // of the one rank of this example
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct DMatrix<T> {
     tiles: Symmetric<T>,
     shape: [usize; 2],
@@ -80,6 +99,11 @@ impl<T: Pod> DMatrix<T> {
         team.all_succeeded("filling a matrix", filled)?;
         team.barrier()?;
         Ok(Self { tiles, shape, tile })
+    }
+
+    /// A number that all ranks have for this matrix, and no other one has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.tiles.member(0).to_bits()
     }
 
     /// `[rows, columns]`.

@@ -7,7 +7,12 @@
 //! | [`DMatrix`] | all ranks, in tiles | byte-copyable |
 //!
 //! Others reach elements at any time, so none is lent out; a rank's own are slices in the local
-//! phase ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`].
+//! phase ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`]. Even there
+//! the slice is a copy in private memory, which costs ℓ for each element when the phase begins and
+//! when it ends: to the network a segment is open at all times, also for what was begun before the
+//! phase, and a `&mut [T]` must be the only way to its memory. Who takes that on himself has the
+//! elements without a copy, as raw memory, by [`DArray::ptr`] and
+//! [`GlobalPtr::local`](pgas_core::GlobalPtr::local).
 //!
 //! An index that is out of bounds panics on the rank that gave it, before anything is accessed.
 
@@ -18,6 +23,7 @@ mod hosted;
 mod layout;
 mod local;
 mod matrix;
+mod parts;
 #[cfg(test)]
 mod tests;
 mod whole;

@@ -114,7 +114,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// What the transport reports.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
-        let _waits = pgas_core::part_of("a fill of an array");
+        let _waits = pgas_core::part_of_object("a fill of an array", self.identity());
         self.team().barrier()?;
         self.write_local(Access::Writes, |_, _| value)?;
         self.team().barrier()
@@ -223,7 +223,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     )]
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
-        let _waits = pgas_core::part_of("a reduction of an array");
+        let _waits = pgas_core::part_of_object("a reduction of an array", self.identity());
         self.team().barrier()?;
         let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
         self.combine(own, &op)
@@ -316,7 +316,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             self.is_dealt_as(other),
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
-        let _waits = pgas_core::part_of("a product of two arrays");
+        let _waits = pgas_core::part_of_object("a product of two arrays", self.identity());
         self.team().barrier()?;
         let product = || {
             let mut own = None;

@@ -49,6 +49,22 @@ use crate::{Error, Result, prices};
 /// assert!(seen.contains(&42)?);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// Many at once, what it is made for, and an empty filter again:
+///
+/// ```
+/// use pgas_containers::BloomFilter;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let seen = BloomFilter::<u64>::with_rate(&world, 1000, 0.01)?; // collective
+/// assert_eq!(seen.insert_many(&[1, 2, 1])?, [false, false, true]);
+/// assert_eq!(seen.contains_many(&[2, 1])?, [true, true]);
+/// assert!(seen.rate() <= 0.01 && seen.n_bits() > 1 && seen.bytes() > 1000);
+/// seen.clear()?; // collective
+/// assert_eq!(seen.contains_many(&[2, 1])?, [false, false]);
+/// assert_eq!(seen.world().n_ranks(), seen.team().n_ranks());
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct BloomFilter<T, const WORDS: usize = 1> {
     blocks: Symmetric<u64>,
     /// The offset of the first block of every rank.
@@ -401,6 +417,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Ok(is_there)
     }
 
+    /// A number that all ranks have for this filter, and no other one has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.blocks.member(0).to_bits()
+    }
+
     /// Takes everything out.
     ///
     /// # Cost
@@ -413,7 +434,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[track_caller]
     pub fn clear(&self) -> Result<()> {
         const ZEROS: [u64; 1024] = [0; 1024];
-        let _waits = pgas_core::part_of("a clear of a filter");
+        let _waits = pgas_core::part_of_object("a clear of a filter", self.identity());
         let (world, team) = (self.world(), self.team());
         team.barrier()?;
         let zero = || -> Result<()> {

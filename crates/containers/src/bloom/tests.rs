@@ -7,7 +7,7 @@ use pgas_core::backend::loopback;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{asked, everywhere, everywhere_counted, price, served_counted};
+use crate::testing::{asked, everywhere, everywhere_counted, price, served_counted, told_apart};
 
 fn filter<const WORDS: usize>(world: &World, n: usize, rate: f64) -> BloomFilter<u64, WORDS> {
     BloomFilter::with_rate(world, n, rate).unwrap()
@@ -230,4 +230,12 @@ proptest! {
             prop_assert!(filter.contains(item).unwrap());
         }
     }
+}
+
+#[test]
+fn methods_of_different_filters_are_told_apart() {
+    told_apart("the object of a clear of a filter", |world| {
+        let filters = [(); 2].map(|()| filter::<1>(&world, 50, 0.01));
+        filters[world.rank().index()].clear()
+    });
 }

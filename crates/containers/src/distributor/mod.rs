@@ -22,7 +22,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::{AsTeam, Member, Pod, Rank, Team, World};
+use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, part_of_object};
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
@@ -60,6 +60,24 @@ const RECEIVING: &str = "receiving by a distributor";
 ///     Ok::<_, pgas_containers::Error>(mine.len())
 /// })?;
 /// assert_eq!(sums.into_iter().collect::<Result<Vec<_>, _>>()?, [99, 99, 99]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+///
+/// Elements are taken while others still send:
+///
+/// ```
+/// use pgas_containers::Distributor;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let mut distributor = Distributor::<u64>::with_capacity(&world, 100)?; // collective
+/// let mut received = Vec::new();
+/// for i in 0..1000 {
+///     distributor.send(distributor.team().world_rank(0), i)?;
+///     received.extend(distributor.poll()?);
+/// }
+/// assert_eq!(distributor.world().n_ranks(), 1);
+/// received.extend(distributor.finish()?); // collective
+/// assert!(received.into_iter().eq(0..1000)); // of the one rank of this example
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Distributor<T: Object, M = Rank> {
@@ -355,14 +373,27 @@ impl<T: Object, M: Member> Distributor<T, M> {
         &mut self,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
+        let object = self.last.identity();
+        let _waits = part_of_object("the finishing of a distributor", object);
+        // This rank receives while the others come, who may wait for room in its inbox.
+        let mut same = Some(
+            self.team
+                .agree_nb("the distributor that is finished", object),
+        );
         let mut outcome = Ok(());
         for hop in 0..self.passing.hops.len() {
-            let finished =
-                self.finish_hop(hop, |from| &mut from.passing.hops[hop].channel, receive)?;
+            let finished = self.finish_hop(
+                hop,
+                |from| &mut from.passing.hops[hop].channel,
+                receive,
+                &mut same,
+            )?;
             outcome = outcome.and(finished);
         }
         let last = self.passing.hops.len();
-        outcome.and(self.finish_hop(last, |from| &mut from.last, receive)?)
+        outcome = outcome.and(self.finish_hop(last, |from| &mut from.last, receive, &mut same)?);
+        same.map_or(Ok(()), Event::wait)?;
+        outcome
     }
 
     /// Sends the rest of a hop, and waits until all ranks have sent this one its elements of the
@@ -373,6 +404,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
         hop: usize,
         channel: impl Fn(&mut Self) -> &mut Channel<S>,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+        same: &mut Option<Event<()>>,
     ) -> Result<Result<()>> {
         let world = self.world().clone();
         let mut outcome = Ok(());
@@ -395,6 +427,11 @@ impl<T: Object, M: Member> Distributor<T, M> {
             if received > 0 {
                 waiting.begin_anew();
                 continue;
+            }
+            if let Some(agreed) = same
+                && agreed.is_complete()?
+            {
+                same.take().map_or(Ok(()), Event::wait)?;
             }
             let has_all = channel(self).has_all(&world);
             if has_all.map_err(|error| give_up(&world, RECEIVING, error))?

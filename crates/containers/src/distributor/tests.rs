@@ -8,7 +8,7 @@ use pgas_core::Config;
 use pgas_core::config::Routing;
 
 use super::*;
-use crate::testing::{Random, everywhere, everywhere_by, served_counted_by};
+use crate::testing::{Random, everywhere, everywhere_by, served_counted_by, told_apart};
 
 const ROUTINGS: [Routing; 2] = [Routing::Grid, Routing::Cube];
 
@@ -286,4 +286,16 @@ fn lanes_of_many_ranks_fit() {
         let route = model.choose(Shape { n_ranks, per_host }, 64 << 10, None);
         assert!(route.n_lanes() * (64 << 10) <= 64 << 20, "{route:?}");
     }
+}
+
+/// Without the comparison each would wait for the other one for ever.
+#[test]
+fn ranks_that_finish_different_distributors_are_told() {
+    told_apart("the object of the finishing of a distributor", |world| {
+        let mut both: Vec<_> = (0..2)
+            .map(|_| Distributor::<u64>::with_capacity(&world, 10).unwrap())
+            .collect();
+        let one = both.swap_remove(world.rank().index());
+        Ok(one.finish().map(drop)?)
+    });
 }

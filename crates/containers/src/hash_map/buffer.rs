@@ -49,6 +49,24 @@ use crate::{Distributor, Error, Result, distributor};
 /// assert_eq!(counts.find(&"be".to_owned())?, Some(2));
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// After a flush the entries are in the map, and the buffer goes on:
+///
+/// ```
+/// use pgas_containers::{HashMap, HashMapBuffer};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let sums = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+/// let mut buffer = HashMapBuffer::new(sums, 10, |there, more| there + more)?; // collective
+/// for i in 0..50 {
+///     buffer.insert(i % 5, i)?;
+/// }
+/// buffer.flush()?; // collective
+/// assert_eq!(buffer.world().n_ranks(), buffer.team().n_ranks());
+/// buffer.insert(0, 1000)?;
+/// assert_eq!(buffer.into_map()?.find(&0)?, Some(225 + 1000));
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
     /// Sends entries to their home ranks. `None` on all ranks if all slots are local.
     distributor: Option<Box<Distributor<(K, V)>>>,
@@ -362,7 +380,7 @@ where
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";
-        let _waits = pgas_core::part_of(WHAT);
+        let _waits = pgas_core::part_of_object(WHAT, self.target.map.identity());
         let Self {
             distributor,
             target,

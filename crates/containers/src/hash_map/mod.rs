@@ -182,6 +182,36 @@ use table::Table;
 ///     map.local_insert(&1, &2);
 /// }
 /// ```
+///
+/// Words, and what may be absent; the entries of one rank; phases:
+///
+/// ```
+/// use pgas_containers::HashMap;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let map = HashMap::<String, u64>::with_capacity(&world, 100)?; // collective
+/// assert_eq!(map.get_or_insert("one", 1)?, 1);
+/// assert_eq!(map.get_or_insert_with("two", || 2)?, 2);
+/// assert_eq!(map.add_each(&[("one", 10), ("three", 30)])?, 1); // "three" is new
+/// assert!(map.contains("three")? && !map.contains("four")?);
+/// let mut found = [None; 2];
+/// map.find_many_into(&["one", "four"], &mut found)?;
+/// assert_eq!(found, [Some(11), None]);
+/// let mut sum = 0;
+/// map.for_each_local(|_, n| sum += n)?;
+/// assert_eq!((map.local_len()?, sum), (3, 43)); // of the one rank of this example
+/// assert_eq!(map.entries_on(map.team().world_rank(0)).count(), 3);
+/// assert!(map.capacity() >= 100);
+///
+/// let mut map = map.into_insert_phase()?.into_local_phase()?; // collective, each of both
+/// assert_eq!(map.home("one")?, map.world().rank());
+/// map.local_insert("four", &4)?;
+/// map.local_upsert("four", &0, |n| n + 40)?;
+/// assert_eq!(map.local_remove("four")?, Some(44));
+/// let map = map.into_atomic_phase()?;
+/// assert_eq!(map.len()?, 3);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct HashMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
     table: Table<K, V, S>,
     phase: PhantomData<fn() -> P>,
@@ -265,6 +295,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.table.shape.ring.capacity()
+    }
+
+    /// A number that all ranks have for this map, and no other one has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.table.identity()
     }
 
     /// This rank's share of the number of keys, as it has counted them.

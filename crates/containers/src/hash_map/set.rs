@@ -29,6 +29,31 @@ use crate::{BatchError, Result};
 /// assert!(!seen.contains("a")?);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// The other methods, each as that of a map:
+///
+/// ```
+/// use pgas_containers::HashSet;
+/// use pgas_containers::hash_map::SeededHasher;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let mut set = HashSet::<u64, _, _>::with_hasher(&world, 100, SeededHasher::new(7))?;
+/// assert_eq!(set.insert_many(&[1, 2, 3, 2])?, 3);
+/// assert_eq!(set.remove_many(&[3, 4])?, 1);
+/// set.resize(200)?; // collective
+/// assert!(set.capacity() >= 200 && set.team().n_ranks() == set.world().n_ranks());
+/// let mut set = set.into_insert_phase()?.into_local_phase()?; // collective, each of both
+/// set.local_insert(&5)?;
+/// set.local_remove(&1)?;
+/// let mut here = set.local_iter().collect::<Result<Vec<_>, _>>()?;
+/// here.sort_unstable();
+/// assert_eq!(here, [2, 5]); // of the one rank of this example
+/// let mut set = set.into_atomic_phase()?.reuse_slots()?;
+/// assert_eq!(set.keys_on(world.rank()).count(), 2);
+/// set.clear()?; // collective
+/// assert!(set.is_empty()?);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct HashSet<K: Object, P = Atomic, S = RapidHasher> {
     pub(super) map: HashMap<K, (), P, S>,
 }

@@ -102,6 +102,10 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// On every rank: what the transport reports; the failure of the job while waiting; with
     /// `PGAS_CHECK=1` the ranks that go into different phases.
+    ///
+    /// # Examples
+    ///
+    /// See [`Queue`](super::Queue).
     #[track_caller]
     pub fn into_push_pop_phase(self) -> Result<CircularQueue<T, PushPop>> {
         self.into_phase()

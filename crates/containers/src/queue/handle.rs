@@ -29,6 +29,40 @@ pub trait Sealed {
 
 /// A queue of a fixed capacity in the memory of one rank: a [`CircularQueue`](super::CircularQueue)
 /// or a [`FastQueue`](super::FastQueue), as `K` says, in phase `P`.
+///
+/// # Examples
+///
+/// The operations of both kinds:
+///
+/// ```
+/// use pgas_containers::CircularQueue;
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let mut queue = CircularQueue::<u64>::with_capacity(&world, Rank::ZERO, 4)?; // collective
+/// queue.push(1)?;
+/// queue.push_slice(&[2, 3])?;
+/// assert_eq!((queue.len()?, queue.capacity()), (3, 4));
+/// assert_eq!(queue.pop()?, Some(1));
+/// assert_eq!(queue.pop_many(5)?, [2, 3]);
+/// assert!(queue.is_empty()?);
+/// queue.resize(8)?; // collective, as all that follows of these
+/// queue.migrate(Rank::ZERO)?; // to where it is, here
+/// assert_eq!((queue.host(), queue.capacity()), (Rank::ZERO, 8));
+/// assert_eq!(queue.world().n_ranks(), queue.team().n_ranks());
+///
+/// let queue = queue.into_push_phase()?; // all ranks push
+/// queue.push_slice(&[4, 5, 6])?;
+/// let queue = queue.into_pop_phase()?; // all ranks pop
+/// let mut two = [0; 2];
+/// assert_eq!((queue.pop_slice(&mut two)?, two), (2, [4, 5]));
+/// let mut queue = queue.into_local_phase()?; // the host alone does both
+/// queue.local_push(7)?;
+/// assert_eq!((queue.local_len(), queue.local_pop()?), (2, Some(6)));
+/// let queue = queue.into_push_pop_phase()?;
+/// assert_eq!(queue.pop()?, Some(7));
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct Queue<T: Object, P, K> {
     ring: Ring<T>,
     local: Cursor<T>,

@@ -61,6 +61,20 @@ impl<T> PushError<T> {
     /// # Errors
     ///
     /// The error that made the push fail, other than a full queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::CircularQueue;
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let queue = CircularQueue::<u64>::with_capacity(&world, Rank::ZERO, 1)?;
+    /// queue.push(1)?;
+    /// let refused = queue.push(2).unwrap_err();
+    /// assert_eq!(refused.full()?, 2); // given back
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     pub fn full(self) -> crate::Result<T> {
         match self {
             Self::Full(value) => Ok(value),

@@ -6,7 +6,7 @@ use std::path::Path;
 use pgas_core::{AsTeam, Pod, Team};
 
 use super::manifest::About;
-use super::{open, save};
+use super::{open, save, saving};
 use crate::Result;
 use crate::array::{Array, DArray, DMatrix, Distribution};
 use crate::object::{Object, Plain};
@@ -65,8 +65,25 @@ impl<T: Object> DArray<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::DArray;
+    /// use pgas_containers::array::Distribution;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-darray-{}", std::process::id()));
+    /// let squares = DArray::from_fn(&world, 10, Distribution::Block, |i| (i * i) as u64)?;
+    /// squares.save(&dir)?; // collective
+    /// let again = DArray::<u64>::load(&world, &dir, Distribution::Cyclic, &0)?; // by any number of ranks
+    /// assert_eq!(again.get(9)?, 81);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = saving(self.identity());
         save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
@@ -105,8 +122,26 @@ impl<T: Object> Array<T> {
     /// # Errors
     ///
     /// As [`DArray::save`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::Array;
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-array-{}", std::process::id()));
+    /// let names = Array::new(&world, Rank::ZERO, 3, &String::new())?;
+    /// names.put(2, &"two".to_owned())?;
+    /// names.save(&dir)?; // collective
+    /// let again = Array::<String>::load(&world, &dir, Rank::ZERO, &String::new())?;
+    /// assert_eq!(again.get(2)?, "two");
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = saving(self.identity());
         save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
@@ -144,8 +179,24 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::DMatrix;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-matrix-{}", std::process::id()));
+    /// let matrix = DMatrix::new(&world, [10, 10], [4, 4], 1.5_f64)?;
+    /// matrix.save(&dir)?; // collective
+    /// let again = DMatrix::<f64>::load(&world, &dir, [5, 5])?; // in other tiles
+    /// assert_eq!((again.shape(), again.get(9, 9)?), ([10, 10], 1.5));
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = saving(self.identity());
         let (team, [rows, columns]) = (self.team(), self.shape());
         let sizes = [rows as u64, columns as u64];
         team.barrier()?;

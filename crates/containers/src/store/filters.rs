@@ -5,7 +5,7 @@ use std::path::Path;
 use pgas_core::AsTeam;
 
 use super::manifest::About;
-use super::{open, save};
+use super::{open, save, saving};
 use crate::Result;
 use crate::bloom::BloomFilter;
 use crate::object::Object;
@@ -30,8 +30,25 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::BloomFilter;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-filter-{}", std::process::id()));
+    /// let seen = BloomFilter::<String>::with_rate(&world, 100, 0.01)?;
+    /// seen.insert(&"seven".to_owned())?;
+    /// seen.save(&dir)?; // collective
+    /// let again = BloomFilter::<String>::load(&world, &dir)?;
+    /// assert!(again.contains(&"seven".to_owned())?);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = saving(self.identity());
         let team = self.team();
         team.barrier()?;
         let about = About::of::<T>(&self.saved_shape());

@@ -6,7 +6,7 @@ use pgas_core::AsTeam;
 
 use super::manifest::About;
 use super::parts::Part;
-use super::{open, save};
+use super::{open, save, saving};
 use crate::Result;
 use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, check_numbers};
 use crate::object::{KeyHasher, Object};
@@ -57,6 +57,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = saving(self.identity());
         let team = self.team();
         team.barrier()?;
         let about = about::<K, V>(self.capacity());
@@ -122,6 +123,21 @@ impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::save`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::HashSet;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-set-{}", std::process::id()));
+    /// let set = HashSet::<u64>::with_capacity(&world, 100)?;
+    /// set.extend([1, 2])?;
+    /// set.save(&dir)?; // collective
+    /// assert!(HashSet::<u64>::load(&world, &dir)?.contains(&2)?);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.map().save(dir)
     }
@@ -152,9 +168,25 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::save`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::MultiMap;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-multi-{}", std::process::id()));
+    /// let lines = MultiMap::<String, u32>::with_capacity(&world, 100)?;
+    /// lines.extend([("a".to_owned(), 1), ("a".to_owned(), 2)])?;
+    /// lines.save(&dir)?; // collective
+    /// assert_eq!(MultiMap::<String, u32>::load(&world, &dir)?.find("a")?, [1, 2]);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let (numbers, values) = self.maps();
+        let _waits = saving(numbers.identity());
         let abouts = [
             about::<K, u64>(numbers.capacity()),
             about::<(K, u64), V>(values.capacity()),

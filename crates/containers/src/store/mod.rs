@@ -36,7 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pgas_core::stats::Unit;
-use pgas_core::{Team, Work, World};
+use pgas_core::{PartOf, Team, Work, World, part_of_object};
 
 use crate::object::Object;
 use directory::{refused, storage};
@@ -64,6 +64,12 @@ fn work<'w>(world: &'w World, verb: &str, dir: &Path, n_elements: u64) -> Work<'
     world.work(&format!("{verb} {name}"), n_elements, Unit::Elements)
 }
 
+/// Names the saving of a container with this number, until the value is dropped.
+#[track_caller]
+fn saving(object: u64) -> PartOf {
+    part_of_object("the saving of a container", object)
+}
+
 /// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
 /// `abouts`. Collective.
 #[track_caller]
@@ -74,7 +80,6 @@ fn save(
     (abouts, n_elements): (&[About], u64),
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<()> {
-    let _waits = pgas_core::part_of("the saving of a container");
     let work = work(team.world(), "saving", dir, n_elements);
     let is_first = team.rank() == 0;
     let begun = together(team, dir, || if is_first { begin(dir) } else { Ok(0) })?;

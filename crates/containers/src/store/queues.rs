@@ -22,6 +22,23 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::CircularQueue;
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-doc-queue-{}", std::process::id()));
+    /// let mut queue = CircularQueue::<u64>::with_capacity(&world, Rank::ZERO, 8)?;
+    /// queue.push_slice(&[1, 2, 3])?;
+    /// queue.save(&dir)?; // collective
+    /// let again = CircularQueue::<u64>::load(&world, Rank::ZERO, &dir)?;
+    /// assert_eq!(again.pop_many(9)?, [1, 2, 3]);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
         let (team, capacity) = (self.team().clone(), self.capacity());

@@ -265,6 +265,39 @@ impl Team {
         self.compare(what, choices, index as u64)
     }
 
+    /// As [`agree`](Self::agree), as an event, for a call that serves others while it waits for them.
+    ///
+    /// # Cost
+    ///
+    /// As [`agree`](Self::agree). Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`agree`](Self::agree) are the event's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Config, backend::loopback};
+    /// let mut config = Config::default();
+    /// config.check = Some(true);
+    /// loopback::run_with(2, &config, |world| {
+    ///     let agreed = world.team().agree_nb("the answer", world.rank().number().into());
+    ///     let busy: u64 = (0..1000).sum();
+    ///     let error = agreed.wait().unwrap_err().to_string();
+    ///     assert!(error.contains("the answer: rank 0 has 0 at "), "{error}");
+    ///     assert_eq!(busy, 499_500);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn agree_nb(&self, what: &'static str, value: u64) -> Event<()> {
+        if !self.world().wire().check {
+            return Event::ready(());
+        }
+        let call = self.begin(agreement(what, &[], value));
+        self.launch(call, |call| async move { call.enter().await.map(drop) })
+    }
+
     #[track_caller]
     fn compare(
         &self,
@@ -275,11 +308,15 @@ impl Team {
         if !self.world().wire().check {
             return Ok(());
         }
-        let call = self.begin(Signature {
-            subject: Some((what, value)),
-            choices,
-            ..Signature::new(Kind::Agreement)
-        });
+        let call = self.begin(agreement(what, choices, value));
         self.drive(&call, async { call.enter().await.map(drop) })
+    }
+}
+
+fn agreement(what: &'static str, choices: &'static [&'static str], value: u64) -> Signature {
+    Signature {
+        subject: Some((what, value)),
+        choices,
+        ..Signature::new(Kind::Agreement)
     }
 }

@@ -44,6 +44,23 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// assert_eq!(lines.find("word")?, [12]);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
+///
+/// Counts, phases, and the values of one rank:
+///
+/// ```
+/// use pgas_containers::MultiMap;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let map = MultiMap::<char, u32>::with_capacity(&world, 100)?.reuse_slots()?;
+/// map.extend([('a', 1), ('b', 2), ('a', 3)])?;
+/// assert_eq!((map.len()?, map.n_keys()?), (3, 2)); // collective, each of both
+/// let map = map.into_find_phase()?; // collective
+/// assert_eq!(map.find(&'a')?, [1, 3]);
+/// assert_eq!(map.local_iter().count(), 3); // of the one rank of this example
+/// let map = map.into_atomic_phase()?;
+/// assert_eq!(map.remove(&'b')?, [2]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
     numbers: HashMap<K, u64, P, S>,
     values: HashMap<(K, u64), V, P, S>,

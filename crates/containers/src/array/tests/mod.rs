@@ -1,11 +1,16 @@
 //! Tests of the arrays over every transport that needs nothing installed.
 
+mod halo;
+mod parts;
+
 use pgas_core::backend::loopback;
 use pgas_core::{Rank, World};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{Random, asked, everywhere, everywhere_counted, price, served_counted};
+use crate::testing::{
+    Random, asked, everywhere, everywhere_counted, price, served_counted, told_apart,
+};
 
 fn hosted(world: &World, len: usize) -> Array<u64> {
     Array::new(world, Rank::ZERO, len, &7).unwrap()
@@ -554,92 +559,17 @@ fn operations_on_all_elements_cost_nothing_between_ranks_but_their_collectives()
     });
 }
 
-/// Each element becomes a number made of all elements at most `width` away, four times.
-fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usize) {
-    let outside = 5_u32;
-    let [height, breadth] = shape;
-    let matrix = DMatrix::new(world, shape, tile, 1).unwrap();
-    let mut model = vec![1_u32; height * breadth];
-    pgas_am::attach(world).unwrap();
-    let mut halo = Halo::new(&matrix, width, outside).unwrap();
-    for step in 0..4 {
-        if step % 2 == 0 {
-            halo.exchange().unwrap();
-        } else {
-            let exchange = halo.exchange_nb().unwrap();
-            // This rank's own elements are there at once.
-            for tile in exchange.tiles() {
-                for (i, row) in tile.rows().enumerate() {
-                    let own = &model[row * breadth..][tile.columns()];
-                    assert_eq!(&tile.row(i + width)[width..][..own.len()], own);
-                }
-            }
-            exchange.wait().unwrap();
-        }
-        halo.update(|old, new| {
-            for (i, row) in new.rows().enumerate() {
-                for j in 0..new.columns().len() {
-                    // All elements at most `width` away, along rows and columns.
-                    let box_of = (i..=i + 2 * width).flat_map(|i| &old.row(i)[j..=j + 2 * width]);
-                    let sum = box_of.fold(0_u32, |sum, x| sum.wrapping_mul(3).wrapping_add(*x));
-                    new.row_mut(row)[j] = sum;
-                }
-            }
-        })
-        .unwrap();
-        let at = |row: isize, column: isize| {
-            let [row, column] = [row, column].map(|x| usize::try_from(x).unwrap_or(usize::MAX));
-            let there = row < height && column < breadth;
-            if there {
-                model[row * breadth + column]
-            } else {
-                outside
-            }
-        };
-        let span = -width.cast_signed()..=width.cast_signed();
-        let all = (0..height.cast_signed())
-            .flat_map(|row| (0..breadth.cast_signed()).map(move |column| (row, column)));
-        let next = all.map(|(row, column)| {
-            let around = span
-                .clone()
-                .flat_map(|down| span.clone().map(move |along| (down, along)));
-            around.fold(0_u32, |sum, (down, along)| {
-                sum.wrapping_mul(3)
-                    .wrapping_add(at(row + down, column + along))
-            })
-        });
-        model = next.collect();
-    }
-    world.barrier().unwrap();
-    assert_eq!(matrix.get_block(0..height, 0..breadth).unwrap(), model);
-    halo.exchange().unwrap();
-    assert!(halo.tiles().all(|tile| {
-        (0..tile.rows().len() + 2 * width)
-            .all(|i| tile.row(i).len() == tile.columns().len() + 2 * width)
-    }));
-    world.barrier().unwrap();
-}
-
 #[test]
-fn a_stencil_over_tiles_with_rims_is_that_over_a_plain_matrix() {
-    everywhere(3, |world| {
-        for (shape, tile, width) in [
-            ([20, 30], [8, 8], 1),
-            ([20, 30], [5, 30], 2),
-            ([7, 9], [2, 3], 3),
-            ([1, 1], [4, 4], 2),
-            ([0, 4], [2, 2], 1),
-            ([6, 5], [3, 2], 0),
-            ([9, 9], [1, 1], 1),
-        ] {
-            check_stencil(&world, shape, tile, width);
-        }
-        let matrix = DMatrix::new(&world, [4, 4], [2, 2], 0_u64).unwrap();
-        let too_wide = Halo::new(&matrix, usize::MAX / 4, 0);
-        assert!(matches!(
-            too_wide,
-            Err(crate::Error::Argument(_) | crate::Error::Elsewhere(_))
-        ));
-        world.barrier().unwrap();
+fn methods_of_different_arrays_are_told_apart() {
+    told_apart("the object of a fill of an array", |world| {
+        let arrays = [(); 2].map(|()| dealt(&world, 50, Distribution::Block));
+        arrays[world.rank().index()].fill(3)
+    });
+    let what = "the object of the beginning of the local phase of a matrix";
+    told_apart(what, |world| {
+        let matrix = || DMatrix::new(&world, [4, 4], [2, 2], 0_u64).unwrap();
+        let mut matrices = Vec::from([matrix(), matrix()]);
+        let one = matrices.swap_remove(world.rank().index());
+        one.into_local().map(drop)
     });
 }

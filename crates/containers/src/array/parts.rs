@@ -1,0 +1,114 @@
+//! Distributed arrays of what each rank gives.
+
+use pgas_core::collective::op::Sum;
+use pgas_core::{AsTeam, Pod, Team, part_of, part_of_object};
+
+use super::distributed::DArray;
+use super::layout::Distribution;
+use crate::object::{Object, Plain};
+use crate::{Error, Result};
+
+impl<T: Object<Repr = Plain> + Pod> DArray<T> {
+    /// An array of the elements that the ranks give, dealt out as `distribution` says: those of the
+    /// first member, in their order, then those of the second one, and so on.
+    ///
+    /// # Cost
+    ///
+    /// That of [`new`](Self::new), log n rounds, an allreduce and B; for each rank W for every
+    /// other one that holds some of its elements. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::DArray;
+    /// use pgas_containers::array::Distribution;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let lines = ["3 5", "8", "13 21"]; // what this rank has read of a file
+    /// let numbers = lines.iter().flat_map(|line| line.split(' ')).map(|n| n.parse().unwrap());
+    /// let mut numbers = DArray::<u64>::from_iter(&world, Distribution::Block, numbers)?;
+    /// assert_eq!(numbers.get_range(0..5)?, [3, 5, 8, 13, 21]); // of the one rank of this example
+    /// numbers.extend([34, 55])?; // collective
+    /// assert_eq!((numbers.len(), numbers.get(6)?), (7, 55));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn from_iter(
+        on: &impl AsTeam,
+        distribution: Distribution,
+        elements: impl IntoIterator<Item = T>,
+    ) -> Result<Self> {
+        let _waits = part_of("the making of an array of the ranks' elements");
+        let elements: Vec<T> = elements.into_iter().collect();
+        Self::of_parts(&on.as_team(), distribution, 0, &elements, |_| Ok(()))
+    }
+
+    /// Puts further elements behind those of the array, in the order of the members that give them.
+    ///
+    /// The array is dealt out anew, as it was: pointers to elements that were made before lead
+    /// nowhere.
+    ///
+    /// # Cost
+    ///
+    /// As [`from_iter`](Self::from_iter) of all elements, B, and the memory of the former array
+    /// until the next allocation of the team. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), on every rank, with the array as it was.
+    #[track_caller]
+    pub fn extend(&mut self, elements: impl IntoIterator<Item = T>) -> Result<()> {
+        let _waits = part_of_object("an extension of an array", self.identity());
+        let elements: Vec<T> = elements.into_iter().collect();
+        let (team, distribution) = (self.team().clone(), self.distribution());
+        // What others have put into this rank's part is there when they have come.
+        team.barrier()?;
+        let extended = Self::of_parts(&team, distribution, self.len(), &elements, |extended| {
+            self.each_run(|first, run| extended.put_slice(first, run))
+        })?;
+        *self = extended;
+        Ok(())
+    }
+
+    /// An array of `n_before` elements, which `fill` puts there, and of those that the members
+    /// give.
+    #[track_caller]
+    fn of_parts(
+        team: &Team,
+        distribution: Distribution,
+        n_before: usize,
+        elements: &[T],
+        fill: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
+        let n = elements.len() as u64;
+        let first = (n_before as u64).saturating_add(team.scan_exclusive(n, 0, Sum)?);
+        let len = team.allreduce(n, Sum)?.saturating_add(n_before as u64);
+        let [first, len] = [first, len].map(usize::try_from);
+        let (Ok(first), Ok(len)) = (first, len) else {
+            let text = "a distributed array was to have more elements than memory has addresses";
+            return Err(Error::Argument(text.into()));
+        };
+        let array = Self::new(team, len, distribution, &T::new_zeroed())?;
+        team.all_try("filling an array", || {
+            fill(&array)?;
+            array.put_slice(first, elements)
+        })?;
+        team.barrier()?;
+        Ok(array)
+    }
+
+    /// Calls `f` with each run of neighbours that this rank holds, and the index of its first
+    /// element.
+    fn each_run(&self, mut f: impl FnMut(usize, &[T]) -> Result<()>) -> Result<()> {
+        let (n, block) = (self.local_len(), self.block());
+        for place in (0..n).step_by(block) {
+            let run = self.local_chunk(place, block.min(n - place))?;
+            f(self.index_at(place), &run)?;
+        }
+        Ok(())
+    }
+}
