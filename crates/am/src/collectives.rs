@@ -17,6 +17,34 @@ use crate::codec::{Decoder, Encoder, Wire, unreadable};
 /// value, end the job, since others wait for them; so does an operator or a codec that panics.
 ///
 /// Each has a non-blocking form, which begins it and gives an event.
+///
+/// # Examples
+///
+/// All of them in flight, which is the `_nb` form of each:
+///
+/// ```
+/// use pgas_am::ValueCollectives;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let me = world.rank();
+/// let text = world.broadcast_value_nb(me, "all".to_owned());
+/// let own = world.scatter_values_nb(me, vec![(1_u64, 'a')]);
+/// let gathered = world.gather_values_nb(me, Some(2_u8));
+/// let all = world.allgather_values_nb(3.5_f64);
+/// let exchanged = world.all_to_all_values_nb(vec![vec![4_u64]]);
+/// assert_eq!((text.wait()?, own.wait()?), ("all".to_owned(), (1, 'a')));
+/// assert_eq!((gathered.wait()?, all.wait()?), (Some(vec![Some(2)]), vec![3.5]));
+/// assert_eq!(exchanged.wait()?, [[4]]);
+///
+/// let join = |before: String, after: String| before + &after;
+/// let reduced = world.reduce_values_nb(me, "a".to_owned(), join);
+/// let of_all = world.allreduce_values_nb("b".to_owned(), join);
+/// let before = world.scan_values_nb("c".to_owned(), join);
+/// assert_eq!(reduced.wait()?.as_deref(), Some("a"));
+/// assert_eq!((of_all.wait()?, before.wait()?), ("b".to_owned(), "c".to_owned()));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait ValueCollectives {
     /// The name of a member: its rank on the world, its number on a team.
     type Member: Copy;

@@ -76,6 +76,40 @@ impl Codec<Here> for TakesPlace {
 }
 
 /// Remote calls of a world; in the prelude. See the [module](self).
+///
+/// # Examples
+///
+/// One-way calls, calls of all ranks, and calls after an operation:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{RemoteCalls, quiet};
+/// use pgas_core::backend::Sent;
+///
+/// static SUM: AtomicU64 = AtomicU64::new(0);
+/// let add = |n: u64| drop(SUM.fetch_add(n, Ordering::Relaxed));
+/// let add_all = |factor: u64, xs: &[u64]| {
+///     SUM.fetch_add(factor * xs.iter().sum::<u64>(), Ordering::Relaxed);
+/// };
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let me = world.rank();
+/// world.rpc_ff(me, add, 1)?;
+/// world.rpc_ff_view(me, add_all, 10, &[1, 1])?;
+/// while world.try_rpc_ff(me, add, &100)? == Sent::BackPressure {
+///     world.progress()?; // until there is room
+/// }
+/// while world.try_rpc_ff_view(me, add_all, &1000, &[1, 1])? == Sent::BackPressure {
+///     world.progress()?;
+/// }
+/// let cell = world.alloc::<u64>(1)?;
+/// world.rpc_ff_after(cell.put_nb(&world, 5), me, add, 10_000).wait()?;
+/// quiet(&world)?; // collective: all calls have run
+/// assert_eq!(SUM.load(Ordering::Relaxed), 12_121);
+/// assert_eq!(world.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one rank of this example
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait RemoteCalls {
     /// Has rank `to` run `function` on `args`, and gives the result as a future.
     ///

@@ -28,6 +28,36 @@ use crate::rpc::{RemoteCalls, call_each};
 /// # }) { result?; }
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
+///
+/// One-way calls, and calls of all members:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{TeamCalls, quiet};
+/// use pgas_core::backend::Sent;
+///
+/// static SUM: AtomicU64 = AtomicU64::new(0);
+/// let add = |n: u64| drop(SUM.fetch_add(n, Ordering::Relaxed));
+/// let add_all = |factor: u64, xs: &[u64]| {
+///     SUM.fetch_add(factor * xs.iter().sum::<u64>(), Ordering::Relaxed);
+/// };
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let team = world.team();
+/// team.rpc_ff(0, add, 1)?;
+/// team.rpc_ff_view(0, add_all, 10, &[1, 1])?;
+/// while team.try_rpc_ff(0, add, &100)? == Sent::BackPressure {
+///     world.progress()?; // until there is room
+/// }
+/// while team.try_rpc_ff_view(0, add_all, &1000, &[1, 1])? == Sent::BackPressure {
+///     world.progress()?;
+/// }
+/// quiet(&world)?; // collective: all calls have run
+/// assert_eq!(SUM.load(Ordering::Relaxed), 2121);
+/// assert_eq!(team.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one member
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait TeamCalls {
     /// As [`RemoteCalls::rpc`], of a member.
     ///

@@ -27,6 +27,27 @@ const AN_OPERATION: &str = "the completion of an operation";
 /// As a future it asks to be polled again until it is ready, since no thread of the library would
 /// wake it, unless a driver does (feature `tokio`); a program without an executor uses
 /// [`World::block_on`].
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::Event;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let cell = world.alloc::<u64>(1)?;
+/// let mut put = cell.put_nb(&world, 7)?;
+/// while !put.test()? { // makes progress
+///     // other work
+/// }
+/// assert!(put.is_complete()? && !put.is_collective());
+/// put.wait()?; // gives the result
+/// let read = world.block_on(async { cell.get_nb(&world)?.await })?;
+/// assert_eq!(read?, 7);
+/// let ready = Event::ready(3);
+/// assert!(ready.world().is_none()); // nothing has to be done for it
+/// assert_eq!(ready.wait()?, 3);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 #[must_use = "an operation in flight is complete only after its event was waited for, or after a flush"]
 pub struct Event<T: Send + 'static> {
     state: State<T>,

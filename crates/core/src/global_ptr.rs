@@ -37,6 +37,70 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// assert!(GlobalPtr::<u64>::NULL.is_null());
 /// assert_eq!(GlobalPtr::<u64>::from_bits(p.to_bits()), p);
 /// ```
+///
+/// One value or many are read and written, at once or in flight:
+///
+/// ```
+/// use pgas_core::backend::SignalUpdate;
+/// use pgas_core::rma::Strides;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = world.alloc::<u64>(12)?;
+/// assert_eq!((array.rank(), array.addr().offset), (world.rank(), array.offset_bytes()));
+/// array.put(&world, 1)?;
+/// array.add(1).put_slice(&world, &[2, 3, 4])?;
+/// world.flush_all()?; // now they are there
+/// assert_eq!(array.get(&world)?, 1);
+/// let mut two = [0; 2];
+/// array.add(2).get_slice(&world, &mut two)?;
+/// assert_eq!((two, array.get_vec(&world, 4)?), ([3, 4], vec![1, 2, 3, 4]));
+///
+/// let puts = (array.put_nb(&world, 5)?, array.add(1).put_vec_nb(&world, vec![6, 7])?);
+/// (puts.0.wait()?, puts.1.wait()?);
+/// let gets = (array.get_nb(&world)?, array.add(1).get_vec_nb(&world, 2)?);
+/// assert_eq!((gets.0.wait()?, gets.1.wait()?), (5, vec![6, 7]));
+///
+/// // Two rows of two elements, at the beginning of rows of six.
+/// let corner = Strides { extents: [2, 2], global: [6, 1], local: [2, 1] };
+/// array.put_strided(&world, &corner, &[1, 2, 3, 4])?;
+/// world.flush_all()?;
+/// let mut rows = [0; 4];
+/// array.get_strided(&world, &corner, &mut rows)?;
+/// assert_eq!(rows, [1, 2, 3, 4]);
+///
+/// let (data, arrived) = (array, array.add(11));
+/// arrived.put(&world, 0)?;
+/// data.put_signal(&world, &[7, 8], arrived, SignalUpdate::Add(1))?; // tells when it is there
+/// arrived.wait_until(&world, |n| n == 1)?;
+/// let bytes = data.cast::<u8>().byte_add(8);
+/// assert_eq!(bytes.get(&world)?, if cfg!(target_endian = "little") { 8 } else { 0 });
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+///
+/// Atomics of the rank that has the memory, each of which gives the former value unless its name begins
+/// with `atomic`:
+///
+/// ```
+/// use pgas_core::backend::AtomicOp;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let n = world.alloc::<u64>(1)?;
+/// n.atomic_store(&world, 5)?;
+/// assert_eq!((n.fetch_add(&world, 2)?, n.fetch_sub(&world, 1)?), (5, 7));
+/// assert_eq!((n.fetch_inc(&world)?, n.fetch_dec(&world)?), (6, 7));
+/// assert_eq!((n.fetch_max(&world, 12)?, n.fetch_min(&world, 10)?), (6, 12));
+/// assert_eq!((n.fetch_or(&world, 5)?, n.fetch_and(&world, 12)?), (10, 15));
+/// assert_eq!((n.fetch_xor(&world, 3)?, n.swap(&world, 20)?), (12, 15));
+/// assert_eq!(n.compare_exchange(&world, 20, 21)?, Ok(20));
+/// assert_eq!(n.compare_exchange(&world, 20, 22)?, Err(21));
+/// assert_eq!(n.fetch_op(&world, AtomicOp::Xor, 1)?, 21);
+/// assert_eq!(n.fetch_op_nb(&world, AtomicOp::Add, 1)?.wait()?, 20);
+/// n.atomic_op(&world, AtomicOp::Add, 9)?; // no answer, so no wait for one
+/// n.atomic_min(&world, 25)?;
+/// world.flush_all()?;
+/// assert_eq!(n.atomic_load(&world)?, 25);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(transparent)]
 pub struct GlobalPtr<T> {

@@ -19,6 +19,19 @@ pub fn in_handler() -> bool {
 
 /// Runs `body` as handlers are run: whatever waits inside it is
 /// [`Error::InHandler`](crate::Error::InHandler), and progress does nothing there.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Error, as_handler, in_handler};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let refused = as_handler(|| {
+///     assert!(in_handler());
+///     world.barrier()
+/// });
+/// assert!(matches!(refused, Err(Error::InHandler { .. })) && !in_handler());
+/// ```
 #[inline]
 pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     /// Restores the former state on drop, also after a panic of a handler.

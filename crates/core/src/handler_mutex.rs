@@ -37,6 +37,7 @@ type Line = &'static Location<'static>;
 /// let twice = catch_unwind(|| COUNTS.lock().len() + COUNTS.lock().len());
 /// assert!(twice.is_err());
 /// assert_eq!(COUNTS.lock().len(), 1);
+/// assert_eq!(HandlerMutex::new("a number", 7).into_inner(), 7);
 /// ```
 pub struct HandlerMutex<T> {
     name: &'static str,

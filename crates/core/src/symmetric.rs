@@ -16,6 +16,22 @@ use crate::world::World;
 /// handle, so that no rank can free what another one still uses. Of a team whose handles are
 /// dropped, too, it is reused when that is so on all ranks that were split then, and the team that
 /// was split allocates or reclaims next.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = world.alloc_symmetric::<u64>(10)?; // collective: ten on each rank
+/// let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+/// array.on(next).put(array.world(), 7)?;
+/// world.barrier()?;
+/// assert_eq!(array.here().get(&world)?, 7);
+/// assert_eq!(array.member(0), array.on(array.team().world_rank(0)));
+/// assert!(array.len() == 10 && !array.is_empty());
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Symmetric<T> {
     team: Team,

@@ -17,6 +17,23 @@ use crate::world::World;
 /// block or every n-th rank is as small in a large job as in a small one.
 ///
 /// [`World::team`] is the team of all ranks; [`split`](Self::split) makes smaller ones.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::backend::loopback;
+///
+/// loopback::run(4, |world| {
+///     let rank = world.rank();
+///     let pair = world.team().split(Some(rank.number() / 2), 0)?.expect("a colour"); // collective
+///     assert!(!pair.is_world() && world.team().is_world() && pair.id() != world.team().id());
+///     assert_eq!((pair.rank(), pair.n_ranks()), (rank.number() % 2, 2));
+///     assert_eq!(pair.ranks().map(|other| pair.team_rank(other)).collect::<Vec<_>>(), [Some(0), Some(1)]);
+///     assert_eq!(pair.world_rank(pair.rank()), pair.world().rank());
+///     pair.barrier()
+/// })
+/// # .into_iter().for_each(|result| result.unwrap());
+/// ```
 #[derive(Clone)]
 pub struct Team {
     world: World,

@@ -182,7 +182,7 @@ fn may_communicate(output: &ReturnType) -> bool {
     }
 }
 
-fn docs(attrs: &[Attribute]) -> String {
+pub(super) fn docs(attrs: &[Attribute]) -> String {
     let mut lines = Vec::new();
     for attr in attrs {
         if let Meta::NameValue(meta) = &attr.meta

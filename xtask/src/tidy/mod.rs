@@ -4,6 +4,7 @@
 
 mod comments;
 mod docs;
+mod examples;
 mod fence;
 mod floors;
 mod manifests;
@@ -81,6 +82,8 @@ pub(crate) fn run() -> Result<Outcome> {
         findings.extend(comments::check(source));
     }
     findings.extend(docs::check_table(&sources));
+    let guide = files(&|name| has_extension(name, "md"))?;
+    findings.extend(examples::check(&sources, &guide));
     findings.extend(reading_path::check(
         &read("docs/ARCHITECTURE.md")?,
         &sources,

@@ -59,6 +59,29 @@ pub use shared::SharedFuture;
 /// assert_eq!(when_all((four, nine)).wait()?, (4, "9".to_owned()));
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
+///
+/// Looked at without a wait, copied, and counted by a promise:
+///
+/// ```
+/// use pgas_am::{PgasFuture, Promise, RemoteCalls};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let mut five = world.rpc(world.rank(), |x: u64| x + 1, 4)?;
+/// while !five.test()? { // makes progress
+///     // other work
+/// }
+/// assert!(five.is_ready());
+/// let five = five.shared(); // for as many as want it
+/// let (one, other) = (five.clone(), five);
+/// assert_eq!((one.wait()?, other.wait()?), (5, 5));
+///
+/// let promise = Promise::new(&world)?;
+/// world.rpc(world.rank(), |()| (), ())?.fulfils(&promise);
+/// PgasFuture::ready(3_u64).then(drop).fulfils(&promise);
+/// promise.finalize().wait()?; // both are over
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 #[must_use = "the value is lost if nobody takes it"]
 pub struct PgasFuture<T: Send + 'static> {
     state: State<T>,

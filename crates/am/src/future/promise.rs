@@ -33,6 +33,28 @@ use pgas_core::{Error, Result};
 /// promise.finalize().wait()?; // all hundred are done
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
+///
+/// Fulfilled by hand, or ended by an error:
+///
+/// ```
+/// use pgas_am::{Error, Promise};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let promise = Promise::new(&world)?; // misses one fulfilment, that of `finalize`
+/// promise.require(2);
+/// let mut done = promise.future();
+/// promise.fulfil(2);
+/// assert!(!done.is_ready());
+/// promise.finalize().wait()?;
+/// assert!(done.is_ready());
+///
+/// let refused = Promise::<u64>::of_value(&world)?;
+/// let value = refused.future();
+/// refused.fail(Error::BrokenPromise);
+/// assert!(matches!(value.wait(), Err(Error::BrokenPromise)));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Promise<T: Clone + Send + 'static = ()> {
     inner: Arc<Inner<T>>,

@@ -105,6 +105,10 @@ pub trait RequestHandler: Send + Sync + 'static {
 ///     }
 /// }
 /// ```
+///
+/// # Examples
+///
+/// See [`ActiveMessages`](super::ActiveMessages).
 pub trait ReplyHandler: Send + Sync + 'static {
     /// What the reply says.
     type Args: Wire;
@@ -118,6 +122,10 @@ pub trait ReplyHandler: Send + Sync + 'static {
 }
 
 /// Where a message came from and where it is handled.
+///
+/// # Examples
+///
+/// See [`ActiveMessages`](super::ActiveMessages).
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     pub(super) world: &'a World,
@@ -146,6 +154,10 @@ impl<'a> Origin<'a> {
 }
 
 /// The right to reply to a request, once.
+///
+/// # Examples
+///
+/// See [`ActiveMessages`](super::ActiveMessages).
 #[derive(Debug)]
 pub struct Token<'a> {
     pub(super) origin: Origin<'a>,

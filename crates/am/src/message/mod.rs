@@ -62,6 +62,70 @@ pub use prepare::{Prepared, PreparedReply};
 ///
 /// Every rank registers its handlers before another one sends to them: register, then
 /// [`barrier`](World::barrier).
+///
+/// # Examples
+///
+/// Payloads of every kind, and replies with one:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
+/// use pgas_core::backend::Sent;
+///
+/// /// Counts bytes, and replies with as many zeros.
+/// struct Count(Arc<AtomicUsize>);
+/// impl RequestHandler for Count {
+///     type Args = usize;
+///     fn handle(&self, token: Token<'_>, n: usize, payload: Payload<'_>) -> pgas_am::Result<()> {
+///         assert_eq!(token.from(), token.world().rank()); // of the one rank of this example
+///         let n_bytes = match payload {
+///             Payload::Medium(bytes) => bytes.len(),
+///             Payload::Long(_, n_bytes) => n_bytes,
+///             _ => 0,
+///         };
+///         self.0.fetch_add(n + n_bytes, Ordering::Relaxed);
+///         token.reply_medium::<Counted>(&n, &vec![0; n])
+///     }
+/// }
+///
+/// struct Counted(Arc<AtomicUsize>);
+/// impl ReplyHandler for Counted {
+///     type Args = usize;
+///     fn handle(&self, origin: Origin<'_>, n: usize, payload: Payload<'_>) -> pgas_am::Result<()> {
+///         assert_eq!(origin.from(), origin.world().rank());
+///         assert!(matches!(payload, Payload::Medium(zeros) if zeros.len() == n));
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let (bytes, replies) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+/// world.register(Count(bytes.clone()))?;
+/// world.register_reply(Counted(replies.clone()))?;
+/// world.barrier()?;
+/// let me = world.rank();
+/// world.request::<Count>(me, &1)?;
+/// world.request_medium::<Count>(me, &2, b"ten bytes.")?;
+/// while world.try_request::<Count>(me, &3)? == Sent::BackPressure {
+///     world.progress()?; // until there is room
+/// }
+/// while world.try_request_medium::<Count>(me, &4, b"five.")? == Sent::BackPressure {
+///     world.progress()?;
+/// }
+/// let place = world.alloc::<u8>(100)?;
+/// world.request_long::<Count>(place, &5, &[7; 100])?;
+/// let source = world.request_long_nb::<Count>(place, &6, vec![8; 100])?;
+/// assert_eq!(source.wait()?.len(), 100); // may be used again
+/// let mut buffer = world.prepare(me, 20)?; // the network's, if it has some
+/// buffer[..3].copy_from_slice(b"abc");
+/// buffer.commit::<Count>(&7, 3)?;
+/// world.wait_for("seven replies", || Ok(replies.load(Ordering::Relaxed) == 7))?;
+/// assert_eq!(bytes.load(Ordering::Relaxed), 28 + 10 + 5 + 200 + 3);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait ActiveMessages {
     /// Makes `handler` the one of requests that name its type.
     ///

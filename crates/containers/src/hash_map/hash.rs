@@ -22,6 +22,17 @@ impl KeyHasher for RapidHasher {
 /// [`RapidHasher`] with a seed, against keys that were chosen to collide.
 ///
 /// Every rank gives the same seed.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::hash_map::{RapidHasher, SeededHasher};
+/// use pgas_containers::object::KeyHasher;
+///
+/// let (one, other) = (SeededHasher::new(1), SeededHasher::new(2));
+/// assert_ne!(one.hash(b"key"), other.hash(b"key"));
+/// assert_eq!(RapidHasher.hash(b"key"), RapidHasher.hash(b"key"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SeededHasher(RapidSecrets);
 

@@ -22,6 +22,9 @@ use super::OpKind;
 ///
 /// assert_eq!(op::Sum.combine(40, 2), 42);
 /// assert_eq!((|a: u64, b: u64| a.max(b)).combine(40, 2), 40);
+/// assert_eq!((op::BitAnd.combine(6, 3), op::BitOr.combine(6, 3)), (2, 7));
+/// assert_eq!((op::BitXor.combine(6, 3), op::And.combine(6, 0)), (5, 0));
+/// assert!(ReduceOp::<u64>::kind(&op::Sum).is_some()); // a transport may have it itself
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operator on `{T}`",

@@ -108,6 +108,72 @@ type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 ///
 /// It is cheap to clone and may be used by any thread of the rank. When the last clone is dropped
 /// the rank leaves the job.
+///
+/// # Examples
+///
+/// What a rank knows of its job:
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// assert!(world.ranks().eq([world.rank()])); // the one rank of this example
+/// assert_eq!(world.backend_name(), "loopback");
+/// assert!(world.capabilities().max_medium > 0 && world.segment_bytes() > 0);
+/// assert!(world.config().direct && !world.has_left(world.rank()));
+/// let weak = world.downgrade(); // does not keep the rank in the job
+/// assert!(weak.upgrade().is_some());
+/// let direct = world.ranks().filter(|rank| world.is_direct(*rank)).count();
+/// assert_eq!((direct, world.has_direct_atomics()), (0, false)); // as over a network
+/// ```
+///
+/// Pieces of memory, and its use:
+///
+/// ```
+/// use pgas_core::rma::Fragment;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = world.alloc::<u64>(12)?;
+/// let pieces = [Fragment { ptr: array, len: 1 }, Fragment { ptr: array.add(4), len: 2 }];
+/// world.put_fragments(&pieces, &[1, 2, 3])?;
+/// world.put_indexed(array, &[8, 10], 2, &[4, 5, 6, 7])?;
+/// world.flush(world.rank())?; // complete there; `flush_all` is for all ranks
+/// let (mut a, mut b) = ([0; 3], [0; 4]);
+/// world.get_fragments(&pieces, &mut a)?;
+/// world.get_indexed(array, &[8, 10], 2, &mut b)?;
+/// assert_eq!((a, b), ([1, 2, 3], [4, 5, 6, 7]));
+/// let heap = world.local_heap_use();
+/// assert!(heap.used >= 96 && heap.used + heap.free == heap.capacity);
+/// let page = world.alloc_symmetric_aligned::<u8>(10, 4096)?; // collective
+/// assert_eq!(page.here().offset_bytes() % 4096, 0);
+/// assert!(world.symmetric_heap_use().used >= 10);
+/// drop(page);
+/// world.reclaim()?; // collective
+/// world.flush_all()?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+///
+/// Operations are counted where statistics are on:
+///
+/// ```
+/// use pgas_core::{Config, Statistics, backend::loopback};
+///
+/// let mut config = Config::default();
+/// config.statistics = Statistics::Total;
+/// loopback::run_with(1, &config, |world| {
+///     let cell = world.alloc::<u64>(1)?;
+///     let before = world.costs();
+///     cell.put(&world, 7)?;
+///     cell.fetch_add(&world, 1)?;
+///     let costs = world.costs() - before;
+///     assert_eq!((costs.writes, costs.atomics, costs.bytes), (1, 1, 16));
+///     assert!(world.is_counting() && world.costs_with(world.rank()).is_none()); // not of each peer
+///     let mut looks = 0;
+///     world.wait_for("three looks", || {
+///         looks += 1;
+///         Ok(looks == 3)
+///     })
+/// })
+/// # .into_iter().for_each(|result| result.unwrap());
+/// ```
 pub struct World {
     inner: Arc<Inner>,
     /// Whether this is a handle of the program, and not the progress thread's.
