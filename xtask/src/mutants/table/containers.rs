@@ -43,6 +43,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("mail.rs", "sender.next += 1;", 0, "", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 1, "", Tests("messages_that_overtake")),
     row("mail.rs", "self.told = self.told.wrapping_add(head.told);", 0, "", Tests("messages_that_overtake")),
+    // Operations in flight.
+    row("hash_map/nb/common.rs", "self.n_in_flight.fetch_sub(1, Ordering::Release);", 0, "self.n_in_flight.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
+    row("hash_map/nb/common.rs", "self.0.n_in_flight.load(Ordering::Acquire)", 0, "self.0.n_in_flight.load(Ordering::Relaxed)", NoTest("what follows are collectives, which order as much")),
     // Queues.
     row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
     row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("a_queue_behaves_as_a_deque")),
