@@ -60,8 +60,8 @@ impl Network {
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
-        if self.member_index(rank).is_some() {
-            return self.member.flush_all();
+        if self.neighbours.reached(rank).is_some() {
+            return self.member().flush_all();
         }
         self.await_answers(Some(rank.number()))?;
         if self.is_oversubscribed && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
@@ -71,7 +71,7 @@ impl Network {
     }
 
     pub(crate) fn flush_ranks(&self) -> Result<()> {
-        self.member.flush_all()?;
+        self.member().flush_all()?;
         self.await_answers(None)?;
         let mut mpi = sys::enter()?;
         if self.is_oversubscribed {

@@ -3,17 +3,14 @@
 //! [`shutdown`](crate::shutdown).
 #![expect(unsafe_code, reason = "implements the contract on raw bytes")]
 
-use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgas_core::backend::{
     Atomic, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, Group, HandlerId, Message,
-    MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
+    MessageClass, OpId, Operand, Put, PutGrid, Sent, Stage, SwapCall,
 };
-use pgas_core::stats::Board;
 use pgas_core::{Error, Rank, Result};
 
 use crate::mailbox::MAX_MEDIUM;
@@ -63,15 +60,6 @@ impl Network {
         self.has_kept.store(false, Ordering::Relaxed);
         state.post.send_open(&mpi)
     }
-
-    /// The operand as the member of the shared-memory backend has it, if its rank is on this host.
-    #[inline(never)]
-    pub(crate) fn beside<O: Operand>(&self, operand: O) -> Option<O> {
-        let rank = Rank::new(self.host.index_of(operand.rank().number())?);
-        // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
-        // rank is that of the member with the rank's index on it.
-        Some(unsafe { operand.named(rank) })
-    }
 }
 
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
@@ -98,30 +86,10 @@ unsafe impl Backend for Network {
         &self.capabilities
     }
 
-    fn segment_bytes(&self) -> u64 {
-        self.member.segment_bytes()
-    }
-
-    fn mapped_ranks(&self) -> Range<u32> {
-        self.host.span()
-    }
-
-    fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
-        let index = self.host.index_of(rank.number())?;
-        self.member.mapped(Rank::new(index))
-    }
-
-    fn board(&self, rank: Rank) -> Option<Board> {
-        let index = self.host.index_of(rank.number())?;
-        self.member.board(Rank::new(index))
-    }
-
-    fn mapped_stride(&self) -> Option<usize> {
-        if self.host.is_even() {
-            self.member.mapped_stride()
-        } else {
-            None
-        }
+    pgas_core::pass_on! {
+        neighbours:
+        segment_bytes, mapped_ranks, mapped, board, mapped_stride, prepare, try_commit, give_back,
+        notify, is_oversubscribed,
     }
 
     #[inline]
@@ -160,7 +128,7 @@ unsafe impl Backend for Network {
 
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
         if let Some((local, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
-            return self.member.put_signal(local, local_signal);
+            return self.member().put_signal(local, local_signal);
         }
         self.put_bytes(&put)?;
         self.flush(put.rank())?;
@@ -233,16 +201,9 @@ unsafe impl Backend for Network {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        let bytes = parts
-            .iter()
-            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
-        if bytes > MAX_MEDIUM {
-            return Err(Error::too_long(to, bytes, MAX_MEDIUM));
-        }
-        if let Some(index) = self.member_index(to) {
-            return self
-                .member
-                .try_send(Rank::new(index), class, handler, parts);
+        let kind = (class, handler);
+        if let Some(sent) = self.neighbours.try_send(to, kind, parts, MAX_MEDIUM)? {
+            return Ok(sent);
         }
         let mut state = self.state();
         let mpi = sys::enter()?;
@@ -253,41 +214,9 @@ unsafe impl Backend for Network {
         sent
     }
 
-    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
-        match self.member_index(to) {
-            Some(index) => self.member.prepare(Rank::new(index), len),
-            None => Ok(Offer::Elsewhere),
-        }
-    }
-
-    unsafe fn try_commit(
-        &self,
-        to: Rank,
-        class: MessageClass,
-        handler: HandlerId,
-        place: Place,
-        opening: &[u8],
-    ) -> Result<Sent> {
-        let to = Rank::new(
-            self.member_index(to)
-                .expect("what was offered is for a rank of this host"),
-        );
-        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
-        // and `prepare` above is the member's for ranks of this host: so it is his there, for the
-        // rank with that index.
-        unsafe { self.member.try_commit(to, class, handler, place, opening) }
-    }
-
-    unsafe fn give_back(&self, to: Rank, place: Place) {
-        if let Some(index) = self.member_index(to) {
-            // SAFETY: as for `try_commit`.
-            unsafe { self.member.give_back(Rank::new(index), place) }
-        }
-    }
-
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        match self.member_index(to) {
-            Some(index) => self.member.n_credits(Rank::new(index), class),
+        match self.neighbours.reached(to) {
+            Some(to) => self.member().n_credits(to, class),
             None => self.state().post.peers.n_credits(to.number(), class),
         }
     }
@@ -318,35 +247,14 @@ unsafe impl Backend for Network {
             !matches!(worked, Ok(false))
         });
         if is_crowded {
-            self.member.check_other_ranks();
+            self.member().check_other_ranks();
         }
-    }
-
-    fn notify(&self, rank: Rank) {
-        if let Some(index) = self.member_index(rank) {
-            self.member.notify(Rank::new(index));
-        }
-    }
-
-    fn is_oversubscribed(&self) -> bool {
-        self.member.is_oversubscribed()
     }
 
     fn health(&self) -> Result<()> {
-        if let Some(error) = self.first_failure() {
-            self.try_to_tell_failure();
-            return Err(error);
-        }
-        let Err(error) = self.member.health() else {
-            return Ok(());
-        };
-        match error {
-            Error::RankFailed(failure) => {
-                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
-                Err(self.blame(rank, &failure.cause))
-            }
-            other => Err(other),
-        }
+        self.try_to_tell_failure();
+        self.failure
+            .check(&self.neighbours, |rank, cause| self.blame(rank, cause))
     }
 
     fn has_left(&self, rank: Rank) -> bool {
@@ -355,13 +263,9 @@ unsafe impl Backend for Network {
 
     fn blame(&self, rank: Rank, cause: &str) -> Error {
         self.fail_without_waiting(rank, cause);
-        self.first_failure()
+        self.failure
+            .error()
             .unwrap_or_else(|| Error::rank_failed(rank, cause))
-    }
-
-    /// Does nothing: a network may have the memory registered, and would not see fresh pages.
-    fn discard(&self, _offset: u64, _bytes: u64) -> bool {
-        false
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {

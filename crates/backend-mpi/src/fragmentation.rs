@@ -50,7 +50,7 @@ impl Network {
         fragments
             .iter()
             .try_for_each(|put| match self.on_this_host(*put) {
-                Some(local) => self.member.put(local),
+                Some(local) => self.member().put(local),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(put.rank());
                     self.begin_put_unflushed(&mut mpi, put).map(drop)
@@ -114,7 +114,7 @@ impl Network {
         fragments
             .iter()
             .try_for_each(|get| match self.on_this_host(*get) {
-                Some(local) => self.member.get(local),
+                Some(local) => self.member().get(local),
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(get.rank());
                     self.begin_get_unflushed(&mut mpi, get).map(drop)
@@ -168,7 +168,7 @@ impl Network {
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
         if let Some(local) = self.on_this_host(grid) {
-            return self.member.put_strided(local);
+            return self.member().put_strided(local);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
@@ -192,7 +192,7 @@ impl Network {
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
         if let Some(local) = self.on_this_host(grid) {
-            return self.member.get_strided(local);
+            return self.member().get_strided(local);
         }
         let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;

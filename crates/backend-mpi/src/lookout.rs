@@ -14,6 +14,7 @@ use pgas_core::{Config, Error, Rank, notice};
 use pgas_smp::Member;
 
 use crate::sys;
+use pgas_network::failure::Noted;
 use pgas_network::host::Host;
 use pgas_network::lifeline::{Failure, Lifeline};
 use pgas_network::limits::{Due, Limits};
@@ -23,9 +24,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest and shortest interval between checks.
 const SELDOM: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_millis(20);
-
-/// The failure that a rank has noted.
-pub(crate) type Noted = Arc<OnceLock<(Rank, String)>>;
 
 /// The lookout of this process.
 pub(crate) struct Lookout {

@@ -23,7 +23,7 @@ impl Network {
         }
         // By the clock: answers to these questions keep the wait from checking the job's health,
         // and on a busy machine it has few rounds.
-        self.member.check_other_ranks();
+        self.member().check_other_ranks();
         let n_ranks = self.session.n_ranks();
         for _ in 0..RANKS_A_ROUND.min(n_ranks) {
             let rank = state.barrier.next % n_ranks;

@@ -9,13 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pgas_core::backend::{Atomic, AtomicsBy, Backend, Call, Capabilities, Operand};
-use pgas_core::{Config, Rank, Result};
+use pgas_core::{Config, Result};
 use pgas_smp::Member;
 
 use crate::barrier::Barrier;
 use crate::collectives::Collectives;
 use crate::flushes::Flushes;
-use crate::lookout::Noted;
 use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
 use crate::ops::Ops;
 use crate::session::Session;
@@ -23,7 +22,9 @@ use crate::settings;
 use crate::staging::Staging;
 use crate::sys::{self, Inside, Mode, Mpi, Window};
 use crate::window;
+use pgas_network::failure::FirstFailure;
 use pgas_network::host::Host;
+use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
 
@@ -34,12 +35,8 @@ pub(crate) const MAX_TRANSFER: u64 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) session: Session,
-    pub(crate) host: Host,
-    /// This host's memory: the segments of its ranks, their mailboxes, and their lives. Behind an
-    /// `Arc`, like the state, so that it can be left to MPI when a job ends in disorder.
-    pub(crate) member: Arc<Member>,
-    /// Whether ranks of this host use its memory.
-    pub(crate) is_direct: bool,
+    /// The ranks of this host, reached by its memory.
+    pub(crate) neighbours: Neighbours<Member>,
     pub(crate) capabilities: Capabilities,
     pub(crate) window: Window,
     /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI
@@ -62,10 +59,8 @@ pub(crate) struct Network {
     pub(crate) has_kept: AtomicBool,
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
-    pub(crate) failure: Noted,
-    /// Whether the failure still has to be sent to the other ranks, by the next thread inside of
-    /// MPI.
-    pub(crate) is_untold: AtomicBool,
+    /// Other ranks are told of it by the next thread inside of MPI.
+    pub(crate) failure: FirstFailure,
 }
 
 /// The mutable state of a rank.
@@ -121,10 +116,12 @@ impl Network {
         collectives: Collectives,
         config: &Config,
     ) -> Result<Self> {
-        let member = Arc::new(member);
+        // Without the direct path not even a rank's own memory is used past MPI.
+        let neighbours = Neighbours::new(host, Arc::new(member), config.direct, Reach::Nobody);
+        let Neighbours { host, member, .. } = &neighbours;
         let (window, state) = {
             let mpi = sys::enter()?;
-            let window = window::open(&mpi, &session, &member, &host);
+            let window = window::open(&mpi, &session, member, host);
             let state = State::new(&mpi, &session)?;
             (window, state)
         };
@@ -143,13 +140,11 @@ impl Network {
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER,
         };
-        let failure = Noted::default();
-        session.lookout().know_job(&member, &host, &failure);
+        let failure = FirstFailure::default();
+        session.lookout().know_job(member, host, failure.noted());
         Ok(Self {
             session,
-            host,
-            member,
-            is_direct: config.direct,
+            neighbours,
             capabilities,
             window,
             is_oversubscribed,
@@ -164,35 +159,26 @@ impl Network {
             receiving: [const { Mutex::new(()) }; 2],
             parking: Parking::default(),
             failure,
-            is_untold: AtomicBool::new(false),
         })
     }
 
-    /// The index of `rank` on this host, if both ranks use the host's memory.
+    /// This rank, as one of its host's.
     #[inline]
-    pub(crate) fn member_index(&self, rank: Rank) -> Option<u32> {
-        if self.is_direct {
-            self.host.index_of(rank.number())
-        } else {
-            None
-        }
+    pub(crate) fn member(&self) -> &Member {
+        &self.neighbours.member
     }
 
-    /// The operand for the member of the shared-memory backend, if its rank is accessed directly.
+    /// The operand for [`member`](Self::member), if its rank is accessed directly.
     #[inline]
     pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
-        if self.is_direct {
-            self.beside(operand)
-        } else {
-            None
-        }
+        self.neighbours.on_this_host(operand)
     }
 
     /// As [`on_this_host`](Self::on_this_host), and for this rank's own words also without the
     /// direct path.
     pub(crate) fn local_word<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
         if word.rank().number() == self.session.rank() {
-            return self.beside(word);
+            return self.neighbours.beside(word);
         }
         self.on_this_host(word)
     }
@@ -200,7 +186,7 @@ impl Network {
     /// Whether a rank that waits takes the processor from one that is waited for.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.is_oversubscribed || self.member.is_oversubscribed()
+        self.is_oversubscribed || self.member().is_oversubscribed()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::backend::{Backend, Group, HandlerId, Message, MessageClass, Place, Sent};
-use pgas_core::{Rank, Result};
+use pgas_core::Result;
+use pgas_core::backend::{Backend, Group, Message};
 use pgas_smp::Member;
 
 use crate::collectives::Collectives;
@@ -117,7 +117,7 @@ unsafe impl Backend for OneHost {
         member:
         rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
         test, flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        n_credits, poll, poll_all, progress, notify, is_oversubscribed, health, has_left, blame,
+        try_commit, give_back, n_credits, poll, poll_all, progress, notify, is_oversubscribed, health, has_left, blame,
         discard
     }
 
@@ -125,24 +125,6 @@ unsafe impl Backend for OneHost {
 
     fn collectives(&self) -> Option<Arc<dyn Group>> {
         self.collectives.world()
-    }
-
-    unsafe fn try_commit(
-        &self,
-        to: Rank,
-        class: MessageClass,
-        handler: HandlerId,
-        place: Place,
-        opening: &[u8],
-    ) -> Result<Sent> {
-        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
-        // and `prepare` above is the member's: so it is his there, for the rank of the same number.
-        unsafe { self.member.try_commit(to, class, handler, place, opening) }
-    }
-
-    unsafe fn give_back(&self, to: Rank, place: Place) {
-        // SAFETY: as for `try_commit`.
-        unsafe { self.member.give_back(to, place) }
     }
 
     fn park(&self, at_most: Duration) {

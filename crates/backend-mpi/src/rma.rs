@@ -92,7 +92,7 @@ impl Network {
         reason = "a put that is a call of MPI and some tens of instructions notices each call in between"
     )]
     pub(crate) fn put_bytes(&self, put: &Put) -> Result<()> {
-        if self.is_direct || self.is_oversubscribed {
+        if self.neighbours.is_direct() || self.is_oversubscribed {
             self.put_slow(put)
         } else if put.len() <= Staging::LONGEST {
             self.put_staged(put)
@@ -105,7 +105,7 @@ impl Network {
     #[inline(never)]
     fn put_slow(&self, put: &Put) -> Result<()> {
         if let Some(local) = self.on_this_host(*put) {
-            return self.member.put(local);
+            return self.member().put(local);
         }
         if self.is_oversubscribed {
             self.put_without_blocking(put)
@@ -128,7 +128,7 @@ impl Network {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn get_bytes(&self, get: &Get) -> Result<()> {
-        if self.is_direct || self.is_oversubscribed {
+        if self.neighbours.is_direct() || self.is_oversubscribed {
             return self.get_slow(get);
         }
         self.get_whole(get)
@@ -138,7 +138,7 @@ impl Network {
     #[inline(never)]
     fn get_slow(&self, get: &Get) -> Result<()> {
         if let Some(local) = self.on_this_host(*get) {
-            return self.member.get(local);
+            return self.member().get(local);
         }
         if self.is_oversubscribed {
             return self.get_without_blocking(get);
@@ -169,7 +169,7 @@ impl Network {
 
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
         if let Some(local) = self.on_this_host(*put) {
-            return self.member.put_nb(local);
+            return self.member().put_nb(local);
         }
         if put.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;
@@ -208,7 +208,7 @@ impl Network {
 
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
         if let Some(local) = self.on_this_host(*get) {
-            return self.member.get_nb(local);
+            return self.member().get_nb(local);
         }
         if get.len() <= SHORT && !self.is_oversubscribed {
             let mut mpi = sys::enter()?;

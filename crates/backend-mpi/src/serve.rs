@@ -2,17 +2,16 @@
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
-use pgas_core::{Error, Rank, Result};
+use pgas_core::{Rank, Result};
 
 use crate::mailbox::{Arrived, Letter};
 use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
-use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
+use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
-use pgas_network::park::Vain;
+use pgas_network::wait::Waiting;
 
 impl Network {
     /// Serves arrived notes up to the first message, and returns whether there was anything. A
@@ -68,7 +67,7 @@ impl Network {
                 }
             }
             Note::Failed { rank, cause } => {
-                drop(self.failure.set((Rank::new(rank), cause)));
+                self.failure.hear(Rank::new(rank), cause);
             }
             Note::Execute { id, offset, order } => {
                 let bits = match self.execute(offset, order) {
@@ -96,13 +95,7 @@ impl Network {
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
     /// this host. The next thread inside of MPI [tells](Self::tell_failure) the others.
     fn note_failure(&self, rank: Rank, cause: &str) {
-        if self.failure.set((rank, cause.to_owned())).is_ok() {
-            let number = self.host.number_of_failed(rank.number());
-            drop(self.member.blame(Rank::new(number), cause));
-            // Release: pairs with the acquire of the thread that tells, which then sees the
-            // failure.
-            self.is_untold.store(true, Ordering::Release);
-        }
+        self.failure.note(rank, cause, &self.neighbours);
     }
 
     /// As [`fail`](Self::fail), without waiting for a thread that is inside of MPI, which may stay
@@ -115,7 +108,7 @@ impl Network {
 
     /// Tells the other ranks of a recorded failure, unless another thread is inside of MPI.
     pub(crate) fn try_to_tell_failure(&self) {
-        if !self.is_untold.load(Ordering::Relaxed) {
+        if !self.failure.is_untold() {
             return;
         }
         let mut state = match self.state.try_lock() {
@@ -131,16 +124,12 @@ impl Network {
 
     /// Tells all other ranks of a recorded failure, once.
     fn tell_failure(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
-        if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
-        {
-            return Ok(());
-        }
-        let Some((rank, cause)) = self.failure.get() else {
+        let Some((rank, cause)) = self.failure.take_untold() else {
             return Ok(());
         };
         let note = Note::Failed {
             rank: rank.number(),
-            cause: cause.clone(),
+            cause: cause.to_owned(),
         };
         let others = (0..self.session.n_ranks()).filter(|other| *other != self.session.rank());
         for other in others {
@@ -155,10 +144,8 @@ impl Network {
         awaited: Awaited<'_>,
         mut ready: impl FnMut(&mut State, &Mpi) -> Result<bool>,
     ) -> Result<()> {
-        let mut rounds = Rounds::default();
-        let mut long = LongWait::new(self.session.lookout().limits(), self.rank(), awaited);
-        let mut vain = Vain::default();
-        let mut failure = None;
+        let limits = self.session.lookout().limits();
+        let mut waiting = Waiting::new(limits, self.rank(), awaited);
         loop {
             {
                 let mut state = self.state();
@@ -167,36 +154,15 @@ impl Network {
                     return Ok(());
                 }
                 if self.pump(&mut state, &mpi)? {
-                    vain = Vain::default();
+                    waiting.has_worked();
                 }
                 if ready(&mut state, &mpi)? {
                     return Ok(());
                 }
             }
-            // After one more check: the awaited event may have come before the failure.
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            let round = rounds.turn(self.member.is_oversubscribed());
-            if round.looks {
-                failure = self.check(&mut long).err();
-            }
-            if round.yields {
-                let may_nap = round.looks || vain.naps;
-                if !(may_nap && self.parking.nap(&mut vain, self.is_crowded())) {
-                    thread::yield_now();
-                }
-            }
+            let processors = (&self.parking, self.is_crowded());
+            waiting.turn(self, processors, || self.health())?;
         }
-    }
-
-    /// Whether a wait is in vain or has lasted too long.
-    fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
-        self.health()?;
-        long.check().map_err(|over| match over {
-            Over::Timeout(error) => error,
-            Over::Stall(cause) => self.blame(self.rank(), &cause),
-        })
     }
 
     pub(crate) fn receive(
@@ -205,14 +171,7 @@ impl Network {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        let mut n = 0;
-        if self.is_direct {
-            let mut translated = |message: Message<'_>| {
-                let from = Rank::new(self.host.rank_of(message.from.number()));
-                sink(Message { from, ..message });
-            };
-            n = self.member.poll(class, limit, &mut translated)?;
-        }
+        let mut n = self.neighbours.poll(class, limit, sink)?;
         let hint = &self.n_arrived[class as usize];
         if hint.load(Ordering::Relaxed) == 0 {
             return Ok(n);
@@ -246,10 +205,5 @@ impl Network {
             n += letter.hand_out(class, limit - n, sink);
             read = Some(letter);
         }
-    }
-
-    pub(crate) fn first_failure(&self) -> Option<Error> {
-        let (rank, cause) = self.failure.get()?;
-        Some(Error::rank_failed(*rank, cause.clone()))
     }
 }

@@ -94,15 +94,15 @@ impl Network {
     /// Executes an atomic that another rank has ordered, on the word at `offset` of this rank's own
     /// segment.
     pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
-        let rank = Rank::new(self.host.index());
-        execute(&self.member, RemoteAddr { rank, offset }, order)
+        let rank = Rank::new(self.neighbours.host.index());
+        execute(self.member(), RemoteAddr { rank, offset }, order)
     }
 
     /// Executes an atomic whose word this rank reaches, and gives the former bits.
     fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
-            Remote::Fetch(atomic) => self.member.fetch_atomic(self.on_this_host(atomic)?),
-            Remote::Swap(swap) => self.member.compare_swap(self.on_this_host(swap)?),
+            Remote::Fetch(atomic) => self.member().fetch_atomic(self.on_this_host(atomic)?),
+            Remote::Swap(swap) => self.member().compare_swap(self.on_this_host(swap)?),
         };
         Some(done.expect("a CPU atomic on mapped memory cannot fail"))
     }

@@ -4,15 +4,17 @@
 
 use std::collections::HashSet;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
 use pgas_core::backend::{AtomicsBy, Backend, Capabilities, NeedsTarget, Operand};
 use pgas_core::{Config, Rank, Result};
+use pgas_network::failure::FirstFailure;
 use pgas_network::host::Host;
 use pgas_network::lifeline::Lifeline;
 use pgas_network::limits::Limits;
+use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
 use pgas_smp::Member;
@@ -40,12 +42,9 @@ pub(crate) const SEND: u64 = 2;
 pub(crate) struct Network {
     /// Before the segment that it has registered.
     state: Mutex<State>,
-    pub(crate) host: Host,
     pub(crate) rank: u32,
-    /// This host's memory: the segments of its ranks, their mailboxes, and their lives.
-    pub(crate) member: Member,
-    /// Whether ranks of this host use its memory.
-    pub(crate) is_direct: bool,
+    /// The ranks of this host, reached by its memory.
+    pub(crate) neighbours: Neighbours<Member>,
     pub(crate) capabilities: Capabilities,
     pub(crate) limits: Limits,
     pub(crate) segments: Segments,
@@ -53,9 +52,7 @@ pub(crate) struct Network {
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
-    pub(crate) failure: OnceLock<(Rank, String)>,
-    /// Whether the failure still has to be sent to the other ranks.
-    pub(crate) is_untold: AtomicBool,
+    pub(crate) failure: FirstFailure,
     /// The first failed operation: its target, the error and the time. The job fails of it unless a
     /// better explanation comes.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
@@ -145,47 +142,40 @@ impl Network {
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER.min(max_bytes),
         };
+        // A rank always uses its own memory.
+        let neighbours = Neighbours::new(host, Arc::new(member), config.direct, Reach::Own);
         Self {
             state: Mutex::new(state),
-            host,
             rank,
-            member,
-            is_direct: config.direct,
+            neighbours,
             capabilities,
             limits: Limits::new(config),
             segments,
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
             parking: Parking::default(),
-            failure: OnceLock::new(),
-            is_untold: AtomicBool::new(false),
+            failure: FirstFailure::default(),
             broken: OnceLock::new(),
             launcher: None,
         }
     }
 
-    /// The index of `rank` on this host, if both ranks use the host's memory; a rank always uses
-    /// its own.
+    /// This rank, as one of its host's.
     #[inline]
-    pub(crate) fn member_index(&self, rank: Rank) -> Option<u32> {
-        if self.is_direct || rank.number() == self.rank {
-            self.host.index_of(rank.number())
-        } else {
-            None
-        }
+    pub(crate) fn member(&self) -> &Member {
+        &self.neighbours.member
     }
 
-    /// The operand for the member of the shared-memory backend, if its rank is accessed directly.
+    /// The operand for [`member`](Self::member), if its rank is accessed directly.
     #[inline]
     pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
-        self.member_index(operand.rank())
-            .map(|index| self.beside(operand, index))
+        self.neighbours.on_this_host(operand)
     }
 
     /// Whether a rank that waits takes the processor from one that is waited for.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.member.is_oversubscribed()
+        self.member().is_oversubscribed()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -32,7 +32,7 @@ impl Network {
     /// Begins a put from the caller's memory.
     pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
         if let Some(local) = self.on_this_host(*put) {
-            return self.member.put_nb(local);
+            return self.member().put_nb(local);
         }
         if put.len() == 0 {
             return Ok(OpId::DONE);
@@ -57,7 +57,7 @@ impl Network {
     /// Begins a short put from a copy of its source.
     fn begin_copied(&self, put: &Put) -> Result<()> {
         if let Some(local) = self.on_this_host(*put) {
-            return self.member.put(local);
+            return self.member().put(local);
         }
         if put.len() == 0 {
             return Ok(());
@@ -70,7 +70,7 @@ impl Network {
     /// Begins a get.
     pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
         if let Some(local) = self.on_this_host(*get) {
-            return self.member.get_nb(local);
+            return self.member().get_nb(local);
         }
         if get.len() == 0 {
             return Ok(OpId::DONE);
@@ -200,28 +200,28 @@ impl Network {
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
         if let Some(local) = self.on_this_host(grid) {
-            return self.member.put_strided(local);
+            return self.member().put_strided(local);
         }
         self.put_each(listed(|visit| grid.for_each(visit)))
     }
 
     pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
         if let Some(local) = self.on_this_host(grid) {
-            return self.member.get_strided(local);
+            return self.member().get_strided(local);
         }
         self.get_each(listed(|visit| grid.for_each(visit)))
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
-        if self.member_index(rank).is_some() {
-            return self.member.flush_all();
+        if self.neighbours.reached(rank).is_some() {
+            return self.member().flush_all();
         }
         let flush = self.state().ops.begin_flush(rank.number());
         self.await_flushes(&[flush], &|| vec![rank])
     }
 
     pub(crate) fn flush_ranks(&self) -> Result<()> {
-        self.member.flush_all()?;
+        self.member().flush_all()?;
         let flushes = self.state().ops.begin_flushes();
         self.await_flushes(&flushes, &|| self.state().ops.awaited())
     }

@@ -2,14 +2,13 @@
 
 use std::mem;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
-use pgas_core::{Error, Rank, Result};
-use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
+use pgas_core::{Rank, Result};
+use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
-use pgas_network::park::Vain;
+use pgas_network::wait::Waiting;
 
 use crate::mailbox::Letter;
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
@@ -62,7 +61,7 @@ impl Network {
         }
         state.looked = Instant::now();
         let known = self.failure.get();
-        let known = known.map(|(rank, cause)| (rank.number(), cause.clone()));
+        let known = known.map(|(rank, cause)| (rank.number(), cause.to_owned()));
         if let Some((rank, cause)) = lifeline.look(known.as_ref()) {
             self.note_failure(Rank::new(rank), &cause);
         }
@@ -132,7 +131,7 @@ impl Network {
                 state.rounds.insert(round);
             }
             Note::Failed { rank, cause } => {
-                drop(self.failure.set((Rank::new(rank), cause)));
+                self.failure.hear(Rank::new(rank), cause);
             }
             Note::Execute { id, offset, order } => match self.execute(offset, order) {
                 // With the answers to what has come beside it.
@@ -152,13 +151,7 @@ impl Network {
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
     /// this host. The next holder of the lock [tells](Self::tell_failure) the others.
     fn note_failure(&self, rank: Rank, cause: &str) {
-        if self.failure.set((rank, cause.to_owned())).is_ok() {
-            let number = self.host.number_of_failed(rank.number());
-            drop(self.member.blame(Rank::new(number), cause));
-            // Release: pairs with the acquire of the thread that tells, which then sees the
-            // failure.
-            self.is_untold.store(true, Ordering::Release);
-        }
+        self.failure.note(rank, cause, &self.neighbours);
     }
 
     /// As [`note_failure`](Self::note_failure), and tells everybody, without waiting for a thread
@@ -173,18 +166,13 @@ impl Network {
 
     /// Tells all other ranks of a recorded failure, once.
     fn tell_failure(&self, state: &mut State) -> Result<()> {
-        // Acquire: pairs with the release in `note_failure`.
-        if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
-        {
-            return Ok(());
-        }
-        let Some((rank, cause)) = self.failure.get() else {
+        let Some((rank, cause)) = self.failure.take_untold() else {
             return Ok(());
         };
         for other in (0..self.segments.n_ranks()).filter(|other| *other != self.rank) {
             let note = Note::Failed {
                 rank: rank.number(),
-                cause: cause.clone(),
+                cause: cause.to_owned(),
             };
             self.tell(state, other, note)?;
         }
@@ -197,10 +185,7 @@ impl Network {
         awaited: Awaited<'_>,
         mut ready: impl FnMut(&mut State) -> Result<bool>,
     ) -> Result<()> {
-        let mut rounds = Rounds::default();
-        let mut long = LongWait::new(self.limits, self.rank(), awaited);
-        let mut vain = Vain::default();
-        let mut failure = None;
+        let mut waiting = Waiting::new(self.limits, self.rank(), awaited);
         loop {
             {
                 let mut state = self.state();
@@ -208,37 +193,18 @@ impl Network {
                     return Ok(());
                 }
                 if self.pump(&mut state)? {
-                    vain = Vain::default();
+                    waiting.has_worked();
                 }
                 if ready(&mut state)? {
                     return Ok(());
                 }
             }
-            // After one more check: the awaited event may have come before the failure.
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            let round = rounds.turn(self.member.is_oversubscribed());
-            if round.looks {
-                self.member.check_other_ranks();
-                failure = self.check(&mut long).err();
-            }
-            if round.yields {
-                let may_nap = round.looks || vain.naps;
-                if !(may_nap && self.parking.nap(&mut vain, self.is_crowded())) {
-                    thread::yield_now();
-                }
-            }
+            let processors = (&self.parking, self.is_crowded());
+            waiting.turn(self, processors, || {
+                self.member().check_other_ranks();
+                self.health()
+            })?;
         }
-    }
-
-    /// Whether a wait is in vain or has lasted too long.
-    fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
-        self.health()?;
-        long.check().map_err(|over| match over {
-            Over::Timeout(error) => error,
-            Over::Stall(cause) => self.blame(self.rank(), &cause),
-        })
     }
 
     pub(crate) fn receive(
@@ -248,10 +214,7 @@ impl Network {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
         // Also without the direct path: a rank's messages to itself.
-        let mut n = self.member.poll(class, limit, &mut |message| {
-            let from = Rank::new(self.host.rank_of(message.from.number()));
-            sink(Message { from, ..message });
-        })?;
+        let mut n = self.neighbours.poll(class, limit, sink)?;
         let hint = &self.n_arrived[class as usize];
         if hint.load(Ordering::Relaxed) == 0 {
             return Ok(n);
@@ -283,24 +246,10 @@ impl Network {
         }
     }
 
-    pub(crate) fn first_failure(&self) -> Option<Error> {
-        let (rank, cause) = self.failure.get()?;
-        Some(Error::rank_failed(*rank, cause.clone()))
-    }
-
     /// An error when the job has failed.
     pub(crate) fn check_health(&self) -> Result<()> {
-        if let Some(error) = self.first_failure() {
-            return Err(error);
-        }
-        match self.member.health() {
-            Ok(()) => {}
-            Err(Error::RankFailed(failure)) => {
-                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
-                return Err(self.blame(rank, &failure.cause));
-            }
-            Err(other) => return Err(other),
-        }
+        self.failure
+            .check(&self.neighbours, |rank, cause| self.blame(rank, cause))?;
         match self.broken.get() {
             Some((rank, text, at)) if at.elapsed() >= GRACE => {
                 let cause = if rank.number() == self.rank {

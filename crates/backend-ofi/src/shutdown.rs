@@ -28,8 +28,8 @@ impl Network {
     /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
     /// next time.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
-        if let Some(index) = self.member_index(rank) {
-            return self.member.has_left(Rank::new(index));
+        if let Some(rank) = self.neighbours.reached(rank) {
+            return self.member().has_left(rank);
         }
         let mut state = self.state();
         if state.post.peers.is_gone(rank.number()) {
@@ -60,10 +60,7 @@ impl Network {
     pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;
-        self.member.leave(&mut |message: Message<'_>| {
-            let from = Rank::new(self.host.rank_of(message.from.number()));
-            late(Message { from, ..message });
-        });
+        self.neighbours.leave(late);
         let mut step = Step::Finish;
         let awaited = Awaited {
             what: "the others to leave",

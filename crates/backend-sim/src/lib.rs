@@ -415,18 +415,6 @@ unsafe impl Backend for Node {
         Ok(())
     }
 
-    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
-        Ok(None)
-    }
-
-    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
-        unreachable!("no barrier was begun, so there is no {ticket:?}")
-    }
-
-    fn barrier_missing(&self, _: BarrierTicket) -> Vec<Rank> {
-        Vec::new()
-    }
-
     fn try_send(
         &self,
         to: Rank,

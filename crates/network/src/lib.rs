@@ -1,4 +1,4 @@
-//! Common parts of the backends between hosts: hosts of ranks, messages that travel together,
+//! Common parts of the backends between hosts: hosts of ranks and how they are reached, messages that travel together,
 //! notes between ranks, credits, atomics at their target, limits of waits, parking, and connections
 //! that show which hosts live.
 //! It knows no transport.
@@ -11,19 +11,22 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | sending of messages | `send` |
-//! | messages and their credits; atomics | `atomics`, `peer` |
+//! | sending of messages; failures; waits | `failure`, `send`, `wait` |
+//! | messages and their credits; atomics; the ranks of the host | `atomics`, `neighbours`, `peer` |
 //! | messages between libraries; their bytes | `bundle`, `note` |
 //! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix`, `park` |
 
 pub mod addresses;
 pub mod atomics;
 pub mod bundle;
+pub mod failure;
 pub mod host;
 pub mod lifeline;
 pub mod limits;
 pub mod mix;
+pub mod neighbours;
 pub mod note;
 pub mod park;
 pub mod peer;
 pub mod send;
+pub mod wait;

@@ -286,17 +286,28 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Errors of the transport.
-    fn barrier_begin(&self) -> Result<Option<BarrierTicket>>;
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        Ok(None)
+    }
 
     /// Whether all ranks have entered the barrier.
     ///
     /// # Errors
     ///
     /// Errors of the transport.
-    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool>;
+    ///
+    /// # Panics
+    ///
+    /// Where the transport has no barrier, so that there is no ticket.
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        unreachable!("no barrier was begun, so there is no {ticket:?}")
+    }
 
     /// Some of the ranks that have not entered the barrier, as far as this rank can tell.
-    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank>;
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        let _ = ticket;
+        Vec::new()
+    }
 
     /// The collectives of all ranks in their order, or `None` where the transport has none of its
     /// own and core's are to be used; the same answer on every rank. Core asks once.
@@ -455,8 +466,12 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     fn blame(&self, rank: Rank, cause: &str) -> Error;
 
     /// Returns the memory of a range of this rank's segment to the system, if possible. `true`
-    /// means that the range now reads as zero.
-    fn discard(&self, offset: u64, bytes: u64) -> bool;
+    /// means that the range now reads as zero. Not where a network has the memory registered, which
+    /// would not see fresh pages.
+    fn discard(&self, offset: u64, bytes: u64) -> bool {
+        let _ = (offset, bytes);
+        false
+    }
 
     /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
     fn abort(&self, code: i32, message: &str) -> !;

@@ -175,6 +175,26 @@ macro_rules! pass_on {
     (@method blame $inner:ident) => {
         $crate::pass_on! { @one $inner, blame, [rank: $crate::Rank, cause: &str], $crate::Error }
     };
+    (@method try_commit $inner:ident) => {
+        unsafe fn try_commit(
+            &self,
+            to: $crate::Rank,
+            class: $crate::backend::MessageClass,
+            handler: $crate::backend::HandlerId,
+            place: $crate::backend::Place,
+            opening: &[u8],
+        ) -> $crate::Result<$crate::backend::Sent> {
+            // SAFETY: the caller promises that the place came from `prepare` for this rank and is
+            // his; the author of the list, that `prepare` gives what the field offers.
+            unsafe { self.$inner.try_commit(to, class, handler, place, opening) }
+        }
+    };
+    (@method give_back $inner:ident) => {
+        unsafe fn give_back(&self, to: $crate::Rank, place: $crate::backend::Place) {
+            // SAFETY: as for `try_commit`.
+            unsafe { self.$inner.give_back(to, place) }
+        }
+    };
     (@method discard $inner:ident) => {
         $crate::pass_on! { @one $inner, discard, [offset: u64, bytes: u64], bool }
     };

@@ -21,9 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::{
-    Atomic, AtomicsBy, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, Group,
-    HandlerId, Message, MessageClass, NeedsTarget, OpId, Operand, Put, PutGrid, Sent, Stage,
-    SwapCall,
+    Atomic, AtomicsBy, Backend, Capabilities, Former, Get, GetGrid, Group, HandlerId, Message,
+    MessageClass, NeedsTarget, OpId, Operand, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use crate::locks::lock;
 use crate::{Error, Rank, Result};
@@ -309,18 +308,6 @@ unsafe impl Backend for Loopback {
     fn flush_all(&self) -> Result<()> {
         lock(&self.flight).flush(None, |operation| self.job.perform(operation));
         Ok(())
-    }
-
-    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
-        Ok(None)
-    }
-
-    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
-        unreachable!("no barrier was begun, so there is no {ticket:?}")
-    }
-
-    fn barrier_missing(&self, _: BarrierTicket) -> Vec<Rank> {
-        Vec::new()
     }
 
     fn collectives(&self) -> Option<Arc<dyn Group>> {
