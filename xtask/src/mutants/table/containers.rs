@@ -44,6 +44,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("mail.rs", "sender.next += 1;", 1, "", Tests("messages_that_overtake")),
     row("mail.rs", "self.told = self.told.wrapping_add(head.told);", 0, "", Tests("messages_that_overtake")),
     // Operations in flight.
+    row("hash_map/rehash.rs", "self.table.flights.end()?;\n        team", 0, "team", Tests("a_phase_begins_when")),
     row("hash_map/nb/common.rs", "self.n_in_flight.fetch_sub(1, Ordering::Release);", 0, "self.n_in_flight.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
     row("hash_map/nb/common.rs", "self.0.n_in_flight.load(Ordering::Acquire)", 0, "self.0.n_in_flight.load(Ordering::Relaxed)", NoTest("what follows are collectives, which order as much")),
     // Queues.

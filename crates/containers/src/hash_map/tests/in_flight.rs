@@ -314,6 +314,31 @@ fn who_changes_the_map_as_a_whole_waits_for_operations_in_flight() {
     });
 }
 
+/// In a map without free slots but those that they take, so that their searches are long.
+#[test]
+fn a_phase_begins_when_what_was_in_flight_is_over() {
+    attached_everywhere(2, |world| {
+        let me = u64::from(world.rank().number());
+        let map = map::<u64, u64>(&world, 60);
+        if me == 0 {
+            map.extend((0..54).map(|key| (key, key))).unwrap();
+        }
+        world.barrier().unwrap();
+        for i in 0..3 {
+            drop(map.insert_nb(&(100 * me + 60 + i), i).unwrap());
+        }
+        let map = map.into_find_phase().unwrap();
+        for key in [60, 61, 62, 160, 161, 162] {
+            assert_eq!(
+                map.find(&key).unwrap(),
+                Some(key % 100 - 60),
+                "of key {key}"
+            );
+        }
+        world.barrier().unwrap();
+    });
+}
+
 #[test]
 fn a_refused_operation_tells_it_by_its_future() {
     attached_everywhere(1, |world| {
