@@ -396,6 +396,8 @@ impl<T: Object> Ring<T> {
     }
 
     /// Pushes all slots or none. Returns whether there was room.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a push")]
     fn try_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<bool> {
         if slots.len() > self.capacity() {
             return Ok(false);
@@ -434,7 +436,7 @@ impl<T: Object> Ring<T> {
     /// Runs `work`, and counts it as the first of `rows`, or as the second one if both sides
     /// `meet`. `missed` says of its result whether it met a full or an empty queue.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a branch where nothing is counted")]
+    #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     fn counted<R>(
         &self,
         rows: [&'static Operation; 2],
@@ -442,15 +444,15 @@ impl<T: Object> Ring<T> {
         work: impl FnOnce() -> Result<R>,
         missed: impl FnOnce(&R) -> bool,
     ) -> Result<R> {
-        if !self.world().is_counting() {
+        // Where operations are counted no memory is local.
+        if self.local.is_some() {
             return work();
         }
-        self.out_of_line_counted(rows[usize::from(meet)], work, missed)
+        self.counted_elsewhere(rows[usize::from(meet)], work, missed)
     }
 
-    #[cold]
     #[inline(never)]
-    fn out_of_line_counted<R>(
+    fn counted_elsewhere<R>(
         &self,
         row: &'static Operation,
         work: impl FnOnce() -> Result<R>,
@@ -480,6 +482,8 @@ impl<T: Object> Ring<T> {
         self.counted(rows, meet, || self.try_pop(meet), Option::is_none)
     }
 
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a pop")]
     fn try_pop(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
         if let Some(slots) = self.ask_to_pop(1, meet)? {
             return Ok(slots.first().copied());

@@ -63,17 +63,28 @@ fn perform<S>(
 /// Operations of a rank that reaches the queue by messages only: one message each (M). They return
 /// `None` if the operation has to be one-sided.
 impl<T: Object> Ring<T> {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     fn host_to_ask(&self) -> Option<&Served> {
-        let may_ask = self.local.is_none() && self.host() != self.world().rank() && !in_handler();
+        if self.local.is_some() {
+            return None;
+        }
+        let may_ask = self.host() != self.world().rank() && !in_handler();
         self.served.as_ref().filter(|_| may_ask)
     }
 
     /// Asks the host to push all of the slots, or none. Returns whether there was room.
-    #[inline(never)]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     pub(super) fn ask_to_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
-        let Some(served) = self.host_to_ask() else {
-            return Ok(None);
-        };
+        match self.host_to_ask() {
+            Some(served) => self.send_push(served, slots, meet),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(never)]
+    fn send_push(&self, served: &Served, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
         let wanted = (served.downgrade(), meet);
         let answer = self
             .world()
@@ -82,11 +93,17 @@ impl<T: Object> Ring<T> {
     }
 
     /// Asks the host to pop up to `most` slots.
-    #[inline(never)]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     pub(super) fn ask_to_pop(&self, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
-        let Some(served) = self.host_to_ask() else {
-            return Ok(None);
-        };
+        match self.host_to_ask() {
+            Some(served) => self.send_pop(served, most, meet),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(never)]
+    fn send_pop(&self, served: &Served, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
         let wanted = ((served.downgrade(), meet), most as u64);
         let answer = self.world().rpc(self.host(), pop::<SlotOf<T>>, wanted)?;
         let popped = receive(self.host(), answer)?;
