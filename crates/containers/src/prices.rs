@@ -13,6 +13,16 @@ const fn price(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
     Price::new(when, atomics_reads_writes)
 }
 
+/// The price of a search that ends at the key's home slot, and A for each slot behind it.
+const fn searched(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
+    price(when, atomics_reads_writes).with_further_slots(1)
+}
+
+/// That of two searches.
+const fn searched_twice(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
+    price(when, atomics_reads_writes).with_further_slots(2)
+}
+
 /// Declares operations, and the table of all of them.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $prices:expr, $missed:literal;)*) => {
@@ -27,29 +37,33 @@ macro_rules! operations {
 }
 
 const INSERT: &[Price] = &[
-    price("new", [2, 0, 1]),
-    price("over a word", [2, 1, 0]),
-    price("over another value", [3, 1, 1]),
-    price("in a set", [1, 1, 0]),
+    searched("new", [2, 0, 1]),
+    searched("over a word", [2, 1, 0]),
+    searched("over another value", [3, 1, 1]),
+    searched("in a set", [1, 1, 0]),
 ];
 const FIND: &[Price] = &[
-    price("present", [2, 1, 0]),
-    price("in a set", [1, 1, 0]),
-    price("absent", [1, 0, 0]),
+    searched("present", [2, 1, 0]),
+    searched("in a set", [1, 1, 0]),
+    searched("absent", [1, 0, 0]),
 ];
 const UPDATE: &[Price] = &[
-    price("a word", [3, 1, 0]),
-    price("another value", [4, 1, 1]),
-    price("absent", [1, 0, 0]),
+    searched("a word", [3, 1, 0]),
+    searched("another value", [4, 1, 1]),
+    searched("absent", [1, 0, 0]),
 ];
 const UPSERT: &[Price] = &[
-    price("a word", [3, 1, 0]),
-    price("another value", [4, 1, 1]),
-    price("new", [3, 0, 1]),
+    searched("a word", [3, 1, 0]),
+    searched("another value", [4, 1, 1]),
+    searched_twice("new", [3, 0, 1]),
 ];
-const REMOVE: &[Price] = &[price("present", [2, 1, 0]), price("absent", [1, 0, 0])];
+const REMOVE: &[Price] = &[
+    searched("present", [2, 1, 0]),
+    searched("absent", [1, 0, 0]),
+];
 const R: &[Price] = &[price("", [0, 1, 0])];
 const W: &[Price] = &[price("", [0, 0, 1])];
+const LOCAL: &[Price] = &[price("", [0, 0, 0])];
 const A: &[Price] = &[price("", [1, 0, 0])];
 const GET: &[Price] = &[price("plain", [0, 1, 0]), price("others", [2, 1, 0])];
 const PUT: &[Price] = &[price("plain", [0, 0, 1]), price("others", [3, 1, 1])];
@@ -59,10 +73,10 @@ operations! {
     HASH_MAP_INSERT = "HashMap::insert", INSERT, "new";
     /// [`HashMap::insert_many`](crate::HashMap::insert_many).
     HASH_MAP_INSERT_MANY = "HashMap::insert_many", &[
-        price("new", [3, 0, 1]),
-        price("over a word", [2, 1, 0]),
-        price("over another value", [3, 1, 1]),
-        price("in a set", [1, 1, 0]),
+        searched_twice("new", [3, 0, 1]),
+        searched("over a word", [2, 1, 0]),
+        searched("over another value", [3, 1, 1]),
+        searched("in a set", [1, 1, 0]),
     ], "new";
     /// [`HashMap::find`](crate::HashMap::find) in a phase in which any rank writes.
     HASH_MAP_FIND = "HashMap::find", FIND, "absent";
@@ -74,20 +88,20 @@ operations! {
     HASH_MAP_FIND_ONLY_MANY = "HashMap::find_many (find phase)", R, "absent";
     /// [`HashMap::contains`](crate::HashMap::contains) in a phase in which any rank writes.
     HASH_MAP_CONTAINS = "HashMap::contains",
-        &[price("present", [1, 1, 0]), price("absent", [1, 0, 0])], "absent";
+        &[searched("present", [1, 1, 0]), searched("absent", [1, 0, 0])], "absent";
     /// [`HashMap::contains`](crate::HashMap::contains) in the find phase.
     HASH_MAP_CONTAINS_ONLY = "HashMap::contains (find phase)", R, "absent";
     /// [`HashMap::fetch_add`](crate::HashMap::fetch_add).
     HASH_MAP_FETCH_ADD = "HashMap::fetch_add",
-        &[price("present", [2, 1, 0]), price("new", [2, 0, 1])], "new";
+        &[searched("present", [2, 1, 0]), searched("new", [2, 0, 1])], "new";
     /// [`HashMap::add_many`](crate::HashMap::add_many).
     HASH_MAP_ADD_MANY = "HashMap::add_many",
-        &[price("present", [2, 1, 0]), price("new", [3, 0, 1])], "new";
+        &[searched("present", [2, 1, 0]), searched_twice("new", [3, 0, 1])], "new";
     /// [`HashMap::get_or_insert`](crate::HashMap::get_or_insert).
     HASH_MAP_GET_OR_INSERT = "HashMap::get_or_insert", &[
-        price("new", [2, 0, 1]),
-        price("present", [2, 1, 0]),
-        price("in a set", [1, 1, 0]),
+        searched("new", [2, 0, 1]),
+        searched("present", [2, 1, 0]),
+        searched("in a set", [1, 1, 0]),
     ], "new";
     /// [`HashMap::update`](crate::HashMap::update), a part of an upsert, too.
     HASH_MAP_UPDATE = "HashMap::update", UPDATE, "absent";
@@ -99,10 +113,13 @@ operations! {
     HASH_MAP_REMOVE_MANY = "HashMap::remove_many", REMOVE, "absent";
     /// [`HashMap::take`](crate::HashMap::take).
     HASH_MAP_TAKE = "HashMap::take", &[
-        price("present", [3, 1, 0]),
-        price("in a set", [2, 1, 0]),
-        price("absent", [1, 0, 0]),
+        searched("present", [3, 1, 0]),
+        searched("in a set", [2, 1, 0]),
+        searched("absent", [1, 0, 0]),
     ], "absent";
+    /// [`MultiMap::extend`](crate::MultiMap::extend).
+    MULTI_MAP_EXTEND = "MultiMap::extend",
+        &[price("first", [8, 1, 2]), price("further", [7, 2, 1])], "";
     /// `push` of a queue while others pop.
     QUEUE_PUSH = "Queue::push (push and pop)",
         &[price("", [2, 0, 1]), price("full", [2, 0, 0])], "met a full queue";
@@ -130,6 +147,10 @@ operations! {
     /// `pop_many` of a queue in the pop phase, however many elements.
     QUEUE_POP_MANY_ONLY = "Queue::pop_many (pop phase)",
         &[price("", [1, 1, 0]), price("empty", [0, 0, 0])], "met an empty queue";
+    /// `local_push` of a queue in the local phase.
+    QUEUE_LOCAL_PUSH = "Queue::local_push", LOCAL, "met a full queue";
+    /// `local_pop` of a queue in the local phase.
+    QUEUE_LOCAL_POP = "Queue::local_pop", LOCAL, "met an empty queue";
     /// [`BloomFilter::insert`](crate::BloomFilter::insert).
     BLOOM_FILTER_INSERT = "BloomFilter::insert", A, "seemed present";
     /// [`BloomFilter::insert_many`](crate::BloomFilter::insert_many).
@@ -146,6 +167,10 @@ operations! {
     ARRAY_GET_MANY = "Array::get_many", R, "";
     /// [`Array::put_many`](crate::Array::put_many).
     ARRAY_PUT_MANY = "Array::put_many", W, "";
+    /// [`Array::get_range`](crate::Array::get_range), however many elements.
+    ARRAY_GET_RANGE = "Array::get_range", R, "";
+    /// [`Array::put_slice`](crate::Array::put_slice), however many elements.
+    ARRAY_PUT_SLICE = "Array::put_slice", W, "";
     /// [`Array::add_many`](crate::Array::add_many).
     ARRAY_ADD_MANY = "Array::add_many", A, "";
     /// [`DArray::get`](crate::DArray::get).
@@ -156,6 +181,12 @@ operations! {
     DARRAY_GET_MANY = "DArray::get_many", R, "";
     /// [`DArray::put_many`](crate::DArray::put_many).
     DARRAY_PUT_MANY = "DArray::put_many", W, "";
+    /// [`DArray::get_range`](crate::DArray::get_range), counted for each rank that holds some of the
+    /// elements.
+    DARRAY_GET_RANGE = "DArray::get_range", R, "";
+    /// [`DArray::put_slice`](crate::DArray::put_slice), counted as
+    /// [`DArray::get_range`](crate::DArray::get_range).
+    DARRAY_PUT_SLICE = "DArray::put_slice", W, "";
     /// [`DArray::add_many`](crate::DArray::add_many).
     DARRAY_ADD_MANY = "DArray::add_many", A, "";
     /// [`DMatrix::get`](crate::DMatrix::get).

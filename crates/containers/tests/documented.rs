@@ -24,6 +24,7 @@ fn files(ty: &str) -> &'static [&'static str] {
             "hash_map/insert_if_absent.rs",
             "hash_map/batch/mod.rs",
         ],
+        "MultiMap" => &["hash_map/multi/mod.rs", "hash_map/multi/extend.rs"],
         "Queue" => &["queue/handle.rs"],
         "BloomFilter" => &["bloom/mod.rs"],
         "Array" => &["array/hosted.rs"],
@@ -98,7 +99,19 @@ fn the_documentation_of_each_operation_states_its_prices() {
                 operation.name(),
                 price.when
             );
+            let further = format!("{}A for each further slot", price.further);
+            let is_said = price.further < 2 || text.contains(&further);
+            assert!(is_said, "{}: {further} is not in:{text}", operation.name());
         }
+    }
+}
+
+/// The statistics keep so many bytes of them.
+#[test]
+fn the_prices_of_each_operation_are_not_too_long_for_the_statistics() {
+    for operation in prices::ALL {
+        let (name, price) = (operation.name(), operation.price());
+        assert!(price.len() <= 120 && name.len() <= 48, "{name}: {price}");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use pgas_containers::{Array, BloomFilter, CircularQueue, HashMap};
 use pgas_core::backend::loopback;
-use pgas_core::{Config, Rank, Statistics};
+use pgas_core::{Config, Rank, Statistics, World};
 
 /// The number in a line of the statistics.
 fn number(line: &str, field: &str) -> u64 {
@@ -13,32 +13,41 @@ fn number(line: &str, field: &str) -> u64 {
     rest[..end].parse().unwrap()
 }
 
+/// Operations of both ranks.
+fn work(world: &World) {
+    let queue = CircularQueue::<u64>::with_capacity(world, Rank::ZERO, 8).unwrap();
+    let map = HashMap::<u64, u64>::with_capacity(world, 1 << 12).unwrap();
+    let filter = BloomFilter::<u64>::with_rate(world, 100, 0.01).unwrap();
+    let array = Array::<u64>::new(world, Rank::ZERO, 10, &0).unwrap();
+    if world.rank() == Rank::new(1) {
+        let n_pushed = (0..12).filter(|i| queue.push(*i).is_ok()).count();
+        assert_eq!(n_pushed, 8);
+        let entries: Vec<(u64, u64)> = (0..50).map(|i| (i, i)).collect();
+        map.insert_many(&entries).unwrap();
+        assert_eq!(map.find(&1000).unwrap(), None);
+        for item in 0..100 {
+            filter.insert(&item).unwrap();
+        }
+        array.get(3).unwrap();
+        // Threads whose price is not known are counted all the same.
+        std::thread::scope(|scope| scope.spawn(|| map.find(&7).unwrap()).join().unwrap());
+    }
+    let queue = queue.into_pop_phase().unwrap();
+    let mut queue = queue.into_local_phase().unwrap();
+    if world.rank() == Rank::ZERO {
+        while queue.local_pop().unwrap().is_some() {}
+        let n_pushed = (0..10).filter(|i| queue.local_push(*i).is_ok()).count();
+        assert_eq!(n_pushed, 8);
+    }
+}
+
 #[test]
 fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_containers_were() {
     let file = std::env::temp_dir().join(format!("pgas-prices-{}.json", std::process::id()));
     let mut config = Config::default();
     config.statistics = Statistics::Total;
     config.statistics_file = Some(file.display().to_string());
-    loopback::run_with(2, &config, |world| {
-        let queue = CircularQueue::<u64>::with_capacity(&world, Rank::ZERO, 8).unwrap();
-        let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 12).unwrap();
-        let filter = BloomFilter::<u64>::with_rate(&world, 100, 0.01).unwrap();
-        let array = Array::<u64>::new(&world, Rank::ZERO, 10, &0).unwrap();
-        if world.rank() == Rank::new(1) {
-            let n_pushed = (0..12).filter(|i| queue.push(*i).is_ok()).count();
-            assert_eq!(n_pushed, 8);
-            let entries: Vec<(u64, u64)> = (0..50).map(|i| (i, i)).collect();
-            map.insert_many(&entries).unwrap();
-            assert_eq!(map.find(&1000).unwrap(), None);
-            for item in 0..100 {
-                filter.insert(&item).unwrap();
-            }
-            array.get(3).unwrap();
-            // Threads whose price is not known are counted all the same.
-            std::thread::scope(|scope| scope.spawn(|| map.find(&7).unwrap()).join().unwrap());
-        }
-        drop(queue.into_pop_phase().unwrap());
-    });
+    loopback::run_with(2, &config, |world| work(&world));
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     let line = |name: &str| {
@@ -69,6 +78,8 @@ fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_contain
     assert_eq!(number(line("HashMap::insert_many"), "calls"), 1);
     assert_eq!(figures("HashMap::find"), [2, 1, 1, 1, 0, 0]);
     assert_eq!(figures("Array::get"), [1, 0, 1, 0, 1, 0]);
+    assert_eq!(figures("Queue::local_pop"), [9, 1, 9, 0, 0, 0]);
+    assert_eq!(figures("Queue::local_push"), [10, 2, 10, 0, 0, 0]);
     let [n, _, _, atomics, ..] = figures("BloomFilter::insert");
     assert_eq!((n, atomics), (100, 100));
     let mean = number(line("BloomFilter::insert"), "mean_permille");

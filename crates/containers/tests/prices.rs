@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use pgas_containers::array::Distribution;
 use pgas_containers::hash_map::{Combine, FindOnly};
 use pgas_containers::{
-    Array, BloomFilter, CircularQueue, DArray, DMatrix, FastQueue, HashMap, HashSet, prices,
+    Array, BloomFilter, CircularQueue, DArray, DMatrix, FastQueue, HashMap, HashSet, MultiMap,
+    prices,
 };
 use pgas_core::backend::loopback;
 use pgas_core::stats::{Operation, Price};
@@ -60,11 +61,20 @@ impl Table<'_> {
         let theirs = bcl.map_or(String::new(), |bcl| text(bcl).letters());
         println!("{name:<44} {:<12} {theirs}", text(counted).letters());
         let mut prices = operation.prices().iter();
-        let documented = prices.find(|price| price.when == when);
-        assert_eq!(documented, Some(&Price::new(when, counted)), "{name}");
+        let documented = prices.find(|price| price.when == when).unwrap();
+        let documented = [documented.atomics, documented.reads, documented.writes];
+        assert_eq!(documented, counted, "{name}");
         let is_cheaper = |bcl: Counts| counted.iter().sum::<u64>() <= bcl.iter().sum();
         assert!(bcl.is_none_or(is_cheaper), "{name} is dearer than BCL's");
         self.done.borrow_mut().push((operation.name(), when));
+    }
+
+    /// A row for an operation of the table on this rank's own memory alone.
+    #[track_caller]
+    fn own<T>(&self, operation: &'static Operation, run: impl FnOnce() -> T) {
+        assert_eq!(operation.price(), "ℓ");
+        self.local(operation.name(), run);
+        self.done.borrow_mut().push((operation.name(), ""));
     }
 
     /// A row for an operation on this rank's own memory alone, without atomics.
@@ -232,6 +242,13 @@ fn sets(table: &Table<'_>) {
     table.row(&prices::HASH_MAP_TAKE, "in a set", || map.take(&1).unwrap());
 }
 
+fn multi_maps(table: &Table<'_>) {
+    let map = MultiMap::<u64, u64>::with_capacity(table.world, 1 << 12).unwrap();
+    let extend = &prices::MULTI_MAP_EXTEND;
+    table.row(extend, "first", || map.extend([(1, 10)]).unwrap());
+    table.row(extend, "further", || map.extend([(1, 11)]).unwrap());
+}
+
 fn queues(table: &Table<'_>) {
     let queue = CircularQueue::<u64>::with_capacity(table.world, Rank::ZERO, 32).unwrap();
     queue.push(0).unwrap();
@@ -275,12 +292,10 @@ fn queues(table: &Table<'_>) {
         queue.pop_many(9).unwrap();
     });
     let mut queue = queue.into_local_phase().unwrap();
-    table.local("CircularQueue, local phase: local_push", || {
+    table.own(&prices::QUEUE_LOCAL_PUSH, || {
         queue.local_push(1).unwrap();
     });
-    table.local("CircularQueue, local phase: local_pop", || {
-        queue.local_pop().unwrap();
-    });
+    table.own(&prices::QUEUE_LOCAL_POP, || queue.local_pop().unwrap());
 }
 
 fn fast_queues(table: &Table<'_>) {
@@ -324,6 +339,12 @@ fn arrays(table: &Table<'_>) {
     table.row(&prices::DARRAY_ADD_MANY, "", || {
         array.add_many(&[7], 2).unwrap();
     });
+    table.row(&prices::DARRAY_GET_RANGE, "", || {
+        array.get_range(3..40).unwrap();
+    });
+    table.row(&prices::DARRAY_PUT_SLICE, "", || {
+        array.put_slice(3, &[1; 40]).unwrap();
+    });
     let texts = DArray::new(table.world, 10, Distribution::Cyclic, &"a".to_owned()).unwrap();
     texts.put(1, &"b".to_owned()).unwrap();
     table.row(&prices::DARRAY_PUT, "others", || {
@@ -341,6 +362,12 @@ fn arrays(table: &Table<'_>) {
     });
     table.row(&prices::ARRAY_ADD_MANY, "", || {
         array.add_many(&[7], 2).unwrap();
+    });
+    table.row(&prices::ARRAY_GET_RANGE, "", || {
+        array.get_range(3..40).unwrap();
+    });
+    table.row(&prices::ARRAY_PUT_SLICE, "", || {
+        array.put_slice(3, &[1; 40]).unwrap();
     });
     let texts = Array::new(table.world, Rank::ZERO, 10, &"a".to_owned()).unwrap();
     texts.put(1, &"b".to_owned()).unwrap();
@@ -367,6 +394,7 @@ fn every_method_costs_what_its_documentation_says_and_no_more_than_bcl_s() {
         batches(&table);
         other_phases_of_maps(&table, map);
         sets(&table);
+        multi_maps(&table);
         queues(&table);
         fast_queues(&table);
         filters(&table);

@@ -138,7 +138,89 @@ impl<T: Pod> GlobalPtr<T> {
         self.put_as_indirectly(world, value, operation)
     }
 
+    /// As [`get_slice`](Self::get_slice), counted as [`performs`](World::performs) says.
+    ///
+    /// # Cost
+    ///
+    /// R, as [`get_slice`](Self::get_slice).
+    ///
+    /// # Errors
+    ///
+    /// As [`get_slice`](Self::get_slice).
+    ///
+    /// # Panics
+    ///
+    /// As [`get_slice`](Self::get_slice).
+    #[inline]
+    #[track_caller]
+    pub fn get_slice_as(
+        self,
+        world: &World,
+        out: &mut [T],
+        operation: &'static Operation,
+    ) -> Result<()> {
+        if let Some(src) = world.direct(self, out.len()) {
+            src.copy_to(out);
+            return Ok(());
+        }
+        self.get_slice_as_indirectly(world, out, operation)
+    }
+
+    /// As [`put_slice`](Self::put_slice), counted as [`performs`](World::performs) says.
+    ///
+    /// # Cost
+    ///
+    /// W, as [`put_slice`](Self::put_slice).
+    ///
+    /// # Errors
+    ///
+    /// As [`put_slice`](Self::put_slice).
+    ///
+    /// # Panics
+    ///
+    /// As [`put_slice`](Self::put_slice).
+    #[inline]
+    #[track_caller]
+    pub fn put_slice_as(
+        self,
+        world: &World,
+        values: &[T],
+        operation: &'static Operation,
+    ) -> Result<()> {
+        if let Some(dst) = world.direct(self, values.len()) {
+            dst.copy_from(values);
+            return Ok(());
+        }
+        self.put_slice_as_indirectly(world, values, operation)
+    }
+
     // Where operations are counted, none is direct.
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn get_slice_as_indirectly(
+        self,
+        world: &World,
+        out: &mut [T],
+        operation: &'static Operation,
+    ) -> Result<()> {
+        let _performing = world.performs(operation, 1);
+        self.get_slice(world, out)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn put_slice_as_indirectly(
+        self,
+        world: &World,
+        values: &[T],
+        operation: &'static Operation,
+    ) -> Result<()> {
+        let _performing = world.performs(operation, 1);
+        self.put_slice(world, values)
+    }
 
     #[cold]
     #[inline(never)]

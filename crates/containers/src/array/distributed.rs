@@ -250,16 +250,17 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         let elements = start..start.saturating_add(values.len());
         range_check(&elements, self.len());
+        let (world, row) = (self.world(), &prices::DARRAY_PUT_SLICE);
         for (rank, places) in self.shares(&elements) {
             let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - start;
-                at.put_slice(self.world(), &values[first..first + places.len()])?;
+                at.put_slice_as(world, &values[first..first + places.len()], row)?;
                 continue;
             }
             let value = |local| values[self.deal.element(rank, local) - start];
             let share: Vec<T> = places.map(value).collect();
-            at.put_slice(self.world(), &share)?;
+            at.put_slice_as(world, &share, row)?;
         }
         Ok(())
     }
@@ -281,14 +282,16 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
         let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
+        let (world, row) = (self.world(), &prices::DARRAY_GET_RANGE);
         for (rank, places) in self.shares(&elements) {
             let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - elements.start;
-                at.get_slice(self.world(), &mut out[first..first + places.len()])?;
+                at.get_slice_as(world, &mut out[first..first + places.len()], row)?;
                 continue;
             }
-            let share = at.get_vec(self.world(), places.len())?;
+            let mut share = T::new_vec_zeroed(places.len()).expect("memory for the elements");
+            at.get_slice_as(world, &mut share, row)?;
             for (local, value) in places.zip(share) {
                 out[self.deal.element(rank, local) - elements.start] = value;
             }

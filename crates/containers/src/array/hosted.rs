@@ -236,7 +236,9 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         range_check(&(start..start.saturating_add(values.len())), self.len());
         let first: GlobalPtr<T> = self.block.cast();
-        first.add(start).put_slice(self.world(), values)
+        first
+            .add(start)
+            .put_slice_as(self.world(), values, &prices::ARRAY_PUT_SLICE)
     }
 
     /// Reads elements.
@@ -256,9 +258,11 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
         let first: GlobalPtr<T> = self.block.cast();
+        let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
         first
             .add(elements.start)
-            .get_vec(self.world(), elements.len())
+            .get_slice_as(self.world(), &mut out, &prices::ARRAY_GET_RANGE)?;
+        Ok(out)
     }
 
     /// Reads the elements with these indices, wherever they are.

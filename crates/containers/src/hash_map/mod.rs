@@ -503,9 +503,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry, but 3A + W for a new key where slots are
-    /// behind a network; the latency is paid once for many present keys. One-sided; or M for each
-    /// rank and as many entries as a message carries. Complete at the target on return.
+    /// That of an [`insert`](Self::insert) for each entry. Where slots are behind a network, a new
+    /// key is searched twice: 3A + W, and 2A for each further slot; the latency is paid once for
+    /// many present keys. One-sided; or M for each rank and as many entries as a message carries.
+    /// Complete at the target on return.
     ///
     /// # Errors
     ///

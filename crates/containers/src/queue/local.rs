@@ -4,8 +4,8 @@ use super::PushError;
 use super::phase::{Local, Phase, Sealed};
 use super::ring::{Ring, index, zeroed};
 use super::ticket::{Seen, Side, Tickets};
-use crate::Result;
 use crate::object::{self, Object, Repr, SlotOf};
+use crate::{Result, prices};
 
 /// Slots that are read at once.
 const CHUNK: u64 = 256;
@@ -89,8 +89,10 @@ impl<T: Object> Cursor<T> {
     #[track_caller]
     pub(super) fn push(&mut self, ring: &Ring<T>, value: T) -> Result<(), PushError<T>> {
         let local = self.local();
-        ring.world().count_local();
-        if local.tail.wrapping_sub(local.head) == ring.place.size.capacity {
+        let is_full = local.tail.wrapping_sub(local.head) == ring.place.size.capacity;
+        ring.world()
+            .count_local_as(&prices::QUEUE_LOCAL_PUSH, is_full);
+        if is_full {
             return Err(PushError::Full(value));
         }
         let slot = object::to_slot(&value, &ring.heap)?;
@@ -103,7 +105,9 @@ impl<T: Object> Cursor<T> {
     #[track_caller]
     pub(super) fn pop(&mut self, ring: &Ring<T>) -> Result<Option<T>> {
         let local = self.local();
-        ring.world().count_local();
+        let is_empty = local.head == local.tail;
+        ring.world()
+            .count_local_as(&prices::QUEUE_LOCAL_POP, is_empty);
         if local.read.is_empty() && !local.fetch(ring)? {
             return Ok(None);
         }

@@ -20,6 +20,8 @@ pub struct Price {
     pub reads: u64,
     /// W: writes.
     pub writes: u64,
+    /// Atomics for each slot that a search passes behind the first one.
+    pub further: u64,
 }
 
 impl Price {
@@ -31,7 +33,15 @@ impl Price {
             atomics,
             reads,
             writes,
+            further: 0,
         }
+    }
+
+    /// The same with `n` atomics more for each slot that a search passes behind the first one.
+    #[must_use]
+    pub const fn with_further_slots(mut self, n: u64) -> Self {
+        self.further = n;
+        self
     }
 
     /// The price in letters.
@@ -74,6 +84,13 @@ impl Price {
 ///     "met a full stack",
 /// );
 /// assert_eq!(PUSH.price(), "A + W");
+///
+/// static FIND: Operation = Operation::new(
+///     "Tree::find",
+///     &[Price::new("", [0, 1, 0]).with_further_slots(1)],
+///     "absent",
+/// );
+/// assert_eq!(FIND.price(), "R; A for each further slot");
 /// ```
 #[derive(Debug)]
 pub struct Operation {
@@ -108,7 +125,7 @@ impl Operation {
         self.prices
     }
 
-    /// The prices as a text: `2A + W new, 2A + R present`.
+    /// The prices as a text: `2A + W new, 2A + R present; A for each further slot`.
     #[must_use]
     pub fn price(&self) -> String {
         let text = |price: &Price| match price.when {
@@ -116,7 +133,22 @@ impl Operation {
             when => format!("{} {when}", price.letters()),
         };
         let texts: Vec<String> = self.prices.iter().map(text).collect();
-        texts.join(", ")
+        texts.join(", ") + &self.further_slots()
+    }
+
+    /// What the slots cost that a search passes behind the first one, and the case in which they
+    /// cost more.
+    fn further_slots(&self) -> String {
+        let letters = |n| Price::new("", [n, 0, 0]).letters();
+        let least = self.prices.iter().map(|price| price.further).min();
+        let Some(least @ 1..) = least else {
+            return String::new();
+        };
+        let mut text = format!("; {} for each further slot", letters(least));
+        for dear in self.prices.iter().filter(|price| price.further > least) {
+            let _ = write!(text, ", {} if {}", letters(dear.further), dear.when);
+        }
+        text
     }
 
     /// The number of its row, the same on all boards of this process.

@@ -6,6 +6,7 @@ use super::World;
 use crate::backend::MessageClass;
 use crate::cost::{CostKind, Costs};
 use crate::rank::Rank;
+use crate::stats::Operation;
 use crate::trace::Kind;
 use crate::waits::program_call;
 
@@ -62,6 +63,24 @@ impl World {
     #[inline]
     pub fn count_local(&self) {
         self.count(CostKind::Local, None, 1, 0);
+    }
+
+    /// As [`count_local`](Self::count_local), of an operation that has a row in the statistics, and
+    /// that `has_missed`, as a push to a full queue.
+    #[inline]
+    pub fn count_local_as(&self, operation: &'static Operation, has_missed: bool) {
+        if self.inner.is_observed {
+            self.observe_local(operation, has_missed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe_local(&self, operation: &'static Operation, has_missed: bool) {
+        self.count_local();
+        if let Some(counting) = self.counting() {
+            counting.performed(operation, (1, has_missed.into()), counting.paid());
+        }
     }
 
     #[inline(always)]

@@ -41,7 +41,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let performing = O::rows().map(|[_, row]| self.world().performs(row, elements.len()));
+        // Where operations are counted no memory is local.
+        let rows = O::rows().filter(|_| self.local.is_none());
+        let performing = rows.map(|[_, row]| self.world().performs(row, elements.len()));
         let changed = self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()));
         if let (Some(mut performing), Ok(n_changed)) = (performing, &changed) {
             // The keys that were absent.
@@ -302,9 +304,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`upsert`](Self::upsert) for each entry; behind a network the latency of the
-    /// searches is paid once for many keys that are there. One-sided; or M for each rank and as
-    /// many entries as a message carries. Complete at the target on return.
+    /// That of an [`upsert`](Self::upsert) for each entry, and 2A for each further slot of a new
+    /// key, which is searched twice; behind a network the latency of the searches is paid once for
+    /// many keys that are there. One-sided; or M for each rank and as many entries as a message
+    /// carries. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -368,9 +371,10 @@ where
     ///
     /// # Cost
     ///
-    /// That of a [`fetch_add`](Self::fetch_add) for each key, but 3A + W for a new one where slots
-    /// are behind a network; the latency is paid once for many present keys. One-sided; or M for
-    /// each rank and as many keys as a message carries. Complete at the target on return.
+    /// That of a [`fetch_add`](Self::fetch_add) for each key. Where slots are behind a network, a
+    /// new one is searched twice: 3A + W, and 2A for each further slot; the latency is paid once
+    /// for many present keys. One-sided; or M for each rank and as many keys as a message carries.
+    /// Complete at the target on return.
     ///
     /// # Errors
     ///

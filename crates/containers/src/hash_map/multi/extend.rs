@@ -5,7 +5,7 @@ use super::super::op::{Add, Find, Insert};
 use super::super::phase::Atomic;
 use super::{MultiMap, Numbers};
 use crate::object::{self, FoundBy as _, KeyHasher, Object};
-use crate::{BatchError, Result};
+use crate::{BatchError, Result, prices};
 
 impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// Adds the values of all entries to those of their keys, in their order, some hundred at a
@@ -13,9 +13,9 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key and for its
-    /// value where slots are behind a network. The latency is paid once for many keys; values of
-    /// one key take their places one after another. One-sided; or M for each rank and as many
+    /// That of an [`insert`](Self::insert) for each entry; where slots are behind a network,
+    /// 7A + 2R + W, and 8A + R + 2W for the first one of a key. The latency is paid once for many
+    /// keys; values of one key take their places one after another. One-sided; or M for each rank and as many
     /// entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
@@ -53,6 +53,8 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// Adds some entries: takes numbers for all of them, inserts the values under these, and looks
     /// which numbers a removal has passed meanwhile.
     fn insert_some(&self, entries: &[(K, V)]) -> Result<(), BatchError> {
+        let world = self.values.table.world();
+        let _performing = world.performs(&prices::MULTI_MAP_EXTEND, entries.len());
         let mut numbers = vec![None; entries.len()];
         let numbered = self.take_numbers(entries, &mut numbers);
         let n_numbered = numbered.as_ref().err().map_or(entries.len(), |e| e.done);
@@ -62,10 +64,11 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
                 Some(((key.clone(), u64::from((*number)?)), value))
             })
             .collect();
-        let inserted = self.values.table.perform_many::<Insert, _>(
+        let inserted = self.values.table.perform_many_into::<Insert, _>(
             &places,
             |(place, _)| <(K, u64)>::key_by(place),
             |(_, value)| object::to_slot(*value, self.values.table.heap()),
+            |_, _| Ok(()),
         );
         let refused = inserted.err().or(numbered.err());
         let done = refused.as_ref().map_or(entries.len(), |e| e.done);
