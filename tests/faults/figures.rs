@@ -9,7 +9,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use pgas::{Config, Rank, RemoteCalls, Statistics, World};
 use pgas_report::analysis::{Doing, Job};
-use pgas_report::{align, read, words};
+use pgas_report::{align, read};
 use serde_json::Value;
 
 use crate::jobs::{WATCHED, Way, start};
@@ -240,7 +240,7 @@ fn traced(way: Way, fault: &str) {
     align::align(&mut traces);
     let job = Job::of(&traces);
     let line = job.lines.iter().find(|line| {
-        let (what, at) = words::what_and_where(&line.name);
+        let (what, at) = read::what_and_where(&line.name);
         let for_late = line
             .for_rank
             .get(&LATE.number())

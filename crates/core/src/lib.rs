@@ -62,7 +62,7 @@
 //! |---|---|
 //! | transfers, locks; the transport for tests | `lock`, `loopback`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `in_place`, `messages`, `performing`, `process`, `span`, `stall`, `symmetric`, `work` |
+//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `in_place`, `messages`, `performing`, `phase`, `process`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
@@ -106,6 +106,7 @@ mod messages;
 pub mod notice;
 mod orphans;
 mod performing;
+mod phase;
 mod pod;
 pub mod process;
 mod progress;
@@ -145,6 +146,7 @@ pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
 pub use members::TeamId;
 pub use performing::Performing;
+pub use phase::InPhase;
 pub use pod::Pod;
 pub use progress::Serving;
 pub use rank::Rank;

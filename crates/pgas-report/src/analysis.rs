@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use pgas_core::trace::Kind;
 
 use crate::align::{self, Message};
+use crate::phases::{self, Phase};
 use crate::read::{Event, Trace};
 use crate::statistics::Statistics;
 
@@ -56,6 +57,8 @@ pub struct RankSummary {
     pub until: i64,
     /// Waits, served messages and spans, in the order of their starts.
     pub stretches: Vec<Stretch>,
+    /// The phases of its containers, in the order of their starts.
+    pub phases: Vec<Phase>,
     /// The time in waits.
     pub waits: u64,
     /// The time in which messages were served.
@@ -104,6 +107,8 @@ pub struct Job {
     pub ranks: Vec<RankSummary>,
     /// Lines that wait, the longest wait first.
     pub lines: Vec<Line>,
+    /// The phases of each container.
+    pub objects: Vec<Vec<Phase>>,
     /// The number of messages with both ends known.
     pub messages: Vec<Message>,
     /// The latencies of messages until they were served, in nanoseconds.
@@ -164,10 +169,12 @@ impl Job {
         let mut hosts: Vec<String> = traces.iter().map(|trace| trace.host.clone()).collect();
         hosts.sort();
         hosts.dedup();
+        let phases: Vec<&Phase> = ranks.iter().flat_map(|rank| &rank.phases).collect();
         let until = ranks.iter().map(|rank| rank.until).max().unwrap_or(0);
         Self {
             n_ranks: traces.iter().map(|trace| trace.n_ranks).max().unwrap_or(0),
             lines: lines(&ranks),
+            objects: phases::of_objects(&phases),
             ranks,
             messages,
             latencies,
@@ -202,6 +209,7 @@ fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary 
         this.count(event);
     }
     this.stretches = stretches(trace, senders, this.until);
+    this.phases = phases::of_rank(trace, this.from, this.until);
     let sum = |doing| {
         let of = this
             .stretches

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::analysis::{Doing, Job};
-use crate::words::what_and_where;
+use crate::phases::Phase;
+use crate::read::what_and_where;
 
 #[expect(
     clippy::cast_precision_loss,
@@ -15,8 +16,14 @@ fn micros(nanos: i64) -> f64 {
     nanos as f64 / 1000.0
 }
 
-/// Writes `job` as a list of trace events, with a process for each rank and an arrow for each
-/// message.
+/// Ranks and their phases.
+fn phases(job: &Job) -> impl Iterator<Item = (u32, &Phase)> {
+    let ranks = job.ranks.iter();
+    ranks.flat_map(|rank| rank.phases.iter().map(move |phase| (rank.rank, phase)))
+}
+
+/// Writes `job` as a list of trace events, with a process for each rank, a row for the phases of
+/// each container and an arrow for each message.
 ///
 /// # Errors
 ///
@@ -49,6 +56,17 @@ pub fn write(job: &Job, out: &mut impl Write) -> io::Result<()> {
                 "ts": micros(stretch.from), "dur": micros(stretch.until - stretch.from),
                 "args": {"at": at, "rank": stretch.rank, "over": stretch.is_over},
             }))?;
+        }
+    }
+    for (rank, phase) in phases(job) {
+        let (what, at) = what_and_where(&phase.name);
+        // A row of its own for each object, beside the threads of the rank.
+        let id = format!("{:x}", phase.object);
+        for (kind, time) in [("b", phase.from), ("e", phase.until)] {
+            put(
+                &json!({"ph": kind, "cat": "phase", "name": what, "id2": {"local": id}, "pid": rank,
+                        "tid": 0, "ts": micros(time), "args": {"at": at}}),
+            )?;
         }
     }
     for (id, message) in job.messages.iter().enumerate() {

@@ -1,31 +1,19 @@
 //! The page: self-contained HTML without scripts.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
 use crate::analysis::{Job, RankSummary};
+use crate::phases::Phase;
+use crate::read::what_and_where;
 use crate::timeline;
-use crate::words::{hints, percent, ranks, size, time, what_and_where};
+use crate::words::{escaped, hints, percent, ranks, size, time};
 
 /// The maximum number of lines in a table.
 const MOST_LINES: usize = 40;
 const MOST_RANKS: usize = 256;
-
-/// Escapes a text for HTML.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(letter),
-        }
-    }
-    out
-}
 
 /// The page of a job.
 #[must_use]
@@ -66,8 +54,41 @@ fn write_timeline(page: &mut String, job: &Job) {
     *page += "<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>\n<figure>";
     *page += &timeline::timeline(job);
     *page += "<figcaption><span class=\"key waits\"></span>waits <span class=\"key serves\"></span>serves messages \
-              <span class=\"key span\"></span>a span of the program's <span class=\"key row\"></span>anything else. \
-              <code>trace.json</code> has every event, for Perfetto.</figcaption></figure></section>\n";
+              <span class=\"key span\"></span>a span of the program's <span class=\"key phase\"></span>a phase of a container \
+              <span class=\"key row\"></span>anything else. \
+              <code>trace.json</code> has every event, for Perfetto.</figcaption></figure>\n";
+    write_phases(page, job);
+    *page += "</section>\n";
+}
+
+/// The phases of containers by the line that began them.
+fn write_phases(page: &mut String, job: &Job) {
+    let mut by_name: BTreeMap<&str, Vec<&Phase>> = BTreeMap::new();
+    for phase in job.objects.iter().flatten() {
+        by_name.entry(&phase.name).or_default().push(phase);
+    }
+    let mut rows: Vec<&Vec<&Phase>> = by_name.values().collect();
+    rows.sort_by_key(|phases| phases.iter().map(|phase| phase.from).min());
+    if rows.is_empty() {
+        return;
+    }
+    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>Phases of containers, from the first rank's start to \
+              the last rank's end.</caption><thead><tr><th class=\"text\" scope=\"col\">Container</th>\
+              <th class=\"text\" scope=\"col\">Phase</th><th class=\"text\" scope=\"col\">Begun by</th>\
+              <th scope=\"col\">Times</th><th scope=\"col\">Time</th><th scope=\"col\">Longest</th></tr></thead><tbody>\n";
+    for phases in rows.iter().take(MOST_LINES) {
+        let [object, name, at] = phases[0].parts().map(escaped);
+        let nanos = phases.iter().map(|phase| phase.nanos());
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"text\">{object}</td><td class=\"text\">{name}</td><td class=\"text\"><code>{at}</code></td>\
+             <td>{}</td><td>{}</td><td>{}</td></tr>",
+            phases.len(),
+            time(nanos.clone().sum()),
+            time(nanos.max().unwrap_or(0)),
+        );
+    }
+    *page += "</tbody></table></div>";
 }
 
 fn write_waits(page: &mut String, job: &Job) {

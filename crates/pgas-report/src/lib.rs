@@ -15,6 +15,7 @@
 //! | statistics | `statistics` |
 //! | words | `words` |
 //! | activities and waits | `analysis` |
+//! | phases of containers | `phases` |
 //! | clock alignment | `align` |
 //! | files | `read` |
 
@@ -22,6 +23,7 @@ pub mod align;
 pub mod analysis;
 pub mod chrome;
 pub mod html;
+pub mod phases;
 pub mod read;
 pub mod statistics;
 mod timeline;

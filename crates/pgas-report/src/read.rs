@@ -73,6 +73,12 @@ impl Trace {
     }
 }
 
+/// Splits `a barrier@src/main.rs:57` into the operation and the line of the program.
+#[must_use]
+pub fn what_and_where(name: &str) -> (&str, &str) {
+    name.rsplit_once('@').unwrap_or((name, "an unknown line"))
+}
+
 /// Times beyond this, of fifty days, mean a damaged file.
 pub(crate) const LONGEST: i64 = 1 << 52;
 

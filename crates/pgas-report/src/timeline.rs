@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::analysis::{Doing, Job};
-use crate::words::{percent, size, time};
+use crate::phases::Phase;
+use crate::words::{escaped, percent, size, time};
 
 /// Columns of a timeline. Shorter activities are drawn as a part of their column.
 const COLUMNS: usize = 600;
@@ -13,6 +14,11 @@ const MOST_ROWS: usize = 128;
 const MOST_CELLS: usize = 64;
 /// The left margin, for the ranks' numbers.
 const MARGIN: usize = 70;
+/// The maximum number of containers whose phases are drawn, and the height of each.
+const MOST_LANES: usize = 8;
+const LANE: usize = 18;
+/// Units of width for a letter of a phase's name, at least.
+const LETTER: usize = 7;
 
 fn n_columns() -> i64 {
     i64::try_from(COLUMNS).expect("they are few")
@@ -66,19 +72,24 @@ fn label(job: &Job, row: &std::ops::Range<usize>) -> String {
 pub(crate) fn timeline(job: &Job) -> String {
     let rows = rows(job.ranks.len(), MOST_ROWS);
     let height = if rows.len() > 32 { 6 } else { 16 };
-    let (width, total) = (MARGIN + 2 * COLUMNS, rows.len() * height + 30);
+    let lanes = &job.objects[..job.objects.len().min(MOST_LANES)];
+    let top = lanes.len() * LANE + if lanes.is_empty() { 0 } else { 6 };
+    let (width, total) = (MARGIN + 2 * COLUMNS, top + rows.len() * height + 30);
     let mut svg = format!(
         "<svg viewBox=\"0 0 {width} {total}\" role=\"img\" aria-labelledby=\"timeline-title timeline-text\">\
          <title id=\"timeline-title\">Timeline of {} ranks over {}</title>\
          <desc id=\"timeline-text\">A row a rank; waits, served messages and spans of the program by colour and \
-         height. The tables below say the same in numbers.</desc>\n",
+         height; above them the phases of containers, a row each. The tables below say the same in numbers.</desc>\n",
         job.ranks.len(),
         time(job.nanos)
     );
-    for (number, row) in rows.iter().enumerate() {
-        write_row(&mut svg, job, (number, row), height);
+    for (number, lane) in lanes.iter().enumerate() {
+        write_lane(&mut svg, job, (number, lane));
     }
-    let baseline = rows.len() * height + 18;
+    for (number, row) in rows.iter().enumerate() {
+        write_row(&mut svg, job, (number, row), (top, height));
+    }
+    let baseline = top + rows.len() * height + 18;
     for quarter in 0..=4 {
         let x = MARGIN + quarter * COLUMNS / 2;
         let anchor = if quarter == 4 { "end" } else { "start" };
@@ -91,14 +102,59 @@ pub(crate) fn timeline(job: &Job) -> String {
     svg + "</svg>\n"
 }
 
+/// The phases of a container, with their names where there is room.
+fn write_lane(svg: &mut String, job: &Job, (number, phases): (usize, &Vec<Phase>)) {
+    let y = number * LANE;
+    let object = phases.first().map_or("", |phase| phase.parts()[0]);
+    let _ = write!(
+        svg,
+        "<text x=\"{}\" y=\"{}\" class=\"rank\">{}</text>",
+        MARGIN - 6,
+        y + 12,
+        escaped(object)
+    );
+    let place = |at: i64| {
+        let whole = i128::from(job.nanos.max(1));
+        let x = i128::from(at.max(0)) * i128::from(2 * n_columns()) / whole;
+        usize::try_from(x).unwrap_or(0).min(2 * COLUMNS)
+    };
+    // Phases too short to be seen are drawn once a place.
+    let mut drawn = None;
+    for phase in phases {
+        let (from, until) = (place(phase.from), place(phase.until));
+        if drawn.is_some_and(|drawn| until <= drawn) {
+            continue;
+        }
+        drawn = Some(until);
+        let [_, name, at] = phase.parts();
+        let (x, w) = (MARGIN + from, (until - from).max(1));
+        let (name, nanos) = (escaped(name), time(phase.nanos()));
+        let _ = write!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{}\" class=\"phase\"><title>{name}, {nanos}, from {}</title></rect>",
+            LANE - 3,
+            escaped(at)
+        );
+        if w > LETTER * name.len() {
+            let _ = write!(
+                svg,
+                "<text x=\"{}\" y=\"{}\" class=\"phase-name\">{name}</text>",
+                x + 4,
+                y + 12
+            );
+        }
+    }
+    svg.push('\n');
+}
+
 fn write_row(
     svg: &mut String,
     job: &Job,
     (number, row): (usize, &std::ops::Range<usize>),
-    height: usize,
+    (top, height): (usize, usize),
 ) {
     let nanos = i64::try_from(job.nanos.max(1)).unwrap_or(i64::MAX);
-    let top = number * height;
+    let top = top + number * height;
     if height > 10 || number % 4 == 0 {
         let text = label(job, row);
         let baseline = top + height.min(12);

@@ -1,6 +1,7 @@
 //! The summary in words.
 
 use crate::analysis::{Doing, Job, Line, RankSummary};
+use crate::read::what_and_where;
 
 /// Smaller shares of a rank's time are no hint, in percent.
 const LEAST_SHARE: u64 = 5;
@@ -40,10 +41,19 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Splits `a barrier@src/main.rs:57` into the operation and the line of the program.
-#[must_use]
-pub fn what_and_where(name: &str) -> (&str, &str) {
-    name.rsplit_once('@').unwrap_or((name, "an unknown line"))
+/// Escapes a text for HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(letter),
+        }
+    }
+    out
 }
 
 /// `rank 3`, or `ranks 0, 1 and 5`, or `ranks 0 to 7`.

@@ -160,6 +160,46 @@ fn a_stalled_job_says_who_waits_for_whom() {
 }
 
 #[test]
+fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
+    let directory = tempfile::tempdir().unwrap();
+    loopback::run_with(2, &config(directory.path()), |world| {
+        let mut phase = world.phase("hash map", 7, "atomic");
+        for _ in 0..2 {
+            for next in ["find <only>", "atomic"] {
+                thread::sleep(Duration::from_millis(10));
+                world.barrier().unwrap();
+                phase.change(next);
+            }
+        }
+        thread::sleep(Duration::from_millis(10));
+    });
+    let job = job(directory.path());
+    assert_eq!(job.objects.len(), 1, "{:?}", job.objects);
+    let names: Vec<&str> = job.objects[0]
+        .iter()
+        .map(|phase| phase.parts()[1])
+        .collect();
+    let [atomic, find] = ["atomic", "find <only>"];
+    assert_eq!(names, [atomic, find, atomic, find, atomic]);
+    let page = html::page(&job);
+    let drawn = page.matches("class=\"phase\"").count();
+    assert!((4..=5).contains(&drawn), "{drawn}");
+    assert!(page.contains("class=\"phase-name\">find &lt;only&gt;</text>"));
+    let row = "<td class=\"text\">hash map</td><td class=\"text\">find &lt;only&gt;</td>";
+    assert!(page.contains(row), "{page}");
+    let mut json = Vec::new();
+    chrome::write(&job, &mut json).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    for kind in ["b", "e"] {
+        let is_it = |event: &&serde_json::Value| {
+            event["ph"] == kind && event["name"] == "hash map: find <only>" && event["pid"] == 1
+        };
+        assert_eq!(events.iter().filter(is_it).count(), 2, "{kind}");
+    }
+}
+
+#[test]
 fn the_page_needs_nothing_from_outside_and_the_other_file_is_json() {
     let directory = tempfile::tempdir().unwrap();
     imbalanced(directory.path());
@@ -259,20 +299,4 @@ fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
     assert!(!job.messages.iter().any(early), "{:?}", job.messages);
     assert!(!job.messages.iter().any(late), "{:?}", job.messages);
     assert!(job.nanos < 4_000_000_000, "{}", job.nanos);
-}
-
-#[test]
-fn a_thousand_ranks_make_a_page_of_bounded_size() {
-    let directory = tempfile::tempdir().unwrap();
-    imbalanced(directory.path());
-    let four = read::read(directory.path()).unwrap();
-    let mut traces = Vec::new();
-    for rank in 0..1000_u32 {
-        let mut trace = four[rank as usize % 4].clone();
-        (trace.rank, trace.n_ranks) = (rank, 1000);
-        traces.push(trace);
-    }
-    align::align(&mut traces);
-    let page = html::page(&Job::of(&traces));
-    assert!(page.len() < 2 << 20, "{}", page.len());
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-use pgas_core::{GlobalPtr, Pod, World};
+use pgas_core::{GlobalPtr, InPhase, Pod, World};
 
 use super::{DArray, DMatrix};
 use crate::object::{Object, Plain};
@@ -69,6 +69,8 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
 pub struct LocalArray<T: Object<Repr = Plain> + Pod> {
     array: DArray<T>,
     elements: Vec<T>,
+    /// In traces.
+    _phase: InPhase,
 }
 
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
@@ -93,6 +95,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let team = self.team();
         let elements = team.all_succeeded("the local phase of an array", elements)?;
         Ok(LocalArray {
+            _phase: self.world().phase("array", self.identity(), "local"),
             array: self,
             elements,
         })
@@ -115,7 +118,9 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
             "the end of the local phase of an array",
             self.array.identity(),
         );
-        let Self { array, elements } = self;
+        let Self {
+            array, elements, ..
+        } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
         array.team().barrier()?;
         Ok(array)
@@ -236,6 +241,8 @@ pub struct LocalMatrix<T: Pod> {
     matrix: DMatrix<T>,
     /// The tiles of this rank, one behind the other, each as large as a whole one.
     elements: Vec<T>,
+    /// In traces.
+    _phase: InPhase,
 }
 
 impl<T: Pod> DMatrix<T> {
@@ -261,6 +268,7 @@ impl<T: Pod> DMatrix<T> {
         let team = self.team();
         let elements = team.all_succeeded("the local phase of a matrix", elements)?;
         Ok(LocalMatrix {
+            _phase: self.world().phase("matrix", self.identity(), "local"),
             matrix: self,
             elements,
         })
@@ -283,7 +291,9 @@ impl<T: Pod> LocalMatrix<T> {
             "the end of the local phase of a matrix",
             self.matrix.identity(),
         );
-        let Self { matrix, elements } = self;
+        let Self {
+            matrix, elements, ..
+        } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;
         matrix.team().barrier()?;
         Ok(matrix)

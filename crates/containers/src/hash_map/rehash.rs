@@ -120,6 +120,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             self.make_room(n_keys)?;
         }
         team.barrier()?;
+        self.table.phase.change(N::NAME);
         Ok(HashMap {
             table: self.table,
             phase: PhantomData,
@@ -200,7 +201,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// Replaces the slots and returns the former ones.
     fn replace(&mut self, new: Self) -> Self {
-        let former = mem::replace(self, new);
+        let mut former = mem::replace(self, new);
+        mem::swap(&mut self.phase, &mut former.phase);
         if let Some(reused) = &former.reused {
             self.reuse_with(Arc::clone(&reused.sections));
         }

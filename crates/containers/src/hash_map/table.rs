@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block as _, NearArray};
-use pgas_core::{Rank, Team, World};
+use pgas_core::{InPhase, Rank, Team, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
 use super::nb::common::{Common, Flights};
+use super::phase::{Atomic, Phase as _};
 use super::reuse::{self, Room, Sections};
 use super::shard::Shards;
 use super::slot::LayoutOf;
@@ -77,6 +78,8 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// All slots, if this process reaches them by loads and stores and slots are reused.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
     n_new: ThreadLocal<Counter>,
+    /// In traces.
+    pub(super) phase: InPhase,
 }
 
 /// Counts of one thread of this rank. Only that thread writes them, so counting takes no atomic
@@ -118,7 +121,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Err(Error::NoCapacity);
         }
         let heap = Heap::of::<(K, V)>(team)?;
-        Self::with_heap(team, capacity, Arc::new(hasher), Arc::new(heap))
+        let mut this = Self::with_heap(team, capacity, Arc::new(hasher), Arc::new(heap))?;
+        this.phase = team
+            .world()
+            .phase("hash map", this.identity(), Atomic::NAME);
+        Ok(this)
     }
 
     /// Allocates the slots. Collective.
@@ -157,6 +164,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             reused: None,
             shape,
             n_new: ThreadLocal::new(),
+            phase: InPhase::default(),
         })
     }
 

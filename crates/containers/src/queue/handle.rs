@@ -100,7 +100,13 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
         first: u64,
     ) -> Result<Self> {
         Ok(Self {
-            ring: Ring::new(&on.as_team(), host.number(), capacity, K::CAN_MEET, first)?,
+            ring: Ring::new::<K::First>(
+                &on.as_team(),
+                host.number(),
+                capacity,
+                K::CAN_MEET,
+                first,
+            )?,
             local: Cursor::default(),
             kind: PhantomData,
         })
@@ -341,6 +347,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         let _waits = pgas_core::part_of_object(what, self.ring.identity());
         let left = self.local.leave(&self.ring);
         self.ring.settle::<N>(left)?;
+        self.ring.phase.change(N::NAME);
         self.local.enter::<N>(&self.ring);
         Ok(Queue {
             ring: self.ring,

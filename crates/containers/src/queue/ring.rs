@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, Team, World};
+use pgas_core::{GlobalPtr, InPhase, Pod, Rank, Symmetric, Team, World};
 
 use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
@@ -233,6 +233,8 @@ pub(crate) struct Ring<T: Object> {
     push: SharedSeen,
     pop: SharedSeen,
     element: std::marker::PhantomData<fn() -> T>,
+    /// In traces.
+    pub(super) phase: InPhase,
 }
 
 impl<T: Object> Ring<T> {
@@ -241,9 +243,9 @@ impl<T: Object> Ring<T> {
         self.handle.member(0).to_bits()
     }
 
-    /// Collective, on member `host`. Tickets begin at `first`.
+    /// Collective, on member `host`, in the phase `P`. Tickets begin at `first`.
     #[track_caller]
-    pub(super) fn new(
+    pub(super) fn new<P: Phase>(
         team: &Team,
         host: u32,
         capacity: usize,
@@ -258,6 +260,7 @@ impl<T: Object> Ring<T> {
             place.set_words(world, first, first)
         })?;
         let ring = Self {
+            phase: world.phase("queue", handle.member(0).to_bits(), P::NAME),
             handle,
             heap,
             local: LocalRing::of(world, place),

@@ -76,11 +76,16 @@ pub enum Kind {
     Refusal = 13,
     /// The wait that is under way is for a rank, as far as this one knows.
     Missing = 14,
+    /// An object enters a phase; the name is `object: phase@file:line`, the first number the same
+    /// on all ranks for one object.
+    Phase = 15,
+    /// The phase of this name and object ends.
+    PhaseEnd = 16,
 }
 
 impl Kind {
     /// All kinds, by their numbers from 1.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Get,
         Self::Put,
         Self::Atomic,
@@ -95,6 +100,8 @@ impl Kind {
         Self::Collective,
         Self::Refusal,
         Self::Missing,
+        Self::Phase,
+        Self::PhaseEnd,
     ];
 
     /// The kind with this number, if there is one.
@@ -450,7 +457,7 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::of(kind as u8), Some(kind));
         }
-        assert_eq!((Kind::of(0), Kind::of(15)), (None, None));
+        assert_eq!((Kind::of(0), Kind::of(17)), (None, None));
     }
 
     #[test]

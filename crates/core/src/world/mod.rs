@@ -477,6 +477,11 @@ impl World {
         self.inner.counting.as_deref()
     }
 
+    /// As [`trace`](Self::trace), for what may outlive this handle.
+    pub(crate) fn shared_trace(&self) -> Option<&Arc<Trace>> {
+        self.inner.trace.as_ref()
+    }
+
     /// What is traced, if anything is.
     #[inline]
     pub(crate) fn trace(&self) -> Option<&Trace> {

@@ -1,0 +1,120 @@
+//! Phases of objects, in traces.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::trace::{Kind, Trace};
+use crate::waits::program_call;
+use crate::world::World;
+
+/// The phase that an object is in, as traces show it, until the object is in
+/// [another one](Self::change) or this is dropped; from [`World::phase`].
+#[must_use = "the phase ends when this is dropped"]
+#[derive(Default)]
+pub struct InPhase {
+    noted: Option<Noted>,
+}
+
+struct Noted {
+    trace: Arc<Trace>,
+    object: &'static str,
+    identity: u64,
+    /// The number of the phase's name.
+    name: u16,
+}
+
+impl World {
+    /// Says that an object, such as a `hash map`, is in the phase called `phase`. Traces
+    /// (`PGAS_TRACE`) show it, with the line of the program. `identity` is a number that all ranks
+    /// have for that object, and no other one has, such as the address of its memory at the first
+    /// rank.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; nothing but a branch without traces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{InPhase, Result, Symmetric, World};
+    ///
+    /// struct Table {
+    ///     words: Symmetric<u64>,
+    ///     phase: InPhase,
+    /// }
+    ///
+    /// impl Table {
+    ///     fn new(world: &World) -> Result<Self> {
+    ///         let words = world.alloc_symmetric(10)?;
+    ///         let phase = world.phase("table", words.member(0).to_bits(), "writing");
+    ///         Ok(Self { words, phase })
+    ///     }
+    ///
+    ///     fn write_no_more(&mut self) -> Result<()> {
+    ///         self.words.world().barrier()?;
+    ///         self.phase.change("reading");
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # Table::new(&pgas_core::backend::loopback::world())?.write_no_more()?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn phase(&self, object: &'static str, identity: u64, phase: &str) -> InPhase {
+        let noted = self.shared_trace().map(|trace| Noted {
+            trace: Arc::clone(trace),
+            object,
+            identity,
+            name: 0,
+        });
+        let mut this = InPhase { noted };
+        if let Some(noted) = &mut this.noted {
+            noted.begin(phase);
+        }
+        this
+    }
+}
+
+impl InPhase {
+    /// Says that the object is in the phase called `phase` from now on.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; nothing but a branch without traces.
+    #[track_caller]
+    pub fn change(&mut self, phase: &str) {
+        if let Some(noted) = &mut self.noted {
+            noted.note(Kind::PhaseEnd);
+            noted.begin(phase);
+        }
+    }
+}
+
+impl Noted {
+    #[track_caller]
+    fn begin(&mut self, phase: &str) {
+        let at = program_call(Location::caller()).at;
+        let (object, file, line) = (self.object, at.file(), at.line());
+        let name = format!("{object}: {phase}@{file}:{line}");
+        self.name = self.trace.name(&name);
+        self.note(Kind::Phase);
+    }
+
+    fn note(&self, kind: Kind) {
+        self.trace.note(kind, self.name, None, [self.identity, 0]);
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.note(Kind::PhaseEnd);
+    }
+}
+
+impl fmt::Debug for InPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.noted.as_ref().map(|noted| noted.object);
+        f.debug_tuple("InPhase").field(&object).finish()
+    }
+}
