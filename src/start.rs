@@ -37,6 +37,7 @@ use pgas_core::{Config, Error, World};
 ///     Ok(())
 /// }
 /// ```
+#[track_caller]
 pub fn init() -> Result<World, Error> {
     init_with(&Config::from_env()?)
 }
@@ -47,6 +48,7 @@ pub fn init() -> Result<World, Error> {
 /// # Errors
 ///
 /// As [`init`].
+#[track_caller]
 pub fn init_with(config: &Config) -> Result<World, Error> {
     let world = join(&with_check(config, cfg!(debug_assertions))?)?;
     pgas_am::attach(&world)?;

@@ -13,6 +13,7 @@ mod isx;
 mod kernels;
 mod kmer_count;
 mod program;
+mod report;
 mod run;
 #[cfg(feature = "tokio")]
 mod tokio;

@@ -8,16 +8,14 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use pgas::{Config, Rank, RemoteCalls, Statistics, World};
-use pgas_report::analysis::{Doing, Job};
-use pgas_report::{align, read};
 use serde_json::Value;
 
 use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
 
-const N_RANKS: u32 = 3;
+pub(crate) const N_RANKS: u32 = 3;
 /// The rank that comes late, so that the others wait for it.
-const LATE: Rank = Rank::new(2);
+pub(crate) const LATE: Rank = Rank::new(2);
 const DELAY: Duration = Duration::from_millis(400);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -29,13 +27,6 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(trial(name, move || processes(way, fault)));
         }
     }
-    for fault in ["none", "kill"] {
-        for way in WATCHED {
-            let name = format!("traces::{fault}::{way:?}");
-            trials.push(trial(name, move || traced(way, fault)));
-        }
-    }
-    trials.push(trial("traces::nowhere", no_directory));
     trials.push(trial("figures::one_rank", one_rank));
     trials.push(trial("figures::no_file", no_file));
     trials
@@ -220,57 +211,6 @@ fn one_rank() {
         assert_eq!(ended.code(), 0, "{ended:?}");
         assert!(!ended.stderr.contains("statistics of"), "{ended:?}");
         check(&figures(&file), 1);
-    }
-}
-
-/// The trace of a killed rank shows what it was doing.
-fn traced(way: Way, fault: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let setting = directory.path().to_str().unwrap();
-    let ended = start(
-        way,
-        N_RANKS,
-        &["figures", fault],
-        &[("PGAS_TRACE", setting)],
-    )
-    .end();
-    assert_eq!(ended.code() == 0, fault == "none", "{ended:?}");
-    let mut traces = read::read(directory.path()).unwrap();
-    assert_eq!(traces.len(), N_RANKS as usize);
-    align::align(&mut traces);
-    let job = Job::of(&traces);
-    let line = job.lines.iter().find(|line| {
-        let (what, at) = read::what_and_where(&line.name);
-        let for_late = line
-            .for_rank
-            .get(&LATE.number())
-            .is_some_and(|nanos| *nanos > 0);
-        what == "a barrier" && at.contains("figures.rs:") && for_late
-    });
-    let line = line.unwrap_or_else(|| panic!("{:#?}", job.lines));
-    for rank in [0, 1] {
-        assert!(line.by_rank[&rank] > 100_000_000, "{line:?}");
-    }
-    // Four calls of each rank, and the library's own messages.
-    let served = job.ranks.iter().map(|rank| rank.n_came).sum::<u64>();
-    assert!(served >= 24 && !job.messages.is_empty(), "{served}");
-    let named = job.ranks[0].stretches.iter();
-    let mut named = named.filter(|s| s.doing == Doing::Serves);
-    assert!(
-        named.any(|s| s.name.contains("figures.rs:")),
-        "{:#?}",
-        job.ranks[0]
-    );
-}
-
-/// If no trace can be written, a line says so, and nothing else changes.
-fn no_directory() {
-    for way in WATCHED {
-        let settings = [("PGAS_TRACE", "/dev/null/traces")];
-        let ended = start(way, 2, &["figures", "none"], &settings).end();
-        assert_eq!(ended.code(), 0, "{ended:?}");
-        let told = "is not traced in /dev/null/traces: ";
-        assert_eq!(ended.stderr.matches(told).count(), 2, "{ended:?}");
     }
 }
 

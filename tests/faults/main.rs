@@ -19,6 +19,7 @@ mod parts;
 mod progress;
 mod stalls;
 mod threads;
+mod traces;
 mod waits;
 mod worlds;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let trials = [
         ends::trials(),
         figures::trials(),
+        traces::trials(),
         threads::trials(),
         limits::trials(),
         memory::trials(),

@@ -1,6 +1,7 @@
 //! The roles of this program in the jobs of its tests: a launcher, or a rank.
 
 use std::env;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode};
 
 use pgas::Config;
@@ -9,12 +10,14 @@ use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
 use crate::memory::{self, JOIN};
-use crate::{ends, figures, limits, manners, many, messages, progress, stalls, worlds};
+use crate::{ends, figures, limits, manners, many, messages, progress, stalls, traces, worlds};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
 /// Starts a job like a launcher that knows nothing of this library and ignores how ranks end.
 pub(crate) const LAUNCH_FOREIGN: &str = "--launch-foreign";
+/// Plays the next role where a file that is too large is an error, and no signal that kills.
+pub(crate) const UNLIMITED: &str = "--unlimited";
 /// Is a rank, or starts itself as all ranks.
 pub(crate) const RANK: &str = "--rank";
 
@@ -27,6 +30,16 @@ pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
         RANK => {
             rank(rest);
             Some(ExitCode::SUCCESS)
+        }
+        UNLIMITED => {
+            // A shell's `trap` is how a program without unsafe code has a signal ignored.
+            let ignoring = "trap '' XFSZ && exec \"$0\" \"$@\"";
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", ignoring])
+                .arg(env::current_exe().unwrap());
+            let failed = shell.args(rest).exec();
+            panic!("{failed}")
         }
         JOIN => {
             let (group, part) = rest.split_first().unwrap();
@@ -60,6 +73,7 @@ fn rank(words: &[String]) {
             }
         }
         "figures" => figures::rank_that_counts(&world, &words[0]),
+        "spans" => traces::rank_that_spans(&world, &words[0]),
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),

@@ -79,6 +79,12 @@ const TOOLS: &[Tool] = &[
         used_for: "the memory that the MPI backend uses",
     },
     Tool {
+        what: "chromium",
+        probe: "command -v chromium || command -v chromium-browser || command -v google-chrome",
+        package: "chromium",
+        used_for: "the time in which it shows the report of a thousand ranks",
+    },
+    Tool {
         what: "nsenter",
         probe: "command -v nsenter",
         package: "util-linux",

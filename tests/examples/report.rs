@@ -1,0 +1,53 @@
+//! What `pgas-report` says of the examples.
+
+use std::path::Path;
+use std::process::Command;
+
+use pgas_report::analysis::Job;
+use pgas_report::{align, html, read};
+use pgas_testkit::job;
+
+use crate::program::{LAMBDA, program};
+
+/// Runs the example `name`, and reads its traces.
+fn traced(name: &str, arguments: &[&str]) -> Job {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program(name));
+    command.args(arguments).args(["--ranks", "3"]);
+    command.env("PGAS_TRACE", directory.path());
+    let ended = job::start(command).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    read_job(directory.path())
+}
+
+fn read_job(directory: &Path) -> Job {
+    let mut traces = read::read(directory).unwrap();
+    align::align(&mut traces);
+    Job::of(&traces)
+}
+
+/// The lines that wait are the example's, not the library's, and the first one is in the page.
+#[track_caller]
+fn names_lines_of(job: &Job, file: &str) {
+    assert!(!job.lines.is_empty());
+    for line in &job.lines {
+        let (_, at) = read::what_and_where(&line.name);
+        assert!(at.contains("examples/"), "{}", line.name);
+    }
+    let (_, longest) = read::what_and_where(&job.lines[0].name);
+    assert!(longest.contains(file), "{longest}");
+    assert!(html::page(job).contains(longest), "{longest}");
+}
+
+#[test]
+fn the_report_names_the_lines_of_isx_that_wait() {
+    let job = traced("isx", &["--keys-per-rank", "50000"]);
+    names_lines_of(&job, "isx.rs:");
+}
+
+#[test]
+fn the_report_names_the_lines_of_kmer_count_that_wait() {
+    let job = traced("kmer_count", &["-k21", "-C", LAMBDA]);
+    names_lines_of(&job, "kmer_count/");
+    assert!(!job.objects.is_empty(), "phases of its table");
+}
