@@ -8,6 +8,8 @@
 mod attached;
 mod codes;
 mod faults;
+#[path = "../support/figures.rs"]
+mod figures;
 mod floods;
 mod hints;
 mod input;
@@ -19,6 +21,7 @@ mod support;
 #[path = "../support/wanted.rs"]
 mod wanted;
 mod words;
+mod written;
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -54,6 +57,7 @@ const PARTS: &[(&str, Part)] = &[
     ("pay", words::pay),
     ("err", codes::err),
     ("compute", served::compute),
+    ("count", written::count),
     ("choose", served::choose),
     ("attach", attached::attach),
     ("twice", attached::twice),
@@ -75,6 +79,7 @@ const TESTS: &[(&str, Part)] = &[
     ("nothing_is_lost_when_all_ranks_hammer_one_word", words::hammered),
     ("an_operation_needs_the_target_if_it_says_so", attached::target_needed),
     ("a_thread_serves_a_rank_that_computes", served::by_a_thread),
+    ("the_statistics_and_traces_of_all_ranks_are_written", written::written),
     ("a_program_that_has_started_mpi_makes_worlds_of_it", attached::attached),
     ("a_process_joins_once_and_who_asks_again_gets_the_same_world", attached::joined_twice),
     ("a_program_for_one_thread_uses_the_world_from_that_thread", attached::attached_by_one),

@@ -3,6 +3,8 @@
 //!
 //! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
 
+#[path = "../../../backend-mpi/tests/support/figures.rs"]
+mod figures;
 mod soak;
 
 use std::collections::BTreeSet;
@@ -19,6 +21,8 @@ use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World};
 use pgas_testkit::fault::{Fault, STALL, assert_blamed, assert_known, give_up};
 use pgas_testkit::job::{self, Ended, PART, Part};
 use pgas_testkit::{Deadline, setting};
+
+use figures::Figures;
 
 /// What a test may take at most.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -40,6 +44,7 @@ const PARTS: &[(&str, Part)] = &[
     ("overflow", overflow),
     ("forget", forget),
     ("soak", soak::play),
+    ("count", count),
 ];
 
 /// What the others do when rank 1 fails.
@@ -51,6 +56,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
     ("ranks_with_different_providers_are_refused", providers_differ),
     ("any_number_of_transfers_is_in_flight", many_in_flight),
+    ("the_statistics_and_traces_of_all_ranks_are_written", figures_written),
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
     ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
@@ -128,6 +134,22 @@ fn ends_by(fault: Fault, wait: &str) {
     if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
         assert_known(&ended, 1, 2);
     }
+}
+
+/// Over TCP, and by loads and stores.
+fn figures_written() {
+    for (direct, place) in [("0", "remote"), ("1", "near")] {
+        let mut command = ranks(3, "count", "");
+        command.env("PGAS_DIRECT", direct);
+        let figures = Figures::of(&mut command, env!("CARGO_TARGET_TMPDIR"));
+        let ended = run(command);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        figures.check(3, place);
+    }
+}
+
+fn count(_: &str) {
+    figures::play(&world());
 }
 
 /// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its
