@@ -7,7 +7,9 @@
 pub(crate) mod lines;
 pub(crate) mod picture;
 mod process;
+#[cfg_attr(not(feature = "terminal"), path = "screen_disabled.rs")]
 mod screen;
+#[cfg(feature = "terminal")]
 pub(crate) mod table;
 
 use std::io;

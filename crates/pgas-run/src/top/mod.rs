@@ -1,23 +1,23 @@
 //! Linux only: `pgas-top`, which watches a job from outside, whatever started it.
 
+#[cfg_attr(not(feature = "terminal"), path = "terminal_disabled.rs")]
+mod terminal;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use pgas_core::notice::printable;
 use pgas_smp::Observer;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::{DefaultTerminal, Frame};
 
 use crate::arguments::seconds;
 use crate::watch::lines;
 use crate::watch::name_of;
 use crate::watch::picture::{Looks, Picture, State};
-use crate::watch::table::Table;
 
 /// Shows what the ranks of a running job do: their states, what each waits for and since when,
 /// their memory, and, if they count (PGAS_STATS), operations and bytes a second.
@@ -64,14 +64,10 @@ pub(crate) fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let looks = Looks::new(find(arguments.job)?);
     let every = arguments.every.map(|every| every.min(LONGEST));
-    if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        let pause = every.unwrap_or(Duration::from_millis(500));
-        let mut terminal = ratatui::try_init()?;
-        let shown = Top::new(looks).show(&mut terminal, pause);
-        ratatui::try_restore()?;
-        return Ok(shown?);
+    match terminal::show(looks, every)? {
+        Some(looks) => Ok(print(looks, every)?),
+        None => Ok(()),
     }
-    Ok(print(looks, every)?)
 }
 
 /// In plain lines: once, or every so often until the job has ended.
@@ -98,76 +94,6 @@ fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
 fn is_over(picture: &Picture) -> bool {
     let mut states = picture.rows.iter().map(|row| row.state);
     states.all(|state| matches!(state, State::Left | State::Dead))
-}
-
-/// The view of the whole terminal.
-struct Top {
-    looks: Looks,
-    /// How many ranks are left out above, if somebody has scrolled.
-    from: Option<usize>,
-    page: usize,
-}
-
-impl Top {
-    fn new(looks: Looks) -> Self {
-        Self {
-            looks,
-            from: None,
-            page: 1,
-        }
-    }
-
-    fn show(&mut self, terminal: &mut DefaultTerminal, pause: Duration) -> io::Result<()> {
-        loop {
-            let picture = self.looks.picture()?;
-            let until = Instant::now() + pause;
-            loop {
-                terminal.draw(|frame| self.draw(frame, &picture))?;
-                if !event::poll(until.saturating_duration_since(Instant::now()))? {
-                    break;
-                }
-                if let Event::Key(key) = event::read()?
-                    && key.kind != KeyEventKind::Release
-                    && self.is_end(key, picture.rows.len())
-                {
-                    return Ok(());
-                }
-            }
-            if is_over(&picture) {
-                return Ok(());
-            }
-        }
-    }
-
-    fn draw(&mut self, frame: &mut Frame<'_>, picture: &Picture) {
-        let area = frame.area();
-        self.page = usize::from(area.height.saturating_sub(3)).max(1);
-        let from = self.from;
-        frame.render_widget(Table { picture, from }, area);
-    }
-
-    /// Does what a key asks for, and says whether it ends the view.
-    fn is_end(&mut self, key: KeyEvent, n_rows: usize) -> bool {
-        let from = self.from.unwrap_or(0);
-        let last = n_rows.saturating_sub(self.page);
-        let to = match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return true,
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
-            KeyCode::Down => from + 1,
-            KeyCode::Up => from.saturating_sub(1),
-            KeyCode::PageDown => from + self.page,
-            KeyCode::PageUp => from.saturating_sub(self.page),
-            KeyCode::Home => 0,
-            KeyCode::End => last,
-            KeyCode::Char('a') => {
-                self.from = None;
-                return false;
-            }
-            _ => return false,
-        };
-        self.from = Some(to.min(last));
-        false
-    }
 }
 
 /// The job of a process, or of one that it has started; else the only one that there is.

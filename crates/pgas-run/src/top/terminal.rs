@@ -1,0 +1,95 @@
+//! A view of the whole terminal, with keys.
+
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
+
+use super::is_over;
+use crate::watch::picture::{Looks, Picture};
+use crate::watch::table::Table;
+
+/// How long nothing new is shown, unless it was said.
+const USUAL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Shows a job until it ends or a key ends the view. Gives back what there is no terminal for.
+pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<Looks>> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Ok(Some(looks));
+    }
+    let mut terminal = ratatui::try_init()?;
+    let shown = Top::new(looks).show(&mut terminal, every.unwrap_or(USUAL_PAUSE));
+    ratatui::try_restore()?;
+    shown.map(|()| None)
+}
+
+/// The view of the whole terminal.
+struct Top {
+    looks: Looks,
+    /// How many ranks are left out above, if somebody has scrolled.
+    from: Option<usize>,
+    page: usize,
+}
+
+impl Top {
+    fn new(looks: Looks) -> Self {
+        Self {
+            looks,
+            from: None,
+            page: 1,
+        }
+    }
+
+    fn show(&mut self, terminal: &mut DefaultTerminal, pause: Duration) -> io::Result<()> {
+        loop {
+            let picture = self.looks.picture()?;
+            let until = Instant::now() + pause;
+            loop {
+                terminal.draw(|frame| self.draw(frame, &picture))?;
+                if !event::poll(until.saturating_duration_since(Instant::now()))? {
+                    break;
+                }
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                    && self.is_end(key, picture.rows.len())
+                {
+                    return Ok(());
+                }
+            }
+            if is_over(&picture) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>, picture: &Picture) {
+        let area = frame.area();
+        self.page = usize::from(area.height.saturating_sub(3)).max(1);
+        let from = self.from;
+        frame.render_widget(Table { picture, from }, area);
+    }
+
+    /// Does what a key asks for, and says whether it ends the view.
+    fn is_end(&mut self, key: KeyEvent, n_rows: usize) -> bool {
+        let from = self.from.unwrap_or(0);
+        let last = n_rows.saturating_sub(self.page);
+        let to = match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return true,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+            KeyCode::Down => from + 1,
+            KeyCode::Up => from.saturating_sub(1),
+            KeyCode::PageDown => from + self.page,
+            KeyCode::PageUp => from.saturating_sub(self.page),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            KeyCode::Char('a') => {
+                self.from = None;
+                return false;
+            }
+            _ => return false,
+        };
+        self.from = Some(to.min(last));
+        false
+    }
+}
