@@ -8,7 +8,7 @@ use pgas_core::trace::Kind;
 use crate::align::{self, Message};
 use crate::phases::{self, Phase};
 use crate::read::{Event, Trace};
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, histogram};
 
 /// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +127,6 @@ pub struct Job {
 
 /// The maximum number of operations in one event. More mean a damaged file.
 const MOST_TOGETHER: u64 = 1 << 32;
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new(2).expect("two digits can be had")
-}
 
 fn record(histogram: &mut Histogram<u64>, nanos: u64) {
     // It grows as needed, up to the largest number.

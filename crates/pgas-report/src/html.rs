@@ -192,13 +192,29 @@ fn write_operations(page: &mut String, job: &Job) {
 }
 
 fn write_latencies(page: &mut String, job: &Job) {
-    *page += "<section aria-labelledby=\"latency\"><h2 id=\"latency\">Latency of messages</h2>\n";
-    let latencies: &Histogram<u64> = &job.latencies;
-    if latencies.is_empty() {
-        *page += "<p>No message is known from end to end.</p></section>\n";
+    *page += "<section aria-labelledby=\"latency\"><h2 id=\"latency\">Latency of messages and operations</h2>\n";
+    let mut rows = Vec::new();
+    if !job.latencies.is_empty() {
+        rows.push(("messages".to_owned(), job.latencies.clone()));
+    }
+    let timed = job.statistics.latencies.iter();
+    rows.extend(timed.map(|latency| (latency.operations.clone(), latency.histogram())));
+    if rows.is_empty() {
+        *page += "<p>No message is known from end to end; <code>PGAS_STATS=latency</code> beside <code>PGAS_TRACE</code> \
+                  times operations of the transport.</p></section>\n";
         return;
     }
-    *page += "<table><caption>From sending to serving, with what they wait for at a rank that is busy elsewhere.</caption><thead><tr>";
+    write_quantiles(page, &rows);
+    for (name, histogram) in &rows {
+        write_histogram(page, name, histogram);
+    }
+    *page += "</section>\n";
+}
+
+fn write_quantiles(page: &mut String, rows: &[(String, Histogram<u64>)]) {
+    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>Messages: from sending to serving, with what they wait for at a rank \
+              that is busy elsewhere. Gets, puts and atomics of the transport: from the call to its return.</caption><thead><tr>\
+              <th class=\"text\" scope=\"col\">Of</th><th scope=\"col\">Number</th>";
     let quantiles = [
         ("Least", 0.0),
         ("Half", 0.5),
@@ -210,15 +226,24 @@ fn write_latencies(page: &mut String, job: &Job) {
     for (name, _) in quantiles {
         let _ = write!(page, "<th scope=\"col\">{name}</th>");
     }
-    *page += "</tr></thead><tbody><tr>";
-    for (_, quantile) in quantiles {
+    *page += "</tr></thead><tbody>\n";
+    for (name, histogram) in rows {
+        let (name, n) = (escaped(name), histogram.len());
         let _ = write!(
             page,
-            "<td>{}</td>",
-            time(latencies.value_at_quantile(quantile))
+            "<tr><th class=\"text\" scope=\"row\">{name}</th><td>{n}</td>"
         );
+        for (_, quantile) in quantiles {
+            let value = time(histogram.value_at_quantile(quantile));
+            let _ = write!(page, "<td>{value}</td>");
+        }
+        *page += "</tr>\n";
     }
-    *page += "</tr></tbody></table>\n<figure>";
+    *page += "</tbody></table></div>\n";
+}
+
+fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
+    *page += "<figure>";
     // Each step is twice the previous one.
     let steps: Vec<(u64, u64)> = (0..40)
         .map(|power| {
@@ -232,9 +257,10 @@ fn write_latencies(page: &mut String, job: &Job) {
     let n = last - first + 1;
     let _ = write!(
         page,
-        "<svg class=\"plain\" width=\"{0}\" viewBox=\"0 0 {0} 150\" role=\"img\" aria-label=\"Histogram of the latency of {1} messages, in steps that double\">",
+        "<svg class=\"plain\" width=\"{0}\" viewBox=\"0 0 {0} 150\" role=\"img\" aria-label=\"Histogram of the latency of {1} {2}, in steps that double\">",
         n * 60 + 10,
-        latencies.len()
+        latencies.len(),
+        escaped(name)
     );
     for (i, (from, count)) in steps[first..=last].iter().enumerate() {
         let height = count * 100 / most;
@@ -251,5 +277,6 @@ fn write_latencies(page: &mut String, job: &Job) {
             116 - height,
         );
     }
-    *page += "</svg></figure></section>\n";
+    let name = escaped(name);
+    let _ = writeln!(page, "</svg><figcaption>{name}</figcaption></figure>");
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use hdrhistogram::Histogram;
 use serde::Deserialize;
 
 use crate::read::ReadError;
@@ -17,6 +18,37 @@ pub const FILE: &str = "statistics.json";
 pub struct Statistics {
     /// Operations of containers, by name.
     pub operations: Vec<Operation>,
+    /// How long operations of the transport took, by kind.
+    pub latencies: Vec<Latency>,
+}
+
+/// How long operations of one kind took, of all ranks.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// The kind, as in `gets`.
+    pub operations: String,
+    /// Durations in nanoseconds, rounded down by up to a fifth, and the number of operations of
+    /// each.
+    pub ns_and_number: Vec<(u64, u64)>,
+}
+
+/// An empty histogram of durations.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new(2).expect("two digits can be had")
+}
+
+impl Latency {
+    /// The histogram of the durations.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram<u64> {
+        let mut histogram = histogram();
+        for (nanos, n) in &self.ns_and_number {
+            // It grows as needed, up to the largest number.
+            histogram.record_n((*nanos).max(1), *n).ok();
+        }
+        histogram
+    }
 }
 
 /// An operation of a container, of all ranks in sum.

@@ -97,6 +97,7 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = config(directory.path());
     config.statistics = Statistics::Total;
+    config.statistics_latencies = true;
     let file = directory.path().join(statistics::FILE);
     config.statistics_file = Some(file.display().to_string());
     loopback::run_with(2, &config, |world| {
@@ -121,6 +122,9 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
         "<td class=\"text\">A + W, A full</td>",
         "<td class=\"text\">25 % met a full stack</td>",
         "<td class=\"text\">49 %, at most 100 %</td>",
+        "<th class=\"text\" scope=\"row\">puts</th><td>6</td>",
+        "<th class=\"text\" scope=\"row\">atomics</th><td>8</td>",
+        "Histogram of the latency of 6 puts",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -172,6 +176,7 @@ fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
             }
         }
         thread::sleep(Duration::from_millis(10));
+        world.barrier().unwrap();
     });
     let job = job(directory.path());
     assert_eq!(job.objects.len(), 1, "{:?}", job.objects);

@@ -53,7 +53,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `1` in builds with debug assertions and among threads, else `0` |
-/// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file) | `0`, or with commas: `1`, `peers`, `FILE.json` | `0` |
+/// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file), [`statistics_latencies`](Self::statistics_latencies) | `0`, or with commas: `1`, `peers`, `latency`, `FILE.json` | `0` |
 /// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for what every rank does and when | none |
 /// | `PGAS_TRACE_BYTES` | [`trace_bytes`](Self::trace_bytes) | bytes a rank | `32M` |
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
@@ -107,6 +107,10 @@ pub struct Config {
     /// ranks as threads, in a job of one rank) there is no table if no rank is left that drops
     /// its last handle on the world.
     pub statistics_table: bool,
+    /// Whether gets, puts and fetching atomics that the transport does are timed, if the ranks
+    /// count: from the call to its return, each kind in a histogram. Non-blocking ones are not. It
+    /// costs each of them two looks at the clock. `PGAS_STATS=latency` sets it.
+    pub statistics_latencies: bool,
     /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
     /// ends with `.json`; else, if the ranks count and are traced, `statistics.json` beside the
     /// traces.
@@ -182,6 +186,7 @@ impl Default for Config {
             check: None,
             statistics: Statistics::Off,
             statistics_table: false,
+            statistics_latencies: false,
             statistics_file: None,
             trace: None,
             trace_bytes: 32 << 20,
@@ -276,6 +281,7 @@ impl Config {
             check: setting(lookup, "PGAS_CHECK", switch)?,
             statistics: counted.statistics,
             statistics_table: counted.table,
+            statistics_latencies: counted.latencies,
             statistics_file: counted.file.or(beside_trace),
             trace,
             trace_bytes: setting(lookup, "PGAS_TRACE_BYTES", bytes)?
@@ -325,11 +331,12 @@ fn directory(value: &str) -> Result<String, &'static str> {
 struct Counted {
     statistics: Statistics,
     table: bool,
+    latencies: bool,
     file: Option<String>,
 }
 
 fn counted(value: &str) -> Result<Counted, &'static str> {
-    const REASON: &str = "say 0, or 1, peers and FILE.json, with commas between them";
+    const REASON: &str = "say 0, or 1, peers, latency and FILE.json, with commas between them";
     let mut counted = Counted::default();
     if ["0", "off"].contains(&value) {
         return Ok(counted);
@@ -339,6 +346,7 @@ fn counted(value: &str) -> Result<Counted, &'static str> {
         match word.trim() {
             "1" | "on" => table = true,
             "peers" => counted.statistics = Statistics::PerPeer,
+            "latency" => counted.latencies = true,
             file if Path::new(file).extension() == Some(OsStr::new("json")) => {
                 counted.file = Some(directory(file).map_err(|_| REASON)?);
             }
@@ -491,13 +499,14 @@ mod tests {
     #[test]
     fn what_is_counted_and_where_it_is_told_are_words_with_commas() {
         let read = |value: &str| {
-            let value = value.to_owned();
+            let (value, is_timed) = (value.to_owned(), value == "latency");
             let lookup = move |name: &str| (name == "PGAS_STATS").then(|| value.clone());
             let config = Config::from_lookup(&lookup)?;
             let file = config.statistics_file.as_deref().map(|file| {
                 assert!(Path::new(file).is_absolute(), "{file}");
                 file.ends_with("/a.json")
             });
+            assert_eq!(config.statistics_latencies, is_timed);
             Ok::<_, Error>((config.statistics, config.statistics_table, file))
         };
         let (total, peers) = (Statistics::Total, Statistics::PerPeer);
@@ -505,6 +514,7 @@ mod tests {
             ("0", (Statistics::Off, false, None)),
             ("1", (total, true, None)),
             ("peers", (peers, true, None)),
+            ("latency", (total, true, None)),
             ("a.json", (total, false, Some(true))),
             ("1,a.json", (total, true, Some(true))),
             ("a.json, peers", (peers, false, Some(true))),
@@ -515,7 +525,7 @@ mod tests {
         for value in ["", "2", "0,1", "peers;1", "a.txt", ".json", "1,"] {
             let error = read(value).unwrap_err().to_string();
             assert!(
-                error.contains("say 0, or 1, peers and FILE.json"),
+                error.contains("say 0, or 1, peers, latency and FILE.json"),
                 "{error}"
             );
         }

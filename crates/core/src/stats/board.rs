@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Marks a board as used.
-pub(super) const MAGIC: u64 = 0x7067_6173_7374_0003;
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0004;
 
 /// Single words.
 pub(super) mod word {
@@ -66,8 +66,12 @@ pub(super) const NAME_WORDS: usize = 16;
 pub(super) const ROWS: usize = NAMES + N_NAMES * NAME_WORDS;
 pub(super) const N_ROWS: usize = 64;
 pub(super) const ROW_WORDS: usize = 40;
+/// Histograms of gets, puts and atomics by the transport.
+pub(super) const LATENCIES: usize = ROWS + N_ROWS * ROW_WORDS;
+pub(super) const N_TIMED: usize = 3;
+pub(super) const LATENCY_WORDS: usize = 160;
 /// One set of counters for each peer.
-pub(super) const PEERS: usize = ROWS + N_ROWS * ROW_WORDS;
+pub(super) const PEERS: usize = LATENCIES + N_TIMED * LATENCY_WORDS;
 pub(super) const PEER_WORDS: usize = 5;
 
 /// The words of one rank's board, and what keeps them. See [`words`](Self::words).

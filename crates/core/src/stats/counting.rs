@@ -41,6 +41,8 @@ pub(crate) struct Counting {
     /// The same if peers are not counted; the number of no thread before there is one.
     fast_owner: AtomicU64,
     n_peers: usize,
+    /// Whether operations of the transport are timed.
+    pub(super) is_timing: bool,
     /// What operations of containers have paid that ran within others, which do not pay for them.
     pub(super) within: [AtomicU64; 4],
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
@@ -57,6 +59,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) n_ranks: u32,
     pub(crate) segment_bytes: u64,
     pub(crate) table: bool,
+    pub(crate) latencies: bool,
     pub(crate) file: Option<&'a str>,
 }
 
@@ -79,6 +82,7 @@ impl Counting {
             owner: AtomicU64::new(0),
             fast_owner: AtomicU64::new(u64::MAX),
             n_peers,
+            is_timing: opening.latencies,
             within: Default::default(),
             lines: Mutex::default(),
             names: Mutex::default(),

@@ -1,8 +1,8 @@
 //! Reading a board: the figures of one rank.
 
 use super::board::{
-    Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS_WORDS, PEER_WORDS,
-    PEERS, WAIT_WORDS, WAITS, word,
+    Board, FILE, FILE_WORDS, LATENCIES, LATENCY_WORDS, MAGIC, N_NAMES, N_TIMED, N_WAITS,
+    NAME_WORDS, NAMES, OPS_WORDS, PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
 };
 use super::counters::{bytes_of, counters, n_of};
 use super::operations::Performed;
@@ -24,6 +24,8 @@ pub(super) struct Figures {
     pub(super) names: Vec<Named>,
     pub(super) operations: Vec<Performed>,
     pub(super) peers: Vec<[u64; PEER_WORDS]>,
+    /// For each kind that is timed, the number in each bucket.
+    pub(super) latencies: [Vec<u64>; N_TIMED],
 }
 
 /// The waits of a line of the program.
@@ -71,6 +73,11 @@ impl Figures {
             waits: (0..N_WAITS).filter_map(|i| Line::read(board, i)).collect(),
             names: (0..N_NAMES).filter_map(|i| Named::read(board, i)).collect(),
             operations: Performed::read_all(board),
+            latencies: std::array::from_fn(|i| {
+                let first = LATENCIES + i * LATENCY_WORDS;
+                let buckets = first..first + LATENCY_WORDS;
+                buckets.map(|at| board.get(at)).collect()
+            }),
             peers: (0..n_peers.min(room))
                 .map(|i| five(board, PEERS + i * PEER_WORDS))
                 .collect(),

@@ -28,11 +28,12 @@ impl Report {
         ));
         format!(
             "{{\"version\":1,\"n_ranks\":{},\"outcome\":{},\"ns\":{},\"imbalance\":{{{}}},\n\
-             \"waits\":{waits},\n\"names\":{names},\n\"operations\":{operations},\n\"ranks\":{ranks}}}\n",
+             \"latencies\":{},\n\"waits\":{waits},\n\"names\":{names},\n\"operations\":{operations},\n\"ranks\":{ranks}}}\n",
             self.n_ranks,
             quoted(&self.outcome),
             self.nanos(),
-            spreads.join(",")
+            spreads.join(","),
+            self.json_of_latencies()
         )
     }
 }

@@ -9,6 +9,7 @@ mod counters;
 mod counting;
 mod figures;
 mod json;
+mod latency;
 mod live;
 mod operations;
 mod report;
@@ -18,6 +19,7 @@ mod works;
 
 pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
+pub(crate) use latency::Timing;
 pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
 pub(crate) use live::{Now, Waiting};
 pub(crate) use operations::Paid;

@@ -221,6 +221,7 @@ impl std::fmt::Display for Report {
         let mut text = String::new();
         self.write_heading(&mut text)?;
         self.write_operations(&mut text)?;
+        self.write_latencies(&mut text)?;
         self.write_waits(&mut text)?;
         self.write_memory(&mut text)?;
         self.write_operations_of_containers(&mut text)?;

@@ -100,3 +100,37 @@ fn texts_are_json_whatever_is_in_them() {
     let quoted = super::json::quoted("a\"b\\c\n\u{1}é");
     assert_eq!(quoted, "\"a\\\"b\\\\c\\u000a\\u0001é\"");
 }
+
+#[test]
+fn operations_of_the_transport_are_timed_where_that_is_asked_for() {
+    let file = std::env::temp_dir().join(format!("pgas-latencies-{}.json", std::process::id()));
+    for is_timed in [true, false] {
+        let mut config = config(Statistics::Total);
+        config.statistics_latencies = is_timed;
+        config.statistics_file = Some(file.display().to_string());
+        loopback::run_with(2, &config, |world| {
+            let cells = world.alloc_symmetric::<u64>(1).unwrap();
+            let cell = cells.on(world.rank_after(world.rank()));
+            for i in 0..30 {
+                cell.put(&world, i).unwrap();
+                cell.get(&world).unwrap();
+                cell.fetch_add(&world, 1).unwrap();
+                cell.compare_exchange(&world, 0, 1).unwrap().ok();
+            }
+            world.barrier().unwrap();
+        });
+        let text = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let n_timed = |kind: &str| -> Option<u64> {
+            let start = format!("{{\"operations\":\"{kind}\",\"ns_and_number\":[[");
+            let (_, rest) = text.split_once(&start)?;
+            let buckets = rest.split("]]").next()?.split("],[");
+            let n = |bucket: &str| bucket.split(',').nth(1).unwrap().parse::<u64>().unwrap();
+            Some(buckets.map(n).sum())
+        };
+        let n = [("gets", 60), ("puts", 60), ("atomics", 120)];
+        for (kind, n) in n {
+            assert_eq!(n_timed(kind), is_timed.then_some(n), "{kind}: {text}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::World;
 use crate::backend::MessageClass;
 use crate::cost::{CostKind, Costs};
 use crate::rank::Rank;
-use crate::stats::Operation;
+use crate::stats::{Operation, Timing};
 use crate::trace::Kind;
 use crate::waits::program_call;
 
@@ -117,6 +117,11 @@ impl World {
             _ => return,
         };
         trace.note(kind, 0, peer, [bytes, n]);
+    }
+
+    /// Times an operation of the transport until the value is dropped, if that is asked for.
+    pub(crate) fn timing(&self, kind: CostKind) -> Option<Timing<'_>> {
+        self.counting()?.timing(kind)
     }
 
     /// Counts a message that was sent, and notes it in the trace.

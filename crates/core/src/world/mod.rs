@@ -570,6 +570,7 @@ fn observers(
         n_ranks: backend.n_ranks(),
         segment_bytes: backend.segment_bytes(),
         table: config.statistics_table,
+        latencies: config.statistics_latencies,
         file: config.statistics_file.as_deref(),
     };
     let counting = Counting::new(&opening, || backend.board(backend.rank()));

@@ -1,0 +1,154 @@
+//! How long operations take that the transport does, where that is asked for.
+//!
+//! Each kind has a histogram on the board: four buckets for each doubling, so that a bucket's ends
+//! are a fifth apart.
+
+use std::time::Instant;
+
+use super::board::{LATENCIES, LATENCY_WORDS, N_TIMED};
+use super::counters::KINDS;
+use super::counting::Counting;
+use super::report::{Report, count, time};
+use crate::cost::CostKind;
+
+const _: () = assert!((CostKind::Atomic as usize) < N_TIMED, "a histogram each");
+
+/// Times an operation until it is dropped; from [`Counting::timing`].
+pub(crate) struct Timing<'w> {
+    counting: &'w Counting,
+    kind: CostKind,
+    began: Instant,
+}
+
+impl Counting {
+    /// Times an operation of the transport until the value is dropped, if that is asked for.
+    pub(crate) fn timing(&self, kind: CostKind) -> Option<Timing<'_>> {
+        self.is_timing.then(|| Timing {
+            counting: self,
+            kind,
+            began: Instant::now(),
+        })
+    }
+}
+
+impl Drop for Timing<'_> {
+    fn drop(&mut self) {
+        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = LATENCIES + self.kind as usize * LATENCY_WORDS + bucket_of(nanos);
+        self.counting.board().add(at, 1);
+    }
+}
+
+/// The number of a duration's bucket.
+fn bucket_of(nanos: u64) -> usize {
+    let bucket = match nanos.checked_ilog2() {
+        None | Some(0..2) => nanos,
+        Some(power) => u64::from(power - 1) * 4 + (nanos >> (power - 2)) % 4,
+    };
+    usize::try_from(bucket).map_or(LATENCY_WORDS - 1, |bucket| bucket.min(LATENCY_WORDS - 1))
+}
+
+/// The least duration in a bucket.
+fn start_of(bucket: usize) -> u64 {
+    match bucket {
+        0..4 => bucket as u64,
+        _ => (4 + bucket as u64 % 4) << (bucket / 4 - 1),
+    }
+}
+
+/// The histogram of a kind of operations: the least duration of each bucket that has some, in
+/// nanoseconds, and their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Latency {
+    name: &'static str,
+    buckets: Vec<(u64, u64)>,
+}
+
+impl Latency {
+    fn n(&self) -> u64 {
+        self.buckets.iter().map(|(_, n)| n).sum()
+    }
+
+    /// Where so many parts of a thousand are over, at the latest.
+    fn within(&self, permille: u64) -> u64 {
+        let wanted = self.n().saturating_mul(permille).div_ceil(1000);
+        let mut n_seen = 0;
+        let bucket = self.buckets.iter().find(|(_, n)| {
+            n_seen += n;
+            n_seen >= wanted
+        });
+        bucket.map_or(0, |(start, _)| start_of(bucket_of(*start) + 1))
+    }
+}
+
+impl Report {
+    /// The histograms of all ranks in sum, of kinds that were timed.
+    fn latencies(&self) -> Vec<Latency> {
+        let of_kind = |i: usize| {
+            let n = |bucket: usize| -> u64 {
+                let counts = self.ranks.iter().map(|rank| rank.latencies[i][bucket]);
+                counts.fold(0, u64::saturating_add)
+            };
+            let buckets = (0..LATENCY_WORDS).map(|bucket| (start_of(bucket), n(bucket)));
+            Latency {
+                name: KINDS[i].1,
+                buckets: buckets.filter(|(_, n)| *n > 0).collect(),
+            }
+        };
+        let all = (0..N_TIMED).map(of_kind);
+        all.filter(|latency| !latency.buckets.is_empty()).collect()
+    }
+
+    pub(super) fn write_latencies(&self, text: &mut String) -> std::fmt::Result {
+        use std::fmt::Write as _;
+        for latency in self.latencies() {
+            let [half, most, all] = [500, 990, 1000].map(|part| time(latency.within(part)));
+            let n = count(latency.n());
+            let name = latency.name;
+            writeln!(
+                text,
+                "  {n} {name} by the transport: half took {half}, 99 % {most}, all {all} at most"
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The histograms as a list of JSON.
+    pub(super) fn json_of_latencies(&self) -> String {
+        let of = |latency: &Latency| {
+            let pair = |(start, n): &(u64, u64)| format!("[{start},{n}]");
+            let buckets: Vec<String> = latency.buckets.iter().map(pair).collect();
+            let (name, buckets) = (latency.name, buckets.join(","));
+            format!("{{\"operations\":\"{name}\",\"ns_and_number\":[{buckets}]}}")
+        };
+        let all: Vec<String> = self.latencies().iter().map(of).collect();
+        format!("[{}]", all.join(",\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_a_fifth_apart_and_leave_no_gap() {
+        for bucket in 0..LATENCY_WORDS {
+            let (start, next) = (start_of(bucket), start_of(bucket + 1));
+            assert_eq!(bucket_of(start), bucket);
+            assert_eq!(bucket_of(next - 1), bucket, "{start} to {next}");
+            assert!(next <= start + (start / 4).max(1), "{start} to {next}");
+        }
+        assert!(start_of(LATENCY_WORDS - 1) > 1_000_000_000_000);
+        assert_eq!(bucket_of(u64::MAX), LATENCY_WORDS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_the_ends_of_their_buckets() {
+        let latency = Latency {
+            name: "gets",
+            buckets: vec![(1, 500), (1024, 490), (1 << 20, 10)],
+        };
+        let within = [500, 501, 990, 991, 1000].map(|part| latency.within(part));
+        assert_eq!(within, [2, 1280, 1280, 1_310_720, 1_310_720]);
+    }
+}
