@@ -151,6 +151,20 @@ impl<T: Pod> GlobalPtr<T> {
     /// # Panics
     ///
     /// As [`get_slice`](Self::get_slice).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// static READ: Operation = Operation::new("Table::read", &[Price::new("", [0, 1, 0])], "");
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let (table, mut out) = (world.alloc::<u64>(10)?, [7; 3]);
+    /// table.get_slice_as(&world, &mut out, &READ)?;
+    /// assert_eq!(out, [0; 3]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn get_slice_as(
@@ -179,6 +193,20 @@ impl<T: Pod> GlobalPtr<T> {
     /// # Panics
     ///
     /// As [`put_slice`](Self::put_slice).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// static WRITE: Operation = Operation::new("Table::write", &[Price::new("", [0, 0, 1])], "");
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let table = world.alloc::<u64>(10)?;
+    /// table.put_slice_as(&world, &[7; 3], &WRITE)?;
+    /// assert_eq!(table.get_vec(&world, 4)?, [7, 7, 7, 0]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn put_slice_as(

@@ -82,6 +82,18 @@ impl InPhase {
     /// # Cost
     ///
     /// ℓ; nothing but a branch without traces.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let words = world.alloc_symmetric::<u64>(10)?;
+    /// let mut phase = world.phase("table", words.member(0).to_bits(), "writing");
+    /// words.here().put(&world, 1)?;
+    /// world.barrier()?;
+    /// phase.change("reading");
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn change(&mut self, phase: &str) {
         if let Some(noted) = &mut self.noted {

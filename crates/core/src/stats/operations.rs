@@ -38,6 +38,15 @@ impl Price {
     }
 
     /// The same with `n` atomics more for each slot that a search passes behind the first one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::Price;
+    ///
+    /// let price = Price::new("new", [3, 0, 1]).with_further_slots(2);
+    /// assert_eq!((price.further, price.letters()), (2, "3A + W".to_owned()));
+    /// ```
     #[must_use]
     pub const fn with_further_slots(mut self, n: u64) -> Self {
         self.further = n;

@@ -67,6 +67,23 @@ impl World {
 
     /// As [`count_local`](Self::count_local), of an operation that has a row in the statistics, and
     /// that `has_missed`, as a push to a full queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::World;
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// static POP: Operation =
+    ///     Operation::new("Stack::local_pop", &[Price::new("", [0, 0, 0])], "met an empty stack");
+    ///
+    /// fn local_pop(world: &World, stack: &mut Vec<u64>) -> Option<u64> {
+    ///     world.count_local_as(&POP, stack.is_empty());
+    ///     stack.pop()
+    /// }
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # assert_eq!(local_pop(&world, &mut vec![7]), Some(7));
+    /// ```
     #[inline]
     pub fn count_local_as(&self, operation: &'static Operation, has_missed: bool) {
         if self.inner.is_observed {
