@@ -48,6 +48,20 @@ pub fn init() -> Result<World, Error> {
 /// # Errors
 ///
 /// As [`init`].
+///
+/// # Examples
+///
+/// ```no_run
+/// use pgas::Config;
+///
+/// fn main() -> pgas::Result<()> {
+///     let mut config = Config::from_env()?;
+///     config.segment_bytes.get_or_insert(1 << 30);
+///     let world = pgas::init_with(&config)?;
+///     world.barrier()?;
+///     Ok(())
+/// }
+/// ```
 #[track_caller]
 pub fn init_with(config: &Config) -> Result<World, Error> {
     let world = join(&with_check(config, cfg!(debug_assertions))?)?;

@@ -186,7 +186,10 @@ const KINDS: &[Kind] = &[
     Kind {
         wait: |_, things| Ok(things.distributor.finish().map(drop)?),
         take_part: |_, things| Ok(things.distributor.finish().map(drop)?),
-        said: &["s for what others send by a distributor, at "],
+        said: &[
+            "s for what others send by a distributor, as a part of the finishing of a \
+             distributor, at ",
+        ],
     },
 ];
 

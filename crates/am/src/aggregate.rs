@@ -46,8 +46,12 @@ const BUFFER_BYTES: usize = 8192;
 /// for i in 0..1000_u32 {
 ///     sender.push(Rank::new(i % world.n_ranks()), i % 10)?;
 /// }
+/// sender.flush()?; // what was gathered leaves now
+/// while sender.try_push(world.rank(), 3)?.is_some() {
+///     world.progress()?; // until there is room
+/// }
 /// sender.finish()?; // by all ranks
-/// assert_eq!(counts[3].load(Ordering::Relaxed), 100);
+/// assert_eq!(counts[3].load(Ordering::Relaxed), 101);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub struct Aggregator<A: Wire + Clone, T: Pod> {

@@ -239,6 +239,10 @@ pub struct WeakObject<T> {
 
 impl<T: Send + Sync + 'static> DistObject<T> {
     /// The object's name.
+    ///
+    /// # Examples
+    ///
+    /// See [`WeakObject`].
     #[must_use]
     pub fn downgrade(&self) -> WeakObject<T> {
         WeakObject {

@@ -58,6 +58,7 @@ impl Wire for Here {
 }
 
 /// The codec of arguments that arrive as something of the target's.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum TakesPlace {}
 

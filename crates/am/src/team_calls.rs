@@ -58,6 +58,43 @@ use crate::rpc::{RemoteCalls, call_each};
 /// assert_eq!(team.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one member
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
+///
+/// Active messages:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use pgas_am::{ActiveMessages as _, Payload, RequestHandler, TeamCalls as _, Token, quiet};
+/// use pgas_core::backend::Sent;
+///
+/// struct Count(Arc<AtomicUsize>);
+/// impl RequestHandler for Count {
+///     type Args = usize;
+///     fn handle(&self, _: Token<'_>, n: usize, payload: Payload<'_>) -> pgas_am::Result<()> {
+///         let n_bytes = if let Payload::Medium(bytes) = payload { bytes.len() } else { 0 };
+///         self.0.fetch_add(n + n_bytes, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let n = Arc::new(AtomicUsize::new(0));
+/// world.register(Count(n.clone()))?;
+/// world.barrier()?;
+/// let team = world.team();
+/// team.request::<Count>(0, &1)?;
+/// team.request_medium::<Count>(0, &10, b"ab")?;
+/// while team.try_request::<Count>(0, &100)? == Sent::BackPressure {
+///     world.progress()?; // until there is room
+/// }
+/// while team.try_request_medium::<Count>(0, &1000, b"abc")? == Sent::BackPressure {
+///     world.progress()?;
+/// }
+/// quiet(&world)?;
+/// assert_eq!(n.load(Ordering::Relaxed), 1111 + 5);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait TeamCalls {
     /// As [`RemoteCalls::rpc`], of a member.
     ///

@@ -90,6 +90,27 @@ pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error 
 /// The elements that were taken out of a container although some could not be read.
 ///
 /// `?` turns it into the plain [`Error`], and drops what was taken.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::{CircularQueue, TakeError};
+/// use pgas_core::Rank;
+///
+/// /// All elements that can be read.
+/// fn pop_all(queue: &CircularQueue<String>) -> Vec<String> {
+///     queue.pop_many(usize::MAX).unwrap_or_else(|TakeError { taken, lost }| {
+///         eprintln!("{} elements are lost: {}", lost.n, lost.first);
+///         taken
+///     })
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let queue = CircularQueue::<String>::with_capacity(&world, Rank::ZERO, 4)?;
+/// queue.push("one".to_owned())?;
+/// assert_eq!(pop_all(&queue), ["one"]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{} elements were taken; {lost}", taken.len())]
 pub struct TakeError<T> {

@@ -70,6 +70,21 @@ impl World {
     /// # Cost
     ///
     /// That of ending a job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{GlobalPtr, Result, World};
+    ///
+    /// /// Gives a lock back that this rank has taken: an error would leave others waiting.
+    /// fn give_back(world: &World, lock: GlobalPtr<u64>) -> Result<()> {
+    ///     let given = lock.atomic_store(world, 0);
+    ///     given.map_err(|error| world.give_up("giving a lock back", error))
+    /// }
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # give_back(&world, world.alloc(1)?)?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[cold]
     #[must_use]
     pub fn give_up(&self, what: &str, error: Error) -> Error {

@@ -473,6 +473,22 @@ impl LockGuard<'_> {
     ///
     /// Errors of the transport, or the failure of the job: others may wait for the lock then for
     /// ever.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{Lock, Rank};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let lock = Lock::new(&world, Rank::ZERO)?;
+    /// let cell = world.alloc::<u64>(1)?;
+    /// let guard = lock.lock()?;
+    /// let n = cell.get(&world)?;
+    /// cell.put(&world, n + 1)?; // complete before the next rank has the lock
+    /// guard.unlock()?;
+    /// assert_eq!(cell.get(&world)?, 1);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn unlock(mut self) -> Result<()> {
         self.is_released = true;

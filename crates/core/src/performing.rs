@@ -81,6 +81,22 @@ impl World {
     /// # Cost
     ///
     /// ℓ; nothing but a branch without statistics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// static PUSH: Operation =
+    ///     Operation::new("Stack::push", &[Price::new("", [1, 0, 1])], "met a full stack");
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let (used, room) = (10, 10);
+    /// world.fills(&PUSH, used, room);
+    /// if used == room {
+    ///     world.performs(&PUSH, 1).miss(1);
+    /// }
+    /// ```
     #[inline]
     pub fn fills(&self, operation: &'static Operation, used: u64, room: u64) {
         if let Some(counting) = self.counting() {
@@ -105,6 +121,10 @@ impl<T: Pod> GlobalPtr<T> {
     /// # Panics
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    ///
+    /// See [`put_as`](Self::put_as).
     #[inline]
     #[track_caller]
     pub fn get_as(self, world: &World, operation: &'static Operation) -> Result<T> {
@@ -128,6 +148,21 @@ impl<T: Pod> GlobalPtr<T> {
     /// # Panics
     ///
     /// As [`put`](Self::put).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// static SET: Operation = Operation::new("Cell::set", &[Price::new("", [0, 0, 1])], "");
+    /// static READ: Operation = Operation::new("Cell::read", &[Price::new("", [0, 1, 0])], "");
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// cell.put_as(&world, 7, &SET)?;
+    /// assert_eq!(cell.get_as(&world, &READ)?, 7);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn put_as(self, world: &World, value: T, operation: &'static Operation) -> Result<()> {
@@ -302,6 +337,10 @@ impl Drop for Counted<'_> {
 impl Performing<'_> {
     /// Says that the operation did not succeed on `n` of the elements, as a push to a full queue, or
     /// a search for an absent key.
+    ///
+    /// # Examples
+    ///
+    /// See [`World::fills`].
     #[inline]
     pub fn miss(&mut self, n: usize) {
         if let Some(counted) = &mut self.counted {

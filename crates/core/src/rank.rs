@@ -75,6 +75,14 @@ impl Rank {
     }
 
     /// The number as `u32`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Rank;
+    ///
+    /// assert_eq!(Rank::new(7).number(), 7);
+    /// ```
     #[must_use]
     #[inline]
     pub const fn number(self) -> u32 {

@@ -159,6 +159,25 @@ impl Team {
 ///
 /// All members of it call what makes something on it, and what is collective over that, and no
 /// other ranks. UPC++ has team arguments for this.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{AsTeam, GlobalPtr, Member as _, Rank, Result, Symmetric};
+///
+/// /// A counter of whatever it is made on, and where it is.
+/// fn counter<G: AsTeam>(on: &G, at: G::Member) -> Result<(Symmetric<u64>, GlobalPtr<u64>)> {
+///     let counters = on.as_team().alloc_symmetric(1)?;
+///     let counter = counters.member(at.number());
+///     Ok((counters, counter))
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let (_memory, of_all) = counter(&world, Rank::ZERO)?;
+/// let (_memory, of_team) = counter(&world.team(), 0)?;
+/// assert_eq!((of_all.fetch_inc(&world)?, of_team.fetch_inc(&world)?), (0, 0));
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub trait AsTeam {
     /// What names a member: a [`Rank`] of the world, a number in a team.
     type Member: Member;
@@ -168,6 +187,10 @@ pub trait AsTeam {
 }
 
 /// The name of a member of a [`Team`] or of the [`World`].
+///
+/// # Examples
+///
+/// See [`AsTeam`].
 pub trait Member: Copy + fmt::Debug {
     /// Its number among the members.
     fn number(self) -> u32;

@@ -72,6 +72,19 @@ impl World {
     /// # Errors
     ///
     /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let word = world.alloc::<u64>(1)?;
+    /// # word.atomic_store(&world, 1)?;
+    /// let missing = || vec![Rank::ZERO]; // who is to set it
+    /// world.wait_for_ranks("the word", &missing, || Ok(word.atomic_load(&world)? == 1))?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn wait_for_ranks(
         &self,
@@ -406,6 +419,18 @@ impl<'w> Rounds<'w> {
 
 /// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own
 /// waits are.
+///
+/// # Examples
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// let (mut left, mut waiting) = (vec![1, 2, 3], world.own_wait("the last of three"));
+/// while left.pop().is_some() {
+///     waiting.begin_anew(); // something has come
+///     waiting.pause(&Vec::new)?;
+/// }
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub struct OwnWait<'w> {
     clock: Option<WaitClock<'w>>,
     world: &'w World,

@@ -79,6 +79,9 @@ impl World {
     ///
     /// ℓ; while work goes on, ten times a second a look at what each rank of the host tells.
     ///
+    /// With `indicatif` it is
+    /// `world.on_work(move |work| { bar.set_length(work.total); bar.set_position(work.done) })`.
+    ///
     /// # Examples
     ///
     /// A bar in one line, on one rank:
@@ -90,9 +93,6 @@ impl World {
     ///     world.on_work(|work| eprint!("\r{work}\u{1b}[K")); // saving counts: 43 %, 1.20 M of ...
     /// }
     /// ```
-    ///
-    /// With `indicatif` it is
-    /// `world.on_work(move |work| { bar.set_length(work.total); bar.set_position(work.done) })`.
     pub fn on_work(&self, hook: impl FnMut(&LiveWork) + Send + 'static) {
         self.works().set_hook(Box::new(hook));
     }
@@ -116,6 +116,19 @@ impl Work<'_> {
     /// # Cost
     ///
     /// ℓ; once in a while that of the hook, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::Unit;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let work = world.work("sorting", 1 << 20, Unit::Bytes);
+    /// for chunk in [[0_u8; 4096]; 256] {
+    ///     // ...
+    ///     work.add(chunk.len() as u64);
+    /// }
+    /// ```
     #[inline]
     pub fn add(&self, n: u64) {
         let done = self.done.get().saturating_add(n);

@@ -37,6 +37,10 @@ use crate::state::{Handle, am};
 /// let promise = Promise::new(&world)?;
 /// cell.put_nb(&world, 9)?.fulfils(&promise);
 /// promise.finalize().wait()?;
+///
+/// let nine = cell.get_nb(&world)?.shared(); // for several who take it
+/// let (ten, nine) = (nine.future().then(|n| n + 1), nine.future());
+/// assert_eq!((ten.wait()?, nine.wait()?), (10, 9));
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait Completes: Sized {

@@ -18,7 +18,17 @@ pub trait All: sealed::Sealed {
     /// The values of all, in order.
     type Output: Send + 'static;
 
-    /// The future of all values.
+    /// The future of all values; [`when_all`] is this as a function.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{All, PgasFuture};
+    ///
+    /// let both = (PgasFuture::ready(1), PgasFuture::ready("one")).join();
+    /// assert_eq!(both.wait()?, (1, "one"));
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
     fn join(self) -> PgasFuture<Self::Output>;
 }
 

@@ -23,6 +23,7 @@ use super::{PgasFuture, Promise};
 /// let length = name.future().then(|name| name.len());
 /// let same = name.clone();
 /// assert_eq!((name.wait()?, same.wait()?, length.wait()?), ("shared".into(), "shared".into(), 6));
+/// assert!(name.is_ready());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Clone)]

@@ -90,7 +90,7 @@ pub trait RequestHandler: Send + Sync + 'static {
     fn handle(&self, token: Token<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
 }
 
-/// Handles replies. See [`RequestHandler`] for an example.
+/// Handles replies.
 ///
 /// A reply cannot be replied to:
 ///
@@ -108,7 +108,7 @@ pub trait RequestHandler: Send + Sync + 'static {
 ///
 /// # Examples
 ///
-/// See [`ActiveMessages`](super::ActiveMessages).
+/// See [`RequestHandler`].
 pub trait ReplyHandler: Send + Sync + 'static {
     /// What the reply says.
     type Args: Wire;
@@ -200,6 +200,10 @@ impl<'a> Token<'a> {
     ///
     /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong),
     /// [`Error::Codec`](pgas_core::Error::Codec), or what the transport reports.
+    ///
+    /// # Examples
+    ///
+    /// See [`RequestHandler`].
     #[inline]
     pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
         let Origin { world, from } = self.origin;

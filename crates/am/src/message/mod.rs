@@ -122,8 +122,17 @@ pub use prepare::{Prepared, PreparedReply};
 /// let mut buffer = world.prepare(me, 20)?; // the network's, if it has some
 /// buffer[..3].copy_from_slice(b"abc");
 /// buffer.commit::<Count>(&7, 3)?;
-/// world.wait_for("seven replies", || Ok(replies.load(Ordering::Relaxed) == 7))?;
-/// assert_eq!(bytes.load(Ordering::Relaxed), 28 + 10 + 5 + 200 + 3);
+/// let buffer = loop {
+///     match world.try_prepare(me, 20)? {
+///         Some(buffer) => break buffer,
+///         None => world.progress()?, // until one is free
+///     };
+/// };
+/// buffer.commit::<Count>(&8, 1)?;
+/// world.wait_for("eight replies", || Ok(replies.load(Ordering::Relaxed) == 8))?;
+/// assert_eq!(bytes.load(Ordering::Relaxed), 36 + 10 + 5 + 200 + 3 + 1);
+/// assert!(world.max_medium::<Count>(me, &9)? >= 100);
+/// assert_eq!(world.max_long(me), world.segment_bytes());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait ActiveMessages {

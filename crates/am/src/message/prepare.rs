@@ -56,7 +56,14 @@ use pgas_core::{Error, Result};
 /// let mut buffer = world.prepare(world.rank(), 300)?;
 /// buffer[..5].copy_from_slice(b"bytes");
 /// buffer.commit::<Count>(&(), 5)?; // less than was prepared
-/// world.wait_for("the bytes", || Ok(n.load(Ordering::Relaxed) == 5))?;
+///
+/// let mut buffer = world.prepare(world.rank(), 2)?;
+/// assert!(!buffer.is_in_place()); // this transport has no buffers of its own
+/// while let Some(same) = buffer.try_commit::<Count>(&(), 2)? {
+///     world.progress()?; // until there is room
+///     buffer = same;
+/// }
+/// world.wait_for("the bytes", || Ok(n.load(Ordering::Relaxed) == 7))?;
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Debug)]
@@ -205,6 +212,10 @@ impl<'a> Token<'a> {
     /// # Errors
     ///
     /// As [`prepare`](super::ActiveMessages::prepare).
+    ///
+    /// # Examples
+    ///
+    /// See [`PreparedReply::commit`].
     pub fn prepare(self, len: usize) -> Result<PreparedReply<'a>> {
         PreparedReply::new(self, len)
     }
@@ -232,6 +243,42 @@ impl<'a> PreparedReply<'a> {
     /// # Panics
     ///
     /// If `len` is more than was prepared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Origin, Payload, ReplyHandler, RequestHandler, Token};
+    ///
+    /// struct Zeros;
+    /// impl ReplyHandler for Zeros {
+    ///     type Args = ();
+    ///     fn handle(&self, _: Origin<'_>, (): (), zeros: Payload<'_>) -> pgas_am::Result<()> {
+    ///         assert!(matches!(zeros, Payload::Medium(bytes) if bytes == [0; 30]));
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// /// Replies with as many zeros as it is asked for.
+    /// struct Ask;
+    /// impl RequestHandler for Ask {
+    ///     type Args = usize;
+    ///     fn handle(&self, token: Token<'_>, n: usize, _: Payload<'_>) -> pgas_am::Result<()> {
+    ///         let mut zeros = token.prepare(n)?;
+    ///         zeros.fill(0);
+    ///         zeros.commit::<Zeros>(&(), n)
+    ///     }
+    /// }
+    ///
+    /// # use pgas_am::{ActiveMessages, quiet};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// world.register(Ask)?;
+    /// world.register_reply(Zeros)?;
+    /// world.barrier()?;
+    /// world.request::<Ask>(world.rank(), &30)?;
+    /// quiet(&world)?;
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
     #[track_caller]
     pub fn commit<H: ReplyHandler>(self, args: &H::Args, len: usize) -> Result<()> {
         check_length(len, self.len);

@@ -49,6 +49,10 @@ pub trait FoundBy<Q: ?Sized>: Object {
     /// # Errors
     ///
     /// [`Error::Codec`](crate::Error::Codec) if it cannot be encoded.
+    ///
+    /// # Examples
+    ///
+    /// None: containers call it.
     fn key_by(by: &Q) -> Result<KeyOf<Self>>;
 }
 

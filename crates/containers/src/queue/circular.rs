@@ -79,6 +79,10 @@ use crate::object::Object;
 pub type CircularQueue<T, P = PushPop> = Queue<T, P, Circular>;
 
 /// The kind of [`CircularQueue`]s.
+///
+/// # Examples
+///
+/// See [`Kind`].
 #[derive(Clone, Copy, Debug)]
 pub enum Circular {}
 

@@ -44,6 +44,10 @@ use super::phase::Push;
 pub type FastQueue<T, P = Push> = Queue<T, P, Fast>;
 
 /// The kind of [`FastQueue`]s.
+///
+/// # Examples
+///
+/// See [`Kind`].
 #[derive(Clone, Copy, Debug)]
 pub enum Fast {}
 

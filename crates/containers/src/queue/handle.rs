@@ -13,6 +13,23 @@ use crate::object::{Object, Plain};
 use crate::{Result, TakeError};
 
 /// A kind of queue: [`Circular`](super::Circular) or [`Fast`](super::Fast).
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::queue::{Circular, Fast, Kind, Queue};
+/// use pgas_core::{Rank, Result, World};
+///
+/// /// A queue of either kind, on rank 0.
+/// fn jobs<K: Kind>(world: &World) -> Result<Queue<u64, K::First, K>> {
+///     Queue::with_capacity(world, Rank::ZERO, 100)
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// jobs::<Circular>(&world)?.push(7)?;
+/// jobs::<Fast>(&world)?.push(7)?;
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 pub trait Kind: Sealed {
     /// The phase in which a queue is made.
     type First: Pushes;

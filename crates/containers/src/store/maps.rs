@@ -101,6 +101,23 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// Those of [`load`](HashMap::load) and [`with_hasher`](Self::with_hasher).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::HashMap;
+    /// use pgas_containers::hash_map::SeededHasher;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let dir = std::env::temp_dir().join(format!("pgas-load-{}", std::process::id()));
+    /// let counts = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+    /// counts.insert(&7, 49)?;
+    /// counts.save(&dir)?;
+    /// let counts = HashMap::<u64, u64, _, _>::load_with_hasher(&world, &dir, SeededHasher::new(3))?;
+    /// assert_eq!(counts.find(&7)?, Some(49));
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
     pub fn load_with_hasher(on: &impl AsTeam, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
         let team = &on.as_team();

@@ -63,6 +63,18 @@ impl Team {
     /// # Panics
     ///
     /// As [`World::alloc_aligned`](crate::World::alloc_aligned).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let team = world.team();
+    /// let counters = team.alloc_symmetric_aligned::<u64>(8, 64)?; // a cache line of its own
+    /// counters.here().put(&world, 7)?;
+    /// drop(counters);
+    /// team.reclaim()?; // now the memory is free
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);

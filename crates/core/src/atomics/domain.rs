@@ -8,6 +8,16 @@ use crate::backend::AtomicOp;
 use crate::{Event, GlobalPtr, Result, World};
 
 /// A set of [`AtomicOp`]s, and whether compare-and-swap belongs to it.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::atomics::AtomicOps;
+/// use pgas_core::backend::AtomicOp;
+///
+/// let ops = AtomicOps::from(AtomicOp::Add) | AtomicOps::COMPARE_SWAP;
+/// assert!(ops.contains(AtomicOp::Add.into()) && !ops.contains(AtomicOps::ALL));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicOps(u16);
 
@@ -52,10 +62,15 @@ impl BitOr for AtomicOps {
 /// use pgas_core::atomics::{AtomicDomain, AtomicOps};
 /// use pgas_core::backend::AtomicOp;
 /// # let world = pgas_core::backend::loopback::world();
-/// let counters = AtomicDomain::<u64>::new(&world, AtomicOps::from(AtomicOp::Add) | AtomicOp::Load.into());
+/// let ops = AtomicOps::from(AtomicOp::Add) | AtomicOp::Load.into() | AtomicOps::COMPARE_SWAP;
+/// let counters = AtomicDomain::<u64>::new(&world, ops);
+/// assert_eq!(counters.ops(), ops);
 /// let cell = world.alloc::<u64>(1)?;
-/// counters.fetch_op(cell, AtomicOp::Add, 5)?;
-/// assert_eq!(counters.fetch_op(cell, AtomicOp::Load, 0)?, 5);
+/// assert_eq!(counters.fetch_op(cell, AtomicOp::Add, 5)?, 0);
+/// counters.atomic_op(cell, AtomicOp::Add, 2)?; // complete with a flush
+/// world.flush(cell.rank())?;
+/// assert_eq!(counters.fetch_op_nb(cell, AtomicOp::Load, 0)?.wait()?, 7);
+/// assert_eq!(counters.compare_exchange(cell, 7, 1)?, Ok(7));
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]

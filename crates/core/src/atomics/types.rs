@@ -8,6 +8,33 @@ use crate::backend::AtomicType;
 /// values.
 ///
 /// Sealed: a backend must know how to operate on it.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::atomics::{Atomic, AtomicBits, AtomicInteger};
+/// use pgas_core::{GlobalPtr, Result, World};
+///
+/// fn exchange<T: Atomic>(world: &World, cell: GlobalPtr<T>, value: T) -> Result<T> {
+///     cell.swap(world, value)
+/// }
+///
+/// fn mark<T: AtomicBits>(world: &World, cell: GlobalPtr<T>, bits: T) -> Result<T> {
+///     cell.fetch_or(world, bits)
+/// }
+///
+/// fn raise<T: AtomicInteger>(world: &World, cell: GlobalPtr<T>, value: T) -> Result<T> {
+///     cell.fetch_max(world, value)
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let cell = world.alloc::<u32>(1)?;
+/// let former = [exchange(&world, cell, 4)?, mark(&world, cell, 2)?, raise(&world, cell, 9)?];
+/// assert_eq!(former, [0, 4, 6]);
+/// assert_eq!(f32::from_bits(Atomic::to_bits(1.5_f32) as u32), 1.5);
+/// assert_eq!(<u8 as Atomic>::from_bits(200), 200);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
     /// Its name in a backend's calls.
     const TYPE: AtomicType;
@@ -22,13 +49,29 @@ pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
 }
 
 /// A type whose bits have operations: the integers, and [`Flag`].
+///
+/// # Examples
+///
+/// See [`Atomic`].
 pub trait AtomicBits: Atomic {}
 
 /// An integer with remote atomics, of 8 to 64 bits.
+///
+/// # Examples
+///
+/// See [`Atomic`].
 pub trait AtomicInteger: AtomicBits + Eq + Ord {
     /// One.
     const ONE: Self;
     /// The number that adds up to zero with this one, wrapping around.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::atomics::AtomicInteger;
+    ///
+    /// assert_eq!((u8::ONE.negated(), 3_i64.negated(), i16::MIN.negated()), (255, -3, i16::MIN));
+    /// ```
     #[must_use]
     fn negated(self) -> Self;
 }

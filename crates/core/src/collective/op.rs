@@ -78,6 +78,15 @@ pub struct Or;
 
 /// A number that [`Sum`], [`Product`], [`Min`] and [`Max`] combine: the primitive integers and
 /// floats.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::collective::op::Number;
+///
+/// assert_eq!((250_u8.sum(10), 16_u8.product(17)), (4, 16));
+/// assert_eq!((2.5_f64.smaller(1.0), 2.5_f64.larger(f64::NAN)), (1.0, 2.5));
+/// ```
 pub trait Number: Copy + fmt::Debug + sealed::Sealed {
     /// `self + other`, wrapping around.
     #[must_use]
@@ -95,6 +104,22 @@ pub trait Number: Copy + fmt::Debug + sealed::Sealed {
 
 /// A number that [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`] combine: the primitive
 /// integers.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::collective::op::{BitOr, Integer};
+/// use pgas_core::{Result, World};
+///
+/// /// The flags that some rank has.
+/// fn of_any<T: Integer + pgas_core::Pod>(world: &World, flags: T) -> Result<T> {
+///     world.allreduce(flags, BitOr)
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// assert_eq!(of_any(&world, 0b101_u8)?, 0b101);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub trait Integer:
     Number
     + std::ops::BitAnd<Output = Self>

@@ -216,6 +216,18 @@ impl Config {
     /// # Errors
     ///
     /// As [`from_env`](Self::from_env).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Config;
+    ///
+    /// let of_program = |name: &str| (name == "PGAS_SEGMENT").then(|| "64M".to_owned());
+    /// let config = Config::from_env_over(&of_program)?;
+    /// assert_eq!(config.segment_bytes, Some(64 << 20));
+    /// assert_eq!(Config::from_env()?.timeout, config.timeout); // the rest is the environment's
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     pub fn from_env_over(overrides: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         #[expect(
             clippy::disallowed_methods,

@@ -223,6 +223,18 @@ pub struct StorageError {
 impl StorageError {
     /// Whether the file or directory does not exist, as before the first checkpoint. Anything else,
     /// such as a damaged file, is not this.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Error;
+    ///
+    /// /// Whether a program begins anew that could not load its checkpoint.
+    /// fn begins_anew(error: &Error) -> bool {
+    ///     matches!(error, Error::Storage(storage) if storage.is_absent())
+    /// }
+    /// # assert!(!begins_anew(&Error::setting("PGAS_RANKS", "", "is empty")));
+    /// ```
     #[must_use]
     pub fn is_absent(&self) -> bool {
         let system = self.system.as_ref();

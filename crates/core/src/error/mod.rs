@@ -193,6 +193,25 @@ impl fmt::Debug for Error {
 
 impl Error {
     /// Whether the communication failed, and not a single message, a value or a container's room.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{Error, Rank};
+    ///
+    /// let of_transports = [
+    ///     Error::rank_failed(Rank::new(3), "was killed"),
+    ///     Error::backend("fi_send", -22, "Invalid argument"),
+    ///     Error::os("mmap", std::io::Error::from_raw_os_error(12)),
+    ///     Error::setting("PGAS_RANKS", "many", "is not a number"),
+    /// ];
+    /// assert!(of_transports.iter().all(Error::is_of_communication));
+    /// assert!(of_transports[0].to_string().contains("rank 3 was killed"));
+    ///
+    /// let long = Error::too_long(Rank::ZERO, 5000, 4096);
+    /// let garbled = Error::codec::<u64>("read", "2 bytes are left");
+    /// assert!(!long.is_of_communication() && !garbled.is_of_communication());
+    /// ```
     #[must_use]
     pub fn is_of_communication(&self) -> bool {
         matches!(

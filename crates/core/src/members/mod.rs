@@ -33,6 +33,14 @@ impl TeamId {
     }
 
     /// The name as a number, for a message or a table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let all = world.team().id();
+    /// assert_eq!((all.bits(), all.to_string()), (0, "0.0".to_owned()));
+    /// ```
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0

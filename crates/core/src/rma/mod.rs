@@ -359,6 +359,16 @@ impl<T: Pod> GlobalPtr<T> {
     /// # Panics
     ///
     /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// cell.prefetch(&world); // it is needed soon
+    /// assert_eq!(cell.local(&world).is_some(), world.is_direct(cell.rank()));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     #[track_caller]

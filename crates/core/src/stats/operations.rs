@@ -100,6 +100,7 @@ impl Price {
 ///     "absent",
 /// );
 /// assert_eq!(FIND.price(), "R; A for each further slot");
+/// assert_eq!((FIND.name(), FIND.prices().len()), ("Tree::find", 1));
 /// ```
 #[derive(Debug)]
 pub struct Operation {

@@ -60,6 +60,13 @@ impl World {
     }
 
     /// Counts an operation that is local by contract (ℓ).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// world.count_local(); // a pop of a queue of one's own, say
+    /// ```
     #[inline]
     pub fn count_local(&self) {
         self.count(CostKind::Local, None, 1, 0);

@@ -39,6 +39,10 @@ use crate::wire::Wire;
 /// An extension of every world by a crate above core, such as active messages: messages of its own
 /// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
 /// progress. See [`World::attach`].
+///
+/// # Examples
+///
+/// None: `pgas-am` is the layer of programs.
 pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
     /// inside it is [`Error::InHandler`](crate::Error::InHandler).
@@ -191,6 +195,16 @@ pub struct WeakWorld {
 
 impl WeakWorld {
     /// The world, unless the rank has left the job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let weak = world.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(world);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     #[must_use]
     pub fn upgrade(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
@@ -344,6 +358,10 @@ impl World {
 
     /// The rank after `rank`; after the last comes the first.
     ///
+    /// # Panics
+    ///
+    /// If `rank` is no rank of the job.
+    ///
     /// # Examples
     ///
     /// ```
@@ -354,10 +372,6 @@ impl World {
     ///     assert_eq!(world.rank_after(Rank::new(2)), Rank::ZERO);
     /// });
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `rank` is no rank of the job.
     #[must_use]
     #[track_caller]
     pub fn rank_after(&self, rank: Rank) -> Rank {
@@ -382,6 +396,15 @@ impl World {
     /// # Panics
     ///
     /// If the job has no such rank, with the number and those that there are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// world.assert_rank(Rank::ZERO);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn assert_rank(&self, rank: Rank) {
@@ -438,6 +461,15 @@ impl World {
 
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
     /// `code`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let Ok(input) = std::fs::read("reads.fastq") else {
+    ///     world.abort(2, "there is no reads.fastq");
+    /// };
+    /// ```
     pub fn abort(&self, code: i32, message: &str) -> ! {
         if let Some(trace) = self.trace() {
             trace.flush();
