@@ -27,7 +27,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// Errors of the transport; the failure of the job while waiting for a writer.
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline]
     pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,

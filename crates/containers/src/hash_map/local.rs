@@ -77,7 +77,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// # Errors
     ///
     /// [`Error::Codec`] if the value is no `V`; then the key stays.
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline]
     pub fn local_remove<Q: ?Sized>(&mut self, key: &Q) -> Result<Option<V>>
     where
         K: FoundBy<Q>,

@@ -102,16 +102,6 @@ impl Section<'_> {
         }
     }
 
-    #[inline(always)]
-    fn end(&self) {
-        let word = self.words.word64(self.number * LINE);
-        if self.number < N_OWN {
-            sections::close(word);
-        } else {
-            sections::close_shared(word);
-        }
-    }
-
     /// The nesting depth of open sections; 0 if unknown, since the word is shared.
     fn n_open(&self) -> u64 {
         let word = self.words.word64(self.number * LINE);
@@ -126,7 +116,12 @@ impl Section<'_> {
 impl Drop for Section<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.end();
+        let word = self.words.word64(self.number * LINE);
+        if self.number < N_OWN {
+            sections::close(word);
+        } else {
+            sections::close_shared(word);
+        }
     }
 }
 
