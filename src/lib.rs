@@ -146,16 +146,8 @@ pub mod guide;
 pub mod readme {}
 /// The examples of the derives run here, where they need no second build of the library.
 #[cfg(doctest)]
-pub mod derives {
-    #[doc = include_str!("../crates/derive/docs/object.md")]
-    pub mod object {}
-    #[doc = include_str!("../crates/derive/docs/pod.md")]
-    pub mod pod {}
-    #[doc = include_str!("../crates/derive/README.md")]
-    pub mod readme {}
-    #[doc = include_str!("../crates/derive/docs/wire.md")]
-    pub mod wire {}
-}
+#[path = "../crates/derive/docs/examples.rs"]
+pub mod derives;
 mod start;
 
 #[cfg(feature = "tokio")]
