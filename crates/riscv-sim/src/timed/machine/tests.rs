@@ -450,3 +450,57 @@ proptest! {
         }
     }
 }
+
+/// Cores of four nodes: a remote addition is `A`, with node and address, a remote load `L`, a local addition `a`, a load `l`, a
+/// computation `C`, a fence `F`.
+fn parsed(text: &str) -> Vec<Vec<Step>> {
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let step = |text: &str| {
+        let (kind, rest) = text.split_at(1);
+        let far = |operation, operand| {
+            let (target, address) = rest.split_once('@').unwrap();
+            let target = target.parse().unwrap();
+            Step::Remote(remote(target, operation, number(address), operand))
+        };
+        match kind {
+            "F" => Step::Fence,
+            "C" => Step::Compute(rest.parse().unwrap()),
+            "a" => Step::AddHere(number(rest), 1),
+            "l" => Step::Load(number(rest)),
+            "A" => far(Operation::Add, 1),
+            _ => far(Operation::Load, 0),
+        }
+    };
+    let hart = |text: &str| text.split_terminator(',').map(step).collect();
+    text.split('|').map(hart).collect()
+}
+
+/// Two packets are ready to leave a router at the same time, and one of them was handed over ahead of time: to an empty queue, or
+/// behind another packet, as far as its core has run.
+#[test]
+fn packets_that_are_ready_at_once_leave_in_one_order_however_far_cores_run_ahead() {
+    let script = parsed(
+        "A0@320,L3@0,A3@256,F,C22,A2@0,A0@0||a192,l320,C56,L2@0,A1@256|\
+         C6,a0,A1@192,C0,L1@320,a128,F,a64,A2@0,A2@0|A0@256,F,A0@320,A0@128,A1@0,a256,l64,a64,C10,A2@0|\
+         L2@128,A1@64,a256,L0@256,A0@128,F,L0@0,C0|l192,A1@64,F,A3@0,A0@192,A2@64,L0@0,C4,C0|\
+         a192,L0@64,F,A0@192,a64,l0,F,C0|A3@64,A0@0,A2@0,L1@128|F,A1@64,A0@64,F,A0@64|\
+         C52,A3@0,A2@64,A0@192,L2@0|A0@320,A1@320,A2@64,A0@128",
+    );
+    let ends = [false, true].map(|runs_ahead| {
+        let mut machine = Machine::with_cores(&cramped(policy(true), 3), 4, 3).unwrap();
+        if !runs_ahead {
+            machine.arrival = Time::ZERO;
+        }
+        let mut scripts = Scripts::with_cores(script.clone(), 3);
+        assert_eq!(machine.run(&mut scripts, Time::NEVER), Ended::Halted);
+        let events = 0;
+        (
+            scripts.results,
+            MachineStats {
+                events,
+                ..machine.stats()
+            },
+        )
+    });
+    assert_eq!(ends[0], ends[1]);
+}
