@@ -18,7 +18,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Slots of removed keys are used again.
     row("hash_map/reuse.rs", "self.failure = self.wait.pause(&Vec::new).err();", 0, "thread::yield_now();", Tests("whoever_waits_for_room")),
     row("hash_map/reuse.rs", "taken.is_ok().then(|| ReclaimLock { common })", 0, "taken.is_ok().then_some(ReclaimLock { common })", Tests("who_asks_in_vain")),
-    row("hash_map/reuse.rs", "        self.end();", 0, "", Tests("a_full_map_has_room")),
+    row("hash_map/reuse.rs", "sections::close(word);", 0, "", Tests("a_full_map_has_room")),
     // Operations that other ranks carry out, and elements that go to them by messages.
     row("requests.rs", "let window = if O::IS_ORDERED { 1 } else { WINDOW };", 0, "let window = WINDOW;", Tests("a_long_batch_joins")),
     row("requests.rs", "let index = to.index() * self.n_stripes + stripe;", 0, "let index = to.index() * self.n_stripes + (stripe + number) % self.n_stripes;", Tests("a_long_batch_joins")),
