@@ -63,9 +63,9 @@ impl Cause {
     }
 }
 
-/// The events with the numbers that break ties in time: first who caused the event, then how many it had caused before; behind
-/// them packets that are ready to leave a router, by their queues. All depend only on what came before in simulated time, not on
-/// what was simulated first.
+/// The events with the numbers that break ties in time: first who caused the event, then how many it
+/// had caused before; behind them packets that are ready to leave a router, by their queues. All
+/// depend only on what came before in simulated time, not on what was simulated first.
 #[derive(Debug)]
 pub(super) struct Agenda {
     queue: EventQueue<Event>,
@@ -140,8 +140,9 @@ impl Agenda {
 
 impl MeshSink for Agenda {
     fn schedule(&mut self, at: Time, event: MeshEvent) {
-        // A packet is handed over when its core is simulated, and its queue may be empty by then or not: so either the core
-        // or the packet before it causes the event. The queue, which has one such event at a time, is the same in both cases.
+        // A packet is handed over when its core is simulated, and its queue may be empty by then or
+        // not: so either the core or the packet before it causes the event. The queue, which has one
+        // such event at a time, is the same in both cases.
         if let MeshEvent::Ready(queue) = event {
             let order = (self.n_caused.len() as u64) << CAUSE_SHIFT | u64::from(queue);
             return self.queue.push(at, order, Event::Mesh(event));

@@ -451,8 +451,8 @@ proptest! {
     }
 }
 
-/// Cores of four nodes: a remote addition is `A`, with node and address, a remote load `L`, a local addition `a`, a load `l`, a
-/// computation `C`, a fence `F`.
+/// Cores of four nodes: a remote addition is `A`, with node and address, a remote load `L`, a local
+/// addition `a`, a load `l`, a computation `C`, a fence `F`.
 fn parsed(text: &str) -> Vec<Vec<Step>> {
     let number = |text: &str| text.parse::<u64>().unwrap();
     let step = |text: &str| {
@@ -475,8 +475,8 @@ fn parsed(text: &str) -> Vec<Vec<Step>> {
     text.split('|').map(hart).collect()
 }
 
-/// Two packets are ready to leave a router at the same time, and one of them was handed over ahead of time: to an empty queue, or
-/// behind another packet, as far as its core has run.
+/// Two packets are ready to leave a router at the same time, and one of them was handed over ahead
+/// of time: to an empty queue, or behind another packet, as far as its core has run.
 #[test]
 fn packets_that_are_ready_at_once_leave_in_one_order_however_far_cores_run_ahead() {
     let script = parsed(
