@@ -71,12 +71,13 @@
 //! | sending | `outbox` |
 //! | other parts of the state; contents of messages | `answer`, `function`, `objects`, `pieces` |
 //! | encoding; lost calls | `codec`, `lost` |
-//! | names, errors, independent modules | `buffers`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
+//! | names, errors, independent modules | `buffers`, `call_times`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
 
 mod aggregate;
 mod answer;
 mod attach;
 mod buffers;
+mod call_times;
 pub mod codec;
 mod collectives;
 mod dist_object;

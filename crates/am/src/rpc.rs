@@ -597,6 +597,9 @@ impl<'a> Way<'a> {
     ) -> Result<PgasFuture<T>> {
         let cookie = self.am.pending.take_slot(self.to.number());
         let future = PgasFuture::answer(self.am, cookie, self.to);
+        if let Some(times) = &self.am.call_times {
+            times.begin(cookie);
+        }
         let header = Call {
             function,
             cookie: cookie.0,

@@ -219,6 +219,11 @@ impl Am {
         outcome: Outcome,
     ) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
+        if let Some(times) = &self.call_times
+            && let Some(took) = times.end(Cookie(cookie))
+        {
+            world.count_call(took);
+        }
         // Counted after the action may have sent, also if it panics.
         let served = Served::new(&self.message_counts);
         if self.pending.complete(Cookie(cookie), outcome, bytes) {

@@ -11,6 +11,7 @@ use pgas_lockfree::message_counts::MessageCounts;
 use pgas_lockfree::pending::Pending;
 
 use crate::buffers::Buffers;
+use crate::call_times::CallTimes;
 use crate::driven::Driven;
 use crate::identity::Names;
 use crate::lost::Lost;
@@ -33,6 +34,8 @@ pub(crate) struct Am {
     pub(crate) world: WeakWorld,
     pub(crate) registry: Registry<Handler>,
     pub(crate) pending: Pending,
+    /// Where calls are timed.
+    pub(crate) call_times: Option<CallTimes>,
     pub(crate) outbox: Outbox,
     /// Actions chained to transfers and collectives.
     pub(crate) tasks: Tasks,
@@ -87,6 +90,7 @@ impl Am {
             world: world.downgrade(),
             registry: Registry::default(),
             pending: Pending::default(),
+            call_times: world.are_calls_timed().then(CallTimes::default),
             outbox: Outbox::default(),
             tasks: Tasks::default(),
             transfers: Transfers::default(),

@@ -12,7 +12,7 @@ use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::Noted;
-use crate::stats::{Counting, Origin};
+use crate::stats::{Counting, Origin, Timed};
 use crate::trace::{Kind, Trace};
 use crate::waits::{Awaited, ProgramCall, program_call};
 use crate::world::World;
@@ -279,7 +279,9 @@ impl WaitClock<'_> {
 impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
         if let Some(counting) = self.counting {
-            counting.waited(&self.origin, self.began.elapsed(), self.last);
+            let waited = self.began.elapsed();
+            counting.waited(&self.origin, waited, self.last);
+            counting.record(Timed::Wait, waited);
         }
         if let Some((trace, name)) = self.trace {
             let last = self.last.map_or(0, |rank| u64::from(rank.number()) + 1);

@@ -1,5 +1,6 @@
 //! The page: self-contained HTML without scripts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,6 +15,7 @@ use crate::words::{escaped, hints, percent, ranks, size, time};
 /// The maximum number of lines in a table.
 const MOST_LINES: usize = 40;
 const MOST_RANKS: usize = 256;
+const MOST_PAIRS: usize = 10;
 
 /// The page of a job.
 #[must_use]
@@ -41,17 +43,13 @@ pub fn page(job: &Job) -> String {
     write_waits(&mut page, job);
     write_ranks(&mut page, job);
     write_operations(&mut page, job);
-    page +=
-        "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Who sends to whom</h2>\n<figure>";
-    page += &timeline::matrix(job);
-    page += "<figcaption>Rows send to columns. Messages, and transfers and atomics that the transport does; memory that is \
-             mapped is accessed without a trace.</figcaption></figure></section>\n";
+    write_matrix(&mut page, job);
     write_latencies(&mut page, job);
     page + "</main></body></html>\n"
 }
 
 fn write_timeline(page: &mut String, job: &Job) {
-    *page += "<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>\n<figure>";
+    *page += "<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>\n<figure tabindex=\"0\">";
     *page += &timeline::timeline(job);
     *page += "<figcaption><span class=\"key waits\"></span>waits <span class=\"key serves\"></span>serves messages \
               <span class=\"key span\"></span>a span of the program's <span class=\"key phase\"></span>a phase of a container \
@@ -72,8 +70,11 @@ fn write_phases(page: &mut String, job: &Job) {
     if rows.is_empty() {
         return;
     }
-    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>Phases of containers, from the first rank's start to \
-              the last rank's end.</caption><thead><tr><th class=\"text\" scope=\"col\">Container</th>\
+    begin_table(
+        page,
+        "Phases of containers, from the first rank's start to the last rank's end.",
+    );
+    *page += "<thead><tr><th class=\"text\" scope=\"col\">Container</th>\
               <th class=\"text\" scope=\"col\">Phase</th><th class=\"text\" scope=\"col\">Begun by</th>\
               <th scope=\"col\">Times</th><th scope=\"col\">Time</th><th scope=\"col\">Longest</th></tr></thead><tbody>\n";
     for phases in rows.iter().take(MOST_LINES) {
@@ -93,9 +94,13 @@ fn write_phases(page: &mut String, job: &Job) {
 
 fn write_waits(page: &mut String, job: &Job) {
     let whole: u64 = job.ranks.iter().map(RankSummary::nanos).sum();
-    *page += "<section aria-labelledby=\"waits\"><h2 id=\"waits\">Waits by line of the program</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\
-              <caption>Waits of more than a microsecond; shares are of the time of all ranks.</caption>\
-              <thead><tr><th class=\"text\" scope=\"col\">Line</th><th class=\"text\" scope=\"col\">For</th><th scope=\"col\">Share</th>\
+    *page +=
+        "<section aria-labelledby=\"waits\"><h2 id=\"waits\">Waits by line of the program</h2>\n";
+    begin_table(
+        page,
+        "Waits of more than a microsecond; shares are of the time of all ranks.",
+    );
+    *page += "<thead><tr><th class=\"text\" scope=\"col\">Line</th><th class=\"text\" scope=\"col\">For</th><th scope=\"col\">Share</th>\
               <th scope=\"col\">Time</th><th scope=\"col\">Waits</th><th scope=\"col\">Median</th><th scope=\"col\">99 %</th>\
               <th scope=\"col\">Longest</th><th class=\"text\" scope=\"col\">Mostly for</th><th class=\"text\" scope=\"col\">Waits longest</th></tr></thead><tbody>\n";
     for line in job.lines.iter().take(MOST_LINES) {
@@ -124,8 +129,9 @@ fn write_waits(page: &mut String, job: &Job) {
 }
 
 fn write_ranks(page: &mut String, job: &Job) {
-    *page += "<section aria-labelledby=\"ranks\"><h2 id=\"ranks\">Ranks</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\
-              <thead><tr><th scope=\"col\">Rank</th><th scope=\"col\">Known for</th><th scope=\"col\">Waits</th><th scope=\"col\">Serves</th>\
+    *page += "<section aria-labelledby=\"ranks\"><h2 id=\"ranks\">Ranks</h2>\n";
+    begin_table(page, "Shares are of the time that a rank is known for.");
+    *page += "<thead><tr><th scope=\"col\">Rank</th><th scope=\"col\">Known for</th><th scope=\"col\">Waits</th><th scope=\"col\">Serves</th>\
               <th scope=\"col\">Sent</th><th scope=\"col\">Bytes</th><th scope=\"col\">Received</th><th scope=\"col\">Remote operations</th>\
               <th scope=\"col\">No room</th></tr></thead><tbody>\n";
     for rank in job.ranks.iter().take(MOST_RANKS) {
@@ -162,9 +168,12 @@ fn write_operations(page: &mut String, job: &Job) {
         *page += "<p>None were counted; <code>PGAS_STATS=1</code> beside <code>PGAS_TRACE</code> counts them.</p></section>\n";
         return;
     }
-    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>The average price of an element beside the documented one: \
-              A is an atomic, R a read, W a write, M a message and \u{2113} local work.</caption><thead><tr>\
-              <th class=\"text\" scope=\"col\">Operation</th><th scope=\"col\">Calls</th><th scope=\"col\">Elements</th>\
+    begin_table(
+        page,
+        "The average price of an element beside the documented one: A is an atomic, R a read, W a write, M a message and \
+         \u{2113} local work.",
+    );
+    *page += "<thead><tr><th class=\"text\" scope=\"col\">Operation</th><th scope=\"col\">Calls</th><th scope=\"col\">Elements</th>\
               <th scope=\"col\">Paid</th><th class=\"text\" scope=\"col\">Documented</th><th class=\"text\" scope=\"col\">Without success</th>\
               <th class=\"text\" scope=\"col\">Full</th></tr></thead><tbody>\n";
     for one in operations {
@@ -191,8 +200,40 @@ fn write_operations(page: &mut String, job: &Job) {
     *page += "</tbody></table></div></section>\n";
 }
 
+fn write_matrix(page: &mut String, job: &Job) {
+    *page +=
+        "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Who sends to whom</h2>\n<figure>";
+    *page += &timeline::matrix(job);
+    *page += "<figcaption>Rows send to columns. Messages, and transfers and atomics that the transport does; memory that is \
+              mapped is accessed without a trace.</figcaption></figure>\n";
+    let mut pairs: Vec<_> = job.matrix.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    pairs.sort_by_key(|(pair, bytes)| (Reverse(**bytes), **pair));
+    if !pairs.is_empty() {
+        let caption = format!("Those that send most, of {} pairs.", pairs.len());
+        begin_table(page, &caption);
+        *page += "<thead><tr><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\">Bytes</th></tr></thead><tbody>\n";
+        for ((from, to), bytes) in pairs.into_iter().take(MOST_PAIRS) {
+            let bytes = size(*bytes);
+            let _ = writeln!(
+                page,
+                "<tr><td>{from}</td><td>{to}</td><td>{bytes}</td></tr>"
+            );
+        }
+        *page += "</tbody></table></div>\n";
+    }
+    *page += "</section>\n";
+}
+
+/// The beginning of a table that keys scroll where it is too wide.
+fn begin_table(page: &mut String, caption: &str) {
+    let _ = write!(
+        page,
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table><caption>{caption}</caption>"
+    );
+}
+
 fn write_latencies(page: &mut String, job: &Job) {
-    *page += "<section aria-labelledby=\"latency\"><h2 id=\"latency\">Latency of messages and operations</h2>\n";
+    *page += "<section aria-labelledby=\"latency\"><h2 id=\"latency\">Latency of messages, operations and waits</h2>\n";
     let mut rows = Vec::new();
     if !job.latencies.is_empty() {
         rows.push(("messages".to_owned(), job.latencies.clone()));
@@ -201,7 +242,7 @@ fn write_latencies(page: &mut String, job: &Job) {
     rows.extend(timed.map(|latency| (latency.operations.clone(), latency.histogram())));
     if rows.is_empty() {
         *page += "<p>No message is known from end to end; <code>PGAS_STATS=latency</code> beside <code>PGAS_TRACE</code> \
-                  times operations of the transport.</p></section>\n";
+                  times operations of the transport, remote calls and waits.</p></section>\n";
         return;
     }
     write_quantiles(page, &rows);
@@ -212,9 +253,13 @@ fn write_latencies(page: &mut String, job: &Job) {
 }
 
 fn write_quantiles(page: &mut String, rows: &[(String, Histogram<u64>)]) {
-    *page += "<div class=\"scroll\" tabindex=\"0\"><table><caption>Messages: from sending to serving, with what they wait for at a rank \
-              that is busy elsewhere. Gets, puts and atomics of the transport: from the call to its return.</caption><thead><tr>\
-              <th class=\"text\" scope=\"col\">Of</th><th scope=\"col\">Number</th>";
+    begin_table(
+        page,
+        "Messages: from sending to serving, with what they wait for at a rank \
+              that is busy elsewhere. Gets, puts and atomics of the transport: from the call to its return; \
+              those that do not wait, until the rank learns that they are complete. Remote calls: until the answer is there.",
+    );
+    *page += "<thead><tr><th class=\"text\" scope=\"col\">Of</th><th scope=\"col\">Number</th>";
     let quantiles = [
         ("Least", 0.0),
         ("Half", 0.5),

@@ -265,6 +265,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     pub(crate) fn cancel(mut self, am: &Am) {
         if let State::Answer(answer) = mem::replace(&mut self.state, State::Taken) {
             am.pending.cancel(answer.cookie);
+            if let Some(times) = &am.call_times {
+                times.end(answer.cookie);
+            }
             answer.forget();
         }
     }

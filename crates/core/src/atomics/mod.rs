@@ -72,10 +72,7 @@ impl<T: Atomic> GlobalPtr<T> {
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         let former = match word.words(world) {
             Some(place) => place.fetch(call),
-            None => {
-                let _timing = world.timing(CostKind::Atomic);
-                world.backend().fetch_atomic(word.atomic(call))?
-            }
+            None => world.backend().fetch_atomic(word.atomic(call))?,
         };
         Ok(T::from_bits(former))
     }
@@ -181,10 +178,7 @@ impl<T: Atomic> GlobalPtr<T> {
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         match word.words(world) {
             Some(place) => Ok(place.compare_swap(call).unwrap_or_else(|former| former)),
-            None => {
-                let _timing = world.timing(CostKind::Atomic);
-                world.backend().compare_swap(word.atomic(call))
-            }
+            None => world.backend().compare_swap(word.atomic(call)),
         }
     }
 

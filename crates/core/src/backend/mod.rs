@@ -39,6 +39,7 @@ mod message;
 mod operand;
 mod operation;
 mod pass_on;
+mod timed;
 
 pub use call::{AtomicCall, AtomicOp, AtomicType, Shape, SignalUpdate, SwapCall};
 pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
@@ -47,6 +48,7 @@ pub use collectives::{Collective, Elements, Group, IntegerType};
 pub use message::{HandlerId, Message, MessageClass, Offer, Place, Sent};
 pub use operand::{Atomic, Call, Copied, Former, Get, GetGrid, Operand, Put, PutGrid};
 pub use operation::{OpId, RemoteAddr, Stage};
+pub(crate) use timed::TimedBackend;
 
 /// The reference transport: ranks as threads of one process, as unkind as the contract allows.
 ///

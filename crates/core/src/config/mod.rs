@@ -107,9 +107,11 @@ pub struct Config {
     /// ranks as threads, in a job of one rank) there is no table if no rank is left that drops
     /// its last handle on the world.
     pub statistics_table: bool,
-    /// Whether gets, puts and fetching atomics that the transport does are timed, if the ranks
-    /// count: from the call to its return, each kind in a histogram. Non-blocking ones are not. It
-    /// costs each of them two looks at the clock. `PGAS_STATS=latency` sets it.
+    /// Whether the statistics have histograms, if the ranks count: of gets, puts and fetching
+    /// atomics that the transport does, from the call to its return; of those that do not wait,
+    /// until the rank learns that they are complete; of remote calls, until the answer is here; and
+    /// of waits. It costs each of them two looks at the clock, and those in flight a lock.
+    /// `PGAS_STATS=latency` sets it.
     pub statistics_latencies: bool,
     /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
     /// ends with `.json`; else, if the ranks count and are traced, `statistics.json` beside the

@@ -213,10 +213,7 @@ impl<T: Pod> GlobalPtr<T> {
         world.count(CostKind::Read, Some(from.rank()), 1, size_of_val(out));
         match from.mapped(world) {
             Some(src) => src.copy_to(out),
-            None => {
-                let _timing = world.timing(CostKind::Read);
-                from.get(world, out)?;
-            }
+            None => from.get(world, out)?,
         }
         Ok(())
     }
@@ -234,10 +231,7 @@ impl<T: Pod> GlobalPtr<T> {
         world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
         match to.mapped(world) {
             Some(dst) => dst.copy_from(values),
-            None => {
-                let _timing = world.timing(CostKind::Write);
-                to.put(world, values)?;
-            }
+            None => to.put(world, values)?,
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Marks a board as used.
-pub(super) const MAGIC: u64 = 0x7067_6173_7374_0004;
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0005;
 
 /// Single words.
 pub(super) mod word {
@@ -66,9 +66,9 @@ pub(super) const NAME_WORDS: usize = 16;
 pub(super) const ROWS: usize = NAMES + N_NAMES * NAME_WORDS;
 pub(super) const N_ROWS: usize = 64;
 pub(super) const ROW_WORDS: usize = 40;
-/// Histograms of gets, puts and atomics by the transport.
+/// Histograms of what is [timed](super::Timed), each of so many words.
 pub(super) const LATENCIES: usize = ROWS + N_ROWS * ROW_WORDS;
-pub(super) const N_TIMED: usize = 3;
+pub(super) const N_TIMED: usize = 8;
 pub(super) const LATENCY_WORDS: usize = 160;
 /// One set of counters for each peer.
 pub(super) const PEERS: usize = LATENCIES + N_TIMED * LATENCY_WORDS;

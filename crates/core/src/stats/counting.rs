@@ -41,8 +41,8 @@ pub(crate) struct Counting {
     /// The same if peers are not counted; the number of no thread before there is one.
     fast_owner: AtomicU64,
     n_peers: usize,
-    /// Whether operations of the transport are timed.
-    pub(super) is_timing: bool,
+    /// Whether operations and waits have histograms.
+    is_timing: bool,
     /// What operations of containers have paid that ran within others, which do not pay for them.
     pub(super) within: [AtomicU64; 4],
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
@@ -103,6 +103,11 @@ impl Counting {
 
     pub(crate) fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Whether operations and waits have histograms.
+    pub(crate) fn is_timing(&self) -> bool {
+        self.is_timing
     }
 
     /// Whether the first set of counters is this thread's.

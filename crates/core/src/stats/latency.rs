@@ -1,41 +1,55 @@
-//! How long operations take that the transport does, where that is asked for.
+//! How long operations and waits take, where that is asked for.
 //!
 //! Each kind has a histogram on the board: four buckets for each doubling, so that a bucket's ends
 //! are a fifth apart.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use super::board::{LATENCIES, LATENCY_WORDS, N_TIMED};
-use super::counters::KINDS;
-use super::counting::Counting;
+use super::counting::{Counting, nanos};
 use super::report::{Report, count, time};
-use crate::cost::CostKind;
 
-const _: () = assert!((CostKind::Atomic as usize) < N_TIMED, "a histogram each");
-
-/// Times an operation until it is dropped; from [`Counting::timing`].
-pub(crate) struct Timing<'w> {
-    counting: &'w Counting,
-    kind: CostKind,
-    began: Instant,
+/// What has a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timed {
+    /// A get by the transport: one, of fragments or of a box, from the call to its return.
+    Get,
+    /// A put by the transport, likewise: its source may be used again.
+    Put,
+    /// A fetching atomic by the transport, likewise.
+    Atomic,
+    /// A get by the transport that does not wait, from its beginning until the rank learns that it
+    /// is complete.
+    GetNb,
+    /// A put, likewise: it is at the target.
+    PutNb,
+    /// An atomic, likewise.
+    AtomicNb,
+    /// A remote call, until its answer is here.
+    Call,
+    /// A wait of more than about a microsecond.
+    Wait,
 }
+
+/// All of them with their names, in the order of their histograms.
+const NAMES: [(Timed, &str); N_TIMED] = [
+    (Timed::Get, "gets"),
+    (Timed::Put, "puts"),
+    (Timed::Atomic, "atomics"),
+    (Timed::GetNb, "non-blocking gets"),
+    (Timed::PutNb, "non-blocking puts"),
+    (Timed::AtomicNb, "non-blocking atomics"),
+    (Timed::Call, "remote calls"),
+    (Timed::Wait, "waits"),
+];
 
 impl Counting {
-    /// Times an operation of the transport until the value is dropped, if that is asked for.
-    pub(crate) fn timing(&self, kind: CostKind) -> Option<Timing<'_>> {
-        self.is_timing.then(|| Timing {
-            counting: self,
-            kind,
-            began: Instant::now(),
-        })
-    }
-}
-
-impl Drop for Timing<'_> {
-    fn drop(&mut self) {
-        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let at = LATENCIES + self.kind as usize * LATENCY_WORDS + bucket_of(nanos);
-        self.counting.board().add(at, 1);
+    /// Counts something that took so long, if there are histograms.
+    pub(crate) fn record(&self, kind: Timed, took: Duration) {
+        if self.is_timing() {
+            let at = LATENCIES + kind as usize * LATENCY_WORDS + bucket_of(nanos(took));
+            self.board().add(at, 1);
+        }
     }
 }
 
@@ -91,7 +105,7 @@ impl Report {
             };
             let buckets = (0..LATENCY_WORDS).map(|bucket| (start_of(bucket), n(bucket)));
             Latency {
-                name: KINDS[i].1,
+                name: NAMES[i].1,
                 buckets: buckets.filter(|(_, n)| *n > 0).collect(),
             }
         };
@@ -107,7 +121,7 @@ impl Report {
             let name = latency.name;
             writeln!(
                 text,
-                "  {n} {name} by the transport: half took {half}, 99 % {most}, all {all} at most"
+                "  {n} {name}: half took {half}, 99 % {most}, all {all} at most"
             )?;
         }
         Ok(())
@@ -140,6 +154,13 @@ mod tests {
         }
         assert!(start_of(LATENCY_WORDS - 1) > 1_000_000_000_000);
         assert_eq!(bucket_of(u64::MAX), LATENCY_WORDS - 1);
+    }
+
+    #[test]
+    fn each_kind_has_the_histogram_of_its_name() {
+        for (i, (kind, _)) in NAMES.into_iter().enumerate() {
+            assert_eq!(kind as usize, i);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod works;
 
 pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
-pub(crate) use latency::Timing;
+pub(crate) use latency::Timed;
 pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
 pub(crate) use live::{Now, Waiting};
 pub(crate) use operations::Paid;

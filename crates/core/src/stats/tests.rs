@@ -102,7 +102,7 @@ fn texts_are_json_whatever_is_in_them() {
 }
 
 #[test]
-fn operations_of_the_transport_are_timed_where_that_is_asked_for() {
+fn operations_and_waits_are_timed_where_that_is_asked_for() {
     let file = std::env::temp_dir().join(format!("pgas-latencies-{}.json", std::process::id()));
     for is_timed in [true, false] {
         let mut config = config(Statistics::Total);
@@ -116,6 +116,17 @@ fn operations_of_the_transport_are_timed_where_that_is_asked_for() {
                 cell.get(&world).unwrap();
                 cell.fetch_add(&world, 1).unwrap();
                 cell.compare_exchange(&world, 0, 1).unwrap().ok();
+                cell.put_nb(&world, i).unwrap().wait().unwrap();
+                // The last one that asks after it is the library, when the event is dropped.
+                drop(cell.get_nb(&world).unwrap());
+                cell.compare_exchange_nb(&world, 0, 1)
+                    .unwrap()
+                    .wait()
+                    .unwrap()
+                    .ok();
+            }
+            if world.rank() == Rank::ZERO {
+                std::thread::sleep(std::time::Duration::from_millis(5));
             }
             world.barrier().unwrap();
         });
@@ -129,8 +140,15 @@ fn operations_of_the_transport_are_timed_where_that_is_asked_for() {
             Some(buckets.map(n).sum())
         };
         let n = [("gets", 60), ("puts", 60), ("atomics", 120)];
-        for (kind, n) in n {
-            assert_eq!(n_timed(kind), is_timed.then_some(n), "{kind}: {text}");
+        let in_flight =
+            ["gets", "puts", "atomics"].map(|kind| (format!("non-blocking {kind}"), 60));
+        for (kind, n) in n
+            .map(|(kind, n)| (kind.to_owned(), n))
+            .into_iter()
+            .chain(in_flight)
+        {
+            assert_eq!(n_timed(&kind), is_timed.then_some(n), "{kind}: {text}");
         }
+        assert_eq!(n_timed("waits").is_some_and(|n| n > 0), is_timed, "{text}");
     }
 }

@@ -1,12 +1,13 @@
 //! The operations of a rank, as they are counted and traced.
 
 use std::panic::Location;
+use std::time::Duration;
 
 use super::World;
 use crate::backend::MessageClass;
 use crate::cost::{CostKind, Costs};
 use crate::rank::Rank;
-use crate::stats::{Operation, Timing};
+use crate::stats::{Counting, Operation, Timed};
 use crate::trace::Kind;
 use crate::waits::program_call;
 
@@ -143,9 +144,40 @@ impl World {
         trace.note(kind, 0, peer, [bytes, n]);
     }
 
-    /// Times an operation of the transport until the value is dropped, if that is asked for.
-    pub(crate) fn timing(&self, kind: CostKind) -> Option<Timing<'_>> {
-        self.counting()?.timing(kind)
+    /// Whether operations are timed (`PGAS_STATS=latency`): a layer then tells how long its remote
+    /// calls take ([`count_call`](Self::count_call)).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// assert!(!world.are_calls_timed(), "nobody has asked for it");
+    /// ```
+    #[must_use]
+    pub fn are_calls_timed(&self) -> bool {
+        self.counting().is_some_and(Counting::is_timing)
+    }
+
+    /// Counts a remote call that took so long until its answer was here, if operations are timed.
+    ///
+    /// # Cost
+    ///
+    /// An atomic instruction; nothing but a branch if they are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let began = Instant::now();
+    /// // a question, and the wait for its answer
+    /// world.count_call(began.elapsed());
+    /// ```
+    pub fn count_call(&self, took: Duration) {
+        if let Some(counting) = self.counting() {
+            counting.record(Timed::Call, took);
+        }
     }
 
     /// Counts a message that was sent, and notes it in the trace.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
+use crate::backend::{AtomicsBy, Backend, Capabilities, Message, TimedBackend};
 use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
@@ -287,6 +287,7 @@ impl World {
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let (counting, trace) = observers(&*backend, &config);
+        let backend = timed(backend, counting.as_ref());
         let fast = |map: &SegmentMap, counts: bool| {
             let is_used = counting.is_some() == counts;
             fast_map(&*backend, map, direct.clone(), is_used)
@@ -616,6 +617,14 @@ fn observers(
         Trace::begin(wanted).map(Arc::new)
     });
     (counting, trace)
+}
+
+/// The backend, whose operations are timed if that is asked for.
+fn timed(backend: Arc<dyn Backend>, counting: Option<&Arc<Counting>>) -> Arc<dyn Backend> {
+    match counting.filter(|counting| counting.is_timing()) {
+        Some(counting) => Arc::new(TimedBackend::new(backend, Arc::clone(counting))),
+        None => backend,
+    }
 }
 
 /// Where this rank tells what it does.
