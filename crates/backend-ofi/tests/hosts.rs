@@ -102,6 +102,7 @@ fn trials() -> Vec<Trial> {
         "pgas_run::kill".to_owned(),
         Box::new(end_alone_after_a_kill),
     );
+    add("pgas_run::watched".to_owned(), Box::new(watch_a_late_rank));
     add("pgas_run::cut".to_owned(), Box::new(end_alone_after_a_cut));
     add(
         "pgas_run::cut_of_silent_ranks".to_owned(),
@@ -216,6 +217,39 @@ fn pass_the_suite_alone() {
     assert_nothing_left(&hosts);
 }
 
+/// The launcher shows the ranks of both hosts, and whom they wait for across them.
+fn watch_a_late_rank() {
+    let _deadline = Deadline::new("the view of a job over hosts", LIMIT);
+    let hosts = hosts(2);
+    let options = ["--watch=0.3", "-e", "PGAS_STATS=1"];
+    let ended = hosts.run(pgas_run(&hosts, &options, &["late"]), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    let is_told = |parts: &[&str]| {
+        let has_all = |line: &&str| parts.iter().all(|part| line.contains(part));
+        assert!(
+            ended.stderr.lines().any(|line| has_all(&line)),
+            "{parts:?}: {ended:#?}"
+        );
+    };
+    is_told(&[
+        "pgas: ",
+        ": 4 ranks of ",
+        " on 2 hosts: ",
+        "3 wait",
+        "operations/s",
+    ]);
+    // In the barrier's rounds rank 2 waits for rank 0, which waits for the other host's rank 3.
+    for (rank, missing) in [(0, 3), (1, 3), (2, 0)] {
+        let [rank, missing] = [
+            format!("rank {rank} waits "),
+            format!("of rank {missing}, at "),
+        ];
+        is_told(&[&rank, " for a barrier, ", &missing]);
+    }
+    is_told(&["rank 3 sleeps; 2 ranks have waited for it, for up to "]);
+    assert_nothing_left(&hosts);
+}
+
 /// Starts a job under this project's launcher, in which `fault` strikes the last rank.
 fn failing<'hosts>(hosts: &'hosts Hosts, options: &[&str], fault: &str) -> Running<'hosts> {
     let mut running = hosts.start(pgas_run(hosts, options, &["fail", fault]));
@@ -301,6 +335,7 @@ fn play(words: &[String]) -> ExitCode {
     let played = match words[..] {
         ["suite"] => run_cases(OF_EVERY_KIND),
         ["a_few"] => run_cases(A_FEW),
+        ["late"] => be_late(),
         ["fail", fault] => fail(Fault::named(fault)),
         ["sleep"] => {
             say(&setting("PMI_RANK", 0).to_string());
@@ -341,6 +376,16 @@ fn run_cases(wanted: &[&str]) -> Result<()> {
         say(&format!("{n_cases} cases passed"));
     }
     Ok(())
+}
+
+/// The last rank comes late, so that the others wait for it.
+fn be_late() -> Result<()> {
+    let world = join()?;
+    world.barrier()?;
+    if world.rank() == Rank::new(world.n_ranks() - 1) {
+        std::thread::sleep(Duration::from_secs(4));
+    }
+    world.barrier()
 }
 
 /// The last rank fails, or nobody, and the others go on.

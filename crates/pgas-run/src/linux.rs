@@ -178,9 +178,6 @@ fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let placed = named.and_then(|named| hosts::place(named, arguments.n));
     let hosts = placed.map_err(|error| format!("{option}: {error}"))?;
-    if arguments.watch.is_some() {
-        return Err("--watch: ranks of other hosts are seen there, by pgas-top".into());
-    }
     if arguments.inherit {
         return Err("--inherit: the output of other hosts can only be passed on".into());
     }
@@ -200,6 +197,7 @@ fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         silence: config.silence,
         timeout: arguments.timeout,
         prefix: arguments.prefix,
+        watch: arguments.watch,
         command: arguments.command,
         env,
     })

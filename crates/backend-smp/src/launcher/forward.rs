@@ -59,7 +59,11 @@ impl Forwarder {
     }
 
     /// As [`start`](Self::start), to a `sink`, which gets whole lines.
-    pub(super) fn start_to(
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn start_to(
         stream: Stream,
         sink: Sink,
         pipes: Vec<OwnedFd>,

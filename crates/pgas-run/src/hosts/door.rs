@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use pgas_network::addresses;
-use pgas_smp::launcher::tell;
 
 use super::invitation::is_same;
 use super::wire::{Found, HELLO_BYTES, HOST_TAKEN, Inbox, MAGIC, Token, WRONG_TOKEN};
+use crate::watch::View;
 
 /// How long who connects may take to say who it is, and how many may at a time.
 const INTRODUCTION: Duration = Duration::from_secs(10);
@@ -23,6 +23,8 @@ pub(super) struct Door {
     /// What a host says.
     token: Token,
     has_told: bool,
+    /// What is told goes above it.
+    view: View,
 }
 
 /// Who has connected and not said who it is.
@@ -44,7 +46,7 @@ pub(super) struct Guest {
 
 impl Door {
     /// Sockets at the addresses where hosts may reach this one, on ports that the system chooses.
-    pub(super) fn open(told: &[IpAddr], token: Token) -> Result<Self, String> {
+    pub(super) fn open(told: &[IpAddr], token: Token, view: View) -> Result<Self, String> {
         let found = addresses::own();
         let (mut listeners, mut last) = (Vec::new(), None);
         for address in if told.is_empty() { &found } else { told } {
@@ -70,6 +72,7 @@ impl Door {
             strangers: Vec::new(),
             token,
             has_told: false,
+            view,
         })
     }
 
@@ -121,7 +124,8 @@ impl Door {
         }
         refuse(&stream, WRONG_TOKEN);
         if !mem::replace(&mut self.has_told, true) {
-            tell(&format!("refused {from}, which has not this job's token"));
+            self.view
+                .tell(&format!("refused {from}, which has not this job's token"));
         }
         None
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::wire::{Frame, Kind};
 
@@ -14,6 +15,8 @@ pub(crate) struct Job {
     pub(crate) n_here: u32,
     pub(crate) n_ranks: u32,
     pub(crate) prefix: bool,
+    /// How often the launcher wants to know what the ranks do, if at all.
+    pub(crate) watch: Option<Duration>,
     pub(crate) folder: PathBuf,
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
@@ -27,6 +30,7 @@ impl Job {
             self.n_here,
             self.n_ranks,
             u32::from(self.prefix),
+            self.watch.map_or(0, millis),
             u32::try_from(self.command.len()).unwrap_or(u32::MAX),
         ];
         let mut fields = vec![self.name.clone().into_bytes()];
@@ -45,8 +49,11 @@ impl Job {
             let text = String::from_utf8(fields.next()?).ok()?;
             text.parse::<u32>().ok()
         };
-        let numbers = [number()?, number()?, number()?, number()?, number()?];
-        let [first_rank, n_here, n_ranks, prefix, n_words] = numbers;
+        let mut numbers = [0; 6];
+        for place in &mut numbers {
+            *place = number()?;
+        }
+        let [first_rank, n_here, n_ranks, prefix, watch, n_words] = numbers;
         let mut words = fields.map(OsString::from_vec);
         let folder = PathBuf::from(words.next()?);
         let command: Vec<OsString> = words.by_ref().take(n_words as usize).collect();
@@ -61,11 +68,16 @@ impl Job {
             n_here,
             n_ranks,
             prefix: prefix == 1,
+            watch: (watch > 0).then(|| Duration::from_millis(watch.into())),
             folder,
             command,
             env,
         })
     }
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -80,6 +92,7 @@ mod tests {
             n_here: 2,
             n_ranks: 5,
             prefix: true,
+            watch: Some(Duration::from_millis(300)),
             folder: "/tmp".into(),
             command: vec!["program".into(), OsString::from_vec(vec![255]), "".into()],
             env: vec![("A".into(), "b=c".into())],

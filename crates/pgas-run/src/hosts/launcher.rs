@@ -12,12 +12,17 @@ use super::invitation::{Invitation, new_token};
 use super::members;
 use super::wanted::Wanted;
 use super::watch::Watch;
+use crate::watch::View;
 
 /// Runs the job to its end.
 pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
     let signals = SignalWatch::start()?;
     let tokens = [new_token()?, new_token()?];
-    let door = Door::open(&wanted.bind, tokens[0])?;
+    let view = match wanted.watch {
+        Some(_) => View::new(),
+        None => View::none(),
+    };
+    let door = Door::open(&wanted.bind, tokens[0], view.clone())?;
     let addresses = door.listeners.iter().map(TcpListener::local_addr);
     let invitation = Invitation {
         tokens,
@@ -27,8 +32,11 @@ pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
         silence: wanted.silence,
     };
     let mut members = members::start(&wanted.hosts, &wanted.agent, &signals, &invitation)?;
-    let forwarders = members::forward(&mut members)?;
-    let code = Watch::new(wanted, &signals, (door, tokens[1]), members).until_all_have_ended()?;
+    let forwarders = members::forward(&mut members, &view)?;
+    let mut watch = Watch::new(wanted, &signals, (door, tokens[1]), members, view.clone());
+    let code = watch.until_all_have_ended();
+    view.hide(true);
+    let code = code?;
     match launcher::finish(forwarders, &signals, code != 0)? {
         Ok(None) => Ok(ExitCode::from(code)),
         Ok(Some(signal)) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),

@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use super::invitation::Invitation;
 use super::list::Host;
 use super::wire::{Frame, Inbox};
+use crate::watch::View;
 
 /// A host of the job.
 pub(super) struct Member {
@@ -136,15 +137,19 @@ fn own_path() -> Result<PathBuf, String> {
     }
 }
 
-/// Passes on what the agents print, which is what their ranks do.
-pub(super) fn forward(members: &mut [Member]) -> io::Result<Vec<Forwarder>> {
+/// Passes on what the agents print, which is what their ranks do, above the view if there is one.
+pub(super) fn forward(members: &mut [Member], view: &View) -> io::Result<Vec<Forwarder>> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     for member in members {
         out.extend(member.child.stdout.take().map(OwnedFd::from));
         err.extend(member.child.stderr.take().map(OwnedFd::from));
     }
+    let start = |stream, pipes| match view.sink(stream) {
+        Some(sink) => Forwarder::start_to(stream, sink, pipes, None),
+        None => Forwarder::start(stream, pipes, None),
+    };
     Ok(vec![
-        Forwarder::start(Stream::Output, out, None)?,
-        Forwarder::start(Stream::Error, err, None)?,
+        start(Stream::Output, out)?,
+        start(Stream::Error, err)?,
     ])
 }

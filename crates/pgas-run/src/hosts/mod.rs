@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Output comes by the agents' own pipes, line by line. Everything else comes by TCP, whose end,
-//! however it comes about, ends the job on both sides.
+//! however it comes about, ends the job on both sides. Where the job is watched, that is also what
+//! each host sees of its ranks, by their memory and the system.
 //!
 //! Two tokens of the job, of 128 random bits each, go to the agents' standard input, and so are on
 //! no command line and in no environment. A host says the one, so that nobody else joins the job;
@@ -24,9 +25,11 @@ mod invitation;
 mod job;
 mod launcher;
 mod list;
+mod look;
 mod members;
 mod pmi;
 mod serve;
+mod shown;
 mod wanted;
 mod watch;
 mod wire;

@@ -4,6 +4,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, BufRead as _, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use rustix::process::Signal;
 
 use super::invitation::{Invitation, is_same};
 use super::job::Job;
+use super::look::Looker;
 use super::pmi::{ALL_HERE, Answer, Space, Stage};
 use super::wire::{
     Found, Frame, HOST_TAKEN, Inbox, Kind, MAGIC, VERDICT_BYTES, WELCOME, WRITING, WRONG_TOKEN,
@@ -157,10 +159,13 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
         writing: Mutex::new(()),
         space: Mutex::new(space),
     });
+    let ranks = job.first_rank..job.first_rank.saturating_add(job.n_here);
     let mut hooks = Local {
         shared,
-        first_rank: job.first_rank,
+        ranks,
         inbox: Some(inbox),
+        watch: job.watch,
+        looker: None,
     };
     let part = Part {
         first_rank: job.first_rank,
@@ -170,14 +175,14 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
 }
 
 /// What both threads of this process use.
-struct Shared {
+pub(super) struct Shared {
     link: TcpStream,
     writing: Mutex<()>,
     space: Mutex<Space>,
 }
 
 impl Shared {
-    fn send(&self, frame: &Frame) -> io::Result<()> {
+    pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         frame.send(&self.link)
     }
@@ -190,9 +195,12 @@ impl Shared {
 /// What the supervisor asks and tells.
 struct Local {
     shared: Arc<Shared>,
-    first_rank: u32,
+    ranks: Range<u32>,
     /// What has come of the launcher's words, for the thread that listens to it.
     inbox: Option<Inbox>,
+    /// How often the launcher wants to know what the ranks do.
+    watch: Option<Duration>,
+    looker: Option<Looker>,
 }
 
 impl JobHooks for Local {
@@ -208,7 +216,12 @@ impl JobHooks for Local {
             ranks: ranks.collect(),
         };
         let thread = thread::Builder::new().name("exchange".to_owned());
-        thread.spawn(move || exchange.run()).map(drop)
+        thread.spawn(move || exchange.run())?;
+        if let Some(every) = self.watch {
+            let shared = Arc::clone(&self.shared);
+            self.looker = Some(Looker::start(shared, self.ranks.clone(), every)?);
+        }
+        Ok(())
     }
 
     fn left_properly(&mut self, rank: u32) -> bool {
@@ -228,7 +241,7 @@ impl JobHooks for Local {
         let Some(failure) = failure else {
             return;
         };
-        let rank = self.first_rank + failure.rank;
+        let rank = self.ranks.start + failure.rank;
         let outcome = Outcome::Failed(Failure {
             rank,
             ..failure.clone()
@@ -311,7 +324,7 @@ impl Exchange {
                         end_self(signal);
                     }
                 }
-                Kind::Job | Kind::Failed | Kind::Ended => {}
+                Kind::Job | Kind::Failed | Kind::Ended | Kind::Look => {}
             }
         }
         Ok(())

@@ -19,6 +19,12 @@ pub(crate) struct Wanted {
     pub(crate) silence: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) prefix: bool,
+    /// Whether to show what the ranks do, and how often if that was said.
+    #[expect(
+        clippy::option_option,
+        reason = "given or not, with a value or without"
+    )]
+    pub(crate) watch: Option<Option<Duration>>,
     pub(crate) command: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
 }

@@ -7,15 +7,17 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use pgas_network::lifeline::set_limits;
-use pgas_smp::launcher::{self, Outcome, SignalWatch, tell};
+use pgas_smp::launcher::{self, Outcome, SignalWatch};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use super::door::{Door, Guest};
 use super::job::Job;
 use super::members::Member;
+use super::shown::Shown;
 use super::wanted::Wanted;
 use super::wire::{Found, Frame, Inbox, Kind, Token, WELCOME, WRITING};
+use crate::watch::View;
 
 /// How long the hosts' ranks have to end by themselves when one has failed, then after SIGTERM, and
 /// then the hosts to say that they have.
@@ -58,6 +60,10 @@ pub(super) struct Watch<'a> {
     phase: Phase,
     /// The first signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
+    view: View,
+    /// How often the job is shown there, and what, if it is watched.
+    every: Option<Duration>,
+    shown: Option<Shown>,
 }
 
 impl<'a> Watch<'a> {
@@ -66,8 +72,15 @@ impl<'a> Watch<'a> {
         signals: &'a SignalWatch,
         (door, token): (Door, Token),
         members: Vec<Member>,
+        view: View,
     ) -> Self {
+        let every = wanted
+            .watch
+            .map(|every| every.unwrap_or(view.usual_pause()));
         Self {
+            shown: every.map(|every| Shown::new(&wanted.hosts, every)),
+            every,
+            view,
             wanted,
             signals,
             door,
@@ -162,7 +175,10 @@ impl<'a> Watch<'a> {
             if launcher::asks_to_end(signal) {
                 self.end_requested(signal);
             } else if Signal::from_named_raw(signal) == Some(Signal::TSTP) {
-                launcher::stop_self()?;
+                self.view.hide(true);
+                let stopped = launcher::stop_self();
+                self.view.hide(false);
+                stopped?;
             } else {
                 self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
             }
@@ -206,7 +222,7 @@ impl<'a> Watch<'a> {
         let goes_on = self.members.iter().any(|member| member.status.is_none());
         let ending = if goes_on { "; ending the job" } else { "" };
         if !sentence.is_empty() {
-            tell(&format!("{sentence}{ending}"));
+            self.view.tell(&format!("{sentence}{ending}"));
         }
         for member in self.members.iter().filter(|member| !member.has_come) {
             member.kill();
@@ -234,7 +250,8 @@ impl<'a> Watch<'a> {
         if member.has_come {
             guest.turn_away();
             let (host, from) = (&member.host.name, guest.from);
-            tell(&format!("host {host}: refused a second agent, at {from}"));
+            let line = format!("host {host}: refused a second agent, at {from}");
+            self.view.tell(&line);
             return;
         }
         if let Err(error) = self.take_in(guest.host, guest.stream) {
@@ -258,6 +275,7 @@ impl<'a> Watch<'a> {
             n_here: member.host.n_ranks,
             n_ranks,
             prefix: self.wanted.prefix,
+            watch: self.every,
             folder: env::current_dir()?,
             command: self.wanted.command.clone(),
             env: self.wanted.env.clone(),
@@ -347,10 +365,18 @@ impl<'a> Watch<'a> {
             Kind::Ended => {
                 let (code, text) = frame.code();
                 self.members[index].code = Some(code);
+                if let Some(shown) = &mut self.shown {
+                    shown.end(index, code == 0);
+                }
                 match (code, self.asked_to_end) {
                     (0, _) => self.close_fence(),
                     (_, Some((signal, _))) if code == 128 + signal => self.interrupted(signal),
                     _ => self.fail_of(index, u8::try_from(code).unwrap_or(1), &text),
+                }
+            }
+            Kind::Look => {
+                if let Some(shown) = &mut self.shown {
+                    shown.take(index, &frame.fields);
                 }
             }
             Kind::Job | Kind::Signal => {}
@@ -424,6 +450,9 @@ impl<'a> Watch<'a> {
     /// Does what is due.
     fn advance(&mut self) {
         let now = Instant::now();
+        if let Some(shown) = &mut self.shown {
+            shown.advance(&self.view);
+        }
         match self.phase {
             Phase::Running => {
                 let limit = self
@@ -472,6 +501,8 @@ impl<'a> Watch<'a> {
             }
             Phase::Over => Some(Instant::now()),
         };
-        due.map(|due| due.saturating_duration_since(Instant::now()))
+        let due = due.into_iter().chain(self.shown.as_ref().map(Shown::due));
+        due.min()
+            .map(|due| due.saturating_duration_since(Instant::now()))
     }
 }

@@ -44,14 +44,17 @@ pub(crate) enum Kind {
     Failed,
     /// From a host: its ranks have ended; exit code and sentence.
     Ended,
+    /// From a host: what its ranks do now.
+    Look,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Job,
     Kind::Fence,
     Kind::Signal,
     Kind::Failed,
     Kind::Ended,
+    Kind::Look,
 ];
 
 /// A message.

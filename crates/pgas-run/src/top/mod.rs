@@ -15,6 +15,7 @@ use pgas_core::notice::printable;
 use pgas_smp::Observer;
 
 use crate::arguments::seconds;
+use crate::watch::find::job_of;
 use crate::watch::lines;
 use crate::watch::name_of;
 use crate::watch::picture::{Looks, Picture, State};
@@ -62,7 +63,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let looks = Looks::new(find(arguments.job)?);
+    let looks = Looks::new(find(arguments.job)?, 0);
     let every = arguments.every.map(|every| every.min(LONGEST));
     match terminal::show(looks, every)? {
         Some(looks) => Ok(print(looks, every)?),
@@ -101,30 +102,11 @@ fn find(job: Option<u32>) -> Result<Observer, Box<dyn Error>> {
     let Some(process) = job else {
         return the_only_one();
     };
-    if let Some(observer) = Observer::of_process(process)
-        .map_err(|error| format!("process {process} cannot be looked at: {error}"))?
-    {
-        return Ok(observer);
-    }
-    let mut begun = vec![process];
-    while let Some(parent) = begun.pop() {
-        for child in children(parent) {
-            if let Ok(Some(observer)) = Observer::of_process(child) {
-                return Ok(observer);
-            }
-            begun.push(child);
-        }
-    }
-    Err(format!("process {process} is no rank of a job, and none of those it has started").into())
-}
-
-fn children(process: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task"));
-    let tasks = tasks.into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let all: Vec<String> = lists.collect();
-    let words = all.iter().flat_map(|list| list.split_ascii_whitespace());
-    words.filter_map(|word| word.parse().ok()).collect()
+    let found = job_of(process);
+    let found = found.map_err(|error| format!("process {process} cannot be looked at: {error}"))?;
+    found.ok_or_else(|| {
+        format!("process {process} is no rank of a job, and none of those it has started").into()
+    })
 }
 
 fn the_only_one() -> Result<Observer, Box<dyn Error>> {

@@ -69,6 +69,9 @@ pub(crate) fn ranks(picture: &Picture) -> String {
     if n_elsewhere > 0 {
         text += &format!(" here, {n_elsewhere} elsewhere");
     }
+    if picture.n_hosts > 1 {
+        text += &format!(" on {} hosts", picture.n_hosts);
+    }
     text
 }
 
@@ -114,8 +117,11 @@ mod tests {
         let last = "  rank 3 runs; 3 ranks have waited for it, for up to 11.0 s; 98 %";
         assert!(lines[4].starts_with(last), "{text}");
         assert_eq!(lines.len(), 5);
-        let text = summary(&stalled(Duration::from_millis(5)));
+        let mut picture = stalled(Duration::from_millis(5));
+        picture.n_hosts = 2;
+        let text = summary(&picture);
         assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains(": 4 ranks of solver on 2 hosts: "), "{text}");
         assert_eq!(all(&stalled(Duration::ZERO)).lines().count(), 5);
     }
 

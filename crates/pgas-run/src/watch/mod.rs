@@ -2,8 +2,9 @@
 //!
 //! All of it is read from the job's memory and from the system, beside the ranks, which do nothing
 //! for it. `picture` says what there is to be shown, `table` shows it on terminals (below the
-//! output by `screen`), `lines` elsewhere.
+//! output by `screen`), `lines` elsewhere; `told` brings it to another host.
 
+pub(crate) mod find;
 pub(crate) mod lines;
 pub(crate) mod picture;
 mod process;
@@ -11,6 +12,7 @@ mod process;
 mod screen;
 #[cfg(feature = "terminal")]
 pub(crate) mod table;
+pub(crate) mod told;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -22,9 +24,9 @@ use pgas_smp::launcher::{self, Failure, JobHooks, Outcome, Sink, Stream};
 use pgas_smp::{Observer, Watcher};
 
 pub(crate) use process::name_of;
+pub(crate) use screen::View;
 
 use picture::Looks;
-use screen::View;
 
 /// A job's hooks, with a view of it while it runs.
 pub(crate) struct Watching {
@@ -48,7 +50,7 @@ impl Watching {
     pub(crate) fn new(watcher: Watcher, observer: Observer, every: Option<Duration>) -> Self {
         Self {
             watcher,
-            looks: Some(Looks::new(observer)),
+            looks: Some(Looks::new(observer, 0)),
             every,
             view: View::new(),
             viewer: None,

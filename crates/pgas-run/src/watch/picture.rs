@@ -104,6 +104,8 @@ pub(crate) struct Picture {
     pub(crate) age: Duration,
     /// The ranks of the whole job, of which some may be on other hosts.
     pub(crate) n_ranks: u32,
+    /// The hosts whose ranks are shown.
+    pub(crate) n_hosts: usize,
     pub(crate) rows: Vec<Row>,
     pub(crate) failure: Option<(u32, String)>,
 }
@@ -112,6 +114,8 @@ pub(crate) struct Picture {
 #[derive(Debug)]
 pub(crate) struct Looks {
     observer: Observer,
+    /// The number of the host's first rank, for those that have not begun to tell theirs.
+    first_rank: u32,
     former: HashMap<u32, Former>,
     program: Option<String>,
 }
@@ -125,9 +129,10 @@ struct Former {
 }
 
 impl Looks {
-    pub(crate) fn new(observer: Observer) -> Self {
+    pub(crate) fn new(observer: Observer, first_rank: u32) -> Self {
         Self {
             observer,
+            first_rank,
             former: HashMap::new(),
             program: None,
         }
@@ -153,15 +158,17 @@ impl Looks {
             .iter()
             .filter_map(|seen| Some(seen.live.as_ref()?.n_ranks));
         let n_ranks = all.max().unwrap_or(self.observer.n_ranks());
-        let mut rows: Vec<Row> = seen.iter().map(|seen| self.row(seen, now)).collect();
-        blame(&mut rows);
-        Ok(Picture {
+        let rows = seen.iter().map(|seen| self.row(seen, now)).collect();
+        let mut picture = Picture {
             program: printable(self.program.as_deref().unwrap_or_default()).to_string(),
             age,
             n_ranks,
+            n_hosts: 1,
             rows,
             failure,
-        })
+        };
+        picture.blame();
+        Ok(picture)
     }
 
     fn row(&mut self, seen: &Seen, now: Duration) -> Row {
@@ -179,7 +186,7 @@ impl Looks {
         let state = state(seen, process, (wait.is_some(), processor));
         let is_there = !matches!(state, State::Left | State::Dead);
         Row {
-            rank: live.map_or(seen.index, |live: &Live| live.rank),
+            rank: live.map_or(self.first_rank + seen.index, |live: &Live| live.rank),
             state,
             weight: Weight::Usual,
             wait: wait.filter(|_| is_there),
@@ -240,7 +247,7 @@ fn state(
     }
 }
 
-/// Finds out who has waited for long, and for whom.
+/// As [`Picture::blame`].
 fn blame(rows: &mut [Row]) {
     let mut awaited = HashMap::<u32, (u32, Duration)>::new();
     for row in rows.iter() {
@@ -266,6 +273,11 @@ fn blame(rows: &mut [Row]) {
 }
 
 impl Picture {
+    /// Finds out who has waited for long, and for whom.
+    pub(crate) fn blame(&mut self) {
+        blame(&mut self.rows);
+    }
+
     /// How many ranks are in each state, as in `3 wait, 1 runs`.
     pub(crate) fn states(&self) -> String {
         let mut parts = Vec::new();
@@ -318,6 +330,21 @@ impl Picture {
 }
 
 impl Row {
+    /// A rank of which nothing is known yet.
+    pub(crate) fn unknown(rank: u32) -> Self {
+        Self {
+            rank,
+            state: State::Starts,
+            weight: Weight::Usual,
+            wait: None,
+            awaited: None,
+            processor: None,
+            resident: None,
+            rates: None,
+            work: None,
+        }
+    }
+
     /// What the rank waits for, or who waits for it.
     pub(crate) fn note(&self) -> String {
         if let Some((wait, _)) = &self.wait {
@@ -401,6 +428,7 @@ pub(crate) mod tests {
             program: "solver".to_owned(),
             age: Duration::from_secs(75),
             n_ranks: 4,
+            n_hosts: 1,
             rows,
             failure: None,
         }

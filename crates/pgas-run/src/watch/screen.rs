@@ -84,6 +84,11 @@ impl View {
         Self(is_terminal.then(Screen::new))
     }
 
+    /// No view: what the launcher tells is all that there is.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// How long nothing new is shown.
     pub(crate) fn usual_pause(&self) -> Duration {
         match self.0 {

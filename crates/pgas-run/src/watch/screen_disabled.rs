@@ -18,6 +18,11 @@ impl View {
         Self
     }
 
+    /// No view: what the launcher tells is all that there is.
+    pub(crate) fn none() -> Self {
+        Self
+    }
+
     /// How long nothing new is shown.
     pub(crate) fn usual_pause(&self) -> Duration {
         Duration::from_secs(5)

@@ -97,7 +97,7 @@ fn assert_meeting(kind: &str, n_ranks: u8, ended: &Ended) {
 }
 
 /// Whether `command` runs and says `word`; a note on standard error tells what was left out.
-fn is_there(command: &[&str], word: &str, package: &str) -> bool {
+pub(crate) fn is_there(command: &[&str], word: &str, package: &str) -> bool {
     let output = Command::new(command[0])
         .args(&command[1..])
         .stdin(Stdio::null())

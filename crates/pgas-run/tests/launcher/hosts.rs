@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::job::{END_OF_JOB, Ended, eventually, start};
 
 /// An agent that runs what it is told on this machine, whatever the host is called.
-const HERE: &str = r#"shift; exec "$@""#;
+pub(crate) const HERE: &str = r#"shift; exec "$@""#;
 
 /// A file of these tests, of this process.
-fn file(name: &str, text: &str) -> PathBuf {
+pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(format!("{name}.{}", std::process::id()));
     fs::write(&path, text).unwrap();

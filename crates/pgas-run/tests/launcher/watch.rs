@@ -31,8 +31,12 @@ fn rank_of_a_watched_job() {
         if let Some(top) = variable("LAUNCHER_TEST_TOP") {
             // By then the others have waited for long.
             thread::sleep(LATE);
-            let process = std::process::id().to_string();
-            let seen = Command::new(top).arg(process).output().unwrap();
+            let process = match variable("LAUNCHER_TEST_TOP_OF").as_deref() {
+                Some("launcher") => std::os::unix::process::parent_id(),
+                _ => std::process::id(),
+            };
+            let seen = Command::new(top).arg(process.to_string()).output();
+            let seen = seen.unwrap();
             pgas_core::notice::tell(&String::from_utf8_lossy(&seen.stdout));
         }
         thread::sleep(LATE);
@@ -40,9 +44,15 @@ fn rank_of_a_watched_job() {
     world.barrier().unwrap();
 }
 
+/// The watched job on this host.
 fn watched(options: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
     command.args(["-n", "3"]).args(options).arg("--");
+    watched_by(command)
+}
+
+/// The watched job, by a launcher with its options.
+fn watched_by(mut command: Command) -> Ended {
     command.arg(std::env::current_exe().unwrap());
     command.args(["--exact", "watch::rank_of_a_watched_job", "--nocapture"]);
     command.env(PART, "watched").env("PGAS_SEGMENT", "1M");
@@ -54,6 +64,31 @@ fn watched(options: &[&str]) -> Ended {
 #[test]
 fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
     let ended = watched(&["--watch=0.3", "-e", "PGAS_STATS=1"]);
+    assert_is_told(&ended, "3 ranks of ");
+}
+
+/// What hosts see of their ranks goes to the launcher. Here it is one host; two are in
+/// `crates/backend-ofi/tests/hosts.rs`.
+#[test]
+fn a_watched_job_over_hosts_tells_the_same() {
+    let agent = crate::hosts::file("watched", crate::hosts::HERE);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
+    command.args(["--agent", &format!("sh {}", agent.display())]);
+    command.args([
+        "--hosts",
+        "one:3",
+        "--watch=0.3",
+        "-e",
+        "PGAS_STATS=1",
+        "--",
+    ]);
+    let ended = watched_by(command);
+    assert_is_told(&ended, "3 ranks of ");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+#[track_caller]
+fn assert_is_told(ended: &Ended, ranks: &str) {
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let is_told = |parts: &[&str]| {
         let has_all = |line: &&&str| parts.iter().all(|part| line.contains(part));
@@ -62,7 +97,7 @@ fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
             "{parts:?} in {ended:?}"
         );
     };
-    is_told(&["pgas: ", "3 ranks of ", "2 wait", "operations/s", "memory "]);
+    is_told(&["pgas: ", ranks, "2 wait", "operations/s", "memory "]);
     is_told(&["pgas:   solving: 25 %, 1 of 4, "]);
     for rank in ["rank 0 waits ", "rank 1 waits "] {
         is_told(&[rank, " s for a barrier, of rank 2, at ", "watch.rs:"]);
@@ -84,6 +119,32 @@ fn pgas_top_shows_a_job_that_it_finds_by_one_of_its_processes() {
     assert!(seen.contains("rank 0 waits "), "{seen}");
     assert!(seen.contains(" for a barrier, of rank 2, at "), "{seen}");
     assert!(!seen.contains("operations/s"), "nobody counts: {seen}");
+}
+
+#[test]
+fn pgas_top_shows_a_job_of_a_foreign_launcher_by_that() {
+    let launchers: [&[&str]; 2] = [
+        &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
+        &["mpiexec.hydra"],
+    ];
+    for launcher in launchers {
+        if !crate::foreign::is_there(&[launcher[0], "--version"], "", "openmpi-bin, mpich") {
+            continue;
+        }
+        let mut command = Command::new(launcher[0]);
+        command.args(&launcher[1..]).args(["-n", "3"]);
+        command.env("OMPI_MCA_orte_tmpdir_base", std::env::temp_dir());
+        command.env("LAUNCHER_TEST_TOP", env!("CARGO_BIN_EXE_pgas-top"));
+        command.env("LAUNCHER_TEST_TOP_OF", "launcher");
+        let seen = watched_by(command).stderr;
+        for part in [
+            "3 ranks of ",
+            "rank 0 waits ",
+            " for a barrier, of rank 2, at ",
+        ] {
+            assert!(seen.contains(part), "{part}: {seen}");
+        }
+    }
 }
 
 #[test]
