@@ -16,6 +16,9 @@ use crate::words::{escaped, hints, percent, ranks, size, time};
 const MOST_LINES: usize = 40;
 const MOST_RANKS: usize = 256;
 const MOST_PAIRS: usize = 10;
+/// The widths of a bar of a histogram, and from one to the next.
+const BAR: usize = 46;
+const STEP: usize = 52;
 
 /// The page of a job.
 #[must_use]
@@ -210,7 +213,7 @@ fn write_matrix(page: &mut String, job: &Job) {
     pairs.sort_by_key(|(pair, bytes)| (Reverse(**bytes), **pair));
     if !pairs.is_empty() {
         let caption = format!("Those that send most, of {} pairs.", pairs.len());
-        begin_table(page, &caption);
+        begin_narrow_table(page, &caption);
         *page += "<thead><tr><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\">Bytes</th></tr></thead><tbody>\n";
         for ((from, to), bytes) in pairs.into_iter().take(MOST_PAIRS) {
             let bytes = size(*bytes);
@@ -229,6 +232,14 @@ fn begin_table(page: &mut String, caption: &str) {
     let _ = write!(
         page,
         "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table><caption>{caption}</caption>"
+    );
+}
+
+/// The beginning of a table of few columns, which is as wide as they are.
+fn begin_narrow_table(page: &mut String, caption: &str) {
+    let _ = write!(
+        page,
+        "<div><table class=\"few\"><caption>{caption}</caption>"
     );
 }
 
@@ -288,7 +299,7 @@ fn write_quantiles(page: &mut String, rows: &[(String, Histogram<u64>)]) {
 }
 
 fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
-    *page += "<figure>";
+    let _ = write!(page, "<figure><figcaption>{}</figcaption>", escaped(name));
     // Each step is twice the previous one.
     let steps: Vec<(u64, u64)> = (0..40)
         .map(|power| {
@@ -303,7 +314,7 @@ fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
     let _ = write!(
         page,
         "<svg class=\"plain\" width=\"{0}\" viewBox=\"0 0 {0} 150\" role=\"img\" aria-label=\"Histogram of the latency of {1} {2}, in steps that double\">",
-        n * 60 + 10,
+        n * STEP + 10,
         latencies.len(),
         escaped(name)
     );
@@ -311,17 +322,16 @@ fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
         let height = count * 100 / most;
         let _ = write!(
             page,
-            "<rect x=\"{}\" y=\"{}\" width=\"52\" height=\"{height}\" class=\"serves\"><title>{count} from {}</title></rect>\
+            "<rect x=\"{}\" y=\"{}\" width=\"{BAR}\" height=\"{height}\" class=\"serves\"><title>{count} from {}</title></rect>\
              <text x=\"{}\" y=\"140\">{}</text><text x=\"{}\" y=\"{}\">{count}</text>",
-            i * 60 + 5,
+            i * STEP + 5,
             120 - height,
             time(*from),
-            i * 60 + 5,
+            i * STEP + 5,
             time(*from),
-            i * 60 + 5,
+            i * STEP + 5,
             116 - height,
         );
     }
-    let name = escaped(name);
-    let _ = writeln!(page, "</svg><figcaption>{name}</figcaption></figure>");
+    *page += "</svg></figure>\n";
 }

@@ -260,9 +260,9 @@ pub(crate) fn matrix(job: &Job) -> String {
         if bytes == 0 { 0 } else { 20 + share * 8 / 10 }
     };
     let side = (480 / n_cells).clamp(7, 40);
-    let total = MARGIN + n_cells * side + 10;
+    let (total, height) = (MARGIN + n_cells * side + 10, 30 + n_cells * side + 4);
     let mut svg = format!(
-        "<svg class=\"plain\" width=\"{total}\" viewBox=\"0 0 {total} {total}\" role=\"img\" aria-labelledby=\"matrix-title\">\
+        "<svg class=\"plain\" width=\"{total}\" viewBox=\"0 0 {total} {height}\" role=\"img\" aria-labelledby=\"matrix-title\">\
          <title id=\"matrix-title\">Bytes from ranks (rows) to ranks (columns); the most is {}</title>\n",
         size(most)
     );
