@@ -63,35 +63,28 @@ const OF_TEAMS: &[Call] = &[
     |world| differs(world, || world.all_to_all_nb(vec![1, 2]).wait()),
     |world| differs(world, || world.scan_inclusive_nb(1, Sum).wait()),
     |world| differs(world, || world.scan_exclusive_nb(1, 0, Sum).wait()),
-    |world| differs(world, || world.team().reduce_slice(0, &[1], Sum)),
+    |world| differs(world, || world.reduce_slice(Rank::ZERO, &[1], Sum)),
     |world| {
         differs(world, || {
-            world.team().reduce_slice_nb(0, vec![1], Sum).wait()
+            world.reduce_slice_nb(Rank::ZERO, vec![1], Sum).wait()
         })
     },
-    |world| differs(world, || world.team().gather_varying(0, &[1])),
-    |world| differs(world, || world.team().gather_varying_nb(0, vec![1]).wait()),
-    |world| differs(world, || world.team().allgather_varying(&[1])),
-    |world| differs(world, || world.team().allgather_varying_nb(vec![1]).wait()),
+    |world| differs(world, || world.gather_varying(Rank::ZERO, &[1])),
     |world| {
         differs(world, || {
-            world.team().all_to_all_varying(&[vec![1], vec![]])
+            world.gather_varying_nb(Rank::ZERO, vec![1]).wait()
         })
     },
+    |world| differs(world, || world.allgather_varying(&[1])),
+    |world| differs(world, || world.allgather_varying_nb(vec![1]).wait()),
+    |world| differs(world, || world.all_to_all_varying(&[vec![1], vec![]])),
     |world| {
         differs(world, || {
-            world
-                .team()
-                .all_to_all_varying_nb(vec![vec![1], vec![]])
-                .wait()
+            world.all_to_all_varying_nb(vec![vec![1], vec![]]).wait()
         })
     },
-    |world| differs(world, || world.team().scan_inclusive_slice(&mut [1], Sum)),
-    |world| {
-        differs(world, || {
-            world.team().scan_exclusive_slice(&mut [1], 0, Sum)
-        })
-    },
+    |world| differs(world, || world.scan_inclusive_slice(&mut [1], Sum)),
+    |world| differs(world, || world.scan_exclusive_slice(&mut [1], 0, Sum)),
     |world| differs(world, || world.team().split(Some(0), 0)),
     |world| differs(world, || world.team().reorder(0)),
     |world| differs(world, || world.team().split_host()),

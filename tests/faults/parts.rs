@@ -67,6 +67,11 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
+        "orders" => {
+            if let Err(error) = stalls::rank_with_an_order_of_its_own(&world) {
+                panic!("{error}");
+            }
+        }
         "guard" => {
             if let Err(error) = stalls::rank_that_holds_a_guard(&world) {
                 panic!("{error}");

@@ -63,6 +63,8 @@ pub(crate) fn trials() -> Vec<Trial> {
                 }
             }
         }),
+        trial("stall::orders::processes", different_orders_are_reported),
+        trial("stall::orders_early::processes", orders_are_told_early),
         trial("stall::ends_the_job::threads", || {
             let mut config = unchecked();
             config.stall = Some(Duration::from_millis(500));
@@ -322,6 +324,54 @@ pub(crate) fn rank_that_stalls(world: &World) -> pgas_am::Result<()> {
     }
     world.barrier()?;
     Ok(())
+}
+
+fn different_orders_are_reported() {
+    for way in WATCHED {
+        let ended = start(way, 2, &["orders"], &[STALL, END]).end();
+        assert_ne!(ended.code(), 0, "{ended:?}");
+        assert_circle(&ended);
+        assert!(ended.stderr.contains("(PGAS_STALL_END)"), "{ended:?}");
+    }
+}
+
+/// Long before a report is due, where calls are compared.
+fn orders_are_told_early() {
+    let settings = [("PGAS_CHECK", "1"), ("PGAS_TIMEOUT", "9")];
+    let ended = start(WATCHED[0], 2, &["orders"], &settings).end();
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert_circle(&ended);
+    let n_reports = ended.stderr.matches("Who waits for what").count();
+    assert_eq!(n_reports, 1, "{ended:?}");
+}
+
+/// Ranks 0 and 1 are in two teams, whose collectives they call in different orders.
+pub(crate) fn rank_with_an_order_of_its_own(world: &World) -> pgas::Result<()> {
+    let (one, other) = (world.team().reorder(0)?, world.team().reorder(0)?);
+    if world.rank() == Rank::ZERO {
+        one.barrier()?;
+        other.allreduce(1_u64, Sum)?;
+    } else {
+        other.allreduce(1_u64, Sum)?;
+        one.barrier()?;
+    }
+    Ok(())
+}
+
+/// The report of [`rank_with_an_order_of_its_own`] names both calls with their lines, and says what
+/// is wrong.
+fn assert_circle(ended: &Ended) {
+    let said = |text: &str| ended.stderr.contains(text);
+    for text in [
+        "for a barrier, number 0 of team 0.1 of 2 ranks, of rank 1, at tests/faults/stalls.rs:",
+        "for an allreduce, number 0 of team 0.2 of 2 ranks, of rank 0, at tests/faults/stalls.rs:",
+        "in collectives of different teams: members of several teams have to call",
+    ] {
+        assert!(said(text), "{text}: {ended:?}");
+    }
+    let circles =
+        [(0, 1), (1, 0)].map(|(a, b)| format!("rank {a} waits for rank {b}, which waits for"));
+    assert!(circles.iter().any(|circle| said(circle)), "{ended:?}");
 }
 
 /// Rank 0 waits while it holds the lock guard that a call of rank 1 needs.

@@ -4,7 +4,8 @@ use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::in_handler;
 use crate::rank::Rank;
-use crate::waits::Awaited;
+use crate::team_id::TeamId;
+use crate::waits::{Awaited, TeamCall};
 use crate::world::World;
 
 impl World {
@@ -36,7 +37,11 @@ impl World {
         let missing = || self.backend().barrier_missing(ticket);
         let awaited = Awaited {
             what: "a barrier",
-            number: Some(ticket.0),
+            call: Some(TeamCall {
+                team: TeamId::WORLD,
+                n_ranks: self.n_ranks(),
+                number: ticket.0,
+            }),
             missing: &missing,
         };
         let waited = match self.backend().barrier_test(ticket) {

@@ -12,7 +12,7 @@ use crate::few_words::{FewWords, N_WORDS};
 use crate::flight::{Begun, Finish, Flight};
 use crate::handler::in_handler;
 use crate::rank::Rank;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, TeamCall};
 use crate::world::World;
 
 /// What an event of a transfer or an atomic is waited for.
@@ -74,8 +74,8 @@ pub(crate) trait Task<T>: Send {
     fn world(&self) -> &World;
     /// What it is, for the report of a long wait.
     fn what(&self) -> &'static str;
-    /// Which of many such.
-    fn number(&self) -> u64;
+    /// Which one of its team.
+    fn call(&self) -> TeamCall;
     /// Whom it waits for.
     fn missing(&self) -> Vec<Rank>;
 }
@@ -324,7 +324,7 @@ impl<T: Send + 'static> Event<T> {
             State::Task(mut task) => {
                 let awaited = Awaited {
                     what: task.what(),
-                    number: Some(task.number()),
+                    call: Some(task.call()),
                     missing: &|| task.missing(),
                 };
                 let waited = task.world().wait_until(&awaited, || Ok(task.is_done()));
@@ -428,8 +428,8 @@ impl<T: Send + 'static> Task<(T, Event<()>)> for AtEnd<T> {
         self.0.what()
     }
 
-    fn number(&self) -> u64 {
-        self.0.number()
+    fn call(&self) -> TeamCall {
+        self.0.call()
     }
 
     fn missing(&self) -> Vec<Rank> {

@@ -77,8 +77,8 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 ///
-/// Atomics of the rank that has the memory, each of which gives the former value unless its name begins
-/// with `atomic`:
+/// Atomics of the rank that has the memory, each of which gives the former value unless its name
+/// begins with `atomic`:
 ///
 /// ```
 /// use pgas_core::backend::AtomicOp;
@@ -209,6 +209,48 @@ impl<T> GlobalPtr<T> {
         assert!(bytes <= room, "a global pointer's offset overflows 2^40");
         // The sum stays within the offset's bits, so nothing is carried into the rank.
         Self::from_bits(self.bits + bytes)
+    }
+
+    /// The pointer `n` elements back.
+    ///
+    /// # Panics
+    ///
+    /// If that is before the start of the segment.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let first = world.alloc::<u64>(4)?;
+    /// let last = first.add(3);
+    /// assert_eq!((last.sub(3), last.byte_sub(8)), (first, first.add(2)));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub const fn sub(self, n: usize) -> Self {
+        match (n as u64).checked_mul(size_of::<T>() as u64) {
+            Some(bytes) => self.byte_sub(bytes),
+            None => panic!("a global pointer's offset is below the start of the segment"),
+        }
+    }
+
+    /// The pointer `bytes` bytes back.
+    ///
+    /// # Panics
+    ///
+    /// If that is before the start of the segment.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub const fn byte_sub(self, bytes: u64) -> Self {
+        assert!(
+            bytes <= self.offset_bytes(),
+            "a global pointer's offset is below the start of the segment"
+        );
+        // The difference stays within the offset's bits, so nothing is borrowed from the rank.
+        Self::from_bits(self.bits - bytes)
     }
 
     /// The number of elements from `origin` to this pointer.

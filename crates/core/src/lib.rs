@@ -73,7 +73,8 @@
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
 //! | traces | `trace` |
 //! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
-//! | buffers | `few_words` |
+//! | circles of waits | `circle` |
+//! | buffers, names of teams | `few_words`, `team_id` |
 //! | independent modules | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number` |
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -82,6 +83,7 @@ compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in 
 mod alloc;
 pub mod atomics;
 pub mod backend;
+mod circle;
 pub mod collective;
 mod completion;
 pub mod config;
@@ -124,6 +126,7 @@ pub mod stats;
 mod symmetric;
 mod tasks;
 mod team;
+mod team_id;
 mod thread_number;
 pub mod trace;
 mod wait;
@@ -144,7 +147,6 @@ pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
-pub use members::TeamId;
 pub use performing::Performing;
 pub use phase::InPhase;
 pub use pod::Pod;
@@ -154,6 +156,7 @@ pub use span::Span;
 pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
+pub use team_id::TeamId;
 pub use wait::OwnWait;
 pub use waits::{PartOf, part_of, part_of_object};
 pub use work::Work;

@@ -6,8 +6,9 @@
 //! rank behind it, and where it stands ([`State`]). Numbers of ranks are counted from one, so that
 //! zero is nobody.
 //!
-//! A rank that gives up leaves its node in the queue. Who releases the lock and comes to it takes it
-//! out and goes on to the next; until then its rank takes up its former place when it comes again.
+//! A rank that gives up leaves its node in the queue. Who releases the lock and comes to it takes
+//! it out and goes on to the next; until then its rank takes up its former place when it comes
+//! again.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -118,7 +119,7 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// That of [`World::alloc_symmetric`], B, and 3 A on this rank's own memory. Collective over the
+    /// That of [`World::alloc_symmetric`], B, and 3A on this rank's own memory. Collective over the
     /// team.
     ///
     /// # Errors
@@ -190,13 +191,13 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// 2 A if nobody has it, one of them on this rank's own memory. Else 3 A, and polling of an own
+    /// 2A if nobody has it, one of them on this rank's own memory. Else 3A, and polling of an own
     /// word.
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`] inside
-    /// a handler.
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
+    /// inside a handler.
     ///
     /// # Panics
     ///
@@ -232,7 +233,7 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// 2 A, one of them on this rank's own memory, and one more there if somebody has it.
+    /// 2A, one of them on this rank's own memory, and one more there if somebody has it.
     ///
     /// # Errors
     ///
@@ -318,7 +319,7 @@ impl Lock {
         let missing = || before.and_then(rank_of).into_iter().collect();
         let awaited = Awaited {
             what: THE_LOCK,
-            number: None,
+            call: None,
             missing: &missing,
         };
         let mut has_it = false;
@@ -466,7 +467,7 @@ impl LockGuard<'_> {
     ///
     /// # Cost
     ///
-    /// [`flush_all`](World::flush_all), and 2 A if nobody waits, 4 A if somebody does; 5 A more for
+    /// [`flush_all`](World::flush_all), and 2A if nobody waits, 4A if somebody does; 5A more for
     /// each rank that has given up its place.
     ///
     /// # Errors

@@ -335,8 +335,8 @@ impl Drop for Counted<'_> {
 }
 
 impl Performing<'_> {
-    /// Says that the operation did not succeed on `n` of the elements, as a push to a full queue, or
-    /// a search for an absent key.
+    /// Says that the operation did not succeed on `n` of the elements, as a push to a full queue,
+    /// or a search for an absent key.
     ///
     /// # Examples
     ///

@@ -22,7 +22,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l; nothing but a branch without traces.
+    /// ℓ; nothing but a branch without traces.
     ///
     /// # Examples
     ///

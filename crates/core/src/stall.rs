@@ -4,18 +4,24 @@
 //! it waits for, collects the answers of a moment, and prints them; a rank without an answer
 //! computes, or is stuck outside of the library. This works by messages, which every waiting rank
 //! serves, over threads, processes and hosts alike.
+//!
+//! Where collectives compare their calls (`PGAS_CHECK=1`), a wait in one asks early, and reports if
+//! ranks wait for each other in collectives of different teams.
 
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
 use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::circle::{self, Edge};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::notice::printable;
 use crate::rank::Rank;
 use crate::stats::{Now, Waiting};
-use crate::waits::{Awaited, Inquiry, State, Watch};
+use crate::waits::{Answer, Awaited, Inquiry, State, Watch};
 use crate::world::World;
 
 /// The time for answers before a report is printed.
@@ -24,11 +30,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const RENEWAL: Duration = Duration::from_millis(100);
 /// Ranks ask one after another, so that the first one's report is everybody's.
 const STAGGER: Duration = Duration::from_millis(50);
+/// The time after which a wait in a collective that compares calls looks for a circle.
+const EARLY: Duration = Duration::from_secs(5);
 /// Ranks that a report names singly.
 const MAX_LINES: usize = 64;
 
 /// The first byte of a message.
 const QUESTION: u8 = b'?';
+/// The question of a rank that looks for a circle.
+const EARLY_QUESTION: u8 = b'~';
 const ANSWER: u8 = b'!';
 /// Some of what a rank has counted, at its end.
 pub(crate) const FIGURES: u8 = b'#';
@@ -42,6 +52,8 @@ pub(crate) struct Noted<'a> {
     from: &'static Location<'static>,
     since: Instant,
     next_report: Instant,
+    /// Whether the next report is about a circle or is not made.
+    is_early: bool,
     /// Rounds of progress of the threads that run handlers, if some were chosen.
     n_rounds: Option<u64>,
     next_renewal: Instant,
@@ -88,18 +100,26 @@ impl<'a> Noted<'a> {
         let (watch, now) = (world.watch(), world.now());
         let (id, from) = watch.note(awaited, since, from);
         tell(now, &watch.state());
-        let turn = (STAGGER * world.rank().number()).min(stall / 4);
+        let is_early = world.wire().check && awaited.call.is_some() && EARLY < stall;
+        let after = if is_early { EARLY } else { stall };
         Self {
             watch,
             now,
             id,
             from,
             since,
-            next_report: later(since, stall.saturating_add(turn)),
+            next_report: turn(world, since, after),
+            is_early,
             n_rounds: world.servers().n_rounds(),
             next_renewal: since + RENEWAL,
         }
     }
+}
+
+/// The turn of a rank to ask, `after` a time since its wait began.
+fn turn(world: &World, since: Instant, after: Duration) -> Instant {
+    let turn = STAGGER.saturating_mul(world.rank().number()).min(after / 4);
+    later(since, after.saturating_add(turn))
 }
 
 /// The time `by` later, or a time in many years: a limit may be any number.
@@ -129,8 +149,19 @@ impl Noted<'_> {
                 return None;
             }
             let answers = state.inquiry.take()?.answers;
-            self.next_report = now + now.duration_since(self.since);
-            let mut text = report(world, now - self.since, &answers);
+            let edge = |answer: &Option<Answer>| answer.as_ref().map_or(Edge::NONE, |it| it.edge);
+            let edges: Vec<_> = answers.iter().map(edge).collect();
+            let circle = circle::find(world.rank(), &edges).unwrap_or_default();
+            if self.is_early {
+                self.is_early = false;
+                self.next_report = turn(world, self.since, stall);
+                if circle.is_empty() {
+                    return None;
+                }
+            } else {
+                self.next_report = now + now.duration_since(self.since);
+            }
+            let mut text = report(world, now - self.since, &answers, &circle);
             if let Some(n_rounds) = self.n_rounds
                 && let Some(servers) = world.servers().report(n_rounds)
             {
@@ -138,43 +169,72 @@ impl Noted<'_> {
             }
             return Some(text);
         }
-        if state.was_asked.is_some_and(|asked| asked.elapsed() < stall) {
+        if self.is_early
+            && state
+                .was_asked_early
+                .is_some_and(|asked| asked > self.since)
+        {
+            // This rank was waiting then, and so was a part of any circle that was found.
+            self.is_early = false;
+            self.next_report = turn(world, self.since, stall);
+            return None;
+        }
+        if !self.is_early && state.was_asked.is_some_and(|asked| asked.elapsed() < stall) {
             self.next_report = later(now, stall);
             return None;
         }
         drop(state);
+        self.ask(world, awaited);
+        None
+    }
+
+    /// Asks all ranks what they wait for.
+    fn ask(&mut self, world: &World, awaited: &Awaited<'_>) {
         self.renew(awaited);
         let mut state = self.watch.state();
         let mut answers = vec![None; world.n_ranks() as usize];
-        answers[world.rank().index()] = Some(state.text());
+        answers[world.rank().index()] = Some(state.answer());
         state.inquiry = Some(Inquiry {
             wait: self.id,
-            asked: now,
+            asked: Instant::now(),
             answers,
         });
         drop(state);
+        let question = if self.is_early {
+            EARLY_QUESTION
+        } else {
+            QUESTION
+        };
         for rank in world.ranks().filter(|rank| *rank != world.rank()) {
-            let _: Option<Sent> = world.send_note(rank, MessageClass::Request, &[&[QUESTION]]);
+            let _: Option<Sent> = world.send_note(rank, MessageClass::Request, &[&[question]]);
         }
-        None
     }
 }
 
-fn report(world: &World, waited: Duration, answers: &[Option<String>]) -> String {
+fn report(world: &World, waited: Duration, answers: &[Option<Answer>], circle: &[Rank]) -> String {
     let mut text = format!(
         "pgas: rank {} has waited {:.1}s. Who waits for what (PGAS_STALL):\n",
         world.rank(),
         waited.as_secs_f64()
     );
-    for (rank, answer) in world.ranks().zip(answers).take(MAX_LINES) {
-        let answer = answer
-            .as_deref()
-            .unwrap_or("does not answer: it computes, or is stuck outside of the library");
+    let mut n_more = 0_u32;
+    let in_circle = &circle[..circle.len().min(circle::MAX_NAMED)];
+    for (rank, answer) in world.ranks().zip(answers) {
+        if rank.index() >= MAX_LINES && !in_circle.contains(&rank) {
+            n_more += 1;
+            continue;
+        }
+        let answer = answer.as_ref().map_or(
+            "does not answer: it computes, or is stuck outside of the library",
+            |answer| &answer.text,
+        );
         let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {}", printable(answer));
     }
-    if answers.len() > MAX_LINES {
-        let n_more = answers.len() - MAX_LINES;
+    if n_more > 0 {
         let _: fmt::Result = writeln!(text, "pgas:   and {n_more} ranks more");
+    }
+    if !circle.is_empty() {
+        let _: fmt::Result = writeln!(text, "pgas:   {}", circle::text(circle));
     }
     text
 }
@@ -203,6 +263,7 @@ impl World {
         if now < noted.next_report {
             return Ok(());
         }
+        let is_early = noted.is_early;
         let Some(report) = noted.advance(self, awaited, stall) else {
             return Ok(());
         };
@@ -210,7 +271,7 @@ impl World {
         {
             eprint!("{report}");
         }
-        if !stall_ends {
+        if !stall_ends || is_early {
             return Ok(());
         }
         let (what, waited) = (awaited.what, since.elapsed().as_secs_f64());
@@ -252,11 +313,16 @@ impl World {
         let Message { from, payload, .. } = *message;
         let mut state = self.watch().state();
         match payload.split_first() {
-            Some((&QUESTION, _)) => {
-                state.was_asked = Some(Instant::now());
-                let text = state.text();
+            Some((&question @ (QUESTION | EARLY_QUESTION), _)) => {
+                let was_asked = if question == QUESTION {
+                    &mut state.was_asked
+                } else {
+                    &mut state.was_asked_early
+                };
+                *was_asked = Some(Instant::now());
+                let answer = state.answer();
                 drop(state);
-                let parts: [&[u8]; 2] = [&[ANSWER], text.as_bytes()];
+                let parts: [&[u8]; 3] = [&[ANSWER], answer.edge.as_bytes(), answer.text.as_bytes()];
                 // The asking rank accepts silence as an answer.
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
@@ -264,11 +330,14 @@ impl World {
                 drop(state);
                 self.take_figures(from, words);
             }
-            Some((&ANSWER, text)) => {
+            Some((&ANSWER, answer)) => {
+                let Ok((edge, text)) = Edge::read_from_prefix(answer) else {
+                    return;
+                };
                 let text = String::from_utf8_lossy(text).into_owned();
                 let answers = state.inquiry.as_mut().map(|inquiry| &mut inquiry.answers);
                 if let Some(answer) = answers.and_then(|list| list.get_mut(from.index())) {
-                    *answer = Some(text);
+                    *answer = Some(Answer { edge, text });
                 }
             }
             _ => {}

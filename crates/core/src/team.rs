@@ -5,8 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::members::{Shared, TeamId};
+use crate::members::Shared;
 use crate::rank::Rank;
+use crate::team_id::TeamId;
 use crate::world::World;
 
 /// An ordered set of ranks, and the collectives over it.
@@ -28,7 +29,8 @@ use crate::world::World;
 ///     let pair = world.team().split(Some(rank.number() / 2), 0)?.expect("a colour"); // collective
 ///     assert!(!pair.is_world() && world.team().is_world() && pair.id() != world.team().id());
 ///     assert_eq!((pair.rank(), pair.n_ranks()), (rank.number() % 2, 2));
-///     assert_eq!(pair.ranks().map(|other| pair.team_rank(other)).collect::<Vec<_>>(), [Some(0), Some(1)]);
+///     let numbers = pair.ranks().map(|other| pair.team_rank(other));
+///     assert!(numbers.eq([Some(0), Some(1)]));
 ///     assert_eq!(pair.world_rank(pair.rank()), pair.world().rank());
 ///     pair.barrier()
 /// })
@@ -57,6 +59,45 @@ impl World {
             world: self.clone(),
             shared: Arc::clone(self.members()),
         }
+    }
+}
+
+impl World {
+    /// This rank's handle on the team with this name. `None` if the rank is no member of it, or has
+    /// dropped all of its handles.
+    ///
+    /// # Cost
+    ///
+    /// A lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let team = world.team().reorder(0)?;
+    /// let id = team.id();
+    /// assert!(world.team_by_id(id).is_some_and(|same| same.id() == id));
+    /// drop(team);
+    /// assert!(world.team_by_id(id).is_none());
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn team_by_id(&self, id: TeamId) -> Option<Team> {
+        if id == TeamId::WORLD {
+            return Some(self.team());
+        }
+        let shared = self.teams().find(id)?;
+        Some(Team {
+            world: self.clone(),
+            shared,
+        })
+    }
+
+    /// Whether this rank takes part in a split, whose team other members may have already.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_splitting(&self) -> bool {
+        self.teams().is_splitting()
     }
 }
 
@@ -137,16 +178,49 @@ impl Team {
         self.shared.position(rank)
     }
 
+    /// The member after `member`, a neighbour in the ring of the team; after the last comes the
+    /// first.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let team = world.team();
+    /// let right = team.member_after(team.rank());
+    /// assert_eq!(team.member_before(right), team.rank());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn member_after(&self, member: u32) -> u32 {
+        let _: Rank = self.world_rank(member);
+        (member + 1) % self.n_ranks()
+    }
+
+    /// The member before `member`; before the first comes the last.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[must_use]
+    #[track_caller]
+    pub fn member_before(&self, member: u32) -> u32 {
+        let _: Rank = self.world_rank(member);
+        member.checked_sub(1).unwrap_or(self.n_ranks() - 1)
+    }
+
     /// The ranks of the members, in order.
     pub fn ranks(&self) -> impl ExactSizeIterator<Item = Rank> + '_ {
         (0..self.n_ranks()).map(|i| self.shared.world_rank(i))
     }
 
     pub(crate) fn new(world: World, shared: Shared) -> Self {
-        Self {
-            world,
-            shared: Arc::new(shared),
-        }
+        let shared = Arc::new(shared);
+        world.teams().add(&shared);
+        Self { world, shared }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

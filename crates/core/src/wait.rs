@@ -94,7 +94,7 @@ impl World {
     ) -> Result<()> {
         let awaited = Awaited {
             what,
-            number: None,
+            call: None,
             missing,
         };
         self.wait_until(&awaited, ready)
@@ -487,7 +487,7 @@ impl OwnWait<'_> {
         if self.n_pauses.is_multiple_of(n_between) {
             let awaited = Awaited {
                 what: self.what,
-                number: None,
+                call: None,
                 missing,
             };
             let (began, noted) = (&mut self.began, &mut self.noted);

@@ -7,14 +7,16 @@ use std::panic::Location;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+use crate::circle::Edge;
 use crate::locks::lock;
 use crate::rank::Rank;
+use crate::team_id::TeamId;
 
 /// A description of a wait, for the message of a failed wait.
 pub(crate) struct Awaited<'a> {
     pub(crate) what: &'static str,
-    /// Which of many such things.
-    pub(crate) number: Option<u64>,
+    /// The collective call, if it is one.
+    pub(crate) call: Option<TeamCall>,
     pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
 }
 
@@ -22,10 +24,19 @@ impl Awaited<'_> {
     pub(crate) fn new(what: &'static str) -> Self {
         Self {
             what,
-            number: None,
+            call: None,
             missing: &Vec::new,
         }
     }
+}
+
+/// One of the collective calls of a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TeamCall {
+    pub(crate) team: TeamId,
+    pub(crate) n_ranks: u32,
+    /// Its number among the calls of the team.
+    pub(crate) number: u64,
 }
 
 /// An answer is cut to this, so that it fits a message of every transport.
@@ -35,7 +46,7 @@ const MAX_ANSWER: usize = 400;
 pub(crate) struct Wait {
     pub(crate) id: u64,
     pub(crate) what: &'static str,
-    pub(crate) number: Option<u64>,
+    pub(crate) call: Option<TeamCall>,
     /// The call that it is a part of, if that has said so.
     pub(crate) part_of: Option<&'static str>,
     pub(crate) since: Instant,
@@ -164,7 +175,14 @@ pub(crate) struct Inquiry {
     /// The wait that asks.
     pub(crate) wait: u64,
     pub(crate) asked: Instant,
-    pub(crate) answers: Vec<Option<String>>,
+    pub(crate) answers: Vec<Option<Answer>>,
+}
+
+/// A rank's answer to the question what it waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) edge: Edge,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Default)]
@@ -174,6 +192,8 @@ pub(crate) struct State {
     pub(crate) inquiry: Option<Inquiry>,
     /// When another rank last asked, whose report is this rank's too.
     pub(crate) was_asked: Option<Instant>,
+    /// When another rank last asked that looks for a circle.
+    pub(crate) was_asked_early: Option<Instant>,
 }
 
 /// The long waits of a rank.
@@ -188,8 +208,11 @@ impl fmt::Display for Wait {
             "waits {:.1}s for {what}",
             self.since.elapsed().as_secs_f64()
         )?;
-        if let Some(number) = self.number {
-            write!(f, ", number {number}")?;
+        if let Some(call) = self.call {
+            write!(f, ", number {}", call.number)?;
+            if call.team != TeamId::WORLD {
+                write!(f, " of team {} of {} ranks", call.team, call.n_ranks)?;
+            }
         }
         if !self.missing.is_empty() {
             f.write_str(", of")?;
@@ -209,6 +232,24 @@ impl fmt::Display for Wait {
 }
 
 impl State {
+    /// This rank's answer.
+    pub(crate) fn answer(&self) -> Answer {
+        let edge = match self.waits.as_slice() {
+            [
+                Wait {
+                    call: Some(call),
+                    missing,
+                    ..
+                },
+            ] => missing.first().map(|rank| Edge::new(*rank, call.team)),
+            _ => None,
+        };
+        Answer {
+            edge: edge.unwrap_or(Edge::NONE),
+            text: self.text(),
+        }
+    }
+
     /// A description of this rank's wait.
     pub(crate) fn text(&self) -> String {
         let waits: Vec<_> = self.waits.iter().map(ToString::to_string).collect();
@@ -247,7 +288,7 @@ impl Watch {
         state.waits.push(Wait {
             id,
             what: awaited.what,
-            number: awaited.number,
+            call: awaited.call,
             part_of,
             since,
             from,
@@ -274,7 +315,11 @@ mod tests {
         state.waits.push(Wait {
             id: 1,
             what: "a barrier",
-            number: Some(7),
+            call: Some(TeamCall {
+                team: TeamId::WORLD,
+                n_ranks: 10,
+                number: 7,
+            }),
             part_of: None,
             since: Instant::now(),
             from: Location::caller(),
@@ -284,6 +329,16 @@ mod tests {
         assert!(text.starts_with("waits 0.0s for a barrier, number 7, of rank 0, rank 1,"));
         assert!(text.contains(" and 2 more, at "), "{text}");
         assert!(text.contains(file!()), "{text}");
+        state.waits[0].call = Some(TeamCall {
+            team: TeamId::new(Rank::new(3), 2),
+            n_ranks: 4,
+            number: 7,
+        });
+        let text = state.text();
+        assert!(
+            text.contains("a barrier, number 7 of team 3.2 of 4 ranks, of rank 0"),
+            "{text}"
+        );
         for _ in 0..10 {
             let wait = state.waits.pop().unwrap();
             state.waits.extend([
@@ -294,7 +349,7 @@ mod tests {
                 Wait {
                     id: 2,
                     what: "übergroße Dinge",
-                    number: None,
+                    call: None,
                     part_of: None,
                     since: Instant::now(),
                     from: Location::caller(),

@@ -79,8 +79,8 @@ impl World {
     ///
     /// ℓ; while work goes on, ten times a second a look at what each rank of the host tells.
     ///
-    /// With `indicatif` it is
-    /// `world.on_work(move |work| { bar.set_length(work.total); bar.set_position(work.done) })`.
+    /// With `indicatif` it is `world.on_work(move |work| { bar.set_length(work.total);
+    /// bar.set_position(work.done) })`.
     ///
     /// # Examples
     ///

@@ -89,7 +89,9 @@ impl World {
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
 
-    /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it.
+    /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it. Another rank asks
+    /// that one by a call, which costs a message: `world.rpc_ff(ptr.rank(), |(here, ptr)|
+    /// here.world().free(ptr), (Here::new(&world), ptr))`, of the crate `pgas-am`.
     ///
     /// # Cost
     ///

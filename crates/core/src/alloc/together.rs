@@ -14,9 +14,9 @@ impl Team {
     ///
     /// What the team of all ranks allocates lies in the symmetric heaps, as what
     /// [`World::alloc_symmetric`](crate::World::alloc_symmetric) does, which is the same. Other
-    /// teams take memory of the members' local heaps, from above, at the highest offset that is free on all of
-    /// them. So a rank may be in any number of teams, which overlap or lie within each other, and
-    /// allocate and drop in any order.
+    /// teams take memory of the members' local heaps, from above, at the highest offset that is
+    /// free on all of them. So a rank may be in any number of teams, which overlap or lie within
+    /// each other, and allocate and drop in any order.
     ///
     /// # Cost
     ///
@@ -28,7 +28,8 @@ impl Team {
     ///
     /// [`Error::Exhausted`](crate::Error::Exhausted) on members that have no room, and
     /// [`Error::Elsewhere`](crate::Error::Elsewhere) on the others; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes; the failure of the job.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes; the failure
+    /// of the job.
     ///
     /// # Examples
     ///

@@ -6,9 +6,10 @@
 //! ([`World::has_direct_atomics`] reports this), because a word must never have two kinds of
 //! executors.
 //!
-//! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the four bytes that they
-//! lie in, by the same executor: they are atomic with respect to atomics on their neighbours, too,
-//! and to atomics on the whole word. A plain put of bytes beside them is not ordered with them.
+//! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the four bytes that
+//! they lie in, by the same executor: they are atomic with respect to atomics on their neighbours,
+//! too, and to atomics on the whole word. A plain put of bytes beside them is not ordered with
+//! them.
 //!
 //! There is no compare-and-swap of 128 bits. What an atomic is given and gives back is a word of 64
 //! bits in the contract of transports, in the messages that carry atomics to their executor and in

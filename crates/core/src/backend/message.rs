@@ -61,8 +61,8 @@ pub struct Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a message that met back-pressure was not sent"]
 pub enum Sent {
-    /// The message is in flight, and the payload's buffer may be reused. A transport may keep it for
-    /// a short time, so that others go with it, until this rank makes progress.
+    /// The message is in flight, and the payload's buffer may be reused. A transport may keep it
+    /// for a short time, so that others go with it, until this rank makes progress.
     Accepted,
     /// There is no room now; nothing was sent. Make progress, then try again.
     BackPressure,

@@ -179,7 +179,8 @@ impl Team {
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
     /// let file = world.team().all_try("opening a file", || {
-    ///     std::fs::File::open("/dev/null").map_err(|e| pgas_core::Error::backend("open", 0, e.to_string()))
+    ///     let opened = std::fs::File::open("/dev/null");
+    ///     opened.map_err(|e| pgas_core::Error::backend("open", 0, e.to_string()))
     /// })?;
     /// # drop(file);
     /// # Ok::<(), pgas_core::Error>(())
@@ -265,7 +266,8 @@ impl Team {
         self.compare(what, choices, index as u64)
     }
 
-    /// As [`agree`](Self::agree), as an event, for a call that serves others while it waits for them.
+    /// As [`agree`](Self::agree), as an event, for a call that serves others while it waits for
+    /// them.
     ///
     /// # Cost
     ///

@@ -22,7 +22,7 @@ use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
 use crate::trace;
-use crate::waits::{Awaited, program_call};
+use crate::waits::{Awaited, TeamCall, program_call};
 use crate::world::World;
 
 /// The number of collectives of a team that a rank may be ahead of the slowest member.
@@ -86,6 +86,15 @@ impl Call {
         .await;
     }
 
+    /// The call, as reports of long waits name it.
+    fn of_team(&self) -> TeamCall {
+        TeamCall {
+            team: self.team.id(),
+            n_ranks: self.team.n_ranks(),
+            number: self.number,
+        }
+    }
+
     /// Polls the algorithm. Operators and codecs are the program's, and so run as handlers do: what
     /// waits in them would wait for the collective itself. If one panics, the job fails.
     fn advance<F: Future>(&self, algorithm: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -136,7 +145,7 @@ impl Team {
         let mut output = None;
         let awaited = Awaited {
             what: call.signature.kind.name(),
-            number: Some(call.number),
+            call: Some(call.of_team()),
             missing: &|| call.awaited(),
         };
         let mut n_steps = 0_u32;
@@ -167,7 +176,7 @@ impl Team {
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let (kind, number) = (call.kind(), call.number);
+        let (kind, of_team) = (call.kind(), call.of_team());
         let call = Arc::new(call);
         let weak = Arc::downgrade(&call);
         let same = Arc::clone(&call);
@@ -193,7 +202,7 @@ impl Team {
         Event::task(Box::new(Launched {
             world: self.world().clone(),
             kind,
-            number,
+            of_team,
             call: weak,
             outcome,
         }))
@@ -210,7 +219,7 @@ struct Outcome<T> {
 struct Launched<T> {
     world: World,
     kind: Kind,
-    number: u64,
+    of_team: TeamCall,
     /// The call is the task's, and over when that is dropped.
     call: Weak<Call>,
     outcome: Arc<Outcome<T>>,
@@ -236,8 +245,8 @@ impl<T: Send> Task<T> for Launched<T> {
         self.kind.name()
     }
 
-    fn number(&self) -> u64 {
-        self.number
+    fn call(&self) -> TeamCall {
+        self.of_team
     }
 
     fn missing(&self) -> Vec<Rank> {

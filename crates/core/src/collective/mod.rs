@@ -1,12 +1,12 @@
 //! Collectives of a team: barrier, broadcast, reductions, exchanges and scans.
 //!
-//! The methods are those of [`Team`]; [`World`](crate::World) has the most common ones for all
-//! ranks. Every member calls the same collectives of a team in the same order, with the same root,
-//! length and operator, from one thread at a time; collectives of different teams may interleave.
-//! With `PGAS_CHECK=1` all members get [`Error::Mismatch`](crate::Error::Mismatch) if they
-//! disagree, instead of a hang. Any other error is the job's failure: the members no longer agree
-//! on their progress. So all ranks learn, by their next wait at the latest, which rank failed in
-//! what. A step that can fail on one member alone before it takes part is agreed on by
+//! The methods are those of [`Team`]; [`World`](crate::World) has them for all ranks. Every member
+//! calls the same collectives of a team in the same order, with the same root, length and operator,
+//! from one thread at a time; collectives of different teams may interleave. With `PGAS_CHECK=1`
+//! all members get [`Error::Mismatch`](crate::Error::Mismatch) if they disagree, instead of a hang.
+//! Any other error is the job's failure: the members no longer agree on their progress. So all
+//! ranks learn, by their next wait at the latest, which rank failed in what. A step that can fail
+//! on one member alone before it takes part is agreed on by
 //! [`Team::all_succeeded`] or [`Team::all_try`], and then all members continue.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
@@ -73,6 +73,7 @@ mod ticket;
 mod vector;
 mod world;
 mod world_nb;
+mod world_slices;
 
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,11 @@ use super::gather::allgather;
 use super::{Kind, Signature, zeroed};
 use crate::backend::Group;
 use crate::error::Result;
-use crate::members::{Members, Shared, TeamId};
+use crate::members::{Members, Shared};
 use crate::pod::Pod;
 use crate::rank::Rank;
 use crate::team::Team;
+use crate::team_id::TeamId;
 
 /// After so many splits the next one begins with reclaiming memory, so that the notes of teams that
 /// are made and dropped again and again do not become more and more.
@@ -101,6 +102,7 @@ impl Team {
         if self.shared().ledger().n_splits() >= MAX_SPLITS {
             self.reclaim()?;
         }
+        let _splitting = self.world().teams().begin_split();
         let choice = Choice {
             counter: self.world().next_team(),
             joins: u32::from(colour.is_some()),

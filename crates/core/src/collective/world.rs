@@ -1,4 +1,4 @@
-//! The commonest collectives, over all ranks.
+//! Collectives over all ranks.
 
 use super::ReduceOp;
 use crate::{Pod, Rank, Result, World};

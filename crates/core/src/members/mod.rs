@@ -1,8 +1,8 @@
 //! The members of a team, and the progress of its collectives on this rank.
 
 mod runs;
+mod teams;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,55 +10,10 @@ use crate::backend::{Backend, Group};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::segment::{Ledger, Part};
+use crate::team_id::TeamId;
 
 pub(crate) use runs::Members;
-
-/// The identity of a team: the same on all of its members, and unique in the job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TeamId(u64);
-
-impl TeamId {
-    /// The team of all ranks.
-    pub(crate) const WORLD: Self = Self(0);
-    /// Bits of the counter, below the rank that counts.
-    const COUNTER_BITS: u32 = 40;
-
-    /// The `counter`th team (from 1) whose first member is `first`.
-    pub(crate) fn new(first: Rank, counter: u64) -> Self {
-        assert!(
-            counter < 1 << Self::COUNTER_BITS,
-            "a rank makes fewer than 2^40 teams"
-        );
-        Self(u64::from(first.number()) << Self::COUNTER_BITS | counter)
-    }
-
-    /// The name as a number, for a message or a table.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let all = world.team().id();
-    /// assert_eq!((all.bits(), all.to_string()), (0, "0.0".to_owned()));
-    /// ```
-    #[must_use]
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for TeamId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counter = self.0 & ((1 << Self::COUNTER_BITS) - 1);
-        write!(f, "{}.{counter}", self.0 >> Self::COUNTER_BITS)
-    }
-}
-
-impl fmt::Debug for TeamId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TeamId({self})")
-    }
-}
+pub(crate) use teams::Teams;
 
 /// The shared state of all handles of one rank on one team.
 #[derive(Debug)]

@@ -227,8 +227,8 @@ impl World {
         get_all(self, through_backend)
     }
 
-    /// Begins a [`put_fragments`](Self::put_fragments). The event is complete when all fragments are
-    /// at their targets, and gives the vector back.
+    /// Begins a [`put_fragments`](Self::put_fragments). The event is complete when all fragments
+    /// are at their targets, and gives the vector back.
     ///
     /// # Cost
     ///
@@ -317,8 +317,8 @@ impl World {
         self.put_fragments_nb(&blocks(base, indices, block), values)
     }
 
-    /// Begins a [`get_indexed`](Self::get_indexed), whose event gives the elements of the blocks, in
-    /// order.
+    /// Begins a [`get_indexed`](Self::get_indexed), whose event gives the elements of the blocks,
+    /// in order.
     ///
     /// # Cost
     ///

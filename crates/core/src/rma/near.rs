@@ -331,8 +331,8 @@ impl<B: Block> NearArray<B> {
     pub fn share(&self, number: u64) -> Share<'_, B> {
         let (rank, rest) = fraction(number, self.bases.len());
         let (index, rest) = fraction(rest, self.len);
-        // SAFETY: there is a base, since a job and a team have a rank, and `fraction` gives a number below that
-        // of the bases.
+        // SAFETY: there is a base, since a job and a team have a rank, and `fraction` gives a
+        // number below that of the bases.
         let base = unsafe { *self.bases.get_unchecked(rank) };
         // SAFETY: `fraction` gives a number below `len`, unless that is zero, which no array is
         // made with.

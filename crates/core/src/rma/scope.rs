@@ -368,8 +368,8 @@ impl<'scope> Scope<'scope, '_> {
         self.put_fragments(&blocks(base, indices, block), values)
     }
 
-    /// Begins to write `values`, and updates `signal` when they are at the target, at the end of the
-    /// scope at the latest, as [`GlobalPtr::put_signal`] does.
+    /// Begins to write `values`, and updates `signal` when they are at the target, at the end of
+    /// the scope at the latest, as [`GlobalPtr::put_signal`] does.
     ///
     /// # Cost
     ///

@@ -34,8 +34,8 @@ const HEAPS_START: u64 = 4096;
 /// The smallest segment that can be used, in bytes.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
 
-/// An error if a [`GlobalPtr`](crate::GlobalPtr) cannot address a segment of so many bytes, or it has
-/// no room for what the library keeps there.
+/// An error if a [`GlobalPtr`](crate::GlobalPtr) cannot address a segment of so many bytes, or it
+/// has no room for what the library keeps there.
 pub(crate) fn check_size(segment_bytes: u64) -> Result<()> {
     if (MIN_SEGMENT_BYTES..=1 << 40).contains(&segment_bytes) {
         return Ok(());

@@ -211,8 +211,7 @@ impl Counting {
     }
 
     /// Counts a call of `operation` with `n` elements, on `missed` of which it did not succeed.
-    /// `before` is what
-    /// had been paid when it began.
+    /// `before` is what had been paid when it began.
     pub(crate) fn performed(
         &self,
         operation: &Operation,

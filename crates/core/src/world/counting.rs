@@ -41,7 +41,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Examples
     ///

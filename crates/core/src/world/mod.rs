@@ -22,7 +22,7 @@ use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
 use crate::handles::Handles;
-use crate::members::Shared;
+use crate::members::{Shared, Teams};
 use crate::orphans::Orphans;
 use crate::rank::Rank;
 use crate::raw::map::{EvenMap, SegmentMap};
@@ -260,6 +260,7 @@ struct Inner {
     refused: Refused,
     wire: Arc<Wire>,
     members: Arc<Shared>,
+    teams: Teams,
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
     handles: Handles,
@@ -317,6 +318,7 @@ impl World {
             refused: Refused::default(),
             wire: Arc::new(wire),
             members: Arc::new(Shared::world(&*backend)),
+            teams: Teams::default(),
             n_teams: AtomicU64::new(0),
             handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
@@ -573,6 +575,10 @@ impl World {
 
     pub(crate) fn members(&self) -> &Arc<Shared> {
         &self.inner.members
+    }
+
+    pub(crate) fn teams(&self) -> &Teams {
+        &self.inner.teams
     }
 
     /// A number, from 1, for a team whose first member is this rank.
