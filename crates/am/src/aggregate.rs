@@ -36,7 +36,8 @@ const BUFFER_BYTES: usize = 8192;
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
 /// type Counts = DistObject<Vec<AtomicU64>>;
-/// let counts: Counts = DistObject::new(&world.team(), (0..10).map(|_| AtomicU64::new(0)).collect())?;
+/// let zeros = (0..10).map(|_| AtomicU64::new(0));
+/// let counts: Counts = DistObject::new(&world.team(), zeros.collect())?;
 /// let count = |counts: Counts, bins: &[u32]| {
 ///     for bin in bins {
 ///         counts[*bin as usize].fetch_add(1, Ordering::Relaxed);

@@ -62,7 +62,8 @@ const CALLS_PER_NAP: u32 = 1024;
 ///     let word = world.alloc::<u64>(1)?;
 ///     let two = world.rpc(world.rank(), |x: u64| x + 1, 1)?.await?;
 ///     word.fetch_op_nb(&world, pgas_core::backend::AtomicOp::Add, two)?.await?;
-///     let all = world.team().allreduce_nb(word.get_nb(&world)?.await?, pgas_core::collective::op::Sum).await?;
+///     let own = word.get_nb(&world)?.await?;
+///     let all = world.allreduce_nb(own, pgas_core::collective::op::Sum).await?;
 ///     driver.stop().await?;
 ///     Ok::<_, pgas_am::Error>(all)
 /// })?;

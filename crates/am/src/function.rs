@@ -206,6 +206,36 @@ unsafe fn viewing<A: Wire, T: Pod, R: Returns>(
     })
 }
 
+/// The trampoline of functions that also view two slices.
+///
+/// # Safety
+///
+/// The body is a `fn(A, &[T], &[U]) -> R`.
+unsafe fn viewing_two<A: Wire, T: Pod, U: Pod, R: Returns>(
+    body: Body,
+    incoming: Incoming<'_>,
+    out: Option<&mut Encoder>,
+) -> Ran {
+    // SAFETY: the caller promises that the body is a `fn(A, &[T], &[U]) -> R`.
+    let function = unsafe { body.cast::<fn(A, &[T], &[U]) -> R>() };
+    run(incoming, out, |input| {
+        let args = input.get()?;
+        let len: usize = input.get()?;
+        let both = input.rest_aligned();
+        let first = both.get(..len);
+        let second = len
+            .checked_next_multiple_of(8)
+            .and_then(|at| both.get(at..));
+        let (Some(first), Some(second)) = (first, second) else {
+            let text = format!("{} bytes are no two slices", both.len());
+            return Err(unreadable::<T>(text));
+        };
+        with_view(first, |first| {
+            with_view(second, |second| function(args, first, second))
+        })?
+    })
+}
+
 #[inline]
 fn run<R: Returns>(
     incoming: Incoming<'_>,
@@ -311,6 +341,15 @@ impl FunctionId {
         Self::new(names, viewing::<A, T, R>, function as *const ())
     }
 
+    /// The name of a function that also views two slices.
+    #[inline]
+    pub(crate) fn of_viewing_two<A: Wire, T: Pod, U: Pod, R: Returns>(
+        names: &Names,
+        function: fn(A, &[T], &[U]) -> R,
+    ) -> Result<Self> {
+        Self::new(names, viewing_two::<A, T, U, R>, function as *const ())
+    }
+
     /// The name of `body` for `trampoline`. Its callers are those above alone: what makes
     /// [`call`](Self::call) sound is that a trampoline never meets a body of another type.
     #[inline]
@@ -372,8 +411,9 @@ impl FunctionId {
         // the start here. It is inside of the code, so the pointer is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
         // SAFETY: the trampoline asks that the body is a function of the type that it was made for.
-        // The tag covers both places, so one call of `new` has made both; it is called by `of` and
-        // `of_viewing`, which give a trampoline and a function of the same types.
+        // The tag covers both places, so one call of `new` has made both; it is called by `of`,
+        // `of_viewing` and `of_viewing_two`, which give a trampoline and a function of the same
+        // types.
         Ok(unsafe { trampoline(Body(at(self.body)), incoming, out) })
     }
 

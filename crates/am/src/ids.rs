@@ -22,6 +22,8 @@ pub(crate) const RESULT: HandlerId = HandlerId(9);
 pub(crate) const FAILURE: HandlerId = HandlerId(10);
 /// A part of a call or a result that is longer than a message.
 pub(crate) const PIECE: HandlerId = HandlerId(11);
+/// A reply whose payload lies in the target's segment.
+pub(crate) const REPLY_LONG: HandlerId = HandlerId(12);
 
 /// Whether nobody waits for an answer to such a message.
 pub(crate) const fn is_one_way(handler: HandlerId) -> bool {

@@ -10,8 +10,8 @@ use pgas_core::{Layer, Rank, World};
 use pgas_lockfree::pending::Outcome;
 
 use crate::ids::{
-    CALL, CALL_FF, FAILURE, PIECE, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM,
-    REQUEST_SHORT, RESULT, is_one_way,
+    CALL, CALL_FF, FAILURE, PIECE, REPLY_LONG, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG,
+    REQUEST_MEDIUM, REQUEST_SHORT, RESULT, is_one_way,
 };
 use crate::message::deliver::deliver;
 use crate::outbox::Undelivered;
@@ -134,7 +134,8 @@ impl Attached {
             CALL_FF => am.serve_one_way(world, &message),
             RESULT => am.take_answer(world, &message, Outcome::Returned),
             FAILURE => am.take_answer(world, &message, Outcome::Failed),
-            REQUEST_SHORT | REQUEST_MEDIUM | REQUEST_LONG | REPLY_SHORT | REPLY_MEDIUM => {
+            REQUEST_SHORT | REQUEST_MEDIUM | REQUEST_LONG | REPLY_SHORT | REPLY_MEDIUM
+            | REPLY_LONG => {
                 let (handler, bytes) = am.header::<u64>(world, &message)?;
                 deliver(world, am, &message, handler, bytes)
             }

@@ -64,7 +64,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
-//! | calls by team | `team_calls` |
+//! | calls by team, teams as arguments | `team_calls`, `teams` |
 //! | the interface for programs | `attach`, `collectives`, `local_calls`, `message`, `rpc` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
@@ -101,6 +101,8 @@ mod objects;
 mod outbox;
 mod panics;
 mod pieces;
+#[cfg(test)]
+mod prices;
 mod quiescence;
 mod registry;
 pub mod rpc;
@@ -108,6 +110,7 @@ mod send;
 mod serve;
 mod state;
 mod team_calls;
+mod teams;
 mod transfers;
 
 pub use aggregate::Aggregator;

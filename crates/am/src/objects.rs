@@ -17,6 +17,10 @@ use pgas_core::{Error, Result};
 /// The maximum number of calls that wait for objects.
 const MAX_SET_ASIDE: usize = 1 << 16;
 
+/// In the place of an object's number: the call names a team, and this rank has not returned yet
+/// from a split that may make it.
+pub(crate) const OF_SPLIT: u64 = u64::MAX;
+
 /// The name of an object on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -166,6 +170,10 @@ impl Objects {
     /// Keeps a call until the object that it names is built.
     #[cold]
     pub(crate) fn set_aside(&self, message: &Message<'_>, number: u64, team: u64) -> Result<()> {
+        if number == OF_SPLIT {
+            self.put_off(message);
+            return Ok(());
+        }
         let id = ObjectId { team, number };
         let mut tables = self.lock();
         let call = SetAside::of(message);

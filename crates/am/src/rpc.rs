@@ -92,12 +92,16 @@ impl Codec<Here> for TakesPlace {
 /// let add_all = |factor: u64, xs: &[u64]| {
 ///     SUM.fetch_add(factor * xs.iter().sum::<u64>(), Ordering::Relaxed);
 /// };
+/// let add_both = |factor: u64, xs: &[u64], ys: &[u64]| {
+///     SUM.fetch_add(factor * (xs[0] + ys[0]), Ordering::Relaxed);
+/// };
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
 /// let me = world.rank();
 /// world.rpc_ff(me, add, 1)?;
 /// world.rpc_ff_view(me, add_all, 10, &[1, 1])?;
+/// world.rpc_ff_views(me, add_both, 100_000, (&[1], &[2]))?;
 /// while world.try_rpc_ff(me, add, &100)? == Sent::BackPressure {
 ///     world.progress()?; // until there is room
 /// }
@@ -107,7 +111,7 @@ impl Codec<Here> for TakesPlace {
 /// let cell = world.alloc::<u64>(1)?;
 /// world.rpc_ff_after(cell.put_nb(&world, 5), me, add, 10_000).wait()?;
 /// quiet(&world)?; // collective: all calls have run
-/// assert_eq!(SUM.load(Ordering::Relaxed), 12_121);
+/// assert_eq!(SUM.load(Ordering::Relaxed), 312_121);
 /// assert_eq!(world.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one rank of this example
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
@@ -116,8 +120,7 @@ pub trait RemoteCalls {
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
-    /// A panic of the function comes back as [`Error::RemotePanic`],
-    /// and the target lives on.
+    /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
     /// The function may return a future: the answer is its value, once that is there
     /// ([`Returns`]). So it may call other ranks, chain what follows by
@@ -212,6 +215,46 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<PgasFuture<R::Value>>;
 
+    /// As [`rpc_view`](Self::rpc_view), with two slices.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_view`](Self::rpc_view).
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    ///
+    /// # Examples
+    ///
+    /// A row of a sparse matrix, by the places and values of its elements:
+    ///
+    /// ```
+    /// use pgas_am::RemoteCalls;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let weighed = |row: u64, columns: &[u32], values: &[f64]| {
+    ///     let terms = columns.iter().zip(values).map(|(column, value)| f64::from(*column) * value);
+    ///     (row, terms.sum::<f64>())
+    /// };
+    /// let row: (&[u32], &[f64]) = (&[1, 5], &[0.5, 2.0]);
+    /// assert_eq!(world.rpc_views(world.rank(), weighed, 7, row)?.wait()?, (7, 10.5));
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    #[track_caller]
+    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]) -> R,
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<PgasFuture<R::Value>>;
+
     /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of
     /// the rank that runs it.
     ///
@@ -223,9 +266,9 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left
-    /// the job. What keeps the function from being run there, such as an object that was dropped,
-    /// is told by the next [`quiet`](crate::quiet).
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the
+    /// function from being run there, such as an object that was dropped, is told by the next
+    /// [`quiet`](crate::quiet).
     ///
     /// # Panics
     ///
@@ -271,6 +314,28 @@ pub trait RemoteCalls {
         function: fn(A, &[T]),
         args: A,
         view: &[T],
+    ) -> Result<()>;
+
+    /// As [`rpc_ff_view`](Self::rpc_ff_view), with two slices.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]),
+        args: A,
+        views: (&[T], &[U]),
     ) -> Result<()>;
 
     /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing
@@ -359,12 +424,12 @@ pub trait RemoteCalls {
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> PgasFuture<T>;
 
-    /// Has rank `to` run `function` on `args` when `operation` is complete: a put's values are there
-    /// then, at the rank that they went to, and whoever is told by the call sees them (UPC++'s
-    /// `remote_cx::as_rpc`, with an answer).
+    /// Has rank `to` run `function` on `args` when `operation` is complete: a put's values are
+    /// there then, at the rank that they went to, and whoever is told by the call sees them
+    /// (UPC++'s `remote_cx::as_rpc`, with an answer).
     ///
-    /// The operation is whatever [completes](Completes): a transfer, an atomic, a collective, a call
-    /// or several of them, or the [`Result`] of beginning one. If it fails, the future has its
+    /// The operation is whatever [completes](Completes): a transfer, an atomic, a collective, a
+    /// call or several of them, or the [`Result`] of beginning one. If it fails, the future has its
     /// error, and nothing is called.
     ///
     /// Progress: none. The call is made within this rank's progress, and never waits for room
@@ -450,6 +515,19 @@ impl RemoteCalls for World {
         way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
     }
 
+    #[track_caller]
+    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]) -> R,
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<PgasFuture<R::Value>> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        way.begin_call(function, |header| way.send_two(CALL, header, &args, views))
+    }
+
     #[inline]
     #[track_caller]
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
@@ -479,6 +557,19 @@ impl RemoteCalls for World {
         let mut n = 0;
         let view = Some(bytes_of_view(view, &mut n));
         way.send(CALL_FF, function.as_bytes(), &args, view)
+    }
+
+    #[track_caller]
+    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]),
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<()> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        way.send_two(CALL_FF, function.as_bytes(), &args, views)
     }
 
     #[inline]
@@ -595,6 +686,17 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<T>> {
+        self.begin_call(function, |header| self.send(CALL, header, args, view))
+    }
+
+    /// Sends a call by `send`, which is given its header, and gives the future of the answer.
+    #[inline]
+    #[track_caller]
+    fn begin_call<T: Wire + Send>(
+        self,
+        function: FunctionId,
+        send: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<PgasFuture<T>> {
         let cookie = self.am.pending.take_slot(self.to.number());
         let future = PgasFuture::answer(self.am, cookie, self.to);
         if let Some(times) = &self.am.call_times {
@@ -604,7 +706,7 @@ impl<'a> Way<'a> {
             function,
             cookie: cookie.0,
         };
-        match self.send(CALL, header.as_bytes(), args, view) {
+        match send(header.as_bytes()) {
             Ok(()) => Ok(future),
             Err(error) => {
                 future.cancel(self.am);
@@ -634,6 +736,32 @@ impl<'a> Way<'a> {
         let both = [out.bytes(), view.unwrap_or_default()];
         // A single part if there is no view: sending it costs less.
         let parts = &both[..1 + usize::from(view.is_some())];
+        self.send_parts(id, parts)
+    }
+
+    /// As [`send`](Self::send), with two slices.
+    #[track_caller]
+    fn send_two<A: Wire, T: Pod, U: Pod>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        (first, second): (&[T], &[U]),
+    ) -> Result<()> {
+        let (mut n, mut m) = (0, 0);
+        let (first, second) = (bytes_of_view(first, &mut n), bytes_of_view(second, &mut m));
+        let mut out = Encoder::new();
+        out.write(header);
+        out.put(args)?;
+        out.put(&first.len())?;
+        out.align();
+        let gap = first.len().next_multiple_of(8) - first.len();
+        self.send_parts(id, &[out.bytes(), first, &[0; 8][..gap], second])
+    }
+
+    #[inline]
+    #[track_caller]
+    fn send_parts(self, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
         let Self { world, am, to } = self;
         if n_bytes(parts) > world.capabilities().max_medium {
             return am.send_in_pieces(world, to, MessageClass::Request, id, parts);

@@ -262,6 +262,18 @@ mod tests {
             let count = |x: u64, view: &[()]| x + view.len() as u64;
             let counted = world.rpc_view(to, count, 1, &[(); 3]).unwrap();
             assert_eq!(counted.wait().unwrap(), 4, "there are no bytes to count");
+            let both = |x: u64, words: &[u32], bytes: &[u8]| {
+                x + u64::from(words.iter().sum::<u32>()) + 100 * bytes.len() as u64
+            };
+            for n in [0, 1, 7, 8, 3000] {
+                let (words, bytes) = (vec![2; n], vec![1; n + 3]);
+                let viewed = world.rpc_views(to, both, 1, (&words, &bytes)).unwrap();
+                let n = n as u64;
+                assert_eq!(viewed.wait().unwrap(), 1 + 2 * n + 100 * (n + 3));
+            }
+            let count = |(): (), none: &[()], words: &[u16]| (none.len() as u64, words.to_vec());
+            let counted = world.rpc_views(to, count, (), (&[(); 3], &[5, 6])).unwrap();
+            assert_eq!(counted.wait().unwrap(), (3, vec![5, 6]));
             let failed = world.rpc(to, |x: u64| 1 / x, 0).unwrap().wait();
             assert!(matches!(failed, Err(Error::RemotePanic(_))), "{failed:?}");
             let add = |x: u64| {

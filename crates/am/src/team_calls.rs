@@ -23,6 +23,8 @@ use crate::rpc::{RemoteCalls, call_each};
 ///     let square = |x: u64| x * x;
 ///     assert_eq!(team.rpc(0, square, 7)?.wait()?, 49); // by the last rank, which is member 0
 ///     assert_eq!(team.rpc_view(1, |n, xs: &[u64]| n * xs[1], 2, &[3, 4])?.wait()?, 8);
+///     let both = |(), xs: &[u64], ys: &[u8]| xs[0] + u64::from(ys[0]);
+///     assert_eq!(team.rpc_views(1, both, (), (&[3], &[4]))?.wait()?, 7);
 ///     team.barrier()?;
 /// # Ok::<(), pgas_core::Error>(())
 /// # }) { result?; }
@@ -41,12 +43,16 @@ use crate::rpc::{RemoteCalls, call_each};
 /// let add_all = |factor: u64, xs: &[u64]| {
 ///     SUM.fetch_add(factor * xs.iter().sum::<u64>(), Ordering::Relaxed);
 /// };
+/// let add_both = |factor: u64, xs: &[u64], ys: &[u64]| {
+///     SUM.fetch_add(factor * (xs[0] + ys[0]), Ordering::Relaxed);
+/// };
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
 /// let team = world.team();
 /// team.rpc_ff(0, add, 1)?;
 /// team.rpc_ff_view(0, add_all, 10, &[1, 1])?;
+/// team.rpc_ff_views(0, add_both, 100_000, (&[1], &[2]))?;
 /// while team.try_rpc_ff(0, add, &100)? == Sent::BackPressure {
 ///     world.progress()?; // until there is room
 /// }
@@ -54,7 +60,7 @@ use crate::rpc::{RemoteCalls, call_each};
 ///     world.progress()?;
 /// }
 /// quiet(&world)?; // collective: all calls have run
-/// assert_eq!(SUM.load(Ordering::Relaxed), 2121);
+/// assert_eq!(SUM.load(Ordering::Relaxed), 302_121);
 /// assert_eq!(team.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one member
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
@@ -131,6 +137,24 @@ pub trait TeamCalls {
         view: &[T],
     ) -> Result<PgasFuture<R::Value>>;
 
+    /// As [`RemoteCalls::rpc_views`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_views`].
+    #[track_caller]
+    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]) -> R,
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<PgasFuture<R::Value>>;
+
     /// As [`RemoteCalls::rpc_ff`], of a member.
     ///
     /// # Cost
@@ -171,6 +195,24 @@ pub trait TeamCalls {
         function: fn(A, &[T]),
         args: A,
         view: &[T],
+    ) -> Result<()>;
+
+    /// As [`RemoteCalls::rpc_ff_views`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff_views`].
+    #[track_caller]
+    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]),
+        args: A,
+        views: (&[T], &[U]),
     ) -> Result<()>;
 
     /// As [`RemoteCalls::try_rpc_ff_view`], of a member.
@@ -291,6 +333,18 @@ impl TeamCalls for Team {
     }
 
     #[track_caller]
+    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]) -> R,
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<PgasFuture<R::Value>> {
+        let to = rank_of(self, member)?;
+        self.world().rpc_views(to, function, args, views)
+    }
+
+    #[track_caller]
     fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()> {
         let to = rank_of(self, member)?;
         self.world().rpc_ff(to, function, args)
@@ -312,6 +366,18 @@ impl TeamCalls for Team {
     ) -> Result<()> {
         let to = rank_of(self, member)?;
         self.world().rpc_ff_view(to, function, args, view)
+    }
+
+    #[track_caller]
+    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]),
+        args: A,
+        views: (&[T], &[U]),
+    ) -> Result<()> {
+        let to = rank_of(self, member)?;
+        self.world().rpc_ff_views(to, function, args, views)
     }
 
     #[track_caller]

@@ -12,7 +12,8 @@ use super::refusal::unreadable;
 /// A type that travels as argument or result.
 ///
 /// It is implemented for numbers, `NonZero` integers, `bool`, `char`, strings, paths, `Duration`,
-/// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), and for
+/// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), a
+/// [`Team`](pgas_core::Team), which arrives as the target's own handle on it, and for
 /// tuples to 12, arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`,
 /// `PhantomData`, and the maps, sets and queues of std, of such types. A type of one's own derives
 /// it (`pgas::Wire`), or names the codec by which it travels:
@@ -49,7 +50,43 @@ pub trait Wire: Sized + 'static {
     type By: Codec<Self>;
 }
 
-/// A way in which values of `T` become bytes and come back.
+/// A way in which values of `T` become bytes and come back. A program writes one for a type whose
+/// values have shorter bytes than their members together, or have to be checked.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
+/// use pgas_am::Result;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Celsius(f64);
+///
+/// /// In hundredths of a degree, in two bytes.
+/// enum Hundredths {}
+///
+/// impl Wire for Celsius {
+///     type By = Hundredths;
+/// }
+///
+/// impl Codec<Celsius> for Hundredths {
+///     type Array<const N: usize> = Each<Self>;
+///
+///     fn encode(value: &Celsius, out: &mut Encoder) -> Result<()> {
+///         out.put(&((value.0 * 100.0).round() as i16))
+///     }
+///
+///     fn decode(input: &mut Decoder<'_>) -> Result<Celsius> {
+///         Ok(Celsius(f64::from(input.get::<i16>()?) / 100.0))
+///     }
+/// }
+///
+/// let mut out = Encoder::new();
+/// out.put(&[Celsius(21.5), Celsius(-3.25)])?;
+/// assert_eq!(out.bytes().len(), 4);
+/// assert_eq!(Decoder::new(out.bytes()).get::<Celsius>()?, Celsius(21.5));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
 pub trait Codec<T> {
     /// The codec of arrays of such values; [`Each<Self>`](Each), but for codecs that copy bytes.
     type Array<const N: usize>: Codec<[T; N]>;

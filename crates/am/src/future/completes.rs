@@ -27,7 +27,7 @@ use crate::state::{Handle, am};
 /// let cell = world.alloc::<u64>(1)?;
 /// let put = cell.put_nb(&world, 7)?; // a transfer,
 /// let call = world.rpc(world.rank(), |x: u64| x + 1, 41)?; // a call,
-/// let sum = world.team().allreduce_nb(5_u64, Sum); // a collective
+/// let sum = world.allreduce_nb(5_u64, Sum); // a collective
 /// assert_eq!(when_all((put, call, sum)).wait()?, ((), 42, 5));
 ///
 /// let (same, at) = (world.clone(), cell);

@@ -9,7 +9,7 @@ use pgas_lockfree::message_counts::Served;
 use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::codec::{Decoder, Wire};
 use crate::error::unknown;
-use crate::ids::{REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
+use crate::ids::{REPLY_LONG, REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
 use crate::state::{Am, Arrived};
 use pgas_core::Result;
 
@@ -74,7 +74,7 @@ fn decode<'a, A: Wire>(arrived: &Arrived<'a>) -> Result<(A, Payload<'a>)> {
     let mut input = Decoder::at(arrived.world, arrived.bytes);
     match arrived.message.handler {
         REQUEST_SHORT | REPLY_SHORT => Ok((input.get()?, Payload::Short)),
-        REQUEST_LONG => {
+        REQUEST_LONG | REPLY_LONG => {
             let (dst, len): (GlobalPtr<u8>, usize) = input.get()?;
             Ok((input.get()?, Payload::Long(dst, len)))
         }

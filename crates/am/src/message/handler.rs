@@ -4,12 +4,13 @@ use std::cell::Cell;
 
 use pgas_core::{GlobalPtr, Rank, World};
 
-use super::opening::opening;
+use super::opening::{long_opening, opening};
 use crate::codec::Wire;
-use crate::ids::{REPLY_MEDIUM, REPLY_SHORT};
+use crate::future::{Completes as _, PgasFuture};
+use crate::ids::{REPLY_LONG, REPLY_MEDIUM, REPLY_SHORT};
 use crate::send::fits;
 use crate::state::Am;
-use pgas_core::Result;
+use pgas_core::{Error, Result};
 
 /// The payload of a message, besides its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -232,5 +233,93 @@ impl<'a> Token<'a> {
         let parts = [out.bytes(), payload];
         self.has_replied.set(true);
         self.am.reply(world, from, REPLY_MEDIUM, &parts)
+    }
+
+    /// Puts `payload` to `dst`, in the segment of the rank that has asked, and then runs the
+    /// reply's handler there, which finds all of the payload. Does not wait: the future gives the
+    /// buffer back when it may be used again, and the message follows when all of it has arrived.
+    /// Dropping the future changes nothing but that the buffer is dropped, too.
+    ///
+    /// # Cost
+    ///
+    /// W and one message.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply). The future has the failure of the transfer, after which no reply
+    /// is sent.
+    ///
+    /// # Panics
+    ///
+    /// If `dst` is not in the segment of the rank that has asked, or the bytes behind it are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token, quiet};
+    /// use pgas_core::GlobalPtr;
+    ///
+    /// /// Replies with squares, to where it is told.
+    /// struct Squares;
+    /// impl RequestHandler for Squares {
+    ///     type Args = (GlobalPtr<u8>, u8);
+    ///     fn handle(
+    ///         &self,
+    ///         token: Token<'_>,
+    ///         (place, n): (GlobalPtr<u8>, u8),
+    ///         _: Payload<'_>,
+    ///     ) -> pgas_am::Result<()> {
+    ///         let squares = (0..n).map(|i| i * i).collect();
+    ///         token.reply_long::<There>(place, &(), squares).map(drop)
+    ///     }
+    /// }
+    ///
+    /// struct There;
+    /// impl ReplyHandler for There {
+    ///     type Args = ();
+    ///     fn handle(&self, here: Origin<'_>, (): (), payload: Payload<'_>) -> pgas_am::Result<()> {
+    ///         let Payload::Long(place, len) = payload else { panic!("it is long") };
+    ///         assert_eq!(place.get_vec(here.world(), len)?, [0, 1, 4, 9]);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// world.register(Squares)?;
+    /// world.register_reply(There)?;
+    /// world.barrier()?;
+    /// let place = world.alloc::<u8>(4)?;
+    /// world.request::<Squares>(world.rank(), &(place, 4))?;
+    /// quiet(&world)?;
+    /// assert_eq!(place.add(3).get(&world)?, 9);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reply_long<H: ReplyHandler>(
+        self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: Vec<u8>,
+    ) -> Result<PgasFuture<Vec<u8>>> {
+        let Origin { world, from } = self.origin;
+        let to = dst.rank();
+        assert!(
+            to == from,
+            "a reply to rank {from} was put into the segment of rank {to}"
+        );
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
+        fits(world, from, out.bytes().len())?;
+        let event = dst.put_vec_nb(world, payload)?;
+        self.has_replied.set(true);
+        let handle = self.am.handle;
+        Ok(event.future().map_result(move |payload| {
+            let am = handle.get().ok_or(Error::HasLeft)?;
+            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
+            // Without a reply the request is served here.
+            let payload = payload.inspect_err(|_| am.message_counts.count_served())?;
+            am.reply(&world, from, REPLY_LONG, &[out.bytes()])?;
+            Ok(payload)
+        }))
     }
 }

@@ -13,7 +13,8 @@
 //! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and
 //! only to the sender: replying consumes it. The handler of a reply gets none. A handler must not
 //! wait, since it might wait for the very thread that runs it: every call that waits returns an
-//! error in a handler, in release builds too. It may send requests with the `try_` forms.
+//! error in a handler, in release builds too. It may send requests with the `try_` forms. A reply
+//! is short, medium or long, as a request is.
 //!
 //! **Room.** Every rank has bounded room for requests, and separate room for replies. A sender that
 //! finds no room makes progress, which serves messages of others, until there is room; `try_` forms

@@ -15,7 +15,7 @@ pub(super) fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
     Ok(out)
 }
 
-/// Encodes the opening of a long request: the location of its payload, its handler and its
+/// Encodes the opening of a long message: the location of its payload, its handler and its
 /// arguments.
 pub(super) fn long_opening<H: 'static, A: Wire>(
     args: &A,

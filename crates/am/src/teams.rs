@@ -1,0 +1,110 @@
+//! Teams as arguments of calls.
+
+use pgas_core::{Error, Result, Team, TeamId};
+
+use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
+use crate::objects::OF_SPLIT;
+use crate::rpc::TakesPlace;
+
+/// A team arrives as the target's own handle on it. A call that comes before the target has
+/// returned from the split that makes the team is put off until it has. A rank that is no member,
+/// or has dropped its handles, answers with an error.
+impl Wire for Team {
+    type By = TakesPlace;
+}
+
+impl Codec<Team> for TakesPlace {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(team: &Team, out: &mut Encoder) -> Result<()> {
+        out.put(&team.id().bits())
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Team> {
+        let id = TeamId::from_bits(input.get()?);
+        let no_world = || unreadable::<Team>("a result has no teams");
+        let world = input.world().ok_or_else(no_world)?;
+        // Asked first: a split that ends now has added its team by then.
+        let is_splitting = world.is_splitting();
+        if let Some(team) = world.team_by_id(id) {
+            return Ok(team);
+        }
+        if is_splitting {
+            return Err(Error::NotBuilt(OF_SPLIT, id.bits()));
+        }
+        let me = world.rank();
+        let text = format!("rank {me} is no member of team {id}, or has dropped its handles on it");
+        Err(unreadable::<Team>(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::backend::loopback;
+    use pgas_core::{Config, Rank, World};
+
+    use super::*;
+    use crate::{RemoteCalls as _, TeamCalls as _, quiet};
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "remote functions own their arguments"
+    )]
+    fn member_of(team: Team) -> [u32; 2] {
+        [team.rank(), team.n_ranks()]
+    }
+
+    #[test]
+    fn a_team_arrives_as_the_targets_own_handle_or_not_at_all() {
+        loopback::run(3, |world| {
+            crate::attach(&world).unwrap();
+            let me = world.rank();
+            let all = world.rpc(Rank::new(2), member_of, world.team()).unwrap();
+            assert_eq!(all.wait().unwrap(), [2, 3]);
+            let reversed = world.team().reorder(3 - me.number()).unwrap();
+            let first = reversed.rpc(0, member_of, reversed.clone()).unwrap();
+            assert_eq!(first.wait().unwrap(), [0, 3]);
+            // Ranks 0 and 1; rank 2 is in no team.
+            let colour = (me.number() < 2).then_some(0);
+            let pair = world.team().split(colour, 0).unwrap();
+            if let Some(pair) = &pair {
+                let other = 1 - pair.rank();
+                let asked = pair.rpc(other, member_of, pair.clone()).unwrap();
+                assert_eq!(asked.wait().unwrap(), [other, 2]);
+                let refused = world.rpc(Rank::new(2), member_of, pair.clone()).unwrap();
+                let refused = refused.wait().unwrap_err().to_string();
+                let text = "rank 2 is no member of team 0.2";
+                assert!(refused.contains(text), "{refused}");
+            }
+            world.barrier().unwrap();
+            drop(pair);
+            quiet(&world).unwrap();
+        });
+    }
+
+    /// Rank 0 is back from the split before the others, and calls them at once.
+    fn call_early(world: &World) {
+        crate::attach(world).unwrap();
+        let count = |(team, n): (Team, u32)| team.n_ranks() + n;
+        for n in 0..3 {
+            let team = world.team().reorder(0).unwrap();
+            let asked = world.ranks().map(|rank| {
+                let args = (team.clone(), n);
+                world.rpc(rank, count, args).unwrap()
+            });
+            for asked in asked.collect::<Vec<_>>() {
+                assert_eq!(asked.wait().unwrap(), world.n_ranks() + n);
+            }
+            world.barrier().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_call_that_names_a_team_waits_for_the_end_of_its_split() {
+        loopback::run(3, |world| call_early(&world));
+        for seed in 0..100 {
+            let config = Config::default();
+            pgas_testkit::weak::run(3, &config, seed, |world| call_early(&world));
+        }
+    }
+}
