@@ -4,8 +4,8 @@
 //! (`PGAS_STATS`) print it beside the price that was paid. Tests compare this table with the
 //! operations and with the documentation, so all three say the same.
 //!
-//! Operations on many elements have a row of their own; their price is that of an element, unless it
-//! does not depend on their number.
+//! Operations on many elements have a row of their own; their price is that of an element, unless
+//! it does not depend on their number.
 
 use pgas_core::stats::{Operation, Price};
 

@@ -68,7 +68,7 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 5 allreduces. Collective over the team.
+    /// 2B + 4 allreduces. Collective over the team.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the team.
+    /// 2 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -162,9 +162,9 @@ impl<'m, T: Pod> Halo<'m, T> {
         self.end(near.and(far))
     }
 
-    /// Begins an [`exchange`](Self::exchange). While it is under way, the tiles have this rank's own
-    /// elements as it has written them, and rims without a certain value, so that all that needs no
-    /// rim can be computed meanwhile.
+    /// Begins an [`exchange`](Self::exchange). While it is under way, the tiles have this rank's
+    /// own elements as it has written them, and rims without a certain value, so that all that
+    /// needs no rim can be computed meanwhile.
     ///
     /// The rims come within this rank's progress. Every rank [waits](Exchange::wait) for its
     /// exchange before it makes another collective call of the team.

@@ -14,7 +14,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), log n rounds, an allreduce and B; for each rank W for every
+    /// That of [`new`](Self::new), log n rounds, 2 allreduces and B; for each rank W for every
     /// other one that holds some of its elements. Collective over the team.
     ///
     /// # Errors

@@ -64,8 +64,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), B, and `value` for each element of this rank. Collective over
-    /// the team.
+    /// That of [`new`](Self::new), B, an allreduce, and `value` for each element of this rank.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # let world = pgas_core::backend::loopback::world();
     /// let array = DArray::from_fn(&world, 100, Distribution::Cyclic, |i| i as u32 % 7)?;
     /// let here = array.fold_local(0, |n, _, x| n + u32::from(x == 3))?;
-    /// let all = world.team().allreduce(here, pgas_core::collective::op::Sum)?;
+    /// let all = world.allreduce(here, pgas_core::collective::op::Sum)?;
     /// assert_eq!(all, 14);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
@@ -212,7 +212,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank. Collective over the team.
+    /// B, 2 allreduces, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///

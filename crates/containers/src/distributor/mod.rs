@@ -118,7 +118,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     ///
     /// # Cost
     ///
-    /// 2B + 4 allreduces. Collective over the team.
+    /// 2B + 3 allreduces. Collective over the team.
     ///
     /// # Errors
     ///

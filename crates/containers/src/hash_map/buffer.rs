@@ -274,7 +274,7 @@ where
     ///
     /// # Cost
     ///
-    /// 4B + 6 allreduces. Collective over the team.
+    /// 4B + 5 allreduces. Collective over the team.
     ///
     /// # Errors
     ///

@@ -223,7 +223,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     ///
     /// # Cost
     ///
-    /// 2B + 3 allreduces; B + 2 allreduces more for keys or values that may be longer than a slot.
+    /// B + 3 allreduces; B + an allreduce more for keys or values that may be longer than a slot.
     /// Collective over the team.
     ///
     /// # Errors
@@ -355,7 +355,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and 4.2 KiB of each rank's memory. An operation of the atomic phase takes
+    /// B + 2 allreduces, and 4.2 KiB of each rank's memory. An operation of the atomic phase takes
     /// an atomic instruction more, a single find two loads. Collective over the team.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 4B + 5 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the team.
+    /// 2B + 4 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the team.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2B; an allreduce more, and on each rank ℓ a slot if keys or values may be longer than one,
+    /// 2B + an allreduce, and on each rank ℓ a slot if keys or values may be longer than one,
     /// and for each that is ℓ on the rank that wrote it, 2A + W on others. Collective over the
     /// team.
     ///

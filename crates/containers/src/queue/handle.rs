@@ -95,7 +95,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     ///
     /// # Cost
     ///
-    /// 2B + 6 allreduces or broadcasts. Collective over the team.
+    /// 2B + 5 allreduces or broadcasts. Collective over the team.
     ///
     /// # Errors
     ///
@@ -137,16 +137,14 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first,
-    /// and once a turn of the ring to see how far pops
-    /// have come; about 5A more if the push before this one is still being written. Full: 2A.
-    /// Complete at the target on return.
+    /// and once a turn of the ring to see how far pops have come; about 5A more if the push before
+    /// this one is still being written. Full: 2A. Complete at the target on return.
     ///
     /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
     /// the target after the phase.
     ///
     /// One-sided; or M for a rank of another host, in both phases, also if the queue is full, and
-    /// more if elements that were in the
-    /// way are still being read.
+    /// more if elements that were in the way are still being read.
     ///
     /// # Errors
     ///
@@ -186,14 +184,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and
-    /// when all that was seen of the pushes is popped.
-    /// Empty: 2A. Waits for an element that is still being written.
+    /// when all that was seen of the pushes is popped. Empty: 2A. Waits for an element that is
+    /// still being written.
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
     ///
     /// One-sided; or M for a rank of another host, in both phases, also if the queue is empty, and
-    /// more if the element is still
-    /// being written.
+    /// more if the element is still being written.
     ///
     /// # Errors
     ///
@@ -212,7 +209,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// As one [`pop`](Self::pop), R more where the ring begins anew; in [`PushPop`](super::PushPop)
-    /// 4A + R if this rank has not seen as many pushes yet, and 3A if the queue is empty; or M, too.
+    /// 4A + R if this rank has not seen as many pushes yet, and 3A if the queue is empty; or M,
+    /// too.
     ///
     /// # Errors
     ///
@@ -347,8 +345,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     }
 
     /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come
-    /// to one state of the queue.
-    /// Collective.
+    /// to one state of the queue. Collective.
     #[track_caller]
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
         let left = self.local.leave(&self.ring);
@@ -377,7 +374,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the
+    /// 3B + 5 allreduces or broadcasts, and the host copies the elements. Collective over the
     /// team.
     ///
     /// # Errors

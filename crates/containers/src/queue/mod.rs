@@ -7,10 +7,9 @@
 //! | both in the local phase | the host alone | ℓ |
 //!
 //! Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), a push or
-//! pop of one or many elements is M
-//! for a rank of another host, by a message that the queue's host serves, in all phases but the
-//! local one. Where an element
-//! is still being written or read by another rank, the price above is added.
+//! pop of one or many elements is M for a rank of another host, by a message that the queue's host
+//! serves, in all phases but the local one. Where an element is still being written or read by
+//! another rank, the price above is added.
 //!
 //! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile.
 //! Phases are changed by the collective `into_...` methods, which consume the handle. With

@@ -76,7 +76,8 @@ impl<T: Object> DArray<T> {
     /// # let dir = std::env::temp_dir().join(format!("pgas-doc-darray-{}", std::process::id()));
     /// let squares = DArray::from_fn(&world, 10, Distribution::Block, |i| (i * i) as u64)?;
     /// squares.save(&dir)?; // collective
-    /// let again = DArray::<u64>::load(&world, &dir, Distribution::Cyclic, &0)?; // by any number of ranks
+    /// // By any number of ranks:
+    /// let again = DArray::<u64>::load(&world, &dir, Distribution::Cyclic, &0)?;
     /// assert_eq!(again.get(9)?, 81);
     /// # std::fs::remove_dir_all(&dir).unwrap();
     /// # Ok::<(), pgas_containers::Error>(())

@@ -69,7 +69,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Cost
     ///
     /// B + an allreduce + 3 collectives, and an A for each word that is not zero. Collective over
-    /// the world.
+    /// the team.
     ///
     /// # Errors
     ///

@@ -528,7 +528,7 @@ fn elements_that_are_swapped_are_each_given_once() {
                     .collect(),
             ),
         ] {
-            let mut all = world.team().allgather_varying(&former).unwrap().concat();
+            let mut all = world.allgather_varying(&former).unwrap().concat();
             all.extend(last);
             all.retain(|value| *value != u32::MAX);
             all.sort_unstable();

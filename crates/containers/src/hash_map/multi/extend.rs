@@ -13,15 +13,15 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry; where slots are behind a network,
-    /// 7A + 2R + W, and 8A + R + 2W for the first one of a key. The latency is paid once for many
-    /// keys; values of one key take their places one after another. One-sided; or M for each rank and as many
-    /// entries as a message carries. Complete at the target on return.
+    /// That of an [`insert`](Self::insert) for each entry; where slots are behind a network, 7A +
+    /// 2R + W, and 8A + R + 2W for the first one of a key. The latency is paid once for many keys;
+    /// values of one key take their places one after another. One-sided; or M for each rank and as
+    /// many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. What
-    /// was inserted of those behind is taken back, but other ranks may have seen or removed it
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
+    /// What was inserted of those behind is taken back, but other ranks may have seen or removed it
     /// meanwhile. If the transport fails, some of them may stay.
     ///
     /// # Examples

@@ -1,6 +1,7 @@
 //! Maps with several values for each key.
 
 mod extend;
+mod nb;
 
 use std::fmt;
 
@@ -134,6 +135,28 @@ impl<Q: ?Sized, K: FoundBy<Q>> FoundBy<Numbered<'_, Q>> for (K, u64) {
     #[inline]
     fn key_by(by: &Numbered<'_, Q>) -> Result<KeyOf<Self>> {
         Ok((K::key_by(by.0)?, <u64 as FoundBy<u64>>::key_by(&by.1)?))
+    }
+}
+
+/// Whether a value was removed, and the value.
+type Removed<V> = (Result<bool>, Result<Option<V>>);
+
+/// The values that were removed.
+fn removed<V>(values: impl Iterator<Item = Removed<V>>) -> Result<Vec<V>, TakeError<V>> {
+    let (mut removed, mut n_lost, mut first) = (Vec::new(), 0, None);
+    for value in values {
+        match value {
+            (Ok(true), Ok(Some(value))) => removed.push(value),
+            (Ok(false), _) | (Ok(true), Ok(None)) => {}
+            (Ok(true), Err(error)) | (Err(error), _) => {
+                n_lost += 1;
+                first = first.or(Some(error));
+            }
+        }
+    }
+    match first {
+        None => Ok(removed),
+        Some(first) => Err(TakeError::new(removed, n_lost, first)),
     }
 }
 
@@ -271,27 +294,14 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             // One by one, so that an unreadable value costs no other one.
             Err(_) => keys.iter().map(|key| self.values.find(key)).collect(),
         };
-        let mut removed = Vec::with_capacity(values.len());
-        let (mut n_lost, mut first) = (0, None);
-        for (key, value) in keys.iter().zip(values) {
+        removed(keys.iter().zip(values).map(|(key, value)| {
             let is_removed = if matches!(value, Ok(None)) {
                 Ok(false)
             } else {
                 self.values.remove(key)
             };
-            match (is_removed, value) {
-                (Ok(true), Ok(Some(value))) => removed.push(value),
-                (Ok(false), _) | (Ok(true), Ok(None)) => {}
-                (Ok(true), Err(error)) | (Err(error), _) => {
-                    n_lost += 1;
-                    first = first.or(Some(error));
-                }
-            }
-        }
-        match first {
-            None => Ok(removed),
-            Some(first) => Err(TakeError::new(removed, n_lost, first)),
-        }
+            (is_removed, value)
+        }))
     }
 
     /// Goes on to the phase in which any rank looks.

@@ -23,12 +23,23 @@ use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Result, requests};
 
 /// An operation in flight, which is counted until this is dropped.
-struct Flight<K: Object, V: Object, S>(Arc<Common<K, V, S>>);
+pub(in super::super) struct Flight<K: Object, V: Object, S>(Arc<Common<K, V, S>>);
 
 impl<K: Object, V: Object, S> Flight<K, V, S> {
-    fn begin(common: &Arc<Common<K, V, S>>) -> Self {
+    pub(in super::super) fn begin(common: &Arc<Common<K, V, S>>) -> Self {
         common.begin();
         Self(Arc::clone(common))
+    }
+
+    pub(in super::super) fn world(&self) -> &World {
+        self.0.shape.world()
+    }
+}
+
+/// Another operation.
+impl<K: Object, V: Object, S> Clone for Flight<K, V, S> {
+    fn clone(&self) -> Self {
+        Self::begin(&self.0)
     }
 }
 
@@ -90,6 +101,50 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
             .await
     }
 
+    /// Performs `O`, and counts the key that it has inserted or removed.
+    async fn perform_counted<O>(
+        &self,
+        key: &KeyOf<K>,
+        hash: Hash,
+        given: O::Given,
+    ) -> Result<O::Outcome>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let done = self.perform::<O>(key, hash, given).await?;
+        match O::EFFECT {
+            Effect::Claim if O::is_change(&done) => self.0.count_new(),
+            Effect::Remove if O::is_change(&done) => self.0.count_removed(),
+            _ => {}
+        }
+        Ok(done)
+    }
+
+    /// A step of an operation on several keys or maps.
+    pub(in super::super) async fn step<O>(
+        &self,
+        key: &KeyOf<K>,
+        given: O::Given,
+    ) -> Result<O::Outcome>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let hash = Hash::of::<K>(key, &*self.0.shape.hasher);
+        self.perform_counted::<O>(key, hash, given).await
+    }
+
+    /// As [`HashMap::update`](super::super::HashMap::update), as a step.
+    pub(in super::super) async fn update_step(
+        &self,
+        key: &KeyOf<K>,
+        mut f: impl FnMut(V) -> V,
+    ) -> Result<Option<V>> {
+        let hash = Hash::of::<K>(key, &*self.0.shape.hasher);
+        let heap = Arc::clone(&self.0.shape.heap);
+        self.update(key, hash, move |there| object::to_slot(&f(there), &heap))
+            .await
+    }
+
     /// As [`HashMap::update`](super::super::HashMap::update).
     async fn update(
         &self,
@@ -141,7 +196,7 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether an operation on `key` is performed before the call returns: all slots are local, the
     /// key or value may be longer than its slot, or there are no tasks.
-    pub(super) fn is_at_once(&self, key: &KeyOf<K>) -> bool {
+    pub(in super::super) fn is_at_once(&self, key: &KeyOf<K>) -> bool {
         self.local.is_some()
             || self.reused.is_some()
             || object::has_heap::<V>()
@@ -161,13 +216,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let flight = Flight::begin(&self.flights.0);
         start(self.world(), async move {
-            let done = flight.perform::<O>(&key, hash, given).await?;
-            match O::EFFECT {
-                Effect::Claim if O::is_change(&done) => flight.0.count_new(),
-                Effect::Remove if O::is_change(&done) => flight.0.count_removed(),
-                _ => {}
-            }
-            Ok(done)
+            flight.perform_counted::<O>(&key, hash, given).await
         })
     }
 
@@ -194,7 +243,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 }
 
 /// Takes the first step of `task`. The rest follows within the progress of this rank.
-fn start<T: Send + 'static>(
+pub(in super::super) fn start<T: Send + 'static>(
     world: &World,
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<PgasFuture<T>> {

@@ -1,7 +1,7 @@
 //! Operations on one key that do not wait: many of them are in flight at once.
 
 pub(super) mod common;
-mod flight;
+pub(super) mod flight;
 mod set;
 
 use pgas_am::PgasFuture;

@@ -12,14 +12,6 @@ use crate::Error;
 use crate::hash_map::{HashSet, Inserted};
 use crate::testing::{in_many_orders, served_counted};
 
-/// As [`everywhere`], with active messages.
-fn attached_everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere(n_ranks, |world| {
-        pgas_am::attach(&world).unwrap();
-        body(world);
-    });
-}
-
 /// A value of a map that is compared with std's.
 trait Value: Object + Clone + PartialEq + std::fmt::Debug {
     fn of(n: u64) -> Self;

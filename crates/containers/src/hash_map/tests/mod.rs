@@ -6,6 +6,7 @@ mod concurrent;
 mod in_flight;
 mod memory;
 mod multi;
+mod multi_in_flight;
 mod refused;
 mod whole;
 
@@ -39,6 +40,14 @@ use super::slot::LayoutOf;
 use super::{Atomic, HashMap, RapidHasher, SeededHasher};
 use crate::object::Object;
 use crate::testing::{everywhere, everywhere_counted, price};
+
+/// As [`everywhere`], with active messages.
+fn attached_everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
+    everywhere(n_ranks, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(world);
+    });
+}
 
 fn map<K: Object, V: Object>(world: &World, capacity: usize) -> HashMap<K, V> {
     HashMap::with_capacity(world, capacity).unwrap()

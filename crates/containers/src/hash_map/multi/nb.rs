@@ -1,0 +1,250 @@
+//! Operations on maps with several values for each key that do not wait.
+
+use pgas_am::{PgasFuture, when_all};
+
+use super::super::nb::flight::{Flight, start};
+use super::super::op::{Add, Contains, Find, Insert, OnKey, Remove};
+use super::super::phase::{Atomic, Finds, Phase};
+use super::{MultiMap, Numbers, Removed, removed};
+use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, SlotOf};
+use crate::{Result, TakeError};
+
+/// An operation in flight on a key: of both maps.
+struct InFlight<K: Object, V: Object, S> {
+    key: KeyOf<K>,
+    numbers: Flight<K, u64, S>,
+    values: Flight<(K, u64), V, S>,
+}
+
+impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
+    /// The key of the value with this number.
+    fn place(&self, number: u32) -> KeyOf<(K, u64)> {
+        (self.key.clone(), number.into())
+    }
+
+    async fn numbers<P: Finds>(&self) -> Result<Numbers> {
+        let word = self.numbers.step::<Find<P>>(&self.key, ()).await?;
+        Ok(Numbers::of(word.unwrap_or(0)))
+    }
+
+    /// As [`MultiMap::insert`].
+    async fn insert(&self, value: SlotOf<V>) -> Result<u64> {
+        loop {
+            let numbers = self.next_number().await?;
+            let place = self.place(numbers.next);
+            if let Err(error) = self.values.step::<Insert>(&place, value).await {
+                let give_back = |word| Numbers::without(word, numbers.next);
+                self.numbers.update_step(&self.key, give_back).await?;
+                return Err(error);
+            }
+            // As in the blocking form: a removal that has passed the number takes the value out, or
+            // this rank does, and begins again.
+            let is_passed = self.numbers::<Atomic>().await?.first > numbers.next;
+            if !is_passed || !self.values.step::<Remove>(&place, ()).await? {
+                return self.count_of(numbers).await;
+            }
+        }
+    }
+
+    /// Takes a new number for a value: `next` of the result.
+    async fn next_number(&self) -> Result<Numbers> {
+        let former = self.numbers.step::<Add>(&self.key, 1).await?;
+        let numbers = Numbers::of(former.unwrap_or(0));
+        if numbers.next < Numbers::END {
+            return Ok(numbers);
+        }
+        self.numbers.step::<Add>(&self.key, u64::MAX).await?;
+        Err(Numbers::used_up())
+    }
+
+    /// The results of `O` for each value, all of them in flight at once.
+    async fn each<O>(&self, numbers: Numbers) -> Result<Vec<O::Outcome>>
+    where
+        O: OnKey<(K, u64), V, Given = (), Outcome: Send> + 'static,
+    {
+        let begun = (numbers.first..numbers.next).map(|number| {
+            let (values, place) = (self.values.clone(), self.place(number));
+            let step = async move { values.step::<O>(&place, ()).await };
+            start(self.values.world(), step)
+        });
+        let begun: Vec<_> = begun.collect::<Result<_>>()?;
+        when_all(begun).await
+    }
+
+    async fn count_of(&self, numbers: Numbers) -> Result<u64> {
+        if !numbers.has_gaps {
+            return Ok(numbers.span());
+        }
+        let there = self.each::<Contains<Atomic>>(numbers).await?;
+        Ok(there.into_iter().map(u64::from).sum())
+    }
+
+    /// As [`MultiMap::remove`].
+    async fn remove(&self) -> Result<Result<Vec<V>, TakeError<V>>> {
+        let take_all = |word| Numbers::of(word).without_values();
+        let former = self.numbers.update_step(&self.key, take_all).await?;
+        let Numbers { first, next, .. } = Numbers::of(former.unwrap_or(0));
+        let begun = (first..next).map(|number| {
+            let (values, place) = (self.values.clone(), self.place(number));
+            let take = async move {
+                let value = values.step::<Find<Atomic>>(&place, ()).await;
+                let is_removed = if matches!(value, Ok(None)) {
+                    Ok(false)
+                } else {
+                    values.step::<Remove>(&place, ()).await
+                };
+                let taken: Removed<V> = (is_removed, value);
+                Ok(taken)
+            };
+            start(self.values.world(), take)
+        });
+        let begun: Vec<_> = begun.collect::<Result<_>>()?;
+        Ok(removed(when_all(begun).await?.into_iter()))
+    }
+}
+
+/// Single operations that do not wait, as those of [`HashMap`](crate::HashMap#method.insert_nb).
+/// The values of a key are read, or removed, all at once.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
+    /// Whether operations on the key are performed before the call returns.
+    fn is_at_once(&self, key: &KeyOf<K>) -> bool {
+        // Encodings of numbers have one length.
+        let place: KeyOf<(K, u64)> = (key.clone(), 0);
+        self.numbers.table.is_at_once(key) || self.values.table.is_at_once(&place)
+    }
+
+    fn begin(&self, key: KeyOf<K>) -> InFlight<K, V, S> {
+        InFlight {
+            key,
+            numbers: Flight::begin(&self.numbers.table.flights.0),
+            values: Flight::begin(&self.values.table.flights.0),
+        }
+    }
+
+    /// Begins a [`find`](Self::find).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find); allocations as
+    /// [`HashMap::insert_nb`](crate::HashMap::insert_nb), for each value.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`find`](Self::find), at once or by the future.
+    pub fn find_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Vec<V>>>
+    where
+        P: Finds,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return self.find(key).map(PgasFuture::ready);
+        }
+        let find = self.begin(of_key);
+        start(self.numbers.table.world(), async move {
+            let numbers = find.numbers::<P>().await?;
+            let values = find.each::<Find<P>>(numbers).await?;
+            Ok(values.into_iter().flatten().collect())
+        })
+    }
+
+    /// Begins a [`count`](Self::count).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`count`](Self::count); allocations as
+    /// [`HashMap::insert_nb`](crate::HashMap::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// As [`find_nb`](Self::find_nb).
+    pub fn count_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<u64>>
+    where
+        P: Finds,
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return self.count(key).map(PgasFuture::ready);
+        }
+        let count = self.begin(of_key);
+        start(self.numbers.table.world(), async move {
+            let numbers = count.numbers::<P>().await?;
+            count.count_of(numbers).await
+        })
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
+    /// Begins an [`insert`](Self::insert). Of several of one rank that are in flight at once, the
+    /// values of a key may take their places in any order.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert`](Self::insert); allocations as
+    /// [`HashMap::insert_nb`](crate::HashMap::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), at once or by the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::when_all;
+    /// use pgas_containers::MultiMap;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let lines = MultiMap::<u32, u64>::with_capacity(&world, 100)?;
+    /// let inserts = [(1, 10), (2, 20), (1, 11)].map(|(word, line)| lines.insert_nb(&word, line));
+    /// let inserts = inserts.into_iter().collect::<Result<Vec<_>, _>>()?; // all are in flight
+    /// when_all(inserts).wait()?;
+    /// let (found, n) = when_all((lines.find_nb(&2)?, lines.count_nb(&1)?)).wait()?;
+    /// assert_eq!((found, n), (vec![20], 2));
+    /// let mut removed = lines.remove_nb(&1)?.wait()??;
+    /// removed.sort_unstable();
+    /// assert_eq!(removed, [10, 11]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn insert_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<u64>>
+    where
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return self.insert(key, value).map(PgasFuture::ready);
+        }
+        let value = object::to_slot(&value, self.values.table.heap())?;
+        let insert = self.begin(of_key);
+        start(self.numbers.table.world(), async move {
+            insert.insert(value).await
+        })
+    }
+
+    /// Begins a [`remove`](Self::remove).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`remove`](Self::remove); allocations as
+    /// [`HashMap::insert_nb`](crate::HashMap::insert_nb), for each value.
+    ///
+    /// # Errors
+    ///
+    /// An error before anything was removed, at once or by the future; else the future's value is
+    /// that of [`remove`](Self::remove), which has the values beside an error.
+    pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Result<Vec<V>, TakeError<V>>>>
+    where
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return Ok(PgasFuture::ready(self.remove(key)));
+        }
+        let remove = self.begin(of_key);
+        start(
+            self.numbers.table.world(),
+            async move { remove.remove().await },
+        )
+    }
+}
