@@ -2,6 +2,9 @@
 //! back and forth.
 //!
 //! Rank 0 tells rank 1 what to do and how often, so that neither rank waits for a missing partner.
+//!
+//! And what the comparison of calls adds to collectives, which is on by default in builds with debug
+//! assertions: jobs of two threads, with and without it in turn.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 mod support;
@@ -10,10 +13,12 @@ use std::cell::Cell;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion};
 use pgas::backend::{HandlerId, MessageClass, Sent, SignalUpdate};
-use pgas::{GlobalPtr, Rank, Symmetric, World};
+use pgas::collective::op::Sum;
+use pgas::{Config, GlobalPtr, Rank, Symmetric, World};
 
 const PING: HandlerId = HandlerId(HandlerId::N_RESERVED);
 /// Words on each rank: order, count, signal, and the floor's two lines.
@@ -44,9 +49,54 @@ struct Bench<'a> {
 
 fn main() {
     support::two_ranks(
-        |world, criterion| Bench::new(world).measure(criterion),
+        |world, criterion| {
+            Bench::new(world).measure(criterion);
+            measure_comparisons();
+        },
         |world| Bench::new(world).serve(),
     );
+}
+
+/// Collectives without and with the comparison of calls (`PGAS_CHECK=1`), as floor and ours.
+fn measure_comparisons() {
+    type Call = fn(&World) -> pgas::Result<()>;
+    let calls: [(&str, Call); 3] = [
+        ("barrier", World::barrier),
+        ("broadcast", |world| {
+            world.broadcast(Rank::ZERO, 7_u64).map(drop)
+        }),
+        ("allreduce", |world| world.allreduce(7_u64, Sum).map(drop)),
+    ];
+    let (n_rounds, n) = if support::is_smoke_test() {
+        (1, 10)
+    } else {
+        (101, 20_000)
+    };
+    for (name, call) in calls {
+        let mut ratios = Vec::new();
+        let (mut without, mut with) = (f64::MAX, f64::MAX);
+        for _ in 0..n_rounds {
+            let pair = [false, true].map(|check| time_among_threads(check, n, call));
+            ratios.push(pair[1] / pair[0]);
+            (without, with) = (without.min(pair[0]), with.min(pair[1]));
+        }
+        ratios.sort_by(f64::total_cmp);
+        let name = format!("{name}, calls compared; fastest rounds, median ratio");
+        support::report(&name, without, with, ratios[n_rounds / 2]);
+    }
+}
+
+/// The time of a call in nanoseconds, of `n` calls of two threads.
+fn time_among_threads(check: bool, n: u32, call: fn(&World) -> pgas::Result<()>) -> f64 {
+    let mut config = Config::default();
+    config.check = Some(check);
+    let times = pgas::threads_with(2, &config, |world| {
+        world.barrier().expect("two ranks");
+        let start = Instant::now();
+        (0..n).for_each(|_| call(&world).expect("two ranks"));
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(n)
+    });
+    times.expect("two threads")[0]
 }
 
 impl<'a> Bench<'a> {
@@ -99,7 +149,7 @@ impl<'a> Bench<'a> {
             for (label, task) in [("bare", floor), ("pgas", ours)] {
                 group.bench_function(BenchmarkId::new(name, label), |bencher| {
                     bencher.iter_custom(|n| {
-                        let start = std::time::Instant::now();
+                        let start = Instant::now();
                         self.together(task, n);
                         start.elapsed()
                     });

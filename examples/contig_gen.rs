@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     let mine = mine.map_err(Into::into);
     let text = mine.as_ref().err().map_or("", |failure| &failure.0);
-    let texts = world.team().allgather_varying(text.as_bytes())?;
+    let texts = world.allgather_varying(text.as_bytes())?;
     match texts.iter().find(|text| !text.is_empty()) {
         Some(text) => Err(Failure(String::from_utf8_lossy(text).into_owned())),
         None => mine,
@@ -288,7 +288,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let contigs = agree(world, traverse(world, options, &graph))?;
     write(world, options, &contigs)?;
     let lengths: Vec<u64> = contigs.iter().map(|contig| contig.len() as u64).collect();
-    let mut lengths = world.team().allgather_varying(&lengths)?.concat();
+    let mut lengths = world.allgather_varying(&lengths)?.concat();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     let seconds_total = world.allreduce(start.elapsed().as_secs_f64(), Max)?;
     let n_kmers = kmers.len()?;

@@ -180,7 +180,7 @@ async fn one_sided(world: &World) -> pgas::Result<bool> {
         .fetch_op_nb(world, pgas::backend::AtomicOp::Add, 1)?
         .await?;
     let now = word.get_nb(world)?.await?;
-    let sum = world.team().allreduce_nb(now, Sum).await?;
+    let sum = world.allreduce_nb(now, Sum).await?;
     Ok(former == rank && now == rank + 1 && sum == n_ranks * (n_ranks + 1) / 2)
 }
 

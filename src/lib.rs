@@ -84,7 +84,8 @@
 //! | `pgas-run -n 4 target/release/program` | four ranks, started and watched by `pgas-run` |
 //! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
 //! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
-//! | `pgas-run --hosts a:2,b:2 ...`, `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
+//! | `pgas-run --hosts a:2,b:2 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
+//! | `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, with that feature | the same |
 //!
 //! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its
 //! ranks are [`threads`].
@@ -134,9 +135,19 @@
 //! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
 //! | `pgas_sim` | ranks as nodes of a simulated RISC-V machine, with feature `sim` |
 //!
-//! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
-//! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a
-//! remote access is a method call that says so).
+//! Settings are environment variables, listed at [`Config`].
+//!
+//! What the library does not do:
+//!
+//! - survive the loss of a rank: the job ends, with a message that names it;
+//! - hide where memory is: a remote access is a method call that says so;
+//! - send what a closure captures: a capture means nothing on another rank, so what a remote
+//!   function needs are its arguments;
+//! - reach the memory of GPUs: global memory is that of processors, and data of a device is copied
+//!   there before it is sent.
+
+/// The version of the library, as `Cargo.toml` has it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(any(doc, doctest))]
 pub mod guide;

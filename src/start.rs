@@ -53,10 +53,16 @@ pub fn init() -> Result<World, Error> {
 ///
 /// ```no_run
 /// use pgas::Config;
+/// use pgas::config::launch::Launcher;
 ///
 /// fn main() -> pgas::Result<()> {
 ///     let mut config = Config::from_env()?;
 ///     config.segment_bytes.get_or_insert(1 << 30);
+///     // As many ranks as the first argument says, unless a launcher has started them.
+///     let n_ranks = std::env::args().nth(1).and_then(|n| n.parse().ok());
+///     if let (Launcher::Single, Some(n_ranks @ 2..)) = (&config.launcher, n_ranks) {
+///         config.launcher = Launcher::SelfLaunch { n_ranks };
+///     }
 ///     let world = pgas::init_with(&config)?;
 ///     world.barrier()?;
 ///     Ok(())

@@ -224,7 +224,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
 fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
     let mine = mine.map_err(Into::into);
     let text = mine.as_ref().err().map_or("", |failure| &failure.0);
-    let texts = world.team().allgather_varying(text.as_bytes())?;
+    let texts = world.allgather_varying(text.as_bytes())?;
     match texts.iter().find(|text| !text.is_empty()) {
         Some(text) => Err(Failure(String::from_utf8_lossy(text).into_owned())),
         None => mine,
@@ -499,7 +499,7 @@ fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spect
 /// The sum of all ranks' spectra, on each of them.
 fn merged(world: &World, mine: &Spectrum) -> Result<Spectrum> {
     let pairs: Vec<[u64; 2]> = mine.iter().map(|(count, n)| [count, n]).collect();
-    let all = world.team().allgather_varying(&pairs)?;
+    let all = world.allgather_varying(&pairs)?;
     Ok(all
         .iter()
         .flatten()

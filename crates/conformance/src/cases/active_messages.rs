@@ -17,6 +17,7 @@ use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, requests_and_replies_of_every_kind_arrive_whole),
+    case_alone!(1, long_replies_arrive_where_the_request_says),
     case_alone!(1, all_ranks_flood_all_and_every_request_is_answered),
     case_alone!(1, all_ranks_flood_one_and_its_long_replies_come_back),
     case_alone!(2, a_request_that_meets_back_pressure_was_not_sent),
@@ -109,6 +110,60 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
             assert!(take()? == (next, args.clone(), payload), "{size} bytes");
             world.barrier()?;
         }
+    }
+    world.barrier()
+}
+
+/// Replies with a payload of many bytes, to a place of the rank that asks.
+struct Fill;
+#[derive(Default)]
+struct Filled(Arc<AtomicU64>);
+
+impl RequestHandler for Fill {
+    type Args = (GlobalPtr<u8>, usize, u8);
+
+    fn handle(&self, token: Token<'_>, args: Self::Args, _: Payload<'_>) -> Result<()> {
+        let (place, len, byte) = args;
+        // Whether somebody waits for the buffer changes nothing.
+        token
+            .reply_long::<Filled>(place, &byte, vec![byte; len])
+            .map(drop)
+    }
+}
+
+impl ReplyHandler for Filled {
+    type Args = u8;
+
+    fn handle(&self, origin: Origin<'_>, byte: u8, payload: Payload<'_>) -> Result<()> {
+        let Payload::Long(place, len) = payload else {
+            panic!("the payload is long");
+        };
+        assert_eq!(place.rank(), origin.world().rank(), "in the own segment");
+        assert_eq!(place.get_vec(origin.world(), len)?, vec![byte; len]);
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn long_replies_arrive_where_the_request_says(world: &World) -> Result<()> {
+    const LEN: usize = 70_000;
+    attach(world)?;
+    let filled = Filled::default();
+    let n_filled = Arc::clone(&filled.0);
+    world.register(Fill)?;
+    world.register_reply(filled)?;
+    let places = world.alloc_symmetric::<u8>(4 * LEN)?;
+    world.barrier()?;
+    for (i, len) in [0, 1, 500, LEN].into_iter().enumerate() {
+        let byte = u8::try_from(i + 1).expect("small");
+        let place = places.here().add(i * LEN);
+        world.request::<Fill>(neighbour(world, 1), &(place, len, byte))?;
+    }
+    quiet(world)?;
+    assert_eq!(n_filled.load(Ordering::Relaxed), 4);
+    for (i, len) in [1, 500, LEN].into_iter().enumerate() {
+        let last = places.here().add((i + 1) * LEN + len - 1);
+        assert_eq!(usize::from(last.get(world)?), i + 2);
     }
     world.barrier()
 }
@@ -260,7 +315,7 @@ impl RequestHandler for Wait {
         // On one rank alone, which is then out of step with the others if the calls count.
         if world.rank() == Rank::ZERO {
             list.push(world.allreduce(1_u64, Sum).map(drop));
-            list.push(world.team().allreduce_nb(1_u64, Sum).wait().map(drop));
+            list.push(world.allreduce_nb(1_u64, Sum).wait().map(drop));
             list.push(world.team().barrier().map(drop));
         }
         Ok(())

@@ -295,6 +295,25 @@ fn methods<T: ModelInteger>(world: &World) -> Result<()> {
             check(former, AtomicOp::Swap, b);
         }
         assert_eq!(word.atomic_load(world)?, value);
+        // Those without a result.
+        let mut unseen = |done: Result<()>, op, operand| -> Result<()> {
+            done?;
+            world.flush(word.rank())?;
+            value = value.after(op, operand);
+            assert_eq!(word.atomic_load(world)?, value, "{op:?}");
+            Ok(())
+        };
+        for b in T::edges() {
+            unseen(word.atomic_add(world, b), AtomicOp::Add, b)?;
+            unseen(word.atomic_xor(world, b), AtomicOp::Xor, b)?;
+            unseen(word.atomic_sub(world, b), AtomicOp::Add, b.negated())?;
+            unseen(word.atomic_or(world, b), AtomicOp::Or, b)?;
+            unseen(word.atomic_inc(world), AtomicOp::Add, T::ONE)?;
+            unseen(word.atomic_max(world, b), AtomicOp::Max, b)?;
+            unseen(word.atomic_dec(world), AtomicOp::Add, T::ONE.negated())?;
+            unseen(word.atomic_min(world, b), AtomicOp::Min, b)?;
+            unseen(word.atomic_and(world, b), AtomicOp::And, b)?;
+        }
     }
     world.barrier()
 }

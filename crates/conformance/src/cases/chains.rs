@@ -150,7 +150,7 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     let joined = when_all((
         word.put_nb(world, 7)?,
         world.rpc(next, |x: u64| x + 1, 41)?,
-        world.team().allreduce_nb(1_u64, Sum),
+        world.allreduce_nb(1_u64, Sum),
         PgasFuture::ready("ready"),
     ));
     assert_eq!(joined.wait()?, ((), 42, n, "ready"));

@@ -205,6 +205,22 @@ fn the_methods_of_the_world_are_those_of_its_team(world: &World) -> Result<()> {
     assert_eq!(world.all_to_all(&everybody)?, vec![me; n as usize]);
     assert_eq!(world.scan_inclusive(1, op::Sum)?, me + 1);
     assert_eq!(world.scan_exclusive(1, 0, op::Sum)?, me);
+    let mut sums = [1, 10];
+    world.scan_inclusive_slice(&mut sums, op::Sum)?;
+    assert_eq!(sums, [me + 1, 10 * (me + 1)]);
+    let mut starts = [1, 10];
+    world.scan_exclusive_slice(&mut starts, 0, op::Sum)?;
+    assert_eq!(starts, [me, 10 * me]);
+    let at_last = world.rank() == last;
+    let reduced = world.reduce_slice(last, &[me, 1], op::Sum)?;
+    assert_eq!(reduced, at_last.then(|| vec![sum, n]));
+    let of = |member: u32| vec![member; member as usize];
+    let lists: Vec<_> = (0..n).map(of).collect();
+    assert_eq!(world.allgather_varying(&of(me))?, lists);
+    let gathered = world.gather_varying(last, &of(me))?;
+    assert_eq!(gathered, at_last.then(|| lists.clone()));
+    let transposed = world.all_to_all_varying(&lists)?;
+    assert_eq!(transposed, vec![of(me); n as usize]);
     world.barrier()
 }
 
@@ -231,6 +247,18 @@ fn what_the_world_begins_is_what_its_team_does(world: &World) -> Result<()> {
         world.scan_inclusive_nb(1, op::Sum),
         world.scan_exclusive_nb(1, 0, op::Sum),
     );
+    let of = |member: u32| vec![member; member as usize];
+    let lists: Vec<_> = (0..n).map(of).collect();
+    let varying = (
+        world.reduce_slice_nb(last, vec![me, 1], op::Sum),
+        world.gather_varying_nb(last, of(me)),
+        world.allgather_varying_nb(of(me)),
+        world.all_to_all_varying_nb(lists.clone()),
+    );
+    assert_eq!(varying.3.wait()?, vec![of(me); n as usize]);
+    assert_eq!(varying.2.wait()?, lists);
+    assert_eq!(varying.1.wait()?, at_last.then_some(lists));
+    assert_eq!(varying.0.wait()?, at_last.then(|| vec![sum, n]));
     assert_eq!((scans.0.wait()?, scans.1.wait()?), (me + 1, me));
     assert_eq!(transposed.wait()?, vec![me; n as usize]);
     assert_eq!(all.wait()?, everybody);

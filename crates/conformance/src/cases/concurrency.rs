@@ -146,7 +146,7 @@ fn collectives_between_transfers_and_messages(world: &World) -> Result<()> {
     let n = u64::from(world.n_ranks());
     let mut sent = 0;
     for round in 0..ROUNDS {
-        let sum = world.team().allreduce_nb(round, op::Sum);
+        let sum = world.allreduce_nb(round, op::Sum);
         cells.on(next).put(world, round)?;
         let payload = vec![0; usize::try_from(round).expect("small")];
         if world.try_send(next, MessageClass::Request, HANDLER, &[&payload])? == Sent::Accepted {
@@ -218,7 +218,7 @@ fn assert_told<T>(world: &World, outcome: Result<T>, parts: &[&str]) -> Result<(
         assert!(text.contains(part), "{part:?} is missing in {text:?}");
     }
     assert_eq!(world.allreduce(1_u32, op::Sum)?, world.n_ranks());
-    let texts = world.team().allgather_varying(text.as_bytes())?;
+    let texts = world.allgather_varying(text.as_bytes())?;
     assert!(texts.iter().all(|other| *other == texts[0]));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The cases, by subject.
 
 mod active_messages;
+mod arrays;
 mod atomics;
 mod bounds;
 mod chains;
@@ -11,12 +12,14 @@ mod costs;
 mod heap;
 mod in_place;
 mod locks;
+mod map_phases;
 mod maps;
 mod messages;
 mod nonblocking;
 mod noncontiguous;
 mod ordering;
 mod pointers;
+mod queues;
 mod reductions;
 mod remote_calls;
 mod signal;
@@ -92,6 +95,9 @@ const GROUPS: &[&[Case]] = &[
     reductions::CASES,
     values::CASES,
     maps::CASES,
+    map_phases::CASES,
+    arrays::CASES,
+    queues::CASES,
     concurrency::CASES,
     costs::CASES,
 ];

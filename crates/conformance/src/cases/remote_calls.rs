@@ -12,7 +12,7 @@ use pgas_am::{
 };
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
-use pgas_core::{GlobalPtr, Rank, Result, World};
+use pgas_core::{GlobalPtr, Rank, Result, Team, World};
 
 use super::case;
 use crate::Case;
@@ -30,6 +30,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_remote_function_may_call_others_but_not_wait),
     case!(1, calls_and_results_longer_than_a_message_travel_in_pieces),
     case!(1, all_members_of_a_team_are_called),
+    case!(1, a_team_arrives_as_the_targets_own_handle),
     case!(1, what_was_put_before_a_call_is_there_when_it_runs),
     case!(1, a_call_follows_whatever_completes),
     case!(1, futures_that_are_dropped_or_forgotten_lose_nothing_else),
@@ -112,6 +113,56 @@ fn slices_are_viewed_as_they_were_sent(world: &World) -> Result<()> {
         let text = "x".repeat(n % 9);
         let both = world.rpc_view(next, lengths, text, &longs)?.wait()?;
         assert_eq!(both, (n % 9, n));
+        // Two slices of different elements.
+        let two = |x: f64, bytes: &[u8], words: &[u32]| sum(sum(x, bytes), words);
+        let by_two = world.rpc_views(next, two, 0.5, (&bytes, &words))?.wait()?;
+        assert!(by_two == two(0.5, &bytes, &words), "{n} bytes and words");
+    }
+    let counter = counter(world)?;
+    let add_all = |counter: Counter, ones: &[u8], twos: &[u64]| {
+        add((counter, (ones.len() + 2 * twos.len()) as u64));
+    };
+    world.rpc_ff_views(next, add_all, counter.clone(), (&[0; 3], &[0; 5]))?;
+    let team = world.team();
+    let after = team.member_after(team.rank());
+    team.rpc_ff_views(after, add_all, counter.clone(), (&[0; 30], &[0; 50]))?;
+    let lengths = |(): (), a: &[u8], b: &[u16]| [a.len(), b.len()];
+    let asked = team.rpc_views(after, lengths, (), (&[1; 7], &[2]))?;
+    assert_eq!(asked.wait()?, [7, 1]);
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 13 + 130);
+    world.barrier()
+}
+
+/// Who returns first from a split calls the others at once.
+fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
+    attach(world)?;
+    let seat = |(team, n): (Team, u32)| (team.rank(), team.n_ranks() + n);
+    for n in 0..10 {
+        let team = world
+            .team()
+            .reorder(world.n_ranks() - world.rank().number())?;
+        let asked = (0..team.n_ranks()).map(|member| team.rpc(member, seat, (team.clone(), n)));
+        let seats = when_all(asked.collect::<Result<Vec<_>>>()?).wait()?;
+        let expected = (0..team.n_ranks()).map(|member| (member, world.n_ranks() + n));
+        assert!(seats.into_iter().eq(expected));
+        assert_eq!(
+            team.member_before(team.member_after(team.rank())),
+            team.rank()
+        );
+        world.barrier()?;
+    }
+    let alone = world
+        .team()
+        .split(Some(world.rank().number()), 0)?
+        .expect("a colour");
+    let next = neighbour(world, 1);
+    let asked = world.rpc(next, seat, (alone.clone(), 0))?.wait();
+    if next == world.rank() {
+        assert_eq!(asked?, (0, 1));
+    } else {
+        let refused = asked.expect_err("it is no member").to_string();
+        assert!(refused.contains("is no member of team"), "{refused}");
     }
     world.barrier()
 }

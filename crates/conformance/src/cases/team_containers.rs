@@ -1,6 +1,6 @@
-//! Containers on teams: on one of an odd number of ranks and one of the others, at the same time and
-//! with other numbers of operations, on teams within these, and on ones whose ranks are not evenly
-//! spaced. Of few types, as in `maps`.
+//! Containers on teams: on one of an odd number of ranks and one of the others, at the same time
+//! and with other numbers of operations, on teams within these, and on ones whose ranks are not
+//! evenly spaced. Of few types, as in `maps`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

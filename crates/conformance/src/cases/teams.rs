@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use pgas_core::collective::op;
-use pgas_core::{Rank, Result, Team, World};
+use pgas_core::{Error, Rank, Result, Team, World};
 
-use super::case;
+use super::{case, checked_case};
 use crate::Case;
 use pgas_testkit::rng;
 
@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, the_barrier_of_a_team_separates_its_phases),
     case!(3, the_barrier_of_a_team_does_not_wait_for_others),
     case!(1, teams_that_overlap_work_side_by_side),
+    checked_case!(1, what_fails_on_one_member_is_told_to_all),
 ];
 
 /// The teams on which collectives are tested: all ranks, all in reverse order, every second rank,
@@ -264,6 +265,38 @@ fn teams_that_overlap_work_side_by_side(world: &World) -> Result<()> {
         };
         assert_eq!(of_row, sum(&row, |rank, round| rank + round));
         assert_eq!(of_column, sum(&column, |rank, round| rank * round));
+    }
+    world.barrier()
+}
+
+fn what_fails_on_one_member_is_told_to_all(world: &World) -> Result<()> {
+    for team in some_teams(world)? {
+        let last = team.n_ranks() - 1;
+        let step = |fails: bool| -> Result<u32> {
+            if fails {
+                return Err(Error::Argument("as the case wants".into()));
+            }
+            Ok(team.rank())
+        };
+        assert_eq!(team.all_try("a step", || step(false))?, team.rank());
+        assert_eq!(team.all_succeeded("a step", step(false))?, team.rank());
+        let failed = team.all_try("a step", || step(team.rank() == last));
+        assert!(failed.is_err(), "{failed:?}");
+        let failed = team.all_succeeded("a step", step(team.rank() == last));
+        assert!(failed.is_err(), "{failed:?}");
+        team.agree("a number", 7)?;
+        team.agree_on("a choice", &["one", "another"], 1)?;
+        team.agree_nb("a number", 8).wait()?;
+        if last > 0 {
+            let differ = team.agree("a number", u64::from(team.rank()));
+            assert!(matches!(differ, Err(Error::Mismatch(_))), "{differ:?}");
+            let choice = usize::from(team.rank() == last);
+            let differ = team.agree_on("a choice", &["one", "another"], choice);
+            let text = differ.expect_err("one is another").to_string();
+            assert!(text.contains("\"another\""), "{text}");
+        }
+        // The team goes on.
+        assert_eq!(team.allreduce(1, op::Sum)?, last + 1);
     }
     world.barrier()
 }

@@ -124,6 +124,15 @@ fn collectives_of_values_may_be_under_way_together(world: &World) -> Result<()> 
         assert_eq!(gathered.wait()?, expected);
         assert_eq!(from_last.wait()?, all[last.index()]);
     }
+    let parts = || (0..n).map(|to| text(to, 40)).collect::<Vec<_>>();
+    let scattered = world.scatter_values_nb(last, if me == last { parts() } else { Vec::new() });
+    let exchanged = world.all_to_all_values_nb(parts());
+    let gathered = world.allgather_values_nb(mine.clone());
+    let reduced = world.reduce_values_nb(last, mine.clone(), join);
+    assert_eq!(reduced.wait()?, (me == last).then(|| all.concat()));
+    assert_eq!(gathered.wait()?, all);
+    assert_eq!(exchanged.wait()?, vec![text(me.number(), 40); n as usize]);
+    assert_eq!(scattered.wait()?, text(me.number(), 40));
     // Dropped without a wait.
     drop(world.scan_values_nb(mine, join));
     world.barrier()
