@@ -21,6 +21,7 @@ mod stalls;
 mod threads;
 mod traces;
 mod waits;
+mod works;
 mod worlds;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         limits::trials(),
         memory::trials(),
         progress::trials(),
+        works::trials(),
         stalls::trials(),
         messages::trials(),
         many::trials(),

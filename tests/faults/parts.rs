@@ -10,7 +10,9 @@ use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
 use crate::memory::{self, JOIN};
-use crate::{ends, figures, limits, manners, many, messages, progress, stalls, traces, worlds};
+use crate::{
+    ends, figures, limits, manners, many, messages, progress, stalls, traces, works, worlds,
+};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -78,6 +80,7 @@ fn rank(words: &[String]) {
             }
         }
         "figures" => figures::rank_that_counts(&world, &words[0]),
+        "works" => works::rank_that_works(&world, &words[0]),
         "spans" => traces::rank_that_spans(&world, &words[0]),
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),

@@ -61,3 +61,72 @@ impl fmt::Debug for Span<'_> {
         f.debug_struct("Span").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "tracing"))]
+mod tests {
+    use std::fmt::Debug;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
+    use crate::backend::loopback;
+
+    /// Writes down what it is told.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<String>>>);
+
+    impl Log {
+        fn note(&self, text: String) {
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    struct Fields<'a>(&'a mut String);
+
+    impl Visit for Fields<'_> {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            *self.0 += &format!(" {}={value:?}", field.name());
+        }
+    }
+
+    impl Subscriber for Log {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::INFO
+        }
+
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let mut text = span.metadata().name().to_owned();
+            span.record(&mut Fields(&mut text));
+            self.note(text);
+            Id::from_u64(1)
+        }
+
+        fn enter(&self, _: &Id) {
+            self.note("enter".to_owned());
+        }
+
+        fn exit(&self, _: &Id) {
+            self.note("exit".to_owned());
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {}
+    }
+
+    #[test]
+    fn a_subscriber_sees_the_spans_of_the_program_without_any_trace() {
+        let log = Log::default();
+        tracing::subscriber::with_default(log.clone(), || {
+            let world = loopback::world();
+            assert!(world.trace().is_none());
+            drop(world.span("sort"));
+        });
+        let told = log.0.lock().unwrap().clone();
+        assert_eq!(told, ["pgas name=\"sort\" rank=0", "enter", "exit"]);
+    }
+}
