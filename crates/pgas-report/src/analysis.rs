@@ -36,6 +36,8 @@ pub struct Stretch {
     pub name: String,
     /// The last rank that a wait was for, or the sender of the message.
     pub rank: Option<u32>,
+    /// The rank that a wait was for in the end: not one that itself waited for another meanwhile.
+    pub cause: Option<u32>,
     /// Whether its end was recorded.
     pub is_over: bool,
 }
@@ -148,7 +150,8 @@ impl Job {
             record(&mut latencies, took);
         }
         let senders = senders(traces, &messages);
-        let ranks: Vec<RankSummary> = traces.iter().map(|t| summary(t, &senders)).collect();
+        let mut ranks: Vec<RankSummary> = traces.iter().map(|t| summary(t, &senders)).collect();
+        find_causes(&mut ranks);
         let mut matrix = HashMap::new();
         for trace in traces {
             for event in &trace.events {
@@ -259,6 +262,7 @@ fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -
                     thread: event.thread,
                     name: name.unwrap_or_else(|| "a message".to_owned()),
                     rank: event.rank,
+                    cause: None,
                     is_over: false,
                 });
             }
@@ -287,6 +291,42 @@ fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -
     stretches
 }
 
+/// Finds the cause of each wait. In the rounds of a barrier most ranks wait for some that wait, too.
+fn find_causes(ranks: &mut [RankSummary]) {
+    let waits: HashMap<u32, Vec<(i64, i64, u32)>> = ranks
+        .iter()
+        .map(|rank| {
+            let waits = rank.stretches.iter().filter(|s| s.doing == Doing::Waits);
+            let waits = waits.filter_map(|s| Some((s.from, s.until, s.rank?)));
+            (rank.rank, waits.collect())
+        })
+        .collect();
+    // Whom a rank waits for at a time; its waits are in the order of their starts.
+    let waited_for = |rank: u32, at: i64| {
+        let waits = waits.get(&rank)?;
+        let n_begun = waits.partition_point(|(from, _, _)| *from <= at);
+        let (_, until, of) = waits.get(n_begun.checked_sub(1)?)?;
+        (at < *until).then_some(*of)
+    };
+    for rank in ranks {
+        let waits = rank.stretches.iter_mut();
+        for wait in waits.filter(|s| s.doing == Doing::Waits) {
+            let middle = wait.from.midpoint(wait.until);
+            let mut passed = vec![rank.rank];
+            wait.cause = wait.rank;
+            while let Some(next) = wait.cause.and_then(|cause| waited_for(cause, middle)) {
+                passed.extend(wait.cause);
+                // Ranks that wait for each other have no cause but the first.
+                if passed.contains(&next) {
+                    wait.cause = wait.rank;
+                    break;
+                }
+                wait.cause = Some(next);
+            }
+        }
+    }
+}
+
 fn lines(ranks: &[RankSummary]) -> Vec<Line> {
     let mut lines: HashMap<&str, Line> = HashMap::new();
     for rank in ranks {
@@ -302,7 +342,7 @@ fn lines(ranks: &[RankSummary]) -> Vec<Line> {
             record(&mut line.times, nanos);
             line.nanos += nanos;
             *line.by_rank.entry(rank.rank).or_insert(0) += nanos;
-            if let Some(of) = wait.rank {
+            if let Some(of) = wait.cause {
                 *line.for_rank.entry(of).or_insert(0) += nanos;
             }
         }

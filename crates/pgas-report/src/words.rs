@@ -208,7 +208,7 @@ fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
         .iter()
         .filter(|rank| rank.rank != culprit)
         .flat_map(|rank| &rank.stretches)
-        .filter(|s| s.doing == Doing::Waits && s.name == line.name && s.rank == Some(culprit))
+        .filter(|s| s.doing == Doing::Waits && s.name == line.name && s.cause == Some(culprit))
         .map(|s| (s.from, s.until))
         .collect();
     let mut spans: Vec<(String, i64)> = Vec::new();

@@ -301,6 +301,62 @@ fn the_page_needs_nothing_from_outside_and_the_other_file_is_json() {
     assert!(n("s") >= 6);
 }
 
+/// The trace of a rank with stretches of these kinds and names, from a time to another one in
+/// milliseconds; a wait is for a rank.
+fn busy(rank: u32, stretches: &[(Kind, &str, [i64; 2], Option<u32>)]) -> Trace {
+    let mut trace = Trace {
+        rank,
+        n_ranks: 4,
+        host: "one".to_owned(),
+        ..Trace::default()
+    };
+    for (name, (kind, text, times, of)) in (1..).zip(stretches) {
+        let end = match kind {
+            Kind::Wait => Kind::Waited,
+            _ => Kind::SpanEnd,
+        };
+        for (kind, at, rank) in [(*kind, times[0], None), (end, times[1], *of)] {
+            trace.events.push(Event {
+                at: at * 1_000_000,
+                kind,
+                thread: 1,
+                name,
+                rank,
+                numbers: [0, 0],
+            });
+        }
+        trace.names.insert(name, (*text).to_owned());
+    }
+    trace
+}
+
+#[test]
+fn who_waits_for_ranks_that_wait_is_known_to_wait_for_the_last_of_them() {
+    const BARRIER: &str = "a barrier@src/main.rs:7";
+    let wait = |of| (Kind::Wait, BARRIER, [10, 100], Some(of));
+    // In a barrier's rounds the first rank waits for the second, that for the third, and that one
+    // for the last.
+    let traces = [
+        busy(0, &[wait(1)]),
+        busy(1, &[wait(2)]),
+        busy(2, &[wait(3)]),
+        busy(3, &[(Kind::Span, "solve", [0, 99], None)]),
+    ];
+    let hints = words::hints(&Job::of(&traces));
+    let hint = "ranks 0 to 2 wait 100 % of their time at src/main.rs:7 for a barrier, mostly for rank 3, \
+                which is in \"solve\" meanwhile";
+    assert_eq!(hints[0], hint, "{hints:#?}");
+    // Two that wait for each other have no other cause.
+    let traces = [
+        busy(0, &[wait(1)]),
+        busy(1, &[wait(0)]),
+        busy(2, &[wait(1)]),
+    ];
+    let job = Job::of(&traces);
+    let causes = job.ranks.iter().map(|rank| rank.stretches[0].cause);
+    assert_eq!(causes.collect::<Vec<_>>(), [Some(1), Some(0), Some(1)]);
+}
+
 #[test]
 fn what_is_no_trace_is_refused_in_a_sentence() {
     let directory = tempfile::tempdir().unwrap();
