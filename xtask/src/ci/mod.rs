@@ -57,7 +57,7 @@ const N_LANES: usize = 3;
 /// serves for both.
 pub(crate) const FEATURES: [&str; 2] = [
     "--features",
-    "pgas/ofi,pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/ofi,pgas-examples/tokio",
+    "pgas/ofi,pgas/rayon,pgas/tokio,pgas/tracing,pgas-am/tokio,pgas-examples/ofi,pgas-examples/tokio",
 ];
 
 /// Tells tests that the examples are built already, with the same choice of packages, so that
