@@ -306,6 +306,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Ok(answers)
     }
 
+    #[inline(never)]
     fn insert_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
         let mut performing = self.performs(&prices::BLOOM_FILTER_INSERT, 1);
         let block = self.block(item);
