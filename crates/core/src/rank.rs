@@ -29,7 +29,7 @@ impl Rank {
     /// The number of ranks that a [`GlobalPtr`](crate::GlobalPtr) can tell apart (2^24).
     pub const LIMIT: u32 = 1 << 24;
 
-    /// The rank with this number.
+    /// The rank with this number. Not every `u32` is one, so that there is no `From<u32>`.
     ///
     /// # Panics
     ///

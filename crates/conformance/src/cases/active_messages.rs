@@ -91,6 +91,13 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
         for size in [0, 1, 7, 8, 9, 47, 48, 49, 500, most] {
             let payload = random_bytes(&mut rng(size as u64), size);
             world.request_medium::<Echo>(next, &args, &payload)?;
+            assert!(
+                take()? == (next, args.clone(), payload.clone()),
+                "{size} bytes"
+            );
+            while world.try_request_medium::<Echo>(next, &args, &payload)? == Sent::BackPressure {
+                world.progress()?;
+            }
             assert!(take()? == (next, args.clone(), payload), "{size} bytes");
         }
         for size in [0, 1, 300] {

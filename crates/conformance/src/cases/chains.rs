@@ -19,6 +19,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_body_spawns_what_it_awaits),
     case!(1, what_fails_on_the_way_is_told_to_the_first_caller),
     case!(1, transfers_calls_and_collectives_are_joined_alike),
+    case!(
+        1,
+        a_promise_has_its_value_when_all_that_was_asked_for_is_there
+    ),
     case!(1, quiet_waits_for_what_tasks_send),
     case!(
         1,
@@ -189,6 +193,27 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     let chain = chain.and_then(move |()| at.get_nb(&same)).shared();
     let other = chain.future().then(|x| x + 1);
     assert_eq!((chain.wait()?, other.wait()?), (8, 9));
+    world.barrier()
+}
+
+fn a_promise_has_its_value_when_all_that_was_asked_for_is_there(world: &World) -> Result<()> {
+    attach(world)?;
+    let promise = Promise::of_value(world)?;
+    promise.require(3);
+    let mut future = promise.future();
+    promise.fulfil_with("value");
+    promise.fulfil(2);
+    assert!(!future.is_ready());
+    let (same, next) = (promise.clone(), neighbour(world, 1));
+    let called = world.rpc(next, |x: u64| x, 1)?;
+    let told = called.then(move |x| same.fulfil(x));
+    assert_eq!(future.wait()?, "value");
+    told.wait()?;
+    let broken = Promise::<u64>::of_value(world)?;
+    let future = broken.future();
+    broken.fail(Error::Argument("as the case wants".into()));
+    let told = future.wait().expect_err("it has failed").to_string();
+    assert!(told.contains("as the case wants"), "{told}");
     world.barrier()
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pgas_am::when_all;
-use pgas_containers::hash_map::{Combine, Inserted};
+use pgas_containers::hash_map::{Combine, Inserted, SeededHasher};
 use pgas_containers::{HashMap, HashSet, MultiMap};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Result, World};
@@ -15,6 +15,7 @@ use crate::Case;
 pub(super) const CASES: &[Case] = &[
     case!(1, batches_of_all_ranks_add_up),
     case!(1, one_rank_inserts_where_all_ranks_try),
+    case!(1, maps_with_hashers_of_their_own_find_their_keys),
     case!(1, each_rank_works_on_its_entries_in_the_local_phase),
     case!(1, a_map_that_was_cleared_has_all_its_room_again),
     case!(1, members_of_a_set_are_asked_for_and_removed_together),
@@ -88,6 +89,22 @@ fn one_rank_inserts_where_all_ranks_try(world: &World) -> Result<()> {
     let n_first = there.iter().filter(|there| there.is_none()).count() as u64;
     assert_eq!(world.allreduce(n_first, Sum)?, N_KEYS, "each by one rank");
     assert_eq!(map.len()?, 3 * N_KEYS);
+    world.barrier()
+}
+
+fn maps_with_hashers_of_their_own_find_their_keys(world: &World) -> Result<()> {
+    let (n, me) = numbers(world);
+    let map = HashMap::<u64, u64, _, _>::with_hasher(world, 500, SeededHasher::new(7))?;
+    let set = HashSet::<u64, _, _>::with_hasher(world, 500, SeededHasher::new(8))?;
+    for i in 0..30 {
+        map.insert(&(n * i + me), i)?;
+        set.insert(&(n * i + me))?;
+    }
+    world.barrier()?;
+    for key in 0..30 * n {
+        assert_eq!(map.find(&key)?, Some(key / n));
+        assert!(set.contains(&key)?);
+    }
     world.barrier()
 }
 

@@ -339,6 +339,8 @@ fn indexed_blocks_move_what_loops_would(world: &World) -> Result<()> {
         let mut out = vec![0; values.len()];
         world.get_indexed(there, &slots, block, &mut out)?;
         assert_eq!(out, values);
+        let begun = world.get_indexed_nb(there, &slots, block)?;
+        assert_eq!(begun.wait()?, values);
     }
     world.barrier()
 }

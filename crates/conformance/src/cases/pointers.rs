@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::case;
 use crate::Case;
-use crate::support::neighbour;
+use crate::support::{assert_panics, neighbour};
 use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
@@ -130,5 +130,12 @@ fn arithmetic_follows_the_elements(world: &World) -> Result<()> {
     assert_eq!(there.add(4).offset_from(there.add(13)), -9);
     assert_eq!(there.add(3), there.byte_add(15));
     assert!(there < there.add(1));
+    assert_eq!(there.add(13).sub(9), there.add(4));
+    assert_eq!(there.add(4).byte_sub(7).byte_add(2), there.add(3));
+    let offset = usize::try_from(there.offset_bytes()).expect("a segment is smaller");
+    assert_panics("below the start of the segment", || {
+        there.byte_sub(offset as u64 + 1)
+    });
+    assert_panics("below the start of the segment", || there.sub(offset));
     world.barrier()
 }

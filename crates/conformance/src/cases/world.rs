@@ -22,6 +22,12 @@ fn every_rank_has_a_number_and_knows_the_size_of_the_job(world: &World) -> Resul
     for rank in world.ranks() {
         seen.on(rank).add(me.index()).put(world, mark)?;
     }
+    let (after, before) = (world.rank_after(me), world.rank_before(me));
+    assert_eq!(after, neighbour(world, 1));
+    assert_eq!(
+        (world.rank_before(after), world.rank_after(before)),
+        (me, me)
+    );
     world.barrier()?;
     let expected: Vec<u64> = (0..u64::from(world.n_ranks()))
         .map(|rank| u64::from(world.n_ranks()) << 32 | rank)
