@@ -18,6 +18,10 @@ const MOST_BYTES: u64 = 2 << 20;
 /// included.
 const MOST_CRATES: usize = 32;
 
+/// Packed with those that are published: with its choice of features, what they depend on is built
+/// already.
+const FEATURES_OF_TESTS: &str = "pgas-test-features";
+
 /// Fields that every published package must have.
 const SAID: &[&str] = &["description", "license", "readme", "rust_version"];
 
@@ -39,18 +43,24 @@ fn main() -> pgas::Result<()> {
 
 /// Packs the packages, checks their contents, builds them and runs a program.
 pub(crate) fn run() -> Result<Outcome> {
-    let packages = published()?;
-    let names: Vec<&str> = packages.iter().map(|(name, _)| name.as_str()).collect();
+    let mut packages = published()?;
+    let names = packages.iter().map(|(name, _)| name.as_str());
+    let names = names.chain([FEATURES_OF_TESTS]);
     let mut pack = command(
         "cargo",
         ["package", "--no-verify", "--allow-dirty", "--quiet"],
     );
-    process::run(pack.args(names.iter().flat_map(|name| ["-p", name])))?;
+    process::run(pack.args(names.flat_map(|name| ["-p", name])))?;
 
     let folder = tempfile::tempdir()?;
     for (name, version) in &packages {
         unpack(name, version, folder.path())?;
+        check(name, &folder.path().join(format!("{name}-{version}")))?;
     }
+    let (_, version) = packages.first().context("no package is published")?;
+    let version = version.clone();
+    unpack(FEATURES_OF_TESTS, &version, folder.path())?;
+    packages.push((FEATURES_OF_TESTS.to_owned(), version));
     write_user(&packages, folder.path())?;
     // All of them, without the tests of ours that are not published. Open MPI's headers serve the
     // MPI backend.
@@ -110,14 +120,17 @@ pub(crate) fn published() -> Result<Vec<(String, String)>> {
     Ok(published)
 }
 
-/// Unpacks a package into `folder`, and checks its contents.
+/// Unpacks a package into `folder`.
 fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
     let file = root().join(format!("target/package/{name}-{version}.crate"));
     let mut tar = Command::new("tar");
     // Files in packages have one date of all times, by which cargo would take those of today for
     // the ones that it built yesterday.
-    process::run(tar.arg("xzmf").arg(file).arg("-C").arg(folder))?;
-    let package = folder.join(format!("{name}-{version}"));
+    process::run(tar.arg("xzmf").arg(file).arg("-C").arg(folder)).map(drop)
+}
+
+/// Checks the contents of an unpacked package.
+fn check(name: &str, package: &Path) -> Result<()> {
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src"] {
         ensure!(
             package.join(file).exists(),
@@ -125,12 +138,12 @@ fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
         );
     }
     has_what_it_includes(&package.join("src"))?;
-    let bytes = bytes_of(&package)?;
+    let bytes = bytes_of(package)?;
     ensure!(
         bytes <= MOST_BYTES,
         "the package of {name} has {bytes} bytes, more than {MOST_BYTES}"
     );
-    println!("{name} {version}: {} KiB unpacked", bytes >> 10);
+    println!("{name}: {} KiB unpacked", bytes >> 10);
     Ok(())
 }
 
@@ -176,6 +189,9 @@ debug = "line-tables-only"
 
 [profile.dev.package."*"]
 debug = false
+
+[profile.dev.build-override]
+codegen-units = 4
 "#;
 
 /// Writes the new crate, and the workspace in which the packages stand for those of the registry.

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use pgas_conformance::{Case, SEGMENT_BYTES, SUITE, case_named};
-use pgas_core::{Config, World};
-use pgas_testkit::conversation::{Job, serve};
+use pgas_conformance::{Case, SEGMENT_BYTES, SUITE, case_named, serve_with};
+use pgas_core::Config;
+use pgas_testkit::conversation::Job;
 use support::{is_open_mpi, mpirun, mpirun_under};
 use worlds::Worlds;
 
@@ -205,22 +205,6 @@ fn command(way: Way) -> Command {
 fn run_as_rank() {
     let settings = Config::from_env().expect("the launcher's settings");
     let first = pgas_mpi::init(&settings).expect("a rank of the job");
-    let agree = |line: String| told_by_rank_zero(&first, &line);
     let mut worlds = Worlds::new(&first, settings);
-    serve(first.rank().number() == 0, agree, |name| {
-        let case = case_named(name).expect("a case of the suite");
-        worlds.run(case).expect("a world");
-    });
-}
-
-/// Rank 0's line, on every rank.
-fn told_by_rank_zero(world: &World, line: &str) -> String {
-    let mut bytes = [0_u8; 120];
-    bytes[..line.len()].copy_from_slice(line.as_bytes());
-    let told = world
-        .broadcast(pgas_core::Rank::ZERO, bytes)
-        .expect("all ranks are here");
-    String::from_utf8_lossy(&told)
-        .trim_end_matches('\0')
-        .to_owned()
+    serve_with(&first, |case| worlds.run(case).expect("a world"));
 }

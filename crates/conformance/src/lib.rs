@@ -20,15 +20,17 @@
 //! }
 //! ```
 //!
-//! If ranks are processes, the closure starts the test's own binary as each rank. Such a process
-//! runs the [`case_named`] by its arguments instead of building a suite.
+//! If ranks are processes, [`Suite::over_jobs`](runner::Suite::over_jobs) starts the test's own
+//! binary as each rank. Such a process [`serve`]s instead of building a suite.
 
 mod cases;
+mod jobs;
 mod model;
 pub mod runner;
 mod support;
 
 pub use cases::SUITE;
+pub use jobs::{serve, serve_with};
 
 use std::time::Duration;
 

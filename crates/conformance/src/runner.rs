@@ -1,7 +1,8 @@
 //! Runs the suite: the cases, over several backends, in jobs of several sizes.
 
+use std::io::Write as _;
 use std::panic::{self, AssertUnwindSafe};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::{Config, Error, World};
 
+use crate::jobs::{self, Jobs};
 use crate::{Case, SUITE};
 use pgas_testkit::{Deadline, panic_text};
 
@@ -20,6 +22,8 @@ const CASE_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Default)]
 pub struct Suite {
     trials: Vec<Trial>,
+    jobs: Arc<Mutex<Jobs>>,
+    n_at_once: Option<usize>,
 }
 
 impl std::fmt::Debug for Suite {
@@ -60,10 +64,47 @@ impl Suite {
         self
     }
 
+    /// Adds the cases of [`SUITE`] that `is_chosen` by number, over a backend whose ranks are the
+    /// processes of a job. `command` starts the test binary such that its processes
+    /// [`serve`](crate::serve).
+    #[must_use]
+    pub fn over_jobs(
+        mut self,
+        backend: &str,
+        n_ranks: u32,
+        is_chosen: impl Fn(usize, &Case) -> bool,
+        command: impl Fn() -> Command + Send + Sync + 'static,
+    ) -> Self {
+        let trials = jobs::trials(&self.jobs, (backend, n_ranks), is_chosen, command);
+        self.trials.extend(trials);
+        self
+    }
+
+    /// Runs one case after the other, whatever the command line says: each has the machine's
+    /// processors for itself.
+    #[must_use]
+    pub fn one_by_one(mut self) -> Self {
+        self.n_at_once = Some(1);
+        self
+    }
+
     /// Runs the cases that the command line selects, and prints the results.
     #[must_use]
     pub fn main(self) -> ExitCode {
-        libtest_mimic::run(&Arguments::from_args(), self.trials).exit_code()
+        let mut arguments = Arguments::from_args();
+        arguments.test_threads = self.n_at_once.or(arguments.test_threads);
+        let conclusion = libtest_mimic::run(&arguments, self.trials);
+        let failures = jobs::lock(&self.jobs).close();
+        if failures.is_empty() {
+            return conclusion.exit_code();
+        }
+        // Nothing can be done if standard error is closed.
+        let text = failures.join("\n");
+        drop(writeln!(
+            std::io::stderr(),
+            "jobs that ended badly:\n{text}"
+        ));
+        ExitCode::FAILURE
     }
 }
 

@@ -10,6 +10,10 @@ use std::time::Duration;
 /// The reply of a rank when all ranks have performed the command.
 const DONE: &str = "@done ";
 
+/// Looks whether a job has ended, and the time between two of them.
+const N_LOOKS: u32 = 5000;
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A job that runs commands of its test one after another, so that the ranks start once for many
 /// cases.
 #[derive(Debug)]
@@ -89,6 +93,35 @@ impl Job {
         }
     }
 
+    /// Lets the job end by itself, within a time limit.
+    ///
+    /// # Errors
+    ///
+    /// The output since the last command, and how the job ended, if not with success.
+    ///
+    /// # Panics
+    ///
+    /// If the system does not tell how it ended.
+    pub fn leave(mut self) -> Result<(), String> {
+        self.await_end();
+        match self.child.try_wait().expect("a child") {
+            Some(status) if status.success() => Ok(()),
+            Some(_) => Err(self.end("the job has failed at its end")),
+            None => Err(self.end("the job does not end")),
+        }
+    }
+
+    /// Lets the job end by itself, within a time limit.
+    fn await_end(&mut self) {
+        drop(self.stdin.take());
+        for _ in 0..N_LOOKS {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
     /// Kills the job, and returns its output.
     fn end(&mut self, why: &str) -> String {
         self.stdin = None;
@@ -110,13 +143,7 @@ impl Job {
 impl Drop for Job {
     /// Lets the job end by itself, within a time limit.
     fn drop(&mut self) {
-        drop(self.stdin.take());
-        for _ in 0..1000 {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
+        self.await_end();
         self.kill();
         drop(self.child.wait());
     }
