@@ -190,7 +190,10 @@ fn all_tests() -> [Command; 3] {
         tests.args(["--exclude", package]);
     }
     tests.args(FEATURES).env(EXAMPLES_BUILT, "1");
-    let core = ["test", "-p", CORE, "-p", "pgas-test-features"];
+    #[rustfmt::skip]
+    let core = [
+        "test", "-p", CORE, "-p", "pgas-test-features", "--features", "pgas-core/tracing",
+    ];
     let mut units = command("cargo", core);
     units.args(["--lib", "--config", CORE_AS_WRITTEN]);
     let mut docs = command("cargo", core);
