@@ -525,7 +525,8 @@ impl RemoteCalls for World {
     ) -> Result<PgasFuture<R::Value>> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
-        way.begin_call(function, |header| way.send_two(CALL, header, &args, views))
+        let (future, header) = way.open_call(function);
+        way.close_call(future, way.send_two(CALL, header.as_bytes(), &args, views))
     }
 
     #[inline]
@@ -686,17 +687,14 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<T>> {
-        self.begin_call(function, |header| self.send(CALL, header, args, view))
+        let (future, header) = self.open_call(function);
+        self.close_call(future, self.send(CALL, header.as_bytes(), args, view))
     }
 
-    /// Sends a call by `send`, which is given its header, and gives the future of the answer.
+    /// The future of a call's answer, and the header to send. No closure sends it: the name of the
+    /// call in traces is the line of the program, which a closure would hide.
     #[inline]
-    #[track_caller]
-    fn begin_call<T: Wire + Send>(
-        self,
-        function: FunctionId,
-        send: impl FnOnce(&[u8]) -> Result<()>,
-    ) -> Result<PgasFuture<T>> {
+    fn open_call<T: Wire + Send>(self, function: FunctionId) -> (PgasFuture<T>, Call) {
         let cookie = self.am.pending.take_slot(self.to.number());
         let future = PgasFuture::answer(self.am, cookie, self.to);
         if let Some(times) = &self.am.call_times {
@@ -706,7 +704,17 @@ impl<'a> Way<'a> {
             function,
             cookie: cookie.0,
         };
-        match send(header.as_bytes()) {
+        (future, header)
+    }
+
+    /// The future of a call that was `sent`, or not.
+    #[inline]
+    fn close_call<T: Wire + Send>(
+        self,
+        future: PgasFuture<T>,
+        sent: Result<()>,
+    ) -> Result<PgasFuture<T>> {
+        match sent {
             Ok(()) => Ok(future),
             Err(error) => {
                 future.cancel(self.am);

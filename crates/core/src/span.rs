@@ -79,7 +79,7 @@ mod tests {
 
     impl Log {
         fn note(&self, text: String) {
-            self.0.lock().unwrap().push(text);
+            self.0.lock().expect("nobody panicked").push(text);
         }
     }
 

@@ -133,7 +133,10 @@ fn clippy() -> Result<Outcome> {
     let mut cargo = mpi::for_lints(&["clippy", "--workspace", "--all-targets"]);
     cargo.args(FEATURES).args(mpi::FEATURES);
     // The launcher may be built without its default feature.
-    let args = ["clippy", "-p", "pgas-run", "--no-default-features"];
+    #[rustfmt::skip]
+    let args = [
+        "clippy", "-p", "pgas-run", "-p", "pgas-test-features", "--no-default-features",
+    ];
     let mut commands = [cargo, command("cargo", args)];
     for command in &mut commands {
         command.args(["--", "-D", "warnings"]);
