@@ -89,12 +89,12 @@ fn traced(way: Way, fault: &str) {
     let served = job.ranks.iter().map(|rank| rank.n_came).sum::<u64>();
     assert!(served >= 24 && !job.messages.is_empty(), "{served}");
     let named = job.ranks[0].stretches.iter();
-    let mut named = named.filter(|s| s.doing == Doing::Serves);
-    assert!(
-        named.any(|s| s.name.contains("figures.rs:")),
-        "{:#?}",
-        job.ranks[0]
-    );
+    let named = named.filter(|s| s.doing == Doing::Serves);
+    let names: Vec<&str> = named.map(|s| &*s.name).collect();
+    let is_of_program = |name: &&str| name.contains("figures.rs:");
+    assert!(names.iter().any(is_of_program), "{names:?}");
+    let is_of_calls = |name: &&str| name.contains("/rpc.rs:") || name.contains("/way.rs:");
+    assert!(!names.iter().any(is_of_calls), "{names:?}");
 }
 
 /// If no trace can be written, a line says so, and nothing else changes.

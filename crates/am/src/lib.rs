@@ -66,6 +66,7 @@
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
 //! | calls by team, teams as arguments | `team_calls`, `teams` |
 //! | the interface for programs | `attach`, `collectives`, `local_calls`, `message`, `rpc` |
+//! | calls as messages | `way` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
 //! | sending | `outbox` |
@@ -112,6 +113,7 @@ mod state;
 mod team_calls;
 mod teams;
 mod transfers;
+mod way;
 
 pub use aggregate::Aggregator;
 pub use attach::{attach, is_attached};

@@ -1,0 +1,174 @@
+//! The way of a call to a rank: its header, arguments and views become a message.
+
+use std::sync::Arc;
+
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{Pod, Rank, Result, World};
+use zerocopy::IntoBytes;
+
+use crate::answer::unanswered;
+use crate::codec::{Encoder, Wire};
+use crate::error::says_left;
+use crate::function::{Call, FunctionId, Returns, bytes_of_view};
+use crate::future::PgasFuture;
+use crate::ids::CALL;
+use crate::send::fits;
+use crate::state::{Am, am};
+
+/// The way of a call to a rank.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    world: &'a World,
+    pub(crate) am: &'a Arc<Am>,
+    to: Rank,
+}
+
+impl<'a> Way<'a> {
+    #[inline]
+    pub(crate) fn to(world: &'a World, to: Rank) -> Result<Self> {
+        let am = am(world)?;
+        Ok(Self { world, am, to })
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(crate) fn call<A: Wire, R: Returns>(
+        self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<R::Value>> {
+        let function = FunctionId::of(self.am.names()?, function)?;
+        self.send_call(function, args, None)
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(crate) fn send_call<A: Wire, T: Wire + Send>(
+        self,
+        function: FunctionId,
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<PgasFuture<T>> {
+        let (future, header) = self.open_call(function);
+        self.close_call(future, self.send(CALL, header.as_bytes(), args, view))
+    }
+
+    /// The future of a call's answer, and the header to send. No closure sends it: the name of the
+    /// call in traces is the line of the program, which a closure would hide.
+    #[inline]
+    pub(crate) fn open_call<T: Wire + Send>(self, function: FunctionId) -> (PgasFuture<T>, Call) {
+        let cookie = self.am.pending.take_slot(self.to.number());
+        let future = PgasFuture::answer(self.am, cookie, self.to);
+        if let Some(times) = &self.am.call_times {
+            times.begin(cookie);
+        }
+        let header = Call {
+            function,
+            cookie: cookie.0,
+        };
+        (future, header)
+    }
+
+    /// The future of a call that was `sent`, or not.
+    #[inline]
+    pub(crate) fn close_call<T: Wire + Send>(
+        self,
+        future: PgasFuture<T>,
+        sent: Result<()>,
+    ) -> Result<PgasFuture<T>> {
+        match sent {
+            Ok(()) => Ok(future),
+            Err(error) => {
+                future.cancel(self.am);
+                match error {
+                    // As if it had left after the call.
+                    error if says_left(&error, self.to) => {
+                        Ok(PgasFuture::failed(unanswered(self.to)))
+                    }
+                    error => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Sends, waiting for room.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn send<A: Wire>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut out = Encoder::new();
+        open(&mut out, header, args, view)?;
+        let both = [out.bytes(), view.unwrap_or_default()];
+        // A single part if there is no view: sending it costs less.
+        let parts = &both[..1 + usize::from(view.is_some())];
+        self.send_parts(id, parts)
+    }
+
+    /// As [`send`](Self::send), with two slices.
+    #[track_caller]
+    pub(crate) fn send_two<A: Wire, T: Pod, U: Pod>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        (first, second): (&[T], &[U]),
+    ) -> Result<()> {
+        let (mut n, mut m) = (0, 0);
+        let (first, second) = (bytes_of_view(first, &mut n), bytes_of_view(second, &mut m));
+        let mut out = Encoder::new();
+        out.write(header);
+        out.put(args)?;
+        out.put(&first.len())?;
+        out.align();
+        let gap = first.len().next_multiple_of(8) - first.len();
+        self.send_parts(id, &[out.bytes(), first, &[0; 8][..gap], second])
+    }
+
+    #[inline]
+    #[track_caller]
+    fn send_parts(self, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
+        let Self { world, am, to } = self;
+        if n_bytes(parts) > world.capabilities().max_medium {
+            return am.send_in_pieces(world, to, MessageClass::Request, id, parts);
+        }
+        am.request(world, to, id, parts)
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(crate) fn try_send<A: Wire>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<Sent> {
+        let mut out = Encoder::new();
+        open(&mut out, header, args, view)?;
+        let parts = [out.bytes(), view.unwrap_or_default()];
+        fits(self.world, self.to, n_bytes(&parts))?;
+        self.am.try_request(self.world, self.to, id, &parts)
+    }
+}
+
+/// Writes what a call begins with: everything but the slice that is viewed.
+#[inline]
+fn open<A: Wire>(out: &mut Encoder, header: &[u8], args: &A, view: Option<&[u8]>) -> Result<()> {
+    out.write(header);
+    out.put(args)?;
+    if view.is_some() {
+        // The header has a multiple of eight bytes, so the view is aligned at the target too.
+        out.align();
+    }
+    Ok(())
+}
+
+#[inline]
+fn n_bytes(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
+}
