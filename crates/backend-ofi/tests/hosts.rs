@@ -191,7 +191,7 @@ fn end_after(fault: Fault, launcher: Launcher) {
 fn end_after_a_cut() {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = hosts(2);
-    let mpirun = mpirun(&hosts, Launcher::Mpich, 1).env("PGAS_SILENCE", "2");
+    let mpirun = mpirun(&hosts, Launcher::Mpich, 1).env("PGAS_SILENCE", "3");
     let mut running = hosts.start(ranks(&mpirun, &["fail", "nobody"]));
     assert!(
         running.has_printed(ALL_ARE_HERE, LIMIT),
@@ -279,14 +279,14 @@ fn end_alone_after_a_kill() {
 fn end_alone_after_a_cut() {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = hosts(2);
-    let running = failing(&hosts, &["-e", "PGAS_SILENCE=2"], "nobody");
+    let running = failing(&hosts, &["-e", "PGAS_SILENCE=3"], "nobody");
     hosts.cut(1);
     let ended = running.end(END_OF_JOB);
     assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
     // The launcher hears no more of that host, or the ranks here, or what is left of the agent, are
     // faster to say so.
     let lines = [
-        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: nothing was heard of it for 3 s (PGAS_SILENCE)",
         "pgas: host node1: its agent has ended early",
         "pgas: host node0: rank ",
     ];
@@ -299,7 +299,7 @@ fn end_alone_after_a_cut() {
 fn end_silent_ranks_after_a_cut() {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = hosts(2);
-    let command = pgas_run(&hosts, &["-e", "PGAS_SILENCE=2"], &["sleep"]);
+    let command = pgas_run(&hosts, &["-e", "PGAS_SILENCE=3"], &["sleep"]);
     let mut running = hosts.start(command);
     let are_here = running.has_printed("1\n", LIMIT) && running.has_printed("3\n", LIMIT);
     hosts.cut(1);
@@ -310,7 +310,7 @@ fn end_silent_ranks_after_a_cut() {
     );
     // The agent of these tests outlives the cut, and ends when the host has heard nothing either.
     let lines = [
-        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: nothing was heard of it for 3 s (PGAS_SILENCE)",
         "pgas: host node1: its agent has ended early",
     ];
     assert!(

@@ -17,7 +17,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use pgas_core::notice;
+use pgas_core::{Config, notice};
 use rustix::net::sockopt;
 
 /// Hosts one after the other that are all connected with each other.
@@ -99,12 +99,13 @@ struct Neighbour {
 }
 
 /// Makes the kernel check whether the other side of `stream` is alive, and fail its calls after
-/// `silence`, or nine hours at the latest.
+/// `silence`, at least [`Config::SHORTEST_SILENCE`], or nine hours at the latest.
 ///
 /// # Errors
 ///
 /// What the system reports.
 pub fn set_limits(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    let silence = silence.max(Config::SHORTEST_SILENCE);
     let part = Duration::from_secs((silence / 4).as_secs().clamp(1, LONGEST_PART));
     // The kernel refuses values that are negative as an `int`.
     let limit = i32::try_from(silence.as_millis()).unwrap_or(i32::MAX);
@@ -206,7 +207,7 @@ impl Lifeline {
             listener,
             secret,
             own,
-            silence: silence.max(Duration::from_secs(1)),
+            silence: silence.max(Config::SHORTEST_SILENCE),
             neighbours: Vec::new(),
             is_over: false,
             has_told: false,

@@ -25,8 +25,8 @@ const LOST: Rank = Rank::new(1);
 const BUSY: &str = "all ranks are busy";
 /// Rounds of each kind before the rank that is to stop does so, and after it.
 const ROUNDS: u64 = 20;
-/// For how long it is stopped at least: longer than a host may be silent.
-const STOP: Duration = Duration::from_millis(2500);
+/// For how long it is stopped at least: longer than a host may be silent, three seconds.
+const STOP: Duration = Duration::from_millis(3500);
 const SHORT_SILENCE: (&str, &str) = ("PGAS_SILENCE", "1");
 
 /// The kinds that have a job of their own for each way to end: one of each way to wait. The others
@@ -278,7 +278,7 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
     let words = ["wait", kind.name, "for_ever"];
-    let settings = [("PGAS_SILENCE", "2")];
+    let settings = [("PGAS_SILENCE", "3")];
     let mut running = hosts.start(command(SHAPE, &hosts, &words, &settings));
     let begun = running.has_printed(BUSY, LIMIT);
     assert!(begun, "{:#?}", running.end(END_OF_JOB));
@@ -292,7 +292,7 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     let ended = running.end(END_OF_JOB);
     assert!(have_ended, "ranks go on: {ended:#?}");
     assert!(!ended.status.success(), "{ended:#?}");
-    let text = "rank 1 is on host node1 (rank 1), of which there was no sign of life for 2s (PGAS_SILENCE)";
+    let text = "rank 1 is on host node1 (rank 1), of which there was no sign of life for 3s (PGAS_SILENCE)";
     let is_told = ended.stdout.contains(text) || ended.stderr.contains(text);
     assert!(is_told, "not {text:?} after {took:?}: {ended:#?}");
     hosts.kill_all();
@@ -304,7 +304,7 @@ pub(crate) fn end_after_a_cut_between_two() {
     let _deadline = Deadline::new("the end after a cut between two hosts", LIMIT);
     let hosts = THREE_HOSTS.hosts(Link::Clean);
     let words = ["wait", "atomic", "for_ever"];
-    let settings = [("PGAS_SILENCE", "2")];
+    let settings = [("PGAS_SILENCE", "3")];
     let mut running = hosts.start(command(THREE_HOSTS, &hosts, &words, &settings));
     let begun = running.has_printed(BUSY, LIMIT);
     assert!(begun, "{:#?}", running.end(END_OF_JOB));
@@ -316,7 +316,7 @@ pub(crate) fn end_after_a_cut_between_two() {
     let told = format!("{}\n{}", ended.stdout, ended.stderr);
     let is_told = [1, 2].iter().any(|lost| {
         told.contains(&format!(
-            "rank {lost} is on host node{lost} (rank {lost}), of which there was no sign of life for 2s"
+            "rank {lost} is on host node{lost} (rank {lost}), of which there was no sign of life for 3s"
         ))
     });
     assert!(is_told, "{ended:#?}");

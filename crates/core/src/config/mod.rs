@@ -62,7 +62,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
 /// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a long wait is reported and a stopped rank counts as failed, `0` for never | `60` |
 /// | `PGAS_STALL_END` | [`stall_ends`](Self::stall_ends) | whether the job ends after the report: `0`, `1` | `0` |
-/// | `PGAS_SILENCE` | [`silence`](Self::silence) | seconds without a sign of life from another host until its ranks count as failed, `0` for never | `60` |
+/// | `PGAS_SILENCE` | [`silence`](Self::silence) | seconds without a sign of life from another host until its ranks count as failed, at least 3, `0` for never | `60` |
 ///
 /// # Examples
 ///
@@ -138,8 +138,9 @@ pub struct Config {
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,
-    /// The time without a sign of life from another host after which its ranks count as failed; at
-    /// least a second. A host whose ranks all compute, or are stopped, gives signs of life.
+    /// The time without a sign of life from another host after which its ranks count as failed, at
+    /// least [`SHORTEST_SILENCE`](Self::SHORTEST_SILENCE). A host whose ranks all compute, or are
+    /// stopped, gives signs of life.
     pub silence: Option<Duration>,
 }
 
@@ -204,6 +205,10 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The shortest [`silence`](Self::silence) that counts as the loss of a host. Systems ask each
+    /// other once a second at most, and one lost answer says nothing.
+    pub const SHORTEST_SILENCE: Duration = Duration::from_secs(3);
+
     /// The settings of this process's environment.
     ///
     /// # Errors
@@ -280,7 +285,8 @@ impl Config {
         let defaults = Self::default();
         let stall = setting(lookup, "PGAS_STALL", seconds)?;
         let timeout = setting(lookup, "PGAS_TIMEOUT", seconds)?;
-        let silence = setting(lookup, "PGAS_SILENCE", seconds)?;
+        let silence = setting(lookup, "PGAS_SILENCE", seconds)?
+            .map(|silence| silence.map(|silence| silence.max(Self::SHORTEST_SILENCE)));
         let counted = setting(lookup, "PGAS_STATS", counted)?.unwrap_or_default();
         let trace = setting(lookup, "PGAS_TRACE", directory)?;
         let is_counted = counted.statistics != Statistics::Off;
@@ -560,5 +566,14 @@ mod tests {
         assert_eq!(config.silence, None);
         assert!(Config::default().silence.is_some());
         assert_eq!(config.timeout, Some(Duration::from_millis(2500)));
+    }
+
+    #[test]
+    fn a_host_may_be_silent_for_the_shortest_time_at_least() {
+        for (text, silence) in [("0.5", 3), ("2", 3), ("3", 3), ("4", 4)] {
+            let read = |name: &str| (name == "PGAS_SILENCE").then(|| text.to_owned());
+            let config = Config::from_lookup(&read).unwrap();
+            assert_eq!(config.silence, Some(Duration::from_secs(silence)), "{text}");
+        }
     }
 }
