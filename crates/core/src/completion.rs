@@ -9,8 +9,9 @@ use crate::waits::{Awaited, TeamCall};
 use crate::world::World;
 
 impl World {
-    /// Waits until every rank has come here, with all their earlier puts and atomics complete: a
-    /// [`flush_all`](Self::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
+    /// Waits until every rank has called it and the earlier puts and atomics of all ranks are
+    /// complete: a [`flush_all`](Self::flush_all), then a meeting of all ranks. (MPI's and UPC++'s
+    /// barriers do not flush.)
     ///
     /// # Cost
     ///
@@ -18,8 +19,9 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank
-    /// does not enter the barrier.
+    /// The failure of the job while waiting; with `PGAS_CHECK=1` [`Error::Mismatch`] if a rank
+    /// calls another collective; [`Error::InHandler`] inside a handler, where the rank does not
+    /// enter the barrier.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         if in_handler() {
@@ -53,7 +55,7 @@ impl World {
         self.or_all_fail("a barrier", waited)
     }
 
-    /// The flush of a barrier, for which the others wait.
+    /// The flush of a barrier. An error fails the job, since the others wait for this rank.
     pub(crate) fn flush_for_all(&self) -> Result<()> {
         self.or_all_fail("the flush of a barrier", self.flush_all())
     }
@@ -64,13 +66,13 @@ impl World {
         outcome.map_err(|error| self.give_up(what, error))
     }
 
-    /// Makes an `error` in `what` the failure of the job, so that ranks are told that wait for work
-    /// that was left undone. For libraries on top of one-sided operations, once other ranks may
-    /// depend on this one, for instance after it has taken a lock; before that an error can be
-    /// returned as it is.
+    /// Makes `error`, which happened in `what`, the failure of the job, so that ranks that wait for
+    /// this one get an error. For libraries on top of one-sided operations, once other ranks depend
+    /// on this one, for example after it has taken a lock. Before that an error can be returned as
+    /// it is.
     ///
-    /// Returns `error`; ranks that wait, and this one when it waits again, get
-    /// [`RankFailed`](crate::Error::RankFailed), which has its text.
+    /// Returns `error`. Ranks that wait, and this rank when it waits next, get
+    /// [`RankFailed`](crate::Error::RankFailed) with the text of `error`.
     ///
     /// # Cost
     ///

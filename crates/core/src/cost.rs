@@ -1,4 +1,4 @@
-//! Counting what operations cost, in the units of the BCL paper.
+//! Counts of operations, in the units of the BCL paper.
 
 use std::fmt;
 use std::ops::Sub;
@@ -22,10 +22,10 @@ pub(crate) enum CostKind {
     Refusal,
 }
 
-/// How many operations were done, in the BCL paper's units (section 3): R, W, A, B, ℓ.
+/// Numbers of operations, in the BCL paper's units (section 3): R, W, A, B, ℓ; and of messages.
 ///
-/// Operations on a rank's own memory count like others: the price of a program must not depend on
-/// where its data happens to lie.
+/// Operations on a rank's own memory count as all others do: the price of a program must not depend
+/// on where its data happens to lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// R: remote reads (gets).
@@ -38,7 +38,7 @@ pub struct Costs {
     pub barriers: u64,
     /// ℓ: operations that are local by contract.
     pub local: u64,
-    /// M: messages sent.
+    /// Messages sent. An M is two: the request here, and the answer, which its sender counts.
     pub messages: u64,
     /// Bytes read, written and sent; an atomic counts its operand.
     pub bytes: u64,

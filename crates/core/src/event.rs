@@ -15,17 +15,17 @@ use crate::rank::Rank;
 use crate::waits::{Awaited, TeamCall};
 use crate::world::World;
 
-/// What an event of a transfer or an atomic is waited for.
+/// The name of a wait for a transfer or an atomic, in reports.
 const AN_OPERATION: &str = "the completion of an operation";
 
 /// A non-blocking operation and its result.
 ///
 /// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test).
 /// It owns the operation's buffers. Dropping or forgetting it is safe: the operation goes on, and
-/// the buffers live until it is complete (a forgotten one's for ever).
+/// the buffers live until it is complete. (Those of a forgotten event live for ever.)
 ///
-/// As a future it asks to be polled again until it is ready, since no thread of the library would
-/// wake it, unless a driver does (feature `tokio`); a program without an executor uses
+/// As a future it asks to be polled again until it is ready, since no thread of the library wakes
+/// it. With a driver (feature `tokio`) it is woken instead. A program without an executor uses
 /// [`World::block_on`].
 ///
 /// # Examples
@@ -59,31 +59,31 @@ enum State<T: Send + 'static> {
     Pending(Box<Pending<T>>),
     Flight(Box<Flight<T>>),
     Task(Box<dyn Task<T>>),
-    /// The operation has failed, which is told to whoever asks.
+    /// The operation has failed; each call gets the error.
     Failed(Error),
     Taken,
 }
 
-/// A result that the world's engine is working on.
+/// An operation that the world's engine advances.
 pub(crate) trait Task<T>: Send {
     /// Whether the result is there.
     fn is_done(&self) -> bool;
     /// The result; called once, after `is_done`.
     fn take(&mut self) -> Result<T>;
-    /// Who works on it.
+    /// The world that advances it.
     fn world(&self) -> &World;
-    /// What it is, for the report of a long wait.
+    /// Its name, for the report of a long wait.
     fn what(&self) -> &'static str;
-    /// Which one of its team.
+    /// Its team, and its number among the team's collectives.
     fn call(&self) -> TeamCall;
-    /// Whom it waits for.
+    /// The ranks that it waits for.
     fn missing(&self) -> Vec<Rank>;
 }
 
 struct Pending<T: Send + 'static> {
     world: World,
     op: OpId,
-    /// At which stage the program may have the buffers.
+    /// The stage at which the program may have the buffers again.
     buffers_at: Stage,
     /// Makes the result; owns the buffers. `None` once the operation is over.
     finish: Option<Finish<T>>,
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// An event of one operation, whose buffers the program may have at stage `buffers_at`.
+    /// An event of one operation. The program may have the buffers again at stage `buffers_at`.
     pub(crate) fn pending(
         world: &World,
         (op, buffers_at): (OpId, Stage),
@@ -150,7 +150,7 @@ impl<T: Send + 'static> Event<T> {
     pub(crate) fn flight(mut flight: Flight<T>) -> Self {
         match flight.try_finish() {
             Ok(Some(value)) => Self::ready(value),
-            // An error is told to who asks.
+            // An error is returned by the next call.
             Ok(None) | Err(_) => Self {
                 state: State::Flight(Box::new(flight)),
             },
@@ -179,7 +179,7 @@ impl<T: Send + 'static> Event<T> {
         self.is_complete()
     }
 
-    /// Says whether the operation is complete, and makes no progress.
+    /// Whether the operation is complete. Makes no progress.
     ///
     /// # Errors
     ///
@@ -206,14 +206,14 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Whether this is a collective, which waits for other ranks' programs, and no transfer, which
-    /// the transport completes.
+    /// Whether this is a collective, which waits until other ranks call it. (Transfers and atomics
+    /// are completed by the transport.)
     #[must_use]
     pub fn is_collective(&self) -> bool {
         matches!(self.state, State::Task(_))
     }
 
-    /// The world that completes it; none if it is complete.
+    /// The world whose progress completes it; `None` if it is complete.
     #[must_use]
     pub fn world(&self) -> Option<&World> {
         match &self.state {
@@ -225,7 +225,7 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// As [`test`](Self::test); if it is not complete, `cx` is woken when it is worth another look.
+    /// As [`test`](Self::test). If the operation is not complete, `cx` is woken when it may be.
     fn test_or_watch(&mut self, cx: &Context<'_>) -> Result<bool> {
         if self.test()? {
             return Ok(true);
@@ -234,27 +234,27 @@ impl<T: Send + 'static> Event<T> {
             return Ok(true);
         };
         if world.wake_after_progress(cx.waker()) {
-            // What came before the waker was known woke nobody.
+            // An arrival before the waker was known has woken nobody.
             return self.test();
         }
         cx.waker().wake_by_ref();
         Ok(false)
     }
 
-    /// The event of what comes first: the program may have its buffers again. It gives the result,
-    /// and the event of the whole operation, which tells when it is complete at the target
-    /// (UPC++'s `source_cx` and `operation_cx`).
+    /// An event of source completion: it is complete when the program may use its buffers again. It
+    /// gives the result, and the event of the whole operation, which is complete when the operation
+    /// is complete at the target (UPC++'s `source_cx` and `operation_cx`).
     ///
-    /// For a put that is when its source was read, and the result is the vector that
-    /// [`put_vec_nb`](crate::GlobalPtr::put_vec_nb) gives back. A single value was copied, and may
-    /// be had at once. The result of a get, an atomic or a collective is there when that is
-    /// complete, and so is the second event then.
+    /// A put's source is free once it was read; the result is the vector that
+    /// [`put_vec_nb`](crate::GlobalPtr::put_vec_nb) gives back. A put of a single value has copied
+    /// it, so its first event is complete at once. For a get, an atomic or a collective both events
+    /// are complete at the same time.
     ///
     /// Both are events like any other: waited for, awaited, chained, counted by a promise.
     ///
     /// # Cost
     ///
-    /// None if the operation is complete. Else some allocations, and a look at the operation in
+    /// None if the operation is complete. Else some allocations, and a test of the operation in
     /// each round of progress.
     ///
     /// # Examples
@@ -283,7 +283,7 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// An event that has nothing to give any more.
+    /// An event whose result was taken.
     fn taken() -> Self {
         Self {
             state: State::Taken,
@@ -294,14 +294,15 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`] inside a
+    /// handler, unless the operation is complete.
     ///
     /// # Panics
     ///
     /// If the result was taken before, by awaiting the event.
     #[track_caller]
     pub fn wait(mut self) -> Result<T> {
-        // Also where nothing may wait.
+        // A complete operation is taken without a wait, also inside a handler.
         let is_complete = self.is_complete()?;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
@@ -314,8 +315,8 @@ impl<T: Send + 'static> Event<T> {
             State::Flight(mut flight) => value_of(&flight.world().clone(), || flight.try_finish()),
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
-                    // Who need not wait serves the others all the same. A transport that fails then
-                    // fails the call.
+                    // A rank that need not wait serves the others all the same. If the transport
+                    // fails in that, the call fails.
                     let served = task.world().advance();
                     served.map_err(|error| given_up(&*task, error))?;
                 }
@@ -335,7 +336,7 @@ impl<T: Send + 'static> Event<T> {
     }
 }
 
-/// Waits for the value that `try_finish` has when an operation is complete.
+/// Waits until `try_finish` returns the value of a complete operation.
 #[track_caller]
 fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let mut result = None;
@@ -354,7 +355,7 @@ impl<T: Send + 'static> Brief<T> {
         };
         let (world, op, finish) = (self.world.clone(), self.op, self.finish);
         if TypeId::of::<T>() == TypeId::of::<()>() {
-            // A put, whose source is ours.
+            // A put, whose source is our own copy.
             let whole = Event::brief(&world, op, words, |_| ());
             return Event::ready((finish([0; N_WORDS]), whole));
         }
@@ -389,7 +390,7 @@ impl<T: Send + 'static> Drop for Brief<T> {
     }
 }
 
-/// As [`Event::at_source`], of one operation.
+/// As [`Event::at_source`], for one operation.
 fn at_source<B: Send + 'static, T: Send + 'static>(
     world: &World,
     (op, buffers_at): (OpId, Stage),
@@ -408,7 +409,7 @@ fn at_source<B: Send + 'static, T: Send + 'static>(
     }
 }
 
-/// The result of a collective, which has no buffers of the program's.
+/// A collective has no buffers of the program's, so source and operation complete together.
 struct AtEnd<T>(Box<dyn Task<T>>);
 
 impl<T: Send + 'static> Task<(T, Event<()>)> for AtEnd<T> {
@@ -501,8 +502,8 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
     }
 }
 
-/// The error of a wait for a collective's result, from its own `error`: this rank does without the
-/// result that the others get, unless it was refused the wait.
+/// The error of a wait for a collective that ended with `error`. The job fails, since this rank
+/// gives up a result that the others get. A wait that was only refused is no failure.
 #[cold]
 fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {
     match error {

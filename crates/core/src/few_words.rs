@@ -1,6 +1,7 @@
-//! Buffers for operations on a few bytes, which a thread uses again.
+//! Buffers for operations on a few bytes, which each thread reuses.
 //!
-//! A flood of small transfers would spend more time on allocating than the network takes for them.
+//! Without reuse a flood of small transfers would spend more time on allocations than on the
+//! network.
 
 use std::cell::RefCell;
 use std::mem;
@@ -11,15 +12,15 @@ use crate::pod::Pod;
 
 /// Words of a buffer.
 pub(crate) const N_WORDS: usize = 2;
-/// The maximum number of buffers that a thread keeps. Each takes 32 bytes, and as much in the list.
+/// The maximum number of buffers that a thread keeps. Each takes 32 bytes, and 24 in the list.
 const N_KEPT: usize = 1 << 16;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A few words that a network reads or writes. They do not move when this value moves. A vector's
-/// memory may be accessed through a pointer at that time, which a box's may not.
+/// A few words that a network reads or writes. They do not move when this value moves. (A vector,
+/// not a box: moving a box would invalidate the network's pointer to its memory.)
 #[derive(Debug)]
 pub(crate) struct FewWords(Vec<u64>);
 
@@ -35,7 +36,7 @@ impl FewWords {
         let kept = KEPT.try_with(|kept| kept.borrow_mut().pop());
         match kept {
             Ok(Some(words)) => Self(words),
-            // A thread that ends has none any more.
+            // The list of a thread that ends is gone.
             Ok(None) | Err(_) => Self(vec![0; N_WORDS]),
         }
     }

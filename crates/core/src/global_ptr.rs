@@ -38,7 +38,7 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// assert_eq!(GlobalPtr::<u64>::from_bits(p.to_bits()), p);
 /// ```
 ///
-/// One value or many are read and written, at once or in flight:
+/// Transfers of one value or many, blocking and non-blocking:
 ///
 /// ```
 /// use pgas_core::backend::SignalUpdate;
@@ -70,15 +70,14 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 ///
 /// let (data, arrived) = (array, array.add(11));
 /// arrived.put(&world, 0)?;
-/// data.put_signal(&world, &[7, 8], arrived, SignalUpdate::Add(1))?; // tells when it is there
+/// data.put_signal(&world, &[7, 8], arrived, SignalUpdate::Add(1))?; // counts what has arrived
 /// arrived.wait_until(&world, |n| n == 1)?;
 /// let bytes = data.cast::<u8>().byte_add(8);
 /// assert_eq!(bytes.get(&world)?, if cfg!(target_endian = "little") { 8 } else { 0 });
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 ///
-/// Atomics of the rank that has the memory, each of which gives the former value unless its name
-/// begins with `atomic`:
+/// Atomics return the former value, unless their name begins with `atomic`:
 ///
 /// ```
 /// use pgas_core::backend::AtomicOp;
@@ -257,8 +256,8 @@ impl<T> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// If the two are on different ranks or not a whole number of elements apart, or if `T` has no
-    /// size.
+    /// If the pointers have different ranks, if they are not a whole number of elements apart, or
+    /// if `T` has size 0.
     #[must_use]
     #[track_caller]
     pub fn offset_from(self, origin: Self) -> i64 {

@@ -1,4 +1,4 @@
-//! The core of `pgas`: ranks, global memory, and what is done to it without the owner's help.
+//! The core of `pgas`: ranks, global memory, and one-sided operations on it.
 //!
 //! Programs use the crate `pgas`, which has all of this and a guide. This crate is for libraries
 //! that need no containers and no calls, and for new transports.
@@ -41,7 +41,7 @@
 //! | allocate | [`World::alloc_symmetric`], [`Team::alloc_symmetric`], [`World::alloc`] |
 //! | move values, slices, boxes and scattered pieces | [`GlobalPtr`], [`rma`], [`World::scope`] |
 //! | change words atomically | [`GlobalPtr::fetch_op`], [`atomics`] |
-//! | take turns | [`Lock`] |
+//! | exclude other ranks for a while | [`Lock`] |
 //! | begin now and wait later | the `.._nb` forms, which give an [`Event`] |
 //! | compute together | [`World::allreduce`] and the others of [`collective`], on the world or a [`Team`] |
 //! | know when an operation is complete | [`World::flush`], [`World::barrier`] |

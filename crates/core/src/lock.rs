@@ -1,14 +1,12 @@
-//! A lock of all ranks or of a team: a queue of those that wait, each of which looks at a word of
-//! its own.
+//! A lock of all ranks or of a team: a queue of ranks, each of which polls a word of its own.
 //!
-//! It is the lock of Mellor-Crummey and Scott (MCS), with a way out for who has waited long enough.
-//! The home has the number of the last rank of the queue. Each rank has two words, its node: the
-//! rank behind it, and where it stands ([`State`]). Numbers of ranks are counted from one, so that
-//! zero is nobody.
+//! It is the lock of Mellor-Crummey and Scott (MCS; Algorithms for Scalable Synchronization on
+//! Shared-Memory Multiprocessors, ACM TOCS 9(1), 1991), with a time limit added. The home has the
+//! number of the last rank in the queue. Each rank has a node of two words: the rank behind it, and
+//! its [`state`]. Ranks are numbered from one, and zero is nobody.
 //!
-//! A rank that gives up leaves its node in the queue. Who releases the lock and comes to it takes
-//! it out and goes on to the next; until then its rank takes up its former place when it comes
-//! again.
+//! A rank that gives up leaves its node in the queue. A release that reaches this node takes it
+//! out, and goes on to the next one. If the rank comes again before that, it has its former place.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,15 +23,15 @@ use crate::thread_number;
 use crate::waits::Awaited;
 use crate::world::World;
 
-/// What waits are for.
+/// Names of waits, for errors.
 const THE_LOCK: &str = "a lock";
 const OWN_LOCK: &str = "a lock that the handler's own thread has, or waits for,";
 
-/// Where a rank stands.
+/// The states of a rank's node.
 mod state {
     /// Not in the queue.
     pub(super) const OUT: u64 = 0;
-    /// In the queue, or about to be; or the holder who found nobody in it.
+    /// In the queue, or about to enter it; or the holder, if the queue was empty.
     pub(super) const WAITING: u64 = 1;
     /// The holder.
     pub(super) const GRANTED: u64 = 2;
@@ -50,17 +48,16 @@ const NEXT: usize = 1;
 const STATE: usize = 2;
 const N_WORDS: usize = 3;
 
-/// A lock that one thread of one rank has at a time. Ranks get it in the order in which they came.
-/// It is one of all ranks, or of the members of a team.
+/// A lock that one thread of one rank holds at a time, for all ranks or for the members of a team.
+/// Ranks get it in the order in which they came.
 ///
-/// What its holder has written before it gives it back is seen by the next one. A rank that dies
-/// ends the job, whether it has the lock or not, as in all of the library: nobody waits for ever.
+/// The next holder sees what the previous one wrote before it released the lock. A rank that dies
+/// ends the job, whether it holds the lock or not, so no rank waits for ever.
 ///
-/// For what a single atomic does, that is faster. So there is no type for a counter of a team: it
-/// is one element of its memory at a member of its choice, which begins at 0. With
-/// `let counter = team.alloc_symmetric::<u64>(1)?` and `let n = counter.member(home)`,
-/// `n.fetch_add(&world, 1)?` takes the next number, `n.atomic_load(&world)?` reads it, and
-/// `n.swap(&world, 0)?` begins again.
+/// A single atomic is faster where it is enough. So there is no type for a team's counter: it is
+/// one element of the team's memory at any member, which begins at 0. With `let counter =
+/// team.alloc_symmetric::<u64>(1)?` and `let n = counter.member(home)`, `n.fetch_add(&world, 1)?`
+/// takes the next number, `n.atomic_load(&world)?` reads it, and `n.swap(&world, 0)?` begins again.
 ///
 /// # Examples
 ///
@@ -75,7 +72,7 @@ const N_WORDS: usize = 3;
 ///         let _guard = lock.lock()?;
 ///         let [n, sum] = pair.get(&world)?;
 ///         pair.put(&world, [n + 1, sum + n])?;
-///     } // the next rank has the lock, and sees the pair
+///     } // the next rank gets the lock, and sees the pair
 ///     world.barrier()?;
 ///     assert_eq!(pair.get(&world)?, [3, 0 + 1 + 2]);
 ///     world.barrier()
@@ -91,7 +88,7 @@ const N_WORDS: usize = 3;
 /// # let world = pgas_core::backend::loopback::world();
 /// let lock = Lock::new(&world, Rank::ZERO)?; // collective
 /// let guard = lock.lock_within(Duration::from_secs(9))?.expect("nobody has it");
-/// guard.unlock()?; // as its drop, but tells errors
+/// guard.unlock()?; // as dropping it, but returns errors
 /// assert!(lock.try_lock()?.is_some());
 /// assert_eq!(lock.world().n_ranks(), lock.team().n_ranks());
 /// # Ok::<(), pgas_core::Error>(())
@@ -99,11 +96,11 @@ const N_WORDS: usize = 3;
 pub struct Lock {
     words: Symmetric<u64>,
     home: Rank,
-    /// The number of the thread of this rank that has the lock or waits for it.
+    /// The number of this rank's thread that holds the lock or waits for it; 0 for none.
     thread: AtomicU64,
 }
 
-/// The lock is this thread's while this lives.
+/// This thread holds the lock while this lives.
 #[derive(Debug)]
 #[must_use = "the lock is given back when this is dropped"]
 pub struct LockGuard<'a> {
@@ -114,8 +111,8 @@ pub struct LockGuard<'a> {
 }
 
 impl Lock {
-    /// A lock that nobody has, of all ranks or of the members of a team. The end of its queue is
-    /// kept at `home`: locks that are asked for often have different ones.
+    /// A lock that nobody holds, for all ranks or the members of a team. Each request for it
+    /// performs an atomic at `home`, so give locks in frequent use different homes.
     ///
     /// # Cost
     ///
@@ -145,7 +142,7 @@ impl Lock {
     ///         let _guard = lock.lock()?;
     ///         sum.put(&world, sum.get(&world)? + 1)?;
     ///     }
-    ///     counter.fetch_add(&world, 1)?; // what one atomic does needs no lock
+    ///     counter.fetch_add(&world, 1)?; // one atomic needs no lock
     ///     team.barrier()?;
     ///     assert_eq!(sum.get(&world)?, u64::from(team.n_ranks()));
     ///     assert_eq!(counter.atomic_load(&world)?, u64::from(team.n_ranks()));
@@ -174,25 +171,24 @@ impl Lock {
         })
     }
 
-    /// The world of the ranks that take it in turn.
+    /// The world of the ranks that share the lock.
     #[must_use]
     pub fn world(&self) -> &World {
         self.words.world()
     }
 
-    /// The team whose members take it in turn, which is that of all ranks if it was made on the
-    /// world.
+    /// The team whose members share the lock; the team of all ranks for a lock on the world.
     #[must_use]
     pub fn team(&self) -> &Team {
         self.words.team()
     }
 
-    /// Waits until the lock is this thread's.
+    /// Waits until this thread has the lock.
     ///
     /// # Cost
     ///
-    /// 2A if nobody has it, one of them on this rank's own memory. Else 3A, and polling of an own
-    /// word.
+    /// 2A if nobody holds it, one of them on this rank's own memory. Else 3A, and polling of a word
+    /// in this rank's own memory. One-sided.
     ///
     /// # Errors
     ///
@@ -210,12 +206,12 @@ impl Lock {
 
     /// As [`lock`](Self::lock), but gives up after `at_most`.
     ///
-    /// A rank that has given up keeps its place in the queue as long as those before it have their
-    /// turns, and nobody waits for it.
+    /// A rank that has given up keeps its place in the queue until its turn comes, and no rank
+    /// waits for it then.
     ///
     /// # Cost
     ///
-    /// As [`lock`](Self::lock), and A to give up.
+    /// As [`lock`](Self::lock), and A to give up. One-sided.
     ///
     /// # Errors
     ///
@@ -229,11 +225,12 @@ impl Lock {
         self.lock_until(Instant::now().checked_add(at_most))
     }
 
-    /// Takes the lock if nobody has it. Does not wait.
+    /// Takes the lock if nobody holds it. Does not wait.
     ///
     /// # Cost
     ///
-    /// 2A, one of them on this rank's own memory, and one more there if somebody has it.
+    /// 2A, one of them on this rank's own memory; one more there if another rank holds it.
+    /// One-sided.
     ///
     /// # Errors
     ///
@@ -285,8 +282,8 @@ impl Lock {
         Ok(None)
     }
 
-    /// Goes to the end of the queue, and gives the number of the rank before; `None` from a place
-    /// that this rank had given up.
+    /// Goes to the end of the queue, and returns the number of the rank before; `None` if this rank
+    /// takes up a place that it had given up.
     #[track_caller]
     fn enter(&self) -> Result<Option<u64>> {
         let (world, state) = (self.world(), self.own(STATE));
@@ -298,7 +295,7 @@ impl Lock {
                         return Ok(None);
                     }
                 }
-                // Whoever gives the lock back takes the node out.
+                // A release is taking the node out.
                 Err(_) => {
                     state.wait_until(world, |seen| seen == OUT)?;
                 }
@@ -332,7 +329,7 @@ impl Lock {
         }
         match state.compare_exchange(world, WAITING, GIVEN_UP)? {
             Ok(_) => waited.map(|()| false),
-            // It was given at the last moment, and is taken, unless the wait has failed.
+            // The lock was granted at the last moment. Keep it, unless the wait has failed.
             Err(_) => {
                 if let Err(error) = waited {
                     self.release()?;
@@ -359,7 +356,7 @@ impl Lock {
                     world.backend().notify(next);
                     return Ok(());
                 }
-                // Unless it has come again between the two.
+                // Fails if the rank has come again between the two, and waits.
                 if state.compare_exchange(world, GIVEN_UP, PASSING)?.is_ok() {
                     break;
                 }
@@ -368,7 +365,8 @@ impl Lock {
         }
     }
 
-    /// Takes the node of `rank`, the first one, out of the queue, and gives the rank behind it.
+    /// Takes the node of `rank`, which is the first one, out of the queue, and returns the rank
+    /// behind it.
     #[track_caller]
     fn take_out(&self, rank: Rank) -> Result<Option<Rank>> {
         let (world, number) = (self.world(), number_of(rank));
@@ -396,11 +394,11 @@ impl Lock {
         Err(Error::InHandler { what })
     }
 
-    /// Makes this thread the one of its rank that may ask for the lock, if no other one is.
+    /// Makes this thread the only one of its rank that may ask for the lock, if no other one is.
     #[track_caller]
     fn take_for_thread(&self) -> Option<OfThread<'_>> {
         let number = thread_number::get();
-        // Acquire: pairs with the release of `OfThread`; what the last thread did is seen.
+        // Acquire: pairs with the release in the drop of `OfThread`, to see what the last thread did.
         let taken = self
             .thread
             .compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed);
@@ -446,7 +444,7 @@ fn rank_of(number: u64) -> Option<Rank> {
     ))
 }
 
-/// This thread is the one of its rank that may ask for the lock, until this is dropped.
+/// This thread is the only one of its rank that may ask for the lock, until this is dropped.
 struct OfThread<'a>(&'a AtomicU64);
 
 impl OfThread<'_> {
@@ -463,17 +461,17 @@ impl Drop for OfThread<'_> {
 }
 
 impl LockGuard<'_> {
-    /// Gives the lock back, as dropping the guard does, which makes an error the job's failure.
+    /// Releases the lock, as dropping the guard does, but returns errors. (An error in the drop is
+    /// the failure of the job.)
     ///
     /// # Cost
     ///
     /// [`flush_all`](World::flush_all), and 2A if nobody waits, 4A if somebody does; 5A more for
-    /// each rank that has given up its place.
+    /// each rank that has given up its place. One-sided.
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job: others may wait for the lock then for
-    /// ever.
+    /// Errors of the transport, or the failure of the job. The lock may then stay taken for ever.
     ///
     /// # Examples
     ///
@@ -505,7 +503,7 @@ impl Drop for LockGuard<'_> {
         }
         let _thread = OfThread(&self.lock.thread);
         if let Err(error) = self.lock.release() {
-            // Whoever waits next is told.
+            // The next wait on any rank returns it.
             drop(self.lock.world().give_up("the release of a lock", error));
         }
     }

@@ -1,9 +1,9 @@
-//! The types that live in global memory as they are.
+//! Byte-copyable types: the elements of global memory.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A byte-copyable type: any bytes that another rank wrote are a value of it, and it has no
-/// padding.
+/// A byte-copyable type: any bytes are a valid value, and it has no padding. So values can be
+/// copied from and to global memory, where other ranks may have written any bytes.
 ///
 /// It is implemented for every type with zerocopy's `FromBytes`, `IntoBytes` and `Immutable` that
 /// is `Copy + Send + Sync + 'static`: integers, floats, arrays of them,

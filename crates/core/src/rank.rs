@@ -1,4 +1,4 @@
-//! The number of one member of the job.
+//! Ranks: the numbers of the members of the job.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Rank {
     /// The number of ranks that a [`GlobalPtr`](crate::GlobalPtr) can tell apart (2^24).
     pub const LIMIT: u32 = 1 << 24;
 
-    /// The rank with this number. Not every `u32` is one, so that there is no `From<u32>`.
+    /// The rank with this number. There is no `From<u32>`, since not every `u32` is a rank.
     ///
     /// # Panics
     ///
@@ -42,8 +42,8 @@ impl Rank {
         Self(number)
     }
 
-    /// The rank with this index, as [`index`](Self::index) gives it: an entry of a vector with one
-    /// entry for each rank, or what a division leaves.
+    /// The rank with this index, the inverse of [`index`](Self::index): for an index into a vector
+    /// with one entry for each rank, or a remainder of a division.
     ///
     /// # Panics
     ///

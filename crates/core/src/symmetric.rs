@@ -11,20 +11,20 @@ use crate::world::World;
 /// An array of `T` at the same offset of the segment of every member of a team, made by
 /// [`World::alloc_symmetric`] on all ranks, or by [`Team::alloc_symmetric`].
 ///
-/// Dropping the handle is not collective and may happen at any time: the memory is reused after the
-/// next allocation by the same team, or [`Team::reclaim`], at which *every* member has dropped its
-/// handle, so that no rank can free what another one still uses. Of a team whose handles are
-/// dropped, too, it is reused when that is so on all ranks that were split then, and the team that
-/// was split allocates or reclaims next.
+/// Dropping the handle is not collective and may happen at any time. The memory is free again at
+/// the team's next allocation, or [`Team::reclaim`], at which *every* member has dropped its
+/// handle. So no rank can free memory that another one still uses.
+///
+/// If all handles on a team are dropped, too, its memory goes back to the team that was split. It
+/// is free at the next allocation or reclaim of that team at which every rank that took part in the
+/// split has dropped its handles.
 ///
 /// # Examples
 ///
 /// ```
-/// use pgas_core::Rank;
-///
 /// # let world = pgas_core::backend::loopback::world();
 /// let array = world.alloc_symmetric::<u64>(10)?; // collective: ten on each rank
-/// let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+/// let next = world.rank_after(world.rank());
 /// array.on(next).put(array.world(), 7)?;
 /// world.barrier()?;
 /// assert_eq!(array.here().get(&world)?, 7);
@@ -38,8 +38,8 @@ pub struct Symmetric<T> {
     offset: u64,
     len: usize,
     is_of_world: bool,
-    /// The bits of the pointer for the first member, and how far they are from one member to the
-    /// next, if that is the same for as many members as `n_regular` says.
+    /// The bits of the pointer for the first member, and their distance from one member to the
+    /// next, which holds for the first `n_regular` members.
     first: u64,
     step: u64,
     n_regular: u32,
@@ -69,7 +69,8 @@ impl<T: Pod> Symmetric<T> {
     ///
     /// # Panics
     ///
-    /// If it is no member of a team that is not the world's.
+    /// If the array belongs to a team other than that of all ranks, and `rank` is not a member.
+    /// (For an array on all ranks the accesses check the rank.)
     #[must_use]
     #[inline(always)]
     #[expect(
@@ -93,7 +94,7 @@ impl<T: Pod> Symmetric<T> {
         assert!(is_member, "rank {rank} is no member of {team:?}");
     }
 
-    /// The first element of the part of member `i`, which is rank `i` if the array is on all ranks.
+    /// The first element of the part of member `i`. If the array is on all ranks, that is rank `i`.
     ///
     /// # Panics
     ///
@@ -108,7 +109,7 @@ impl<T: Pod> Symmetric<T> {
         self.member_by_table(i)
     }
 
-    /// As [`member`](Self::member), of a team whose ranks are not evenly spaced.
+    /// As [`member`](Self::member), for a team whose ranks are not evenly spaced.
     #[inline(never)]
     #[track_caller]
     fn member_by_table(&self, i: u32) -> GlobalPtr<T> {
@@ -149,9 +150,9 @@ impl<T: Pod> Symmetric<T> {
         &self.team
     }
 
-    /// Leaves `blocks`, which [`World::alloc`] returned on this rank, to the array: they are freed
-    /// when it is, so when no rank has a handle on it any more. A container whose parts have no
-    /// place in symmetric memory gives them away like this when its handle is dropped.
+    /// Gives `blocks`, which [`World::alloc`] returned on this rank, to the array: they are freed
+    /// together with it, when no rank has a handle on it any more. A container uses this for parts
+    /// that are not in symmetric memory, when its handle is dropped.
     ///
     /// # Cost
     ///

@@ -14,8 +14,9 @@ use crate::world::World;
 ///
 /// A member is known by its number in the team, a `u32` from 0 to [`n_ranks`](Self::n_ranks) - 1;
 /// [`world_rank`](Self::world_rank) and [`team_rank`](Self::team_rank) translate. The handle is
-/// cheap to clone. A team takes memory for its runs of evenly spaced ranks, so that of all ranks, a
-/// block or every n-th rank is as small in a large job as in a small one.
+/// cheap to clone. A team stores its members as runs of evenly spaced ranks. So a team of all
+/// ranks, of a block of ranks or of every n-th rank takes the same little memory in a job of any
+/// size.
 ///
 /// [`World::team`] is the team of all ranks; [`split`](Self::split) makes smaller ones.
 ///
@@ -63,8 +64,8 @@ impl World {
 }
 
 impl World {
-    /// This rank's handle on the team with this name. `None` if the rank is no member of it, or has
-    /// dropped all of its handles.
+    /// A handle on the team with this identity. `None` if this rank is not a member, or has dropped
+    /// all its handles on the team.
     ///
     /// # Cost
     ///
@@ -93,7 +94,7 @@ impl World {
         })
     }
 
-    /// Whether this rank takes part in a split, whose team other members may have already.
+    /// Whether this rank takes part in a split now. Other members may already have the new team.
     #[doc(hidden)]
     #[must_use]
     pub fn is_splitting(&self) -> bool {
@@ -102,14 +103,14 @@ impl World {
 }
 
 impl Team {
-    /// The world that the members are ranks of.
+    /// The world to which the members belong.
     #[must_use]
     #[inline]
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// The team's name.
+    /// The team's identity.
     #[must_use]
     pub fn id(&self) -> TeamId {
         self.shared.id()
@@ -137,7 +138,7 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// ℓ: constant for a regular team, else logarithmic in its runs.
+    /// ℓ: constant if the members are evenly spaced, else logarithmic in the number of runs.
     ///
     /// # Panics
     ///
@@ -171,8 +172,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// ℓ: proportional to the runs of evenly spaced ranks that the team is made of, one for a
-    /// regular team.
+    /// ℓ: proportional to the number of runs of evenly spaced ranks; one run if all are evenly
+    /// spaced.
     #[must_use]
     pub fn team_rank(&self, rank: Rank) -> Option<u32> {
         self.shared.position(rank)
@@ -228,18 +229,17 @@ impl Team {
     }
 }
 
-/// What memory and containers are made on: the [`World`], for all ranks, or a [`Team`], for its
-/// members.
+/// The ranks that share memory or a container: the [`World`], or the members of a [`Team`].
 ///
-/// All members of it call what makes something on it, and what is collective over that, and no
-/// other ranks. UPC++ has team arguments for this.
+/// All members make the collective calls: the constructor, changes of phase and so on. Other ranks
+/// make none of them. UPC++ has team arguments for this.
 ///
 /// # Examples
 ///
 /// ```
 /// use pgas_core::{AsTeam, GlobalPtr, Member as _, Rank, Result, Symmetric};
 ///
-/// /// A counter of whatever it is made on, and where it is.
+/// /// A counter at member `at`, and the memory that it lies in.
 /// fn counter<G: AsTeam>(on: &G, at: G::Member) -> Result<(Symmetric<u64>, GlobalPtr<u64>)> {
 ///     let counters = on.as_team().alloc_symmetric(1)?;
 ///     let counter = counters.member(at.number());
@@ -253,10 +253,10 @@ impl Team {
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub trait AsTeam {
-    /// What names a member: a [`Rank`] of the world, a number in a team.
+    /// The type that names a member: [`Rank`] for the world, `u32` for a team.
     type Member: Member;
 
-    /// The team, which is that of all ranks for the world.
+    /// The team; for the world the team of all ranks.
     fn as_team(&self) -> Team;
 }
 
@@ -266,7 +266,7 @@ pub trait AsTeam {
 ///
 /// See [`AsTeam`].
 pub trait Member: Copy + fmt::Debug {
-    /// Its number among the members.
+    /// The member's number, from 0.
     fn number(self) -> u32;
 }
 

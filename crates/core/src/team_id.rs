@@ -1,4 +1,4 @@
-//! The names of teams.
+//! The identities of teams.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct TeamId(u64);
 impl TeamId {
     /// The team of all ranks.
     pub(crate) const WORLD: Self = Self(0);
-    /// Bits of the counter, below the rank that counts.
+    /// The counter has the lower 40 bits, the rank that counts the bits above.
     const COUNTER_BITS: u32 = 40;
 
     /// The `counter`th team (from 1) whose first member is `first`.
@@ -23,14 +23,14 @@ impl TeamId {
         Self(u64::from(first.number()) << Self::COUNTER_BITS | counter)
     }
 
-    /// The name with this number, as [`bits`](Self::bits) gives it. Any number is allowed; not each
-    /// of them is a team's.
+    /// The identity with these bits, as [`bits`](Self::bits) returns them. Any number is allowed,
+    /// also one that no team has.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The name as a number, for a message or a table.
+    /// The identity as a number, for a message or a table.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Allocation in the two heaps.
+//! Allocation in the two heaps of a segment.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ fn bytes_and_align<T>(n: usize, align: usize) -> (u64, u64) {
     (bytes, align as u64)
 }
 
-/// Freed pieces from this size on are given back to the system.
+/// Freed ranges of at least this size are returned to the system.
 const DISCARD_BYTES: u64 = 1 << 20;
 
 impl World {
@@ -39,7 +39,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Exhausted`](crate::Error::Exhausted), naming request, rest and remedy.
+    /// [`Error::Exhausted`](crate::Error::Exhausted), which names the request, the free memory and
+    /// the setting to raise.
     ///
     /// # Examples
     ///
@@ -68,8 +69,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If `align` is no power of two, or more than 4096, to which the segments themselves are
-    /// aligned.
+    /// If `align` is no power of two, or more than 4096, the alignment of the segments themselves.
     ///
     /// # Examples
     ///
@@ -90,8 +90,8 @@ impl World {
     }
 
     /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it. Another rank asks
-    /// that one by a call, which costs a message: `world.rpc_ff(ptr.rank(), |(here, ptr)|
-    /// here.world().free(ptr), (Here::new(&world), ptr))`, of the crate `pgas-am`.
+    /// that rank by a call: `world.rpc_ff(ptr.rank(), |(here, ptr)| here.world().free(ptr),
+    /// (Here::new(&world), ptr))`, of the crate `pgas-am`.
     ///
     /// # Cost
     ///
@@ -99,8 +99,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If the pointer is on another rank or is not the start of a live allocation of the local heap
-    /// (it was freed already, say).
+    /// If the pointer is on another rank, or is not the start of a live allocation of the local
+    /// heap, for example because it was freed already.
     #[track_caller]
     pub fn free<T>(&self, ptr: GlobalPtr<T>) {
         assert_eq!(
@@ -115,12 +115,13 @@ impl World {
         self.discard(range);
     }
 
-    /// Allocates `n` zeroed elements at one offset of every rank's segment;
-    /// [`Team::alloc_symmetric`](crate::Team::alloc_symmetric) on the members of a team alone.
+    /// Allocates `n` zeroed elements at one offset of every rank's segment.
+    /// [`Team::alloc_symmetric`](crate::Team::alloc_symmetric) does so on the members of a team
+    /// alone.
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce.
+    /// B and an allreduce. If the memory was used before: also its zeroing, and another allreduce.
     /// Collective over the world.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// An allreduce. Collective over the world.
+    /// An allreduce, and a flush if this rank has dropped something. Collective over the world.
     ///
     /// # Errors
     ///
@@ -178,13 +179,14 @@ impl World {
         self.team().reclaim()
     }
 
-    /// How full the local heap of this rank is, which has the symmetric allocations of teams, too.
+    /// The use of this rank's local heap, in bytes. The symmetric allocations of teams lie in it,
+    /// too.
     #[must_use]
     pub fn local_heap_use(&self) -> HeapUse {
         self.local_heap().usage()
     }
 
-    /// How full the symmetric heap is; the same on every rank.
+    /// The use of the symmetric heap, in bytes; the same on every rank.
     #[must_use]
     pub fn symmetric_heap_use(&self) -> HeapUse {
         self.symmetric_heap().usage()
@@ -196,7 +198,7 @@ impl World {
         }
     }
 
-    /// Zeroes what was in use before of a block in this rank's segment.
+    /// Zeroes the parts of a block in this rank's segment that were in use before.
     fn zero(&self, block: &Block) -> Result<()> {
         const ZEROS: [u64; 512] = [0; 512];
         for Range { start, end } in block.stale.clone() {

@@ -9,24 +9,24 @@ use crate::symmetric::Symmetric;
 use crate::team::Team;
 
 impl Team {
-    /// Allocates `n` zeroed elements at one offset of every member's segment. Other ranks have no
-    /// part in it, and no memory of theirs is taken.
+    /// Allocates `n` zeroed elements at one offset of every member's segment. Other ranks take no
+    /// part in it, and none of their memory is used.
     ///
-    /// What the team of all ranks allocates lies in the symmetric heaps, as what
-    /// [`World::alloc_symmetric`](crate::World::alloc_symmetric) does, which is the same. Other
-    /// teams take memory of the members' local heaps, from above, at the highest offset that is
-    /// free on all of them. So a rank may be in any number of teams, which overlap or lie within
-    /// each other, and allocate and drop in any order.
+    /// The team of all ranks allocates in the symmetric heaps, as
+    /// [`World::alloc_symmetric`](crate::World::alloc_symmetric) does. Other teams allocate in the
+    /// members' local heaps, at the highest offset that is free on all of them. So a rank may be in
+    /// any number of teams, also overlapping or nested ones, and may allocate and drop in any
+    /// order.
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce. On
-    /// teams of some ranks 3 allreduces, and one more for each place that is not free on all
-    /// members. Collective over the team.
+    /// The team of all ranks: B and an allreduce; if the memory was used before, also its zeroing
+    /// and another allreduce. Other teams: 3 allreduces, and one more for each offset tried that is
+    /// not free on all members. Collective over the team.
     ///
     /// # Errors
     ///
-    /// [`Error::Exhausted`](crate::Error::Exhausted) on members that have no room, and
+    /// [`Error::Exhausted`](crate::Error::Exhausted) on members without room, and
     /// [`Error::Elsewhere`](crate::Error::Elsewhere) on the others; with `PGAS_CHECK=1`
     /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes; the failure
     /// of the job.
@@ -89,8 +89,8 @@ impl Team {
         let start = block.range.start;
         self.shared().ledger().add(block.range.clone());
         let symmetric = Symmetric::new(self.clone(), start, n);
-        // All ranks have allocated and freed the same, so that all have something to zero, or none.
-        // Members of a smaller team differ in that.
+        // All ranks have allocated and freed the same blocks, so either all or none have something
+        // to zero. Members of a smaller team may differ in that.
         if !self.is_world() || !block.is_fresh() {
             let zeroed = self.world().zero(&block);
             self.all_succeeded("zeroing a symmetric allocation", zeroed)?;
@@ -101,8 +101,8 @@ impl Team {
         Ok(symmetric)
     }
 
-    /// A block of the symmetric heap, where all ranks find the same one, since they ask for the
-    /// same ones in the same order.
+    /// A block of the symmetric heap. All ranks get the same one, since they make the same requests
+    /// in the same order.
     fn block_by_order(&self, bytes: u64, align: u64) -> Result<Block> {
         let world = self.world();
         let block = world
@@ -114,9 +114,9 @@ impl Team {
         Ok(block)
     }
 
-    /// A block of the local heap at an offset that is free on all members: each takes the highest
-    /// one that is free on it, and as long as they are not the same ones, gives it back and goes on
-    /// below the lowest of them.
+    /// A block of the local heap at an offset that is free on all members. Each member takes its
+    /// highest free block. While these differ, all give theirs back, and try again below the lowest
+    /// of them.
     #[track_caller]
     fn block_by_search(&self, bytes: u64, align: u64) -> Result<Block> {
         let world = self.world();
@@ -150,12 +150,13 @@ impl Team {
         }
     }
 
-    /// Frees the symmetric allocations of the team whose handles every member has dropped, and
-    /// those of the teams that were split off it and whose handles are all dropped.
+    /// Frees the symmetric allocations of the team whose handles every member has dropped. Also
+    /// frees the memory of teams that were split from this one, if all handles on them and on their
+    /// memory are dropped.
     ///
     /// # Cost
     ///
-    /// An allreduce, and a flush by members that have dropped something. Collective over the team.
+    /// An allreduce, and a flush on members that have dropped something. Collective over the team.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl Team {
         let world = self.world();
         let mut dropped = self.shared().ledger().dropped();
         if dropped.iter().any(|word| *word != 0) {
-            // What this rank has still under way there would come into somebody else's memory.
+            // This rank's puts in flight would otherwise land in the memory of its next user.
             world.flush_for_all()?;
         }
         self.allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;

@@ -51,10 +51,10 @@ impl BitOr for AtomicOps {
 /// Atomics on words of type `T` with a stated set of operations (GASNet-EX and UPC++
 /// `atomic_domain`).
 ///
-/// Stating the set lets a transport pick the fastest executor that is right for it; here every set
-/// is served by the world's one executor, so words may be shared between domains and with the plain
-/// methods of [`GlobalPtr`]. An operation outside of the set panics, so that a program which runs
-/// here runs on transports where the set decides.
+/// Elsewhere the set decides who executes the atomics of a domain. Here the world has one executor
+/// for all atomics, so domains may share words with each other and with the plain methods of
+/// [`GlobalPtr`]. An operation outside of the set panics. So a domain documents, and checks, which
+/// operations a program performs on its words.
 ///
 /// # Examples
 ///

@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A truth value in global memory, with remote atomics: a byte, whatever others write there. (A
-/// `bool` may not be made of any byte.)
+/// A truth value in global memory, with remote atomics. It is one byte, and any byte is a valid
+/// value. (A `bool` must be 0 or 1, so it cannot be read from memory where others write.)
 ///
 /// # Examples
 ///
@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// let flag = world.alloc::<Flag>(1)?;
 /// flag.put(&world, Flag::FALSE)?;
 /// world.flush_all()?;
-/// let was_set = flag.fetch_or(&world, Flag::TRUE)?; // who sets it first is told so
+/// let was_set = flag.fetch_or(&world, Flag::TRUE)?; // false for the rank that sets it first
 /// assert!(!was_set.get() && flag.atomic_load(&world)?.get());
 /// assert_eq!(flag.compare_exchange(&world, Flag::FALSE, Flag::TRUE)?, Err(Flag::TRUE));
 /// assert_eq!(Flag::from(3 > 2), Flag::TRUE);

@@ -1,26 +1,23 @@
-//! Remote atomics on integers and floats.
+//! Remote atomics on integers, floats and truth values.
 //!
-//! All operations on one word are atomic with respect to each other, whatever their kind. On a
-//! direct peer they are CPU atomics. If the network's atomics are not coherent with those, every
-//! atomic of the job goes through the backend, including those on a rank's own words
-//! ([`World::has_direct_atomics`] reports this), because a word must never have two kinds of
-//! executors.
+//! All operations on one word are atomic with respect to each other, whatever their kind. On
+//! directly mapped memory they are CPU atomics. If the network's atomics are not coherent with
+//! those, every atomic of the job goes through the backend, including those on a rank's own words
+//! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
 //!
-//! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the four bytes that
-//! they lie in, by the same executor: they are atomic with respect to atomics on their neighbours,
-//! too, and to atomics on the whole word. A plain put of bytes beside them is not ordered with
-//! them.
+//! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the aligned four bytes
+//! around them, by the same executor. So they are atomic also with respect to atomics on their
+//! neighbours and on the whole word. A plain put to a neighbouring byte is not ordered with them.
 //!
-//! There is no compare-and-swap of 128 bits. What an atomic is given and gives back is a word of 64
-//! bits in the contract of transports, in the messages that carry atomics to their executor and in
-//! what owns their results, so that all of them would pay for a wider one; and of the processors of
-//! the library only some have the instruction (x86-64 from `cmpxchg16b` on), whose loads would have
-//! to be swaps to be atomic with it. What takes two words is a pointer and a version in one of 64
-//! bits, or a lock.
+//! There is no compare-and-swap of 128 bits. Operands and results of atomics have 64 bits
+//! throughout: in the contract of transports, in messages and in events. All atomics would pay for
+//! wider ones. Only some of the supported processors have the instruction (x86-64: `cmpxchg16b`),
+//! and loads would have to be swaps to be atomic with it. Pack a pointer and a version into 64 bits
+//! instead, or use a [`Lock`](crate::Lock).
 //!
-//! An atomic with a result is complete when it returns, and orders this rank's memory accesses: a
-//! rank that sees the atomic's effect also sees what its author had flushed before. An atomic
-//! without a result is complete after a flush.
+//! An atomic with a result is complete when it returns, and orders memory accesses: a rank that
+//! sees its effect also sees what the rank that performed it had flushed before. An atomic without
+//! a result is complete after a flush.
 
 mod domain;
 mod flag;
@@ -48,8 +45,8 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a
-    /// float.
+    /// If the pointer is null, misaligned or outside of a segment; if `op` is bitwise and `T` a
+    /// float, or `op` is [`AtomicOp::Add`] and `T` a [`Flag`].
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]
@@ -60,7 +57,7 @@ impl<T: Atomic> GlobalPtr<T> {
         self.fetch_op_indirectly(world, op, operand)
     }
 
-    /// An atomic that is refused, counted, or left to the backend.
+    /// The slow path: panics for a bad pointer, counts the atomic, or passes it to the backend.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -129,8 +126,8 @@ impl<T: Atomic> GlobalPtr<T> {
         world.begin_atomic(0, begin, |[former, _]| T::from_bits(former))
     }
 
-    /// Replaces the value by `new` if it is `current`; returns the former value, as `Ok` if it was
-    /// replaced. Floats are compared by their bits.
+    /// Replaces the value by `new` if it equals `current`. The inner result has the former value:
+    /// `Ok` if it was replaced, else `Err`. Floats are compared by their bits.
     ///
     /// # Cost
     ///
@@ -165,7 +162,7 @@ impl<T: Atomic> GlobalPtr<T> {
         Ok(swapped.map(T::from_bits).map_err(T::from_bits))
     }
 
-    /// A compare-and-swap that is refused, counted, or left to the backend.
+    /// The slow path: panics for a bad pointer, counts the swap, or passes it to the backend.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -344,15 +341,16 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// Operations that only integers have.
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
     #[track_caller]
     pub fn fetch_max(self, world: &World, value: T) -> Result<T> {
         self.fetch_op(world, AtomicOp::Max, value)
     }
 }
 
-/// Operations that only integers have. The non-fetching forms are [`GlobalPtr::atomic_op`] with the
-/// same [`AtomicOp`].
+/// Operations that only integers have. The forms without a result are [`GlobalPtr::atomic_sub`] and
+/// its siblings.
 impl<T: AtomicInteger> GlobalPtr<T> {
     /// Subtracts, wrapping around, and returns the former value.
     ///
@@ -412,10 +410,10 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     }
 }
 
-/// Operations on bits, which integers and a [`Flag`] have. The non-fetching forms are
+/// Operations on bits, which integers and a [`Flag`] have. The forms without a result are
 /// [`GlobalPtr::atomic_and`] and its siblings.
 impl<T: AtomicBits> GlobalPtr<T> {
-    /// Ands the bits and returns the former value.
+    /// Bitwise and; returns the former value.
     ///
     /// # Cost
     ///
@@ -434,7 +432,7 @@ impl<T: AtomicBits> GlobalPtr<T> {
         self.fetch_op(world, AtomicOp::And, value)
     }
 
-    /// Ors the bits and returns the former value.
+    /// Bitwise or; returns the former value.
     ///
     /// # Cost
     ///
@@ -453,7 +451,7 @@ impl<T: AtomicBits> GlobalPtr<T> {
         self.fetch_op(world, AtomicOp::Or, value)
     }
 
-    /// Exclusive-ors the bits and returns the former value.
+    /// Bitwise exclusive or; returns the former value.
     ///
     /// # Cost
     ///

@@ -36,19 +36,19 @@ use crate::backend::AtomicType;
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
-    /// Its name in a backend's calls.
+    /// The type's name in calls of a backend.
     const TYPE: AtomicType;
     /// Whether it is a float.
     const IS_FLOAT: bool;
     /// Whether it is a truth value, which has no sum.
     const IS_FLAG: bool = false;
-    /// Its bits, in the low bytes for shorter types.
+    /// The value's bits, in the low bytes for shorter types.
     fn to_bits(self) -> u64;
     /// The value with these bits.
     fn from_bits(bits: u64) -> Self;
 }
 
-/// A type whose bits have operations: the integers, and [`Flag`].
+/// A type with bitwise atomics: the integers, and [`Flag`].
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub trait AtomicBits: Atomic {}
 pub trait AtomicInteger: AtomicBits + Eq + Ord {
     /// One.
     const ONE: Self;
-    /// The number that adds up to zero with this one, wrapping around.
+    /// The negative of this number, wrapping around: their sum is zero.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Types with atomics: what a backend calls them, their bits, and the value with these.
+/// Types with atomics: a backend's name for the type, and conversions to and from bits.
 macro_rules! atomics {
     ($($t:ident $type:ident $is_float:literal, $value:ident: $to:expr, $bits:ident: $from:expr;)*) => { $(
         impl sealed::Sealed for $t {}

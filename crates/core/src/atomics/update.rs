@@ -38,7 +38,7 @@ impl<T: Atomic> GlobalPtr<T> {
         self.atomic_op(world, AtomicOp::Add, value)
     }
 
-    /// Keeps the smaller value; a number is smaller than NaN, without a result.
+    /// Keeps the smaller value, without a result. A number is smaller than NaN.
     ///
     /// # Cost
     ///
@@ -57,7 +57,7 @@ impl<T: Atomic> GlobalPtr<T> {
         self.atomic_op(world, AtomicOp::Min, value)
     }
 
-    /// Keeps the larger value; a number is larger than NaN, without a result.
+    /// Keeps the larger value, without a result. A number is larger than NaN.
     ///
     /// # Cost
     ///
@@ -166,7 +166,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 impl<T: AtomicBits> GlobalPtr<T> {
-    /// Ands the bits, without a result.
+    /// Bitwise and, without a result.
     ///
     /// # Cost
     ///
@@ -185,7 +185,7 @@ impl<T: AtomicBits> GlobalPtr<T> {
         self.atomic_op(world, AtomicOp::And, value)
     }
 
-    /// Ors the bits, without a result.
+    /// Bitwise or, without a result.
     ///
     /// # Cost
     ///
@@ -204,7 +204,7 @@ impl<T: AtomicBits> GlobalPtr<T> {
         self.atomic_op(world, AtomicOp::Or, value)
     }
 
-    /// Exclusive-ors the bits, without a result.
+    /// Bitwise exclusive or, without a result.
     ///
     /// # Cost
     ///

@@ -1,4 +1,4 @@
-//! A block from every member for every member.
+//! All-to-all: a block from every member for every member.
 
 use zerocopy::IntoBytes;
 
@@ -67,13 +67,14 @@ async fn by_hops(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usize
 }
 
 impl Team {
-    /// Cuts `values` into equal blocks, one for each member, sends the `i`th to member `i`, and
-    /// gives the blocks that the members sent here, in their order.
+    /// Cuts `values` into equal blocks, one for each member, and sends block `i` to member `i`.
+    /// Returns the blocks that the members sent to this one, in the order of the members.
     ///
     /// # Cost
     ///
-    /// Up to 256 bytes a block log n rounds, in each of which a member sends half of its blocks;
-    /// longer ones (and teams up to 4) n - 1 rounds with one block each. Collective over the team.
+    /// Blocks up to 256 bytes: log n rounds, in each of which a member sends half of its blocks.
+    /// Longer blocks, and teams of up to 4 members: n - 1 rounds with one block each. Collective
+    /// over the team.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! All members' values combined, for all.
+//! Allreduce: all members' values combined, for all members.
 
 use zerocopy::IntoBytes;
 
@@ -8,10 +8,10 @@ use super::{Kind, ReduceOp, Signature, doublings, single};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
-/// Values of more bytes than this are reduced in parts, which halves what a member sends.
+/// Values of more bytes than this are reduced in parts, so that a member sends fewer bytes.
 const LONG_BYTES: usize = 32 << 10;
 
-/// The rounds outside of those between the places.
+/// The rounds before and after those between places.
 const FOLD: u32 = 64;
 const UNFOLD: u32 = 65;
 /// The first round of the second half of a long allreduce.
@@ -72,7 +72,7 @@ async fn allreduce<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<
     Ok(())
 }
 
-/// In each round, partners at twice the distance exchange and combine all that they have.
+/// In each round, partners at twice the former distance exchange and combine all their values.
 async fn by_doubling<T: Pod>(
     lane: Lane<'_>,
     places: Places,
@@ -95,8 +95,9 @@ async fn by_doubling<T: Pod>(
     Ok(())
 }
 
-/// Partners at twice the distance each combine one half of what both had, until every place has one
-/// part of the result; then they exchange the parts in the reverse order.
+/// In each round, partners at twice the former distance each combine one half of the part that they
+/// share, until every place has one part of the result. Then they exchange the parts in reverse
+/// order.
 async fn by_parts<T: Pod>(
     lane: Lane<'_>,
     places: Places,
@@ -151,7 +152,7 @@ fn part_before(len: usize, place: u32, distance: u32) -> Part {
 }
 
 impl Team {
-    /// Combines all members' values, for all: every member gets the same bits.
+    /// Combines the values of all members, for all members. All get the same bits.
     ///
     /// # Cost
     ///
@@ -180,14 +181,14 @@ impl Team {
         Ok(values[0])
     }
 
-    /// Combines all members' values element by element, for all; `values` has the same length
-    /// everywhere.
+    /// Combines the values of all members element by element, for all members; `values` has the
+    /// same length everywhere.
     ///
     /// # Cost
     ///
-    /// log n rounds with all elements, and two more unless n is a power of two; from 32 KiB on
-    /// twice the rounds, in which a member sends the elements about twice in all. Collective over
-    /// the team.
+    /// Up to 32 KiB, log n rounds with all elements. Above that 2 log n rounds, in which a member
+    /// sends the elements about twice in all. Two rounds more unless n is a power of two.
+    /// Collective over the team.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Meeting, and agreeing.
+//! Barriers, and comparisons of outcomes and arguments.
 
 use std::fmt;
 
@@ -8,18 +8,17 @@ use crate::cost::CostKind;
 use crate::event::Event;
 use crate::{Elsewhere, Error, Result, Team};
 
-/// Bytes of an error's text that are sent to the other members.
+/// An error's text is sent to the other members up to this many bytes.
 const TOLD_BYTES: usize = 512;
 
 impl Team {
-    /// Waits until every member has come here, with all its earlier puts and atomics complete: a
-    /// [`flush_all`](crate::World::flush_all), then a meeting. (MPI's and UPC++'s barriers do not
-    /// flush.)
+    /// Waits until every member has called it and the earlier puts and atomics of all members are
+    /// complete: a [`flush_all`](crate::World::flush_all), then a meeting. (MPI's and UPC++'s
+    /// barriers do not flush.)
     ///
     /// # Cost
     ///
-    /// B: a flush and log n rounds; the transport's own barrier where it has one.
-    /// Collective over the team.
+    /// B: a flush and log n rounds, or the transport's own barrier. Collective over the team.
     ///
     /// # Errors
     ///
@@ -58,7 +57,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// Those of the flush and of the barrier are the event's.
+    /// The event has the errors of the flush and of the barrier.
     ///
     /// # Examples
     ///
@@ -87,19 +86,20 @@ impl Team {
         })
     }
 
-    /// Finds out whether a step of a collective call went well on every member: gives the member's
-    /// own `outcome` if so, else an error on all of them. For what can fail on one member alone,
-    /// such as an allocation or a file, before the others wait for it; `what` names the step.
+    /// Compares the outcomes of a step of a collective call: returns the member's own `outcome` if
+    /// the step succeeded on every member, else an error on all of them. For a step that can fail
+    /// on one member alone, such as an allocation or opening a file. `what` names the step.
     ///
     /// # Cost
     ///
-    /// An allreduce of a word; a broadcast of 512 bytes more if it has failed. Collective over the
-    /// team.
+    /// An allreduce of a word; if the step has failed, also a broadcast of 512 bytes. Collective
+    /// over the team.
     ///
     /// # Errors
     ///
-    /// Where it failed `outcome`'s own; elsewhere [`Error::Elsewhere`](crate::Error::Elsewhere),
-    /// which names the first member that failed; the failure of the job while waiting.
+    /// On a member where the step failed the error of `outcome`; on the others
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere), which names the first member that failed; the
+    /// failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl Team {
         let broadcast = self.broadcast_slice(first, &mut text);
         outcome.and_then(|_| {
             broadcast?;
-            // A text that was cut within a character ends with a mark of that.
+            // A text that was cut within a character ends with a replacement character.
             let text = String::from_utf8_lossy(&text);
             let elsewhere = Elsewhere {
                 rank: self.world_rank(first),
@@ -162,9 +162,9 @@ impl Team {
         })
     }
 
-    /// Carries out this rank's `part` of a step, as [`all_succeeded`](Self::all_succeeded) of what
-    /// it returns. If it panics, as functions of the program that it calls may, the others would
-    /// wait for this rank for ever should the program catch the panic: so the job fails, too.
+    /// Runs this rank's `part` of a step, then compares the outcomes by
+    /// [`all_succeeded`](Self::all_succeeded). If `part` panics the job fails, even if the program
+    /// catches the panic, since the others would wait for this rank for ever.
     ///
     /// # Cost
     ///
@@ -200,17 +200,17 @@ impl Team {
 
     /// With `PGAS_CHECK=1`, compares `value` across the team; else does nothing.
     ///
-    /// A container compares what its collective methods are called with; `what` names it in the
-    /// error, as in "the capacity of a hash map".
+    /// For a container that compares the arguments of its collective methods. `what` names the
+    /// value in the error, as in "the capacity of a hash map".
     ///
     /// # Cost
     ///
-    /// Nothing, or log n rounds of 300 bytes. Collective over the team.
+    /// With `PGAS_CHECK=1` log n rounds of 300 bytes, else nothing. Collective over the team.
     ///
     /// # Errors
     ///
-    /// [`Error::Mismatch`](crate::Error::Mismatch), on every member, naming two that differ; the
-    /// failure of the job while waiting.
+    /// [`Error::Mismatch`](crate::Error::Mismatch), on every member, which names two members that
+    /// differ; the failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -231,8 +231,8 @@ impl Team {
         self.compare(what, &[], value)
     }
 
-    /// As [`agree`](Self::agree), of the choice of one of `choices`, by its index; the error names
-    /// them.
+    /// As [`agree`](Self::agree), for an `index` into `choices`; the error has the names of the
+    /// choices.
     ///
     /// # Cost
     ///
@@ -266,8 +266,7 @@ impl Team {
         self.compare(what, choices, index as u64)
     }
 
-    /// As [`agree`](Self::agree), as an event, for a call that serves others while it waits for
-    /// them.
+    /// Begins an [`agree`](Self::agree).
     ///
     /// # Cost
     ///
@@ -275,7 +274,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// Those of [`agree`](Self::agree) are the event's.
+    /// The event has the errors of [`agree`](Self::agree).
     ///
     /// # Examples
     ///

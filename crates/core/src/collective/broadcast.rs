@@ -44,7 +44,7 @@ pub(super) async fn broadcast(lane: Lane<'_>, root: u32, bytes: &mut [u8]) -> Re
 }
 
 impl Team {
-    /// Gives every member the root's `value`; those of the others do not matter.
+    /// Gives every member the root's `value`; the values of the other members are ignored.
     ///
     /// # Cost
     ///
@@ -79,9 +79,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// log n rounds; a member sends the values to up to log n others, in pieces that travel down
-    /// the tree one behind the other. Collective over the team; the root does not wait for the
-    /// others.
+    /// log n rounds. A member sends the values to up to log n others; long ones in pieces, which it
+    /// passes on as they come. Collective over the team; the root does not wait for the others.
     ///
     /// # Errors
     ///

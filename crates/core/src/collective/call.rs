@@ -48,7 +48,8 @@ impl Call {
             ticket.pass();
             return Err(error);
         }
-        // A failure of the job says more than that an earlier call was given up for it.
+        // The failure of the job says more than the error of a turn that was given up because of
+        // it.
         admitted?;
         turn?;
         Ok(Some(Turn::new(self, ticket)))
@@ -95,8 +96,8 @@ impl Call {
         }
     }
 
-    /// Polls the algorithm. Operators and codecs are the program's, and so run as handlers do: what
-    /// waits in them would wait for the collective itself. If one panics, the job fails.
+    /// Polls the algorithm. Operators and codecs are the program's code, and run as handlers do: a
+    /// wait in them would wait for the collective itself. If one panics, the job fails.
     fn advance<F: Future>(&self, algorithm: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
         self.wire
             .in_step(self.kind().name(), || as_handler(|| algorithm.poll(cx)))
@@ -166,8 +167,8 @@ impl Team {
         Ok(output.expect("the wait ended because the algorithm has"))
     }
 
-    /// Takes the first steps of `algorithm` now and leaves the others to the engine, which takes
-    /// them whatever becomes of the event: other ranks wait for them.
+    /// Runs the first steps of `algorithm` now and leaves the others to the engine, which runs them
+    /// even if the event is dropped, since other ranks wait for them.
     pub(super) fn launch<T: Send + 'static, F>(
         &self,
         call: Call,
@@ -220,7 +221,7 @@ struct Launched<T> {
     world: World,
     kind: Kind,
     of_team: TeamCall,
-    /// The call is the task's, and over when that is dropped.
+    /// Owned by the task; gone when the task is over.
     call: Weak<Call>,
     outcome: Arc<Outcome<T>>,
 }

@@ -1,5 +1,5 @@
-//! Collectives over values of any type, whose bytes a layer above makes. What travels is a value's
-//! encoding, whose length may differ from member to member.
+//! Collectives over values of any type, which a layer above core encodes. The lengths of the
+//! encodings may differ from member to member.
 
 use super::lane::{Call, Lane, Phase};
 use super::vector::{allgather_varying, exchange_varying, gather_varying};
@@ -10,21 +10,21 @@ use crate::{Result, Team};
 /// The round of the message from member 0 to the root.
 const TO_ROOT: u32 = u32::MAX;
 
-/// How values become bytes and come back. A value that has no bytes, or bytes that are no value,
-/// fail the job, since other members wait for them.
+/// An encoding of values as bytes. An error in it fails the job, since other members wait for the
+/// value.
 pub trait Encoding<T> {
     /// The bytes of `value`.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) for a value that has no bytes.
+    /// [`Error::Codec`](crate::Error::Codec) for a value that cannot be encoded.
     fn encode(value: &T) -> Result<Vec<u8>>;
 
     /// The value whose bytes these are.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) for bytes that are no value.
+    /// [`Error::Codec`](crate::Error::Codec) for bytes that are not the encoding of a value.
     fn decode(bytes: &[u8]) -> Result<T>;
 
     /// As [`encode`](Self::encode), of each of `values`.
@@ -84,8 +84,8 @@ async fn scatter(lane: Lane<'_>, root: u32, all: Vec<Vec<u8>>) -> Result<Vec<u8>
     Ok(own)
 }
 
-/// All members' values combined, at member 0: up a binomial tree, in which every operand is a run
-/// of neighbours. Who is not member 0 has given its value away.
+/// Combines all members' values at member 0, up a binomial tree, in which every operand is a run of
+/// neighbours. `None` on the other members.
 async fn combine_up<T, E: Encoding<T>>(
     lane: Lane<'_>,
     mut value: T,
@@ -153,8 +153,8 @@ async fn scan<T, E: Encoding<T>>(lane: Lane<'_>, mut value: T, op: &impl ReduceO
     Ok(value)
 }
 
-/// The collectives of values that a layer above gives names to and explains. All begin at once and
-/// are waited for by their events.
+/// The collectives over values, which a layer above core offers and documents. Each begins at once,
+/// and its event is waited for.
 impl Team {
     /// Gives every member the root's value.
     ///

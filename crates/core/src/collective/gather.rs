@@ -1,4 +1,4 @@
-//! All members' values side by side, for one of them or for all.
+//! Gather and allgather: all members' values side by side, for one member or for all.
 
 use zerocopy::IntoBytes;
 
@@ -7,7 +7,7 @@ use super::{Kind, Signature, blocks, doublings, wrap, zeroed};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
-/// Blocks of more bytes than this go to the root at once, and not through other members' memory.
+/// Blocks of more bytes than this go directly to the root, and not through other members' memory.
 const LONG_BYTES: usize = 1024;
 
 /// Writes all members' blocks, as long as `mine`, to the root's `all` in the order of the members.
@@ -99,14 +99,14 @@ pub(super) async fn allgather(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Re
 }
 
 impl Team {
-    /// Puts all members' values side by side in the order of the members, for the root: `Some`
-    /// there, `None` elsewhere. Every member gives equally many.
+    /// Puts the values of all members side by side, in the order of the members, for the root:
+    /// `Some` there, `None` elsewhere. Every member gives the same number of values.
     ///
     /// # Cost
     ///
-    /// Up to 1 KiB a member, log n rounds, in which a member passes on what those below it in a
-    /// tree have sent; longer ones go to the root in one round. Collective over the team; members
-    /// other than the root do not wait for all others.
+    /// Up to 1 KiB a member: log n rounds up a tree, in which members pass on the values of those
+    /// below. Above that one round, directly to the root. Collective over the team; members other
+    /// than the root do not wait for all others.
     ///
     /// # Errors
     ///
@@ -182,13 +182,13 @@ impl Team {
         })
     }
 
-    /// Puts all members' values side by side in the order of the members, for all. Every member
-    /// gives equally many.
+    /// Puts the values of all members side by side, in the order of the members, for all members.
+    /// Every member gives the same number of values.
     ///
     /// # Cost
     ///
-    /// log n rounds, in which a member sends as much as it gets: all values but its own. Collective
-    /// over the team.
+    /// log n rounds, in which a member sends and receives n - 1 times the bytes of its own values.
+    /// Collective over the team.
     ///
     /// # Errors
     ///

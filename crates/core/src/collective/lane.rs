@@ -25,9 +25,9 @@ pub(super) enum Phase {
     Check,
     /// The meeting before a new window.
     Window,
-    /// What one of two members that disagree says about its call.
+    /// The description of its call by one of two members that disagree.
     OneCall,
-    /// What the other one says.
+    /// The same by the other one.
     OtherCall,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Call {
     pub(super) ticket: Option<Ticket>,
     /// Whether it was called inside a handler, which is an error without effect.
     pub(super) is_refused: bool,
-    /// Whether it ends with an error that all members get.
+    /// Whether it ends with an error that all members get. Such an error does not fail the job.
     pub(super) is_agreed: AtomicBool,
     /// The call of the program, if calls are compared.
     pub(super) program: Option<ProgramCall>,

@@ -4,10 +4,11 @@
 //! calls the same collectives of a team in the same order, with the same root, length and operator,
 //! from one thread at a time; collectives of different teams may interleave. With `PGAS_CHECK=1`
 //! all members get [`Error::Mismatch`](crate::Error::Mismatch) if they disagree, instead of a hang.
-//! Any other error is the job's failure: the members no longer agree on their progress. So all
-//! ranks learn, by their next wait at the latest, which rank failed in what. A step that can fail
-//! on one member alone before it takes part is agreed on by
-//! [`Team::all_succeeded`] or [`Team::all_try`], and then all members continue.
+//! Inside a handler a collective returns [`Error::InHandler`](crate::Error::InHandler), without
+//! effect on the other members. Any other error is the job's failure, since the members no longer
+//! agree on their progress: by its next wait each rank gets an error that names the rank and the
+//! collective that failed. If a step can fail on one member alone, compare the outcomes by
+//! [`Team::all_succeeded`] or [`Team::all_try`]; then all members can continue.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
 //! buffers, advances whenever its rank makes progress, and completes even if its event is dropped,
@@ -32,20 +33,20 @@
 //! | `all_to_all`, longer | n - 1 | n m | pairwise exchange (3) |
 //! | scans | log n | m log n | recursive doubling (4) |
 //!
-//! Operators are applied to neighbouring members' values in the order of the members, so they need
-//! to be associative but not commutative; and all members get the same bits. The same operator on
-//! the same number of members is always applied in the same shape, so that sums of floats repeat
-//! from run to run.
+//! Operators are applied to values of neighbouring members, in the order of the members. So they
+//! must be associative, but need not be commutative. All members get the same bits. The order of
+//! application depends only on the number of members and of elements, so sums of floats repeat from
+//! run to run.
 //!
-//! A member may run ahead of the slowest one by at most 64 collectives of a team: before every 64th
-//! the members meet (a barrier), so that what arrives early stays bounded. A collective keeps no
+//! A member may be at most 64 collectives of a team ahead of the slowest one: before every 64th the
+//! members meet (a barrier). So the memory for early messages is bounded. A collective keeps no
 //! table that grows with the number of ranks, except its result.
 //!
 //! A transport may have collectives of its own
 //! ([`Backend::collectives`](crate::backend::Backend::collectives)), which then replace most of
-//! these. The counts above do not hold for them, and a member may have to wait for all others where
-//! the table's algorithm would let it continue. Reductions and scans of floats and with the user's
-//! operators are always those of the table.
+//! these. The table does not hold for them, and a member may have to wait for all others where the
+//! table's algorithm would let it continue. Reductions and scans of floats, and those with the
+//! user's operators, are always those of the table.
 //!
 //! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
 //! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in
@@ -154,8 +155,7 @@ pub(crate) struct Signature {
     element_bytes: usize,
     len: usize,
     op: Option<OpKind>,
-    /// The type of the elements that `op` combines; part of what the element size and the operator
-    /// say.
+    /// The type of the elements that `op` combines, if it is an integer.
     integer: Option<IntegerType>,
     /// The subject of an agreement, and the value.
     subject: Option<(&'static str, u64)>,

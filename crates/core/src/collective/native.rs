@@ -13,7 +13,7 @@ use crate::pod::Pod;
 use crate::rank::Rank;
 
 /// A call that may begin at the transport now.
-#[must_use = "nothing begins after it until it has"]
+#[must_use = "later collectives of the team wait until it has begun"]
 pub(super) struct Turn<'a> {
     call: &'a Call,
     ticket: &'a Ticket,

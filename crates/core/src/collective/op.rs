@@ -6,14 +6,14 @@ use super::OpKind;
 
 /// An associative operator: `combine(combine(a, b), c)` equals `combine(a, combine(b, c))`.
 ///
-/// It need not be commutative: it is applied to neighbours in the order of a team's members. It
-/// must give the same result on every rank. Closures `Fn(T, T) -> T` are operators (their
-/// arguments' types must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`],
+/// It need not be commutative: it is applied to the values of neighbours, in the order of a team's
+/// members. It must give the same result on every rank. Closures `Fn(T, T) -> T` are operators
+/// (their arguments' types must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`],
 /// [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`].
 ///
-/// It runs as handlers do: what waits in it is [`Error::InHandler`](crate::Error::InHandler). If it
-/// panics, the others would wait for this rank for ever, so that the job fails, also if the program
-/// catches the panic.
+/// It runs as handlers do: a wait in it returns [`Error::InHandler`](crate::Error::InHandler). If
+/// it panics the job fails, even if the program catches the panic, since the others would wait for
+/// this rank for ever.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ use super::OpKind;
 /// assert_eq!((|a: u64, b: u64| a.max(b)).combine(40, 2), 40);
 /// assert_eq!((op::BitAnd.combine(6, 3), op::BitOr.combine(6, 3)), (2, 7));
 /// assert_eq!((op::BitXor.combine(6, 3), op::And.combine(6, 0)), (5, 0));
-/// assert!(ReduceOp::<u64>::kind(&op::Sum).is_some()); // a transport may have it itself
+/// assert!(ReduceOp::<u64>::kind(&op::Sum).is_some()); // a transport may have its own sum
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operator on `{T}`",
@@ -35,7 +35,7 @@ pub trait ReduceOp<T> {
     /// Combines the value of some members, `before`, with that of the members after them, `after`.
     fn combine(&self, before: T, after: T) -> T;
 
-    /// Which of the built-in operators this is.
+    /// The built-in operator that this is; `None` for an operator of the program's own.
     fn kind(&self) -> Option<OpKind> {
         None
     }

@@ -1,4 +1,4 @@
-//! All members' values combined, for one of them.
+//! Reduce: all members' values combined, for one member.
 
 use zerocopy::IntoBytes;
 
@@ -66,7 +66,7 @@ fn for_each_pair<T: Pod>(values: &mut [T], bytes: &[u8], mut each: impl FnMut(&m
 }
 
 impl Team {
-    /// Combines all members' values, for the root: `Some` there, `None` elsewhere.
+    /// Combines the values of all members, for the root: `Some` there, `None` elsewhere.
     ///
     /// # Cost
     ///
@@ -110,8 +110,8 @@ impl Team {
         Ok((self.rank() == root).then_some(values[0]))
     }
 
-    /// Combines all members' values element by element, for the root: `Some` there, `None`
-    /// elsewhere.
+    /// Combines the values of all members element by element, for the root: `Some` there, `None`
+    /// elsewhere. `values` has the same length everywhere.
     ///
     /// # Cost
     ///

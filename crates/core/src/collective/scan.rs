@@ -1,4 +1,4 @@
-//! Scans: for each member, the combined values of the members up to it.
+//! Scans: the combined values of the members up to each one.
 
 use zerocopy::IntoBytes;
 
@@ -10,7 +10,7 @@ use crate::{Pod, Result, Team};
 
 /// Combines into `values` those of all members up to this one, inclusively.
 ///
-/// In each round, members send their combined values to the member at twice the distance.
+/// In each round, a member sends its combined values to the member at twice the former distance.
 async fn inclusive<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {
     let (me, n) = (lane.rank(), lane.n_ranks());
     for (round, distance) in doublings(n) {
@@ -67,7 +67,7 @@ fn begin_with<T: Pod>(lane: Lane<'_>, values: &mut [T], first: T) {
 }
 
 impl Team {
-    /// Combines the values of the members up to and with this one.
+    /// Combines the values of the members up to and including this one.
     ///
     /// # Cost
     ///
@@ -109,7 +109,7 @@ impl Team {
     ///
     /// # Examples
     ///
-    /// Where each member's share of a list begins:
+    /// The start of each member's part of a list:
     ///
     /// ```
     /// # use pgas_core::{backend::loopback, collective::op};
@@ -128,8 +128,8 @@ impl Team {
         Ok(values[0])
     }
 
-    /// Replaces each of `values` by the combination of the members' elements at the same place up
-    /// to and with this member; `values` has the same length everywhere.
+    /// As [`scan_inclusive`](Self::scan_inclusive), element by element, in place; `values` has the
+    /// same length everywhere.
     ///
     /// # Cost
     ///
@@ -173,9 +173,8 @@ impl Team {
         })
     }
 
-    /// Replaces each of `values` by the combination of the elements at the same place of the
-    /// members before this one, and by `first` on the first member; `values` has the same length
-    /// everywhere.
+    /// As [`scan_exclusive`](Self::scan_exclusive), element by element, in place; `values` has the
+    /// same length everywhere. On the first member each element becomes `first`.
     ///
     /// # Cost
     ///

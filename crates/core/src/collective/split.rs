@@ -14,15 +14,15 @@ use crate::rank::Rank;
 use crate::team::Team;
 use crate::team_id::TeamId;
 
-/// After so many splits the next one begins with reclaiming memory, so that the notes of teams that
-/// are made and dropped again and again do not become more and more.
+/// After this many splits the next one begins with a reclaim of memory. So the ledger stays small
+/// if teams are made and dropped again and again.
 const MAX_SPLITS: usize = 64;
 
 /// A member's argument in a split.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Choice {
-    /// The count that names the new team, should this be its first member.
+    /// The counter in the new team's identity, if this member is its first one.
     counter: u64,
     /// 1 if the member joins a new team.
     joins: u32,
@@ -66,14 +66,13 @@ impl Place {
 impl Team {
     /// Splits the team into one new team for each colour; `None` joins no team, and gets `None`.
     ///
-    /// In a new team the members stand by rising `key`, and members with the same key in the order
-    /// that they have in this team.
+    /// The members of a new team are ordered by rising `key`; members with the same key keep their
+    /// order.
     ///
     /// # Cost
     ///
-    /// An allgather of 24 bytes a member, and their sorting; the memory for that is freed on
-    /// return. Every 64th time an allreduce more, as of [`reclaim`](Self::reclaim). Collective over
-    /// the team.
+    /// An allgather of 24 bytes a member, and sorting them. Every 64th split also a
+    /// [`reclaim`](Self::reclaim). Collective over the team.
     ///
     /// # Errors
     ///
@@ -135,7 +134,7 @@ impl Team {
     }
 }
 
-/// The result of the exchange in a split.
+/// The result of the exchange of arguments in a split.
 pub(crate) struct Chosen<T> {
     /// The arguments of all members, in their order.
     pub(crate) choices: Vec<T>,
@@ -159,7 +158,7 @@ impl Team {
             let turn = call.enter().await?;
             let mut choices = zeroed::<T>(self.n_ranks() as usize);
             // By messages: a member that has all of them knows that all members are here, and that
-            // none of them needs this one's progress any more.
+            // none needs this member's progress any more.
             allgather(call.main(), choice.as_bytes(), choices.as_mut_bytes()).await?;
             let place = place(&choices);
             let group = turn.map(|turn| turn.split(place)).transpose()?;
@@ -170,8 +169,8 @@ impl Team {
 }
 
 impl Team {
-    /// The same members by rising `key`, and those with the same key in the order that they have in
-    /// this team.
+    /// A team of the same members, ordered by rising `key`; members with the same key keep their
+    /// order.
     ///
     /// # Cost
     ///
@@ -200,8 +199,8 @@ impl Team {
         }
     }
 
-    /// The members whose segments this process has mapped: those of its host, or of the part of the
-    /// host that shares memory.
+    /// A team of the members whose segments this process has mapped: those of its host, or of the
+    /// part of the host that shares memory. If the transport maps none, it has this rank alone.
     ///
     /// # Cost
     ///

@@ -74,7 +74,7 @@ fn cut<T: Pod>(lane: Lane<'_>, bytes: &[u8], first: u32, lens: &[u64]) -> Result
     Ok(cut)
 }
 
-/// The `len` elements that `bytes` hold, which may be elements without bytes.
+/// The `len` elements in `bytes`, whose size may be 0.
 fn elements_of<T: Pod>(bytes: &[u8], len: u64) -> Vec<T> {
     if size_of::<T>() == 0 {
         return zeroed(usize::try_from(len).unwrap_or(usize::MAX));
@@ -124,8 +124,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent.
-    /// Collective over the team; members other than the root do not wait for all others.
+    /// 2 log n rounds up a tree, in which members pass on the values of those below. Collective
+    /// over the team; members other than the root do not wait for all others.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member sends as much as it gets. Collective over the team.
+    /// 2 log n rounds. Collective over the team.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl Team {
         })
     }
 
-    /// Sends `values[i]` to member `i`, and gives the values that the members sent to this one, in
+    /// Sends `values[i]` to member `i`. Returns the values that the members sent to this one, in
     /// the order of the members.
     ///
     /// # Cost

@@ -44,7 +44,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a rank
+    /// with another length.
     ///
     /// # Panics
     ///
@@ -71,7 +72,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and another one unless the root is rank 0. Collective over the world.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and two more unless n is a power of two. Collective over the world.
     ///
     /// # Errors
     ///
@@ -126,11 +127,14 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// Up to 32 KiB, log n rounds with all elements. Above that 2 log n rounds, in which a rank sends
+    /// the elements about twice in all. Two rounds more unless n is a power of two. Collective over
+    /// the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a rank
+    /// with another length.
     ///
     /// # Examples
     ///
@@ -157,7 +161,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a rank
+    /// with another length.
     ///
     /// # Panics
     ///
@@ -187,7 +192,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a rank
+    /// with another length.
     ///
     /// # Examples
     ///
@@ -208,11 +214,12 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds; n - 1 for blocks over 256 bytes. Collective over the world.
+    /// log n rounds; n - 1 for blocks over 256 bytes or up to 4 ranks. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for ranks
+    /// with blocks of different lengths.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Collectives over all ranks that are begun now, and waited for later.
+//! Non-blocking collectives over all ranks.
 
 use super::ReduceOp;
 use crate::event::Event;
@@ -85,7 +85,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and another one unless the root is rank 0. Collective over the world.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and two more unless n is a power of two. Collective over the world.
     ///
     /// # Examples
     ///
@@ -143,7 +143,9 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// Up to 32 KiB, log n rounds with all elements. Above that 2 log n rounds, in which a rank sends
+    /// the elements about twice in all. Two rounds more unless n is a power of two. Collective over
+    /// the world.
     ///
     /// # Examples
     ///
@@ -218,7 +220,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds; n - 1 for blocks over 256 bytes. Collective over the world.
+    /// log n rounds; n - 1 for blocks over 256 bytes or up to 4 ranks. Collective over the world.
     ///
     /// # Panics
     ///

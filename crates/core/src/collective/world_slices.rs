@@ -1,4 +1,4 @@
-//! Collectives over all ranks of several values each, whose number may vary between ranks.
+//! Collectives over all ranks with slices and with varying counts.
 
 use super::ReduceOp;
 use crate::event::Event;
@@ -9,7 +9,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and another one unless the root is rank 0. Collective over the world.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// log n rounds. Collective over the world.
+    /// log n rounds, and another one unless the root is rank 0. Collective over the world.
     ///
     /// # Panics
     ///
@@ -150,7 +150,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// # use pgas_core::{backend::loopback};
+    /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
     ///     let name = ["ada", "grace", "mary"][world.rank().index()];
     ///     assert_eq!(world.allgather_varying(name.as_bytes())?[1], b"grace");
@@ -172,7 +172,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// # use pgas_core::{backend::loopback};
+    /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
     ///     let all = world.allgather_varying_nb(vec![5_u8; world.rank().index()]);
     ///     assert_eq!(all.wait()?, [vec![], vec![5], vec![5, 5]]);
@@ -203,7 +203,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// # use pgas_core::{backend::loopback};
+    /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
     ///     let mine = [0, 1, 2].map(|n| vec![world.rank().number(); n]); // rank n gets n values
     ///     let received = world.all_to_all_varying(&mine)?;
@@ -231,7 +231,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// # use pgas_core::{backend::loopback};
+    /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
     ///     let mine = [0, 1, 2].map(|n| vec![world.rank().number(); n]);
     ///     let received = world.all_to_all_varying_nb(mine.to_vec());

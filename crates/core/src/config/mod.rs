@@ -1,25 +1,25 @@
 //! The configuration of a job: its settings, and its launcher.
 //!
-//! This is the only place of the library that reads environment variables.
+//! No other module of the library reads environment variables.
 
 pub(crate) mod names;
 
 /// The launcher of this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or none.
 ///
-/// [`Launcher::detect`] reads that from the environment alone, without talking to any launcher, so
-/// it is a pure function of a lookup. What follows from the answer (joining a shared memory, asking
-/// a launcher for the other ranks' addresses, starting ranks) is the backends' work.
+/// [`Launcher::detect`] finds it out from the environment alone, without talking to any launcher,
+/// so it is a pure function of a lookup. The backends do what follows: join a shared memory, ask a
+/// launcher for the other ranks' addresses, or start ranks.
 ///
-/// The variables are looked at in this order, and the first set that names this process's rank
-/// decides:
+/// The variables are read in this order, and the first set that names this process's rank decides:
 ///
-/// | looked at | set by |
+/// | variables | set by |
 /// |---|---|
 /// | `PGAS_RANK`, `PGAS_RANKS`, `PGAS_JOB_FD`, `PGAS_JOB_ID` | `pgas-run`, and a process that starts its own ranks |
 /// | `PMI_FD`, `PMI_RANK`, `PMI_SIZE` | MPICH's `mpiexec`, Intel MPI, `srun --mpi=pmi2` |
 /// | `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE` | Open MPI's `mpirun` |
-/// | `SLURM_PROCID`, `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` | `srun` |
-/// | `PGAS_RANKS` | the user: this process shall start the ranks itself |
+/// | `SLURM_PROCID`, `SLURM_JOB_ID`, `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` | `srun` |
+/// | `PGAS_RANKS` | the user: this process shall start the ranks itself, also as the only process of a foreign launcher |
+/// | `PMIX_RANK`, `PMIX_NAMESPACE` | a launcher that speaks PMIx alone, such as PRRTE's `prun` |
 ///
 /// `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees
 /// both. A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is
@@ -43,7 +43,7 @@ use launch::Launcher;
 use crate::cost::Statistics;
 use crate::error::{Error, Result};
 
-/// The settings of a job. Every rank must have the same.
+/// The settings of a job. They must be the same on every rank.
 ///
 /// | variable | field | values | default |
 /// |---|---|---|---|
@@ -54,7 +54,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `1` in builds with debug assertions and among threads, else `0` |
 /// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file), [`statistics_latencies`](Self::statistics_latencies) | `0`, or with commas: `1`, `peers`, `latency`, `FILE.json` | `0` |
-/// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for what every rank does and when | none |
+/// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for the ranks' traces | none |
 /// | `PGAS_TRACE_BYTES` | [`trace_bytes`](Self::trace_bytes) | bytes a rank | `32M` |
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
 /// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
@@ -88,8 +88,8 @@ pub struct Config {
     pub ofi_provider: Option<String>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
-    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without
-    /// it a rank's own one still is where [ranks serve
+    /// Whether mapped segments are accessed by direct loads and stores, without the backend. If
+    /// not, a rank's own segment still is where [ranks serve
     /// atomics](crate::backend::Capabilities::ranks_serve_atomics), as over MPI.
     pub direct: bool,
     /// Whether collectives compare their calls and arguments across ranks.
@@ -98,49 +98,48 @@ pub struct Config {
     /// debug assertions, `pgas::threads` in all. A world that a backend makes with `None` does not
     /// compare.
     pub check: Option<bool>,
-    /// The counters that are kept.
+    /// The operations that are counted.
     pub statistics: Statistics,
-    /// Whether a table of what all ranks have counted is printed when the job ends, also when it
-    /// fails: by what supervises the job, else by a rank. On the standard error output.
+    /// Whether a table of the statistics of all ranks is printed when the job ends, even if it
+    /// fails: on the standard error output of the job's supervisor, or else of a rank.
     ///
     /// `PGAS_STATS=1` and `PGAS_STATS=peers` set it. Without a supervisor (under `mpirun`, with
-    /// ranks as threads, in a job of one rank) there is no table if no rank is left that drops
-    /// its last handle on the world.
+    /// ranks as threads, in a job of one rank) a rank that drops its last handle on the world
+    /// prints the table. If all ranks were killed there is none.
     pub statistics_table: bool,
-    /// Whether the statistics have histograms, if the ranks count: of gets, puts and fetching
-    /// atomics that the transport does, from the call to its return; of those that do not wait,
-    /// until the rank learns that they are complete; of remote calls, until the answer is here; and
-    /// of waits. It costs each of them two looks at the clock, and those in flight a lock.
-    /// `PGAS_STATS=latency` sets it.
+    /// Whether the statistics have histograms of times, if operations are counted. The times are
+    /// those of gets, puts and fetching atomics by the transport, from call to return; of
+    /// non-blocking ones, until the rank learns of their completion; of remote calls, until the
+    /// answer arrives; and of waits. Each costs two reads of the clock, and a non-blocking
+    /// operation also a lock. `PGAS_STATS=latency` sets it.
     pub statistics_latencies: bool,
-    /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
-    /// ends with `.json`; else, if the ranks count and are traced, `statistics.json` beside the
-    /// traces.
+    /// The file into which the statistics are written as JSON. `PGAS_STATS` sets it by a name that
+    /// ends in `.json`. Otherwise, with `PGAS_STATS` and `PGAS_TRACE`, it is `statistics.json`
+    /// beside the traces.
     pub statistics_file: Option<String>,
-    /// The directory into which every rank writes a [trace](crate::trace) of what it does, for
+    /// The directory into which every rank writes a [trace](crate::trace) of its operations, for
     /// `pgas-report`.
     pub trace: Option<String>,
-    /// What a rank's trace takes there at most, in bytes; older events give way. Beside it 32 KiB
-    /// of memory.
+    /// The maximum size of a rank's trace file in bytes; older events are overwritten. A trace also
+    /// takes 32 KiB of memory.
     pub trace_bytes: u64,
     /// Who makes progress.
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
     pub huge_pages: bool,
-    /// The number of hops of aggregated elements on their way to their ranks; `None` lets the
-    /// library choose.
+    /// The route of aggregated elements to their ranks; `None` lets the library choose.
     pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
     /// The time after which a long wait is reported on the standard error output, with the waits of
-    /// all ranks: once, and again whenever it has doubled. A rank that is stopped for so long while
-    /// another one waits counts as failed.
+    /// all ranks; reported again whenever it has doubled. A rank that is stopped for this time
+    /// while another one waits counts as failed. `None`: no reports.
     pub stall: Option<Duration>,
-    /// Whether such a report ends the job.
+    /// Whether such a report also ends the job.
     pub stall_ends: bool,
     /// The time without a sign of life from another host after which its ranks count as failed, at
-    /// least [`SHORTEST_SILENCE`](Self::SHORTEST_SILENCE). A host whose ranks all compute, or are
-    /// stopped, gives signs of life.
+    /// least [`SHORTEST_SILENCE`](Self::SHORTEST_SILENCE). A host gives signs of life even if all its
+    /// ranks compute or are stopped. `None`: no limit.
     pub silence: Option<Duration>,
 }
 
@@ -157,14 +156,14 @@ pub enum BackendKind {
     Sim,
 }
 
-/// The number of hops of aggregated elements.
+/// The route of aggregated elements to their ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// By one: each rank sends to every other rank.
+    /// One hop: each rank sends to every other rank.
     Direct,
-    /// By two at most: ranks are a grid, and each sends to those of its row and of its column.
+    /// At most two hops: the ranks form a grid, and each sends to the ranks of its row and its column.
     Grid,
-    /// By three at most: the same in three dimensions.
+    /// At most three hops: the same in three dimensions.
     Cube,
 }
 
@@ -213,7 +212,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] or [`Error::Launch`] for a variable that means nothing or is no UTF-8.
+    /// [`Error::Setting`] or [`Error::Launch`] for a variable with a value that cannot be used, or
+    /// that is not UTF-8.
     pub fn from_env() -> Result<Self> {
         Self::from_env_over(&|_| None)
     }
@@ -245,7 +245,7 @@ impl Config {
             names::text(name, variable(name))?;
         }
         let lookup = |name: &str| {
-            // Others' variables that are no text say nothing to us.
+            // Variables of others that are not UTF-8 count as not set.
             overrides(name).or_else(|| variable(name)?.into_string().ok())
         };
         Self::from_lookup(&lookup)
@@ -255,7 +255,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] for a value that means nothing or is no UTF-8.
+    /// [`Error::Setting`] for a value that cannot be used, or that is not UTF-8.
     ///
     /// # Examples
     ///
@@ -339,7 +339,7 @@ fn switch(value: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// The program may go to another directory.
+/// An absolute path, since the program may change its directory.
 fn directory(value: &str) -> Result<String, &'static str> {
     let whole = path::absolute(name(value)?).map_err(|_| "say a directory")?;
     let whole = whole.into_os_string().into_string();

@@ -41,7 +41,7 @@ pub(super) fn text(name: &'static str, value: Option<OsString>) -> Result<Option
     text.map_err(|bytes| Error::setting(name, bytes.to_string_lossy(), "is not UTF-8"))
 }
 
-/// Warns, once in a process, of variables that are no settings although they are called like some.
+/// Warns, once in a process, of variables that begin with `PGAS_` but are not settings.
 pub(crate) fn warn_of_unknown() {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {

@@ -1,4 +1,4 @@
-//! Finds out what started this process.
+//! Finds the launcher of this process.
 
 /// The variable that tells a rank its number.
 pub const RANK_VARIABLE: &str = "PGAS_RANK";
@@ -49,19 +49,19 @@ pub enum Launcher {
         /// The key that distinguishes this job from all others of this host.
         job_key: String,
     },
-    /// A launcher that tells by PMIx alone how many ranks there are, as PRRTE's `prun`: of the
-    /// backends only libfabric's speaks it.
+    /// A launcher that gives the number of ranks by PMIx alone, such as PRRTE's `prun`. Only the
+    /// libfabric backend speaks PMIx.
     Pmix,
-    /// Nobody, and the user asks for several ranks: this process starts them itself.
+    /// No launcher, and the user asks for several ranks: this process starts them itself.
     SelfLaunch {
         /// The number of ranks to start, at least 2.
         n_ranks: u32,
     },
-    /// Nobody: this process is a job of one rank.
+    /// No launcher: this process is a job of one rank.
     Single,
 }
 
-/// Where a process stands in a job that another project's launcher started.
+/// The rank of a process in a job that another project's launcher started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// The environment does not name the rank of this process.
+/// The variables that should name the rank of this process are wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct LaunchError(Box<LaunchErrorKind>);
@@ -169,13 +169,13 @@ impl Launcher {
             (Some(found), Some(n_ranks)) if found.n_ranks() == 1 => Self::SelfLaunch { n_ranks },
             (Some(found), _) => found,
             (None, Some(n_ranks)) => Self::SelfLaunch { n_ranks },
-            // One that a user of such a launcher wants alone has `PGAS_RANKS=1`.
+            // `PGAS_RANKS=1` asks for a job of one rank under such a launcher.
             (None, None) if env.is_under_pmix() => Self::Pmix,
             (None, None) => Self::Single,
         })
     }
 
-    /// This process's rank; 0 for one that is alone, or still to start the ranks.
+    /// This process's rank; 0 if it is alone, or has to start the ranks first.
     ///
     /// # Examples
     ///

@@ -7,10 +7,10 @@ use range_alloc::RangeAllocator;
 
 use crate::{Error, Exhausted, Rank};
 
-/// The smallest step between allocations: no two share a cache line.
+/// Allocations are multiples of this many bytes: no two share a cache line.
 const GRANULE: u64 = 64;
 
-/// How full a heap is, in bytes.
+/// The use of a heap, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapUse {
     /// The heap's size.
@@ -23,7 +23,7 @@ pub struct HeapUse {
     pub largest: u64,
 }
 
-/// A heap: which offsets of a range are taken. Knows nothing of the memory itself.
+/// A heap: the taken and the free offsets of a range. It does not access the memory itself.
 #[derive(Debug)]
 pub(crate) struct Heap {
     name: &'static str,
@@ -81,11 +81,10 @@ impl Heap {
     }
 
     /// Takes the highest piece of `bytes` bytes, aligned to `align`, that ends at `end` or before
-    /// it. Such a piece is given back by [`give_back`](Self::give_back), and is no allocation for
-    /// [`free`](Self::free).
+    /// it. Return it by [`give_back`](Self::give_back), not by [`free`](Self::free).
     ///
-    /// Pieces at one offset on several ranks are taken from above, and the others from below, so
-    /// that they seldom are in each other's way.
+    /// Blocks at one offset on several ranks are taken from above, all others from below. So the
+    /// upper offsets are more often free on all ranks.
     pub(crate) fn take_highest(&mut self, bytes: u64, align: u64, end: u64) -> Option<Block> {
         let rounded = granules(bytes)?;
         let align = align.max(GRANULE);
@@ -106,8 +105,9 @@ impl Heap {
 
     /// Takes `range` out of a gap.
     fn take(&mut self, gap: &Range<u64>, range: &Range<u64>) {
-        // The allocator gives no piece of one's choice. It gives a whole gap of that length, the
-        // wanted one at the latest when all others are taken.
+        // The allocator cannot be asked for a given range. But asked for the gap's length it
+        // returns a whole gap of that length; the wanted one at the latest when all others are
+        // taken.
         let mut others = Vec::new();
         while let Ok(whole) = self.ranges.allocate_range(gap.end - gap.start) {
             if whole == *gap {
@@ -170,7 +170,7 @@ impl Heap {
         }
     }
 
-    /// The error of a request that finds no place.
+    /// The error of a request without room.
     pub(crate) fn exhausted(&self, rank: Rank, requested: u64, align: u64) -> Error {
         let usage = self.usage();
         Box::new(Exhausted {

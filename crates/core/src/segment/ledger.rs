@@ -1,4 +1,4 @@
-//! What the members of a team have allocated together, and when it is free again.
+//! The symmetric allocations of a team, until they are free again.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
@@ -8,15 +8,14 @@ use crate::locks::lock;
 /// The symmetric allocations of a team, and the teams that it was split into, in the order in which
 /// they were made, which is the same on every member.
 ///
-/// Each entry has a bit, which says whether this rank is done with it. What has the bit on all
-/// members is free. Of an allocation it says that the handle was dropped; of a split, that this
-/// rank has dropped all handles on its part, and on all that was made of that. Nobody can call
-/// anything collective over a team any more whose handles are all dropped, so its memory falls to
-/// the team that it was split off.
+/// Each entry has a bit: this rank is done with it. For an allocation that means that its handle
+/// was dropped; for a split, that all handles on this rank's new team and on its memory were
+/// dropped. An entry with the bit on all members is free. A team without handles can make no
+/// collective call any more, so its memory goes back to the team that was split.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
-    /// How many were noted since memory was last reclaimed.
+    /// The splits since memory was last reclaimed.
     n_splits: usize,
 }
 
@@ -34,7 +33,7 @@ struct Memory {
     heirlooms: Vec<u64>,
 }
 
-/// This rank's team of those that a split has made.
+/// This rank's new team of a split.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// Upgrades as long as there are handles on the team.
@@ -42,14 +41,14 @@ pub(crate) struct Part {
     pub(crate) ledger: Arc<Mutex<Ledger>>,
 }
 
-/// What ends when allocations are reclaimed.
+/// The memory that is free after a reclaim.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
     /// The memory of the team's own allocations.
     pub(crate) ranges: Vec<Range<u64>>,
-    /// That of teams that it was split into.
+    /// The memory of teams that were split from it.
     pub(crate) of_parts: Vec<Range<u64>>,
-    /// The allocations of the local heap that were left to any of them.
+    /// The allocations of the local heap that were given to any of these.
     pub(crate) local: Vec<u64>,
 }
 
@@ -62,13 +61,13 @@ impl Ledger {
         }));
     }
 
-    /// Notes a split, of which this rank has a part or none.
+    /// Records a split; `part` is this rank's new team, if it joins one.
     pub(crate) fn add_split(&mut self, part: Option<Part>) {
         self.entries.push(Entry::Split(part));
         self.n_splits += 1;
     }
 
-    /// How many splits were noted since memory was last reclaimed.
+    /// The number of splits since memory was last reclaimed.
     pub(crate) fn n_splits(&self) -> usize {
         self.n_splits
     }
@@ -101,7 +100,7 @@ impl Ledger {
         words
     }
 
-    /// Takes out the entries whose bit is set, which must be the same ones on every member.
+    /// Removes the entries whose bit is set; the bits must be the same on every member.
     pub(crate) fn reclaim(&mut self, words: &[u64]) -> Freed {
         let mut freed = Freed::default();
         let kept = std::mem::take(&mut self.entries);
@@ -126,7 +125,7 @@ impl Ledger {
         freed
     }
 
-    /// Takes out all entries of a team that nobody uses any more.
+    /// Removes all entries of a team without handles.
     fn empty(&mut self, freed: &mut Freed) {
         for entry in self.entries.drain(..) {
             match entry {
@@ -153,7 +152,7 @@ impl Entry {
 
 impl Part {
     fn is_dropped(&self) -> bool {
-        // A handle on memory is one on the team, too.
+        // A handle on memory has a handle on its team.
         self.handles.strong_count() == 0 && lock(&self.ledger).entries.iter().all(Entry::is_dropped)
     }
 }

@@ -8,11 +8,11 @@
 //! | null    | core   | symmetric heap ->       | local heap ->            |
 //! ```
 //!
-//! The symmetric heap is used by all ranks together: every rank makes the same requests in the same
-//! order, its bookkeeping is deterministic, and so an allocation has the same offset everywhere
-//! without a word being exchanged about it. The local heap is each rank's own, and the teams' of
-//! which it is a member: for those the members look for an offset that is free on all of them.
-//! Bookkeeping lives in private memory, where no remote put can damage it.
+//! All ranks use the symmetric heap together. Every rank makes the same requests in the same order,
+//! and the allocator is deterministic, so an allocation has the same offset everywhere, and no
+//! offsets are exchanged. The local heap has the rank's own allocations, and those of its teams:
+//! their members search for an offset that is free on all of them. The bookkeeping is in private
+//! memory, where no remote put can damage it.
 
 mod heap;
 mod ledger;
@@ -34,8 +34,8 @@ const HEAPS_START: u64 = 4096;
 /// The smallest segment that can be used, in bytes.
 pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
 
-/// An error if a [`GlobalPtr`](crate::GlobalPtr) cannot address a segment of so many bytes, or it
-/// has no room for what the library keeps there.
+/// An error if the segment is too large for a [`GlobalPtr`](crate::GlobalPtr), or too small for the
+/// library's own data.
 pub(crate) fn check_size(segment_bytes: u64) -> Result<()> {
     if (MIN_SEGMENT_BYTES..=1 << 40).contains(&segment_bytes) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The operations of a rank, as they are counted and traced.
+//! Counts and traces the operations of a rank.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -35,9 +35,10 @@ impl World {
         self.inner.counting.as_ref()?.peer(peer)
     }
 
-    /// The same world, by a handle whose operations are also counted for `name`, such as those of a
-    /// container: the table of `PGAS_STATS` has a line for each name. Names that are the same are
-    /// counted together; behind the 64th different one a rank gives them no lines of their own.
+    /// Another handle on the world, whose operations are also counted under `name`, for example
+    /// those of a container: the table of `PGAS_STATS` has a line for each name. Equal names are
+    /// counted together. A rank keeps up to 64 names; operations under further names are counted
+    /// for the rank only.
     ///
     /// # Cost
     ///
@@ -73,8 +74,8 @@ impl World {
         self.count(CostKind::Local, None, 1, 0);
     }
 
-    /// As [`count_local`](Self::count_local), of an operation that has a row in the statistics, and
-    /// that `has_missed`, as a push to a full queue.
+    /// As [`count_local`](Self::count_local), for an operation with a row in the statistics.
+    /// `has_missed` says that it did not succeed, for example a push to a full queue.
     ///
     /// # Examples
     ///
@@ -144,8 +145,8 @@ impl World {
         trace.note(kind, 0, peer, [bytes, n]);
     }
 
-    /// Whether operations are timed (`PGAS_STATS=latency`): a layer then tells how long its remote
-    /// calls take ([`count_call`](Self::count_call)).
+    /// Whether operations are timed (`PGAS_STATS=latency`). A layer then reports the times of its
+    /// remote calls by [`count_call`](Self::count_call).
     ///
     /// # Examples
     ///
@@ -158,7 +159,7 @@ impl World {
         self.counting().is_some_and(Counting::is_timing)
     }
 
-    /// Counts a remote call that took so long until its answer was here, if operations are timed.
+    /// Counts a remote call and the time until its answer arrived, if operations are timed.
     ///
     /// # Cost
     ///

@@ -8,7 +8,7 @@ use crate::backend::{HandlerId, Message, Stage};
 use crate::handler::in_handler;
 use crate::notice;
 
-/// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
+/// A rank that has to wait before it can leave yields for so many rounds, then sleeps between them.
 const LEAVING_YIELDS: u32 = 400;
 const LEAVING_NAP: Duration = Duration::from_millis(1);
 
@@ -16,8 +16,8 @@ impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
             if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
-                // What the job's failure leaves undone is nobody's any more; else nobody is left to
-                // return an error to.
+                // Nobody is left to return the error to. The failure of a job has been reported
+                // already.
                 if let Err(error) = self.settle()
                     && self.backend().health().is_ok()
                 {

@@ -1,4 +1,4 @@
-//! The segments as this process reaches them: which it maps, and where in these an element is.
+//! The segments that this process has mapped, and the addresses of elements in them.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -25,14 +25,15 @@ impl World {
         self.inner.memory.base(rank).is_some()
     }
 
-    /// Whether this world's atomics are CPU atomics (else they all go through the backend).
+    /// Whether atomics on mapped memory are CPU atomics; if not, all atomics go through the
+    /// backend.
     #[must_use]
     pub fn has_direct_atomics(&self) -> bool {
         self.inner.words.base(self.rank()).is_some()
     }
 
     /// The address of the `n` elements at `ptr`, if they lie within a segment, are aligned, and are
-    /// directly accessible. Otherwise the slow path finds out what is wrong.
+    /// directly accessible. Otherwise the slow path decides.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -68,7 +69,7 @@ impl World {
         self.inner.fast_words.block(ptr, bytes, align)
     }
 
-    /// As [`direct`](Self::direct) while operations are counted, and counts one.
+    /// As [`direct`](Self::direct) while operations are counted, and counts an operation of `kind`.
     #[inline]
     pub(crate) fn counted<T>(
         &self,
@@ -94,7 +95,7 @@ impl World {
         counting.add_single(kind, size_of::<T>()).then_some(place)
     }
 
-    /// As [`direct_word`](Self::direct_word) while operations are counted, and counts one.
+    /// As [`direct_word`](Self::direct_word) while operations are counted, and counts an atomic.
     #[inline]
     pub(crate) fn counted_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
         let place = self.inner.counted_words.place(ptr, 1)?;

@@ -36,60 +36,61 @@ use crate::trace::{Trace, Wanted};
 use crate::waits::Watch;
 use crate::wire::Wire;
 
-/// An extension of every world by a crate above core, such as active messages: messages of its own
-/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
+/// A crate above core that extends every world, such as active messages: it has messages of its own
+/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and works whenever the rank makes
 /// progress. See [`World::attach`].
 ///
 /// # Examples
 ///
 /// None: `pgas-am` is the layer of programs.
 pub trait Layer: Any + fmt::Debug + Send + Sync {
-    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
-    /// inside it is [`Error::InHandler`](crate::Error::InHandler).
+    /// Takes a message for one of the layer's handlers. It may send, but not wait: a wait inside of
+    /// it returns [`Error::InHandler`](crate::Error::InHandler).
     ///
     /// # Errors
     ///
-    /// What makes the message useless; the call that made progress reports it.
+    /// The reason why the message cannot be used; the call that made progress returns it.
     fn deliver(&self, world: &World, message: Message<'_>) -> Result<()>;
 
-    /// Does what is left to do, without waiting, and says whether there was any. Called by every
-    /// [`World::progress`], so that it costs little when there is nothing.
+    /// Does pending work, without waiting, and says whether there was any. Every
+    /// [`World::progress`] calls it, so it must cost little when there is none.
     ///
     /// # Errors
     ///
     /// Errors of the transport.
     fn advance(&self, world: &World) -> Result<bool>;
 
-    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
-    /// that it is never left with more of them than one batch of requests gives.
+    /// Whether requests may be served now. A layer says no while answers of its own wait for room
+    /// at their targets. So it never has more of such answers than one batch of requests causes.
     fn accepts_requests(&self) -> bool;
 
-    /// Does what other threads of the rank have left for this one, without waiting, and says
-    /// whether there was any. Called instead of [`advance`](Self::advance) on a thread that runs no
-    /// handlers ([`World::serve_here`]).
+    /// Does the work that other threads of the rank have left for this one, without waiting, and
+    /// says whether there was any. Called instead of [`advance`](Self::advance) on a thread that
+    /// runs no handlers ([`World::serve_here`]).
     fn advance_thread(&self, world: &World) -> bool {
         let _ = world;
         false
     }
 
     /// The longest time that this thread may sleep at once, if other threads may leave work for it:
-    /// who is about to sleep does not see it. Zero if some is there.
+    /// such work does not always wake a sleeper. Zero if there is some now.
     fn longest_nap(&self) -> Option<Duration> {
         None
     }
 
-    /// What the handler that runs now works on, for the report of one that does not return.
+    /// The object that the running handler works on, for the report of a handler that does not
+    /// return.
     fn running(&self) -> Option<String> {
         None
     }
 
-    /// Whether nothing is left that it has promised to send. A rank stays in the job until then.
+    /// Whether the layer has sent all that it has to send. The rank stays in the job until then.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// Takes note of a message that came when the rank served none any more, because it was
-    /// leaving.
+    /// Records a message that arrived too late: the rank was leaving, and served no messages any
+    /// more.
     fn refuse(&self, message: &Message<'_>) {
         let _ = message;
     }
@@ -97,8 +98,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 
-    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the
-    /// next progress; else the task asks to be polled again at once.
+    /// Keeps the waker of a task that waits for an operation, and says whether the layer will wake
+    /// it after the next progress. If not, the task asks to be polled again at once.
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         let _ = (world, waker);
         false
@@ -230,9 +231,8 @@ impl WeakWorld {
 
 #[derive(Debug)]
 struct Inner {
-    /// What most accesses look at: what the two maps below say of segments in one mapping, or
-    /// nothing while operations are counted, so that an access pays for counting only when it is
-    /// on.
+    /// The maps of the fast path: as the two maps below, for segments in one mapping. Empty while
+    /// operations are counted, so that an access pays for counting only when it is on.
     fast_memory: EvenMap,
     fast_words: EvenMap,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
@@ -265,11 +265,11 @@ struct Inner {
     n_teams: AtomicU64,
     handles: Handles,
     watch: Arc<Watch>,
-    /// Where who watches the job reads what this rank does, and its long work.
+    /// This rank's activity and its long work, where a watcher of the job reads them.
     told: (Now, Works),
     running: Arc<Running>,
     config: Config,
-    /// What the backend says of itself, which every message asks for.
+    /// A copy of the backend's capabilities: every message needs them.
     capabilities: Capabilities,
     backend: Arc<dyn Backend>,
 }
@@ -450,7 +450,8 @@ impl World {
         }
     }
 
-    /// Whether `rank` has left the job, and all that it ever sent to this rank was served.
+    /// Whether `rank` has left the job, and every message that it sent to this rank has been
+    /// served.
     ///
     /// # Panics
     ///
@@ -462,8 +463,8 @@ impl World {
         self.backend().has_left(rank)
     }
 
-    /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
-    /// `code`.
+    /// Ends the whole job at once: prints `message`, ends every rank, and makes `code` the job's
+    /// exit code.
     ///
     /// # Examples
     ///
@@ -486,7 +487,7 @@ impl World {
         &*self.inner.backend
     }
 
-    /// The backend, for what may outlive the world.
+    /// The backend, for values that may outlive the world.
     pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.inner.backend)
     }
@@ -507,17 +508,17 @@ impl World {
         self.inner.layer.set(layer).is_ok()
     }
 
-    /// What is counted, if anything is.
+    /// The counters, if operations are counted.
     pub(crate) fn counting(&self) -> Option<&Counting> {
         self.inner.counting.as_deref()
     }
 
-    /// As [`trace`](Self::trace), for what may outlive this handle.
+    /// As [`trace`](Self::trace), for values that may outlive this handle.
     pub(crate) fn shared_trace(&self) -> Option<&Arc<Trace>> {
         self.inner.trace.as_ref()
     }
 
-    /// What is traced, if anything is.
+    /// The trace, if operations are traced.
     #[inline]
     pub(crate) fn trace(&self) -> Option<&Trace> {
         self.inner.trace.as_deref()
@@ -528,7 +529,7 @@ impl World {
         &self.inner.tasks
     }
 
-    /// A handle that keeps the world, and not the rank in the job.
+    /// A handle that keeps the world alive, but not the rank in the job.
     pub(crate) fn clone_uncounted(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
@@ -545,7 +546,7 @@ impl World {
         &self.inner.watch
     }
 
-    /// Where this rank tells who watches the job what it does.
+    /// This rank's activity, where a watcher of the job reads it.
     pub(crate) fn now(&self) -> &Now {
         &self.inner.told.0
     }
@@ -588,8 +589,8 @@ impl World {
     }
 }
 
-/// What most accesses to the segments of `ranks` look at, if it is used and this rank's own is in
-/// `map`.
+/// The map of the fast path for the segments of `ranks`, if it is used and this rank's own segment
+/// is in `map`.
 fn fast_map(backend: &dyn Backend, map: &SegmentMap, ranks: Range<u32>, is_used: bool) -> EvenMap {
     if is_used && map.base(backend.rank()).is_some() {
         EvenMap::of(backend, ranks)
@@ -598,7 +599,7 @@ fn fast_map(backend: &dyn Backend, map: &SegmentMap, ranks: Range<u32>, is_used:
     }
 }
 
-/// What counts, and what traces, as the settings ask for it.
+/// The counters and the trace that the settings ask for.
 fn observers(
     backend: &dyn Backend,
     config: &Config,
@@ -625,7 +626,7 @@ fn observers(
     (counting, trace)
 }
 
-/// The backend, whose operations are timed if that is asked for.
+/// The backend, or a wrapper that times its operations if the settings ask for it.
 fn timed(backend: Arc<dyn Backend>, counting: Option<&Arc<Counting>>) -> Arc<dyn Backend> {
     match counting.filter(|counting| counting.is_timing()) {
         Some(counting) => Arc::new(TimedBackend::new(backend, Arc::clone(counting))),
@@ -633,7 +634,7 @@ fn timed(backend: Arc<dyn Backend>, counting: Option<&Arc<Counting>>) -> Arc<dyn
     }
 }
 
-/// Where this rank tells what it does.
+/// The places where this rank publishes its activity and its long work.
 fn told(backend: &dyn Backend) -> (Now, Works) {
     let rank = backend.rank();
     let now = Now::begin(backend.board(rank), rank, backend.n_ranks());
@@ -641,8 +642,8 @@ fn told(backend: &dyn Backend) -> (Now, Works) {
 }
 
 /// The ranks whose segments are accessed directly, if they are mapped. With the direct path off
-/// that is this rank alone, where ranks serve atomics: to its own words nobody else has a way then,
-/// but by asking it.
+/// there is none. If ranks serve atomics, it is this rank alone: others then reach its words only
+/// by asking it.
 fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
     let own = backend.rank().number();
     if config.direct {
