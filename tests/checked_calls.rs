@@ -37,6 +37,13 @@ fn differs<T>(world: &World, call: impl FnOnce() -> pgas::Result<T>) -> pgas::Re
     Ok(())
 }
 
+/// Runs `body` on two ranks that compare their calls, whatever the environment says.
+fn on_two<R: Send>(body: impl Fn(World) -> R + Sync) -> Vec<R> {
+    let mut config = Config::default();
+    config.check = Some(true);
+    pgas::threads_with(2, &config, body).unwrap()
+}
+
 /// Calls of the world and of teams.
 const OF_TEAMS: &[Call] = &[
     |world| differs(world, || world.broadcast(Rank::ZERO, 1)),
@@ -97,6 +104,13 @@ const OF_TEAMS: &[Call] = &[
     |world| {
         differs(world, || {
             world.team().all_try("a step", || Ok::<_, Error>(()))
+        })
+    },
+    |world| {
+        differs(world, || {
+            world
+                .team()
+                .all_try_reduce("a step", || Ok::<_, Error>(1), Sum)
         })
     },
     |world| differs(world, || world.team().alloc_symmetric::<u64>(1)),
@@ -225,7 +239,7 @@ fn queue(world: &World) -> pgas::Result<CircularQueue<u64>> {
 
 fn all_are_told(calls: &[Call]) {
     for call in calls {
-        for outcome in pgas::threads(2, |world| call(&world)).unwrap() {
+        for outcome in on_two(|world| call(&world)) {
             outcome.unwrap();
         }
     }
@@ -243,7 +257,7 @@ fn calls_of_containers_that_differ_are_named_with_their_lines() {
 
 /// The text of the error if the ranks call the same method of `call`, but not on the same objects.
 fn text_of(call: fn(&World, bool) -> pgas::Result<()>) -> String {
-    let outcomes = pgas::threads(2, |world| call(&world, world.rank() == Rank::ZERO)).unwrap();
+    let outcomes = on_two(|world| call(&world, world.rank() == Rank::ZERO));
     let mut texts = outcomes
         .into_iter()
         .map(|outcome| outcome.unwrap_err().to_string());
