@@ -109,7 +109,7 @@ const ROWS: &[Row] = &[
     ("MultiMap::with_capacity", (2, 6), |world| {
         price(world, || MultiMap::<u64, u64>::with_capacity(world, 100))
     }),
-    ("MultiMap::n_keys", (0, 2), |world| {
+    ("MultiMap::n_keys", (0, 1), |world| {
         let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
         price(world, || map.n_keys())
     }),
@@ -126,11 +126,11 @@ const ROWS: &[Row] = &[
         let array = array(world);
         price(world, || array.fill(7))
     }),
-    ("DArray::sum", (1, 2), |world| {
+    ("DArray::sum", (1, 1), |world| {
         let array = array(world);
         price(world, || array.sum())
     }),
-    ("DArray::dot", (1, 2), |world| {
+    ("DArray::dot", (1, 1), |world| {
         let array = array(world);
         price(world, || array.dot(&array))
     }),

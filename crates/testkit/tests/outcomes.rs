@@ -137,6 +137,12 @@ const CALLS: &[(&str, Call)] = &[
             .team()
             .all_succeeded("nothing", Ok::<_, pgas_core::Error>(()))
     }),
+    ("all_try_reduce", |world| {
+        let one = || Ok::<_, pgas_core::Error>(1_u64);
+        let n = world.team().all_try_reduce("nothing", one, Sum)?;
+        assert_eq!(n, u64::from(world.n_ranks()));
+        Ok(())
+    }),
     ("reclaim", World::reclaim),
     ("alloc_symmetric", |world| {
         world.alloc_symmetric::<u64>(9).map(drop)

@@ -284,6 +284,11 @@ fn what_fails_on_one_member_is_told_to_all(world: &World) -> Result<()> {
         assert!(failed.is_err(), "{failed:?}");
         let failed = team.all_succeeded("a step", step(team.rank() == last));
         assert!(failed.is_err(), "{failed:?}");
+        let sum = team.all_try_reduce("a step", || step(false), op::Sum)?;
+        assert_eq!(sum, (0..=last).sum::<u32>());
+        let failed = team.all_try_reduce("a step", || step(team.rank() == last), op::Sum);
+        let text = failed.expect_err("the last one fails").to_string();
+        assert!(text.contains("as the case wants"), "{text}");
         team.agree("a number", 7)?;
         team.agree_on("a choice", &["one", "another"], 1)?;
         team.agree_nb("a number", 8).wait()?;

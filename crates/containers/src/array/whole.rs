@@ -212,7 +212,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, 2 allreduces, and ℓ for each element of this rank. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
@@ -340,9 +340,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         own: impl FnOnce() -> Result<Option<T>>,
         op: &impl ReduceOp<T>,
     ) -> Result<Option<T>> {
-        let team = self.team();
-        let own = team.all_try("reducing an array", own)?;
+        let own = || own().map(Maybe::of);
         let op = |before: Maybe<T>, after: Maybe<T>| Maybe::of(both(before.get(), after.get(), op));
-        Ok(team.allreduce(Maybe::of(own), op)?.get())
+        let combined = self.team().all_try_reduce("reducing an array", own, op)?;
+        Ok(combined.get())
     }
 }

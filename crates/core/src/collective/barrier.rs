@@ -1,15 +1,10 @@
-//! Barriers, and comparisons of outcomes and arguments.
-
-use std::fmt;
+//! Barriers, and comparisons of arguments.
 
 use super::meet::meet;
-use super::{Kind, Signature, op};
+use super::{Kind, Signature};
 use crate::cost::CostKind;
 use crate::event::Event;
-use crate::{Elsewhere, Error, Result, Team};
-
-/// An error's text is sent to the other members up to this many bytes.
-const TOLD_BYTES: usize = 512;
+use crate::{Result, Team};
 
 impl Team {
     /// Waits until every member has called it and the earlier puts and atomics of all members are
@@ -86,70 +81,6 @@ impl Team {
         })
     }
 
-    /// Compares the outcomes of a step of a collective call: returns the member's own `outcome` if
-    /// the step succeeded on every member, else an error on all of them. For a step that can fail
-    /// on one member alone, such as an allocation or opening a file. `what` names the step.
-    ///
-    /// # Cost
-    ///
-    /// An allreduce of a word; if the step has failed, also a broadcast of 512 bytes. Collective
-    /// over the team.
-    ///
-    /// # Errors
-    ///
-    /// On a member where the step failed the error of `outcome`; on the others
-    /// [`Error::Elsewhere`](crate::Error::Elsewhere), which names the first member that failed; the
-    /// failure of the job while waiting.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_core::backend::loopback;
-    /// loopback::run(3, |world| {
-    ///     let n = if world.rank().number() == 1 { usize::MAX } else { 1 };
-    ///     let allocated = world.alloc::<u64>(n);
-    ///     let error = world.team().all_succeeded("an allocation", allocated).unwrap_err();
-    ///     assert!(error.to_string().contains("rank 1: the local heap cannot serve"));
-    ///     world.barrier().unwrap(); // all go on
-    /// });
-    /// ```
-    #[track_caller]
-    pub fn all_succeeded<T, E>(&self, what: &'static str, outcome: Result<T, E>) -> Result<T, E>
-    where
-        E: From<Error> + fmt::Display,
-    {
-        let own = if outcome.is_err() {
-            self.rank()
-        } else {
-            u32::MAX
-        };
-        let first = match self.allreduce(own, op::Min) {
-            Ok(u32::MAX) => return outcome,
-            Ok(first) => first,
-            Err(error) => return outcome.and(Err(error.into())),
-        };
-        let mut text = [0; TOLD_BYTES];
-        if let Err(error) = &outcome
-            && first == self.rank()
-        {
-            let told = error.to_string();
-            let told = &told.as_bytes()[..told.len().min(TOLD_BYTES)];
-            text[..told.len()].copy_from_slice(told);
-        }
-        let broadcast = self.broadcast_slice(first, &mut text);
-        outcome.and_then(|_| {
-            broadcast?;
-            // A text that was cut within a character ends with a replacement character.
-            let text = String::from_utf8_lossy(&text);
-            let elsewhere = Elsewhere {
-                rank: self.world_rank(first),
-                what,
-                cause: text.trim_end_matches('\0').to_owned(),
-            };
-            Err(Error::from(Box::new(elsewhere)).into())
-        })
-    }
-
     /// The meeting of a barrier, without the flush.
     #[track_caller]
     pub(crate) fn meet(&self) -> Result<()> {
@@ -160,42 +91,6 @@ impl Team {
                 None => meet(call.main()).await,
             }
         })
-    }
-
-    /// Runs this rank's `part` of a step, then compares the outcomes by
-    /// [`all_succeeded`](Self::all_succeeded). If `part` panics the job fails, even if the program
-    /// catches the panic, since the others would wait for this rank for ever.
-    ///
-    /// # Cost
-    ///
-    /// That of `part`, and of [`all_succeeded`](Self::all_succeeded). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`all_succeeded`](Self::all_succeeded).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let file = world.team().all_try("opening a file", || {
-    ///     let opened = std::fs::File::open("/dev/null");
-    ///     opened.map_err(|e| pgas_core::Error::backend("open", 0, e.to_string()))
-    /// })?;
-    /// # drop(file);
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn all_try<T, E>(
-        &self,
-        what: &'static str,
-        part: impl FnOnce() -> Result<T, E>,
-    ) -> Result<T, E>
-    where
-        E: From<Error> + fmt::Display,
-    {
-        let outcome = self.world().wire().in_step(what, part);
-        self.all_succeeded(what, outcome)
     }
 
     /// With `PGAS_CHECK=1`, compares `value` across the team; else does nothing.

@@ -8,7 +8,8 @@
 //! effect on the other members. Any other error is the job's failure, since the members no longer
 //! agree on their progress: by its next wait each rank gets an error that names the rank and the
 //! collective that failed. If a step can fail on one member alone, compare the outcomes by
-//! [`Team::all_succeeded`] or [`Team::all_try`]; then all members can continue.
+//! [`Team::all_succeeded`], [`Team::all_try`] or [`Team::all_try_reduce`]; then all members can
+//! continue.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
 //! buffers, advances whenever its rank makes progress, and completes even if its event is dropped,
@@ -67,6 +68,7 @@ mod lane;
 mod meet;
 mod native;
 pub mod op;
+mod outcomes;
 mod reduce;
 mod scan;
 mod split;

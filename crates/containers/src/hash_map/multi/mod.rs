@@ -469,25 +469,23 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// ℓ for each slot of this rank, and 2 allreduces. Collective over the team.
+    /// ℓ for each slot of this rank, and an allreduce. Collective over the team.
     ///
     /// # Errors
     ///
     /// As [`HashMap::local_iter`]; the failure of the job while waiting.
     #[track_caller]
     pub fn n_keys(&self) -> Result<u64> {
-        let mut n: u64 = 0;
-        let count = || -> Result<()> {
+        let count = || -> Result<u64> {
+            let mut n = 0;
             for entry in self.numbers.local_iter() {
                 let (key, word) = entry?;
                 n += u64::from(self.count_of(&key, Numbers::of(word))? > 0);
             }
-            Ok(())
+            Ok(n)
         };
-        let team = self.numbers.team();
         let what = "counting the keys of a MultiMap";
-        team.all_try(what, count)?;
-        team.allreduce(n, Sum)
+        self.numbers.team().all_try_reduce(what, count, Sum)
     }
 }
 

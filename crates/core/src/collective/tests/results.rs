@@ -405,10 +405,11 @@ fn an_operator_that_panics_fails_the_job_also_where_the_panic_is_caught() {
 
     type Op = fn(u64, u64) -> u64;
     let panics = |_: u64, _: u64| -> u64 { panic!("on purpose") };
-    let bodies: [fn(&Team, Op) -> Result<()>; 3] = [
+    let bodies: [fn(&Team, Op) -> Result<()>; 4] = [
         |team, op| team.allreduce(1_u64, op).map(drop),
         |team, op| team.reduce_nb(1, 1_u64, op).wait().map(drop),
         |team, op| team.all_try("a step", || Ok(op(1, 2))).map(drop),
+        |team, op| team.all_try_reduce("a step", || Ok(1), op).map(drop),
     ];
     for body in bodies {
         for result in loopback::run(3, |world| {
