@@ -26,8 +26,7 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
     })))
 }
 
-/// An error if the team has no member `host`, which `what` was to be hosted by. Its members agree
-/// on that.
+/// An error if the team has no member `host` for `what`. All members get the same result.
 pub(crate) fn check_host(team: &Team, what: &str, host: u32) -> Result<()> {
     let n = team.n_ranks();
     if host < n {
@@ -42,8 +41,8 @@ pub(crate) fn check_host(team: &Team, what: &str, host: u32) -> Result<()> {
     Err(Error::Argument(text.into()))
 }
 
-/// The number of rank `host` in the team, or an error if it is no member. Its members agree on
-/// that.
+/// The number of rank `host` in the team, or an error if it is no member. All members get the same
+/// result.
 pub(crate) fn member_for_host(team: &Team, what: &str, host: Rank) -> Result<u32> {
     if team.is_world() {
         check_host(team, what, host.number())?;
@@ -125,7 +124,7 @@ pub struct TakeError<T> {
 #[derive(Debug, thiserror::Error)]
 #[error("{n} more could not be read and are gone: {first}")]
 pub struct Lost {
-    /// How many they are.
+    /// Their number.
     pub n: usize,
     /// The error of the first of them, or of the call if there are none.
     #[source]
@@ -152,8 +151,8 @@ impl<T> From<Error> for TakeError<T> {
     }
 }
 
-/// Why a batch ended early: the elements before number `done` were carried out, in order, and the
-/// one with that number was not. Nor were those behind it, unless elements travel to several ranks
+/// Why a batch ended early: the elements before index `done` were carried out, in order, and the
+/// one with that index was not. Nor were those behind it, unless elements travel to several ranks
 /// at once.
 ///
 /// `?` turns it into the plain [`Error`].

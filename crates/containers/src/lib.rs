@@ -18,15 +18,15 @@
 //! | [`Distributor`] | elements on their way from all ranks to all ranks |
 //! | [`Array`] | elements by index, on one rank |
 //! | [`DArray`], [`DMatrix`] | elements by index, over all ranks |
-//! | [`BloomFilter`] | a set that may claim more than it has, in little memory |
+//! | [`BloomFilter`] | a set with false positives, in a few bits an element |
 //!
 //! Each is made on `&world`, for all ranks, or on `&team` ([`AsTeam`](pgas_core::AsTeam)), for the
-//! members, in whose memory alone it lies. What is *collective over the team* is called by all of
-//! them and by nobody else.
+//! members, and lies in their memory alone. A call that is *collective over the team* is made by
+//! all members and by nobody else.
 //!
-//! A *phase* is a promise of all ranks about what they do until the next change of phase, and a
-//! type. What a phase forbids does not compile, and what remains is cheaper: while all ranks only
-//! look, a find is one read.
+//! A *phase* is a promise of all ranks about what they do until the next change of phase. It is a
+//! type, so an operation that the phase forbids does not compile, and those that remain are
+//! cheaper: while all ranks only read, a find is one read.
 //!
 //! ```
 //! use pgas_containers::HashMap;
@@ -53,8 +53,8 @@
 //! | checkpoints | `store` |
 //! | maps and sets | `hash_map` |
 //! | arrays; elements collected for other ranks | `array`, `distributor` |
-//! | queues and filters; ways of many hops | `bloom`, `queue`, `route` |
-//! | elements anywhere, many at once | `scattered` |
+//! | queues and filters; routes of several hops | `bloom`, `queue`, `route` |
+//! | many elements on any ranks, in one call | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
 //! | errors; prices | `error`, `prices` |

@@ -44,7 +44,7 @@ impl Wire for Head {
     type By = AsBytes;
 }
 
-/// Bytes of a message that are not elements, and some more.
+/// Room in a message for all that is not elements: the headers, with a margin.
 pub(crate) const BESIDE: usize = 128;
 
 /// The number of values that fit in `bytes`, at least one.
@@ -126,7 +126,7 @@ impl<S: Pod> Arrived<S> {
     }
 }
 
-/// Sends message `number` of this rank to `to`, waiting for room, in which others are served.
+/// Sends message `number` of this rank to `to`. Waits for room, and serves others meanwhile.
 pub(crate) fn send<S: Pod>(
     inbox: &DistObject<Inbox<S>>,
     to: Rank,

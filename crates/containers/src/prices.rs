@@ -4,8 +4,8 @@
 //! (`PGAS_STATS`) print it beside the price that was paid. Tests compare this table with the
 //! operations and with the documentation, so all three say the same.
 //!
-//! Operations on many elements have a row of their own; their price is that of an element, unless
-//! it does not depend on their number.
+//! A batch has a row of its own, with the price of one element, unless the price does not depend on
+//! the number of elements.
 
 use pgas_core::stats::{Operation, Price};
 
@@ -18,7 +18,7 @@ const fn searched(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
     price(when, atomics_reads_writes).with_further_slots(1)
 }
 
-/// That of two searches.
+/// The price of two such searches.
 const fn searched_twice(when: &'static str, atomics_reads_writes: [u64; 3]) -> Price {
     price(when, atomics_reads_writes).with_further_slots(2)
 }

@@ -1,5 +1,5 @@
-//! Operations that the rank which has the data carries out, where others reach it by messages only:
-//! one at a time, or many that travel together.
+//! Operations that are carried out by the rank that holds the data, for ranks that reach it by
+//! messages only: one at a time, or many in a message.
 //!
 //! A target performs requests in their order. If it cannot finish one on its own, since it would
 //! have to wait for another rank, or to continue a search on the next one, that request and those
@@ -38,7 +38,7 @@ pub(crate) trait Operation: 'static {
     fn serve(on: &Self::On, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer>;
 }
 
-/// Something plain that comes as it is.
+/// A plain value as an answer: its own bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(transparent)]
 pub(crate) struct Sent<S>(pub(crate) S);
@@ -47,7 +47,7 @@ impl<S: Pod> Wire for Sent<S> {
     type By = AsBytes;
 }
 
-/// The answers that come.
+/// The answers to one message, when they have come.
 type Answers<O> = PgasFuture<Vec<<O as Operation>::Answer>>;
 
 /// The parts of all ranks, for which they serve requests.
@@ -68,12 +68,12 @@ fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Resu
     world.rpc_view(to, serve::<O>, on.downgrade(), requests)
 }
 
-/// The answer of a rank; `None` if it has left the job, whose memory stays.
+/// Waits for the answer of a rank. The default if the rank has left the job; its memory stays.
 pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
     unless_gone(from, answer.wait())
 }
 
-/// The default in the place of the answer of a rank that has left.
+/// Replaces the error of a rank that has left by the default.
 fn unless_gone<A: Default>(from: Rank, answer: Result<A>) -> Result<A> {
     match answer {
         Ok(answer) => Ok(answer),
@@ -82,8 +82,8 @@ fn unless_gone<A: Default>(from: Rank, answer: Result<A>) -> Result<A> {
     }
 }
 
-/// Whether `rank` has left the job without doing anything of the request. If it has failed with the
-/// job, the one-sided operation reports that.
+/// Whether the error is that `rank` has left the job, in which case it did nothing of the request.
+/// If it has failed with the job, the one-sided operation reports that.
 fn is_gone(error: &Error, rank: Rank) -> bool {
     matches!(error, Error::RankFailed(failure) if failure.rank == rank)
 }
@@ -115,12 +115,13 @@ pub(crate) fn ask_nb<O: Operation>(
     }
 }
 
-/// The bytes of collected requests, and the bytes in flight, at which more are sent.
+/// All collected requests are sent when they have this many bytes.
 const COLLECTED_BYTES: usize = 1 << 20;
+/// While this many bytes of requests are in flight, the next message waits.
 const IN_FLIGHT_BYTES: usize = 2 << 20;
 
-/// Messages for one rank that are on their way at once: as much as a fast network holds, and as
-/// many as a transport takes without a word from their target.
+/// Messages in flight to one rank: enough to fill a fast network, and no more than a transport
+/// takes before the target has answered.
 const WINDOW: usize = 8;
 
 /// Operations, each with its number in a batch.
@@ -157,9 +158,8 @@ impl<R> Numbered<R> {
     }
 }
 
-/// Collected requests for one rank. If the order of operations matters, all that depend on each
-/// other share a lane, and its messages are sent one after the other, since calls may overtake each
-/// other.
+/// Collected requests for one rank. If the order of operations matters, those on one key share a
+/// lane, and a lane has one message in flight, since messages may overtake each other.
 struct Lane<O: Operation> {
     to: Rank,
     is_local: bool,
@@ -180,8 +180,8 @@ pub(crate) struct Batch<'a, O: Operation> {
     expected: usize,
     /// Lanes of each rank.
     n_stripes: usize,
-    /// The number of each rank's lanes, plus one. Zeros, which take no memory until they are
-    /// written.
+    /// For each rank and stripe the index of its lane plus one; 0 if there is none yet. Zeroed
+    /// memory takes no pages until it is written.
     lane_of: Vec<u32>,
     lanes: Vec<Lane<O>>,
     n_collected: usize,
@@ -228,9 +228,9 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Adds operation `number`, for `to`, which may travel later; `take` gets answers of earlier
-    /// ones. Operations whose order matters have the same `key`. Says whether there may be more:
-    /// not when one has failed.
+    /// Adds operation `number`, for `to`; it may be sent later. `take` gets the answers of earlier
+    /// ones. Operations whose order matters have the same `key`. Returns false once an operation
+    /// has failed: the batch takes no more.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -310,7 +310,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         self.begin(lane, collected, take);
     }
 
-    /// Begins operations, but for those behind one that has failed. Near ones are over then.
+    /// Begins operations, except those behind a failed one. Local ones are complete on return.
     fn begin(
         &mut self,
         lane: usize,
@@ -355,7 +355,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Waits for the operations that travel in a lane for the longest time.
+    /// Waits for the oldest message of a lane.
     fn land(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
         let Lane { to, in_flight, .. } = &mut self.lanes[lane];
         let to = *to;
@@ -375,8 +375,8 @@ impl<'a, O: Operation> Batch<'a, O> {
         self.begin(lane, operations, take);
     }
 
-    /// Takes the answers of operations, the first one without an answer has none, and leaves those
-    /// behind it.
+    /// Hands `take` the answers of operations, and `None` for the first operation without one.
+    /// Leaves the operations behind that in `operations`.
     fn settle(
         &mut self,
         lane: usize,
@@ -421,7 +421,7 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 }
 
-/// Which one of `n` lanes has a key: by the half of its hash that does not choose its rank.
+/// The stripe of a key, of `n`: chosen by the half of its hash that does not choose its rank.
 fn stripe_of(key: u64, n: usize) -> usize {
     let scaled = (key & u64::from(u32::MAX)) * n as u64;
     usize::try_from(scaled >> u32::BITS).unwrap_or(0)

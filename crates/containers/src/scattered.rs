@@ -1,7 +1,8 @@
-//! Elements in the memory of any ranks, many of them in one call.
+//! Operations on many elements in the memory of any ranks, in one call.
 //!
 //! If ranks serve requests, operations are sent to the ranks that hold the elements, many in a
-//! message and to all of them at once. Otherwise they are fragments of one transfer.
+//! message and to all of them at once. Otherwise gets and puts are one fragmented transfer, and
+//! atomics follow one another.
 
 use std::marker::PhantomData;
 
@@ -16,10 +17,10 @@ use crate::Result;
 use crate::object::mix;
 use crate::requests::{self, Batch, Operation, Sent};
 
-/// The name of an array or a filter in requests.
+/// The object that requests on an array or a filter name.
 pub(crate) type Served = DistObject<World>;
 
-/// The name of a new one, where ranks serve each other. Collective.
+/// The object of a new array or filter, if ranks serve requests. Collective.
 pub(crate) fn serve(team: &Team) -> Option<Served> {
     let world = team.world();
     let is_served = world.capabilities().ranks_serve_atomics();
@@ -32,7 +33,7 @@ pub(crate) fn serve(team: &Team) -> Option<Served> {
 pub(crate) trait Act: 'static {
     type Given: Pod;
     type Answer: Pod;
-    /// Whether that has to be done in its order, on elements of one rank.
+    /// Whether operations on one element have to be done in their order.
     const IS_ORDERED: bool = false;
 
     fn act(world: &World, at: GlobalPtr<u8>, given: Self::Given) -> Result<Self::Answer>;
@@ -139,7 +140,7 @@ pub(crate) fn travel<A: Act>(
             ptr: ptr.to_bits(),
             given,
         };
-        // Operations on one element stay in their order.
+        // The key by which ordered operations on one element stay in their order.
         let way = (ptr.rank(), mix(at.ptr));
         if !batch.push(i, way, at, take) {
             break;
@@ -148,7 +149,7 @@ pub(crate) fn travel<A: Act>(
     Ok(batch.finish(take)?)
 }
 
-/// Requests `A` on an element of another rank; `None` if it has to be one-sided.
+/// Requests `A` on one element of another rank; `None` if it has to be one-sided.
 pub(crate) fn one<A: Act>(
     served: Option<&Served>,
     at: GlobalPtr<u8>,

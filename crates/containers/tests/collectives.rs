@@ -11,6 +11,7 @@ use pgas_containers::{
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Min;
 use pgas_core::{Config, Rank, Result, Statistics, World};
+use std::path::Path;
 
 /// Barriers, and other collectives: allreduces, or broadcasts by the first rank.
 type Price = (u64, u64);
@@ -44,7 +45,79 @@ fn queue(world: &World) -> CircularQueue<u64> {
     CircularQueue::with_capacity(world, Rank::ZERO, 9).unwrap()
 }
 
+/// What `f` costs, which saves to a directory, and what `load` costs, which loads from it.
+fn prices_of_a_checkpoint<T>(
+    world: &World,
+    save: impl FnOnce(&Path) -> Result<()>,
+    load: impl FnOnce(&Path) -> Result<T>,
+) -> [Price; 2] {
+    let mut dir = std::env::temp_dir().into_os_string().into_encoded_bytes();
+    if world.rank() == Rank::ZERO {
+        let own = tempfile::tempdir().unwrap().keep();
+        dir = own.into_os_string().into_encoded_bytes();
+    }
+    let dirs = world.team().allgather_varying(&dir).unwrap();
+    let dir = Path::new(std::str::from_utf8(&dirs[0]).unwrap());
+    let saved = price(world, || save(dir));
+    let loaded = price(world, || load(dir));
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+    [saved, loaded]
+}
+
+fn of_map(world: &World) -> [Price; 2] {
+    let map = map(world);
+    let load = |dir: &Path| HashMap::<u64, u64>::load(world, dir);
+    prices_of_a_checkpoint(world, |dir| map.save(dir), load)
+}
+
+fn of_multi_map(world: &World) -> [Price; 2] {
+    let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
+    let load = |dir: &Path| MultiMap::<u64, u64>::load(world, dir);
+    prices_of_a_checkpoint(world, |dir| map.save(dir), load)
+}
+
+fn of_array(world: &World) -> [Price; 2] {
+    let array = array(world);
+    let load = |dir: &Path| DArray::<u64>::load(world, dir, Distribution::Cyclic, &0);
+    prices_of_a_checkpoint(world, |dir| array.save(dir), load)
+}
+
+fn of_matrix(world: &World) -> [Price; 2] {
+    let matrix = matrix(world);
+    let load = |dir: &Path| DMatrix::<u64>::load(world, dir, [3, 3]);
+    prices_of_a_checkpoint(world, |dir| matrix.save(dir), load)
+}
+
+fn of_queue(world: &World) -> [Price; 2] {
+    let mut queue = queue(world);
+    let load = |dir: &Path| CircularQueue::<u64>::load(world, Rank::ZERO, dir);
+    prices_of_a_checkpoint(world, |dir| queue.save(dir), load)
+}
+
+fn of_filter(world: &World) -> [Price; 2] {
+    let filter = BloomFilter::<u64>::with_rate(world, 100, 0.01).unwrap();
+    let load = |dir: &Path| BloomFilter::<u64>::load(world, dir);
+    prices_of_a_checkpoint(world, |dir| filter.save(dir), load)
+}
+
 const ROWS: &[Row] = &[
+    // Of a load: the price of the constructor, and B + 4 collectives; for a multimap another one,
+    // for a queue no barrier.
+    ("HashMap::save", (1, 5), |world| of_map(world)[0]),
+    ("HashMap::load", (2, 7), |world| of_map(world)[1]),
+    ("MultiMap::save", (1, 5), |world| of_multi_map(world)[0]),
+    ("MultiMap::load", (3, 11), |world| of_multi_map(world)[1]),
+    ("DArray::save", (1, 5), |world| of_array(world)[0]),
+    ("DArray::load", (3, 8), |world| of_array(world)[1]),
+    ("DMatrix::save", (1, 5), |world| of_matrix(world)[0]),
+    ("DMatrix::load", (3, 10), |world| of_matrix(world)[1]),
+    ("CircularQueue::save", (2, 6), |world| of_queue(world)[0]),
+    ("CircularQueue::load", (2, 9), |world| of_queue(world)[1]),
+    ("BloomFilter::save", (1, 5), |world| of_filter(world)[0]),
+    ("BloomFilter::load", (2, 5), |world| of_filter(world)[1]),
     ("an allreduce", (0, 1), |world| {
         price(world, || world.allreduce(1_u64, Min))
     }),

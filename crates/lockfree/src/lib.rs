@@ -3,7 +3,9 @@
 //!
 //! | structure | for |
 //! |---|---|
-//! | [`mailbox`] | messages from many senders to one receiver; [`credits`] share its room, [`payload`] has buffers that are filled in place |
+//! | [`mailbox`] | messages from many senders to one receiver |
+//! | [`credits`] | the share of a mailbox that a sender may take |
+//! | [`payload`] | buffers that senders fill in place |
 //! | [`barrier`] | all ranks wait for all |
 //! | [`roster`] | the members of a job, and its first failure |
 //! | [`doorbell`] | sleeping and waking between processes |

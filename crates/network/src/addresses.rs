@@ -3,10 +3,11 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The number of addresses that are told to other hosts.
+/// The most addresses that a host tells others.
 pub const MOST: usize = 8;
 
-/// This host's addresses, in no order of worth; that of the loopback only if there is no other one.
+/// This host's addresses, at most [`MOST`], in no order of preference. The loopback address is
+/// among them only if there is no other one.
 #[must_use]
 pub fn own() -> Vec<IpAddr> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
@@ -21,8 +22,8 @@ pub fn own() -> Vec<IpAddr> {
     all
 }
 
-/// The addresses that the kernel's table of routes calls its own: a line with the address, and one
-/// that says so.
+/// The local addresses in the kernel's table of routes, `/proc/net/fib_trie`: each is a line with
+/// the address, and behind it one that calls it local.
 fn of_version_4(table: &str) -> Vec<Ipv4Addr> {
     let mut last = None;
     let mut found = Vec::new();
@@ -40,8 +41,8 @@ fn of_version_4(table: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// The addresses of global scope: digits, number of the interface, length of the prefix, scope,
-/// flags, name.
+/// The addresses of global scope in `/proc/net/if_inet6`. A line has the address, the number of the
+/// interface, the length of the prefix, the scope, flags, and the name of the interface.
 fn of_version_6(table: &str) -> Vec<Ipv6Addr> {
     let global = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -64,7 +65,7 @@ pub fn to_words(address: IpAddr) -> [u64; 2] {
     [half(64), half(0)]
 }
 
-/// What [`to_words`] wrote; `None` for zeros.
+/// The address that [`to_words`] encoded; `None` for zeros.
 #[must_use]
 pub fn of_words([high, low]: [u64; 2]) -> Option<IpAddr> {
     let bits = u128::from(high) << 64 | u128::from(low);

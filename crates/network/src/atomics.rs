@@ -28,7 +28,7 @@ impl Remote {
         }
     }
 
-    /// Its encoding for the target, without the place.
+    /// Its encoding for the target, without the address of the word.
     #[must_use]
     pub fn told(&self) -> Order {
         match self {
@@ -39,7 +39,7 @@ impl Remote {
 }
 
 /// Executes an atomic that another rank has ordered, on the word `at` of a segment that `memory`
-/// reaches by CPU atomics, and gives the former bits.
+/// reaches by CPU atomics, and returns the former bits.
 ///
 /// # Errors
 ///

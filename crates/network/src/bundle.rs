@@ -16,12 +16,12 @@ pub const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 4;
 const ALIGN: usize = 8;
 
-/// What a message of the transport says besides the program's messages.
+/// The header of a message of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The sender.
     pub from: u32,
-    /// What is in it: a class of the program's messages, or something of the transport's own.
+    /// What the message contains: the program's messages of a class, or one of the transport's own.
     pub kind: u16,
     /// Credits of each class that are returned with it.
     pub credits: [u16; 2],
@@ -72,13 +72,13 @@ fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Where the payload begins that follows a message whose bytes end at `end`.
+/// The offset of the payload that follows a message that ends at `end`.
 #[must_use]
 pub fn next_payload(end: usize) -> usize {
     (end + ENTRY_BYTES).next_multiple_of(ALIGN)
 }
 
-/// Writes a message whose payload is the concatenation of `parts` and begins at `at`; gives its
+/// Writes a message whose payload is the concatenation of `parts` and begins at `at`. Returns its
 /// end.
 ///
 /// # Panics
@@ -131,7 +131,7 @@ impl Reader {
         self.at > len
     }
 
-    /// Hands at most `limit` messages of the rank `from`, all of one class, to `sink`, and gives
+    /// Hands at most `limit` messages of the rank `from`, all of one class, to `sink`, and returns
     /// their number.
     pub fn hand_out(
         &mut self,

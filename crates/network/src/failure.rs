@@ -57,7 +57,7 @@ impl FirstFailure {
     /// Whether other ranks have to be told.
     #[inline]
     pub fn is_untold(&self) -> bool {
-        // Relaxed: a hint; who takes it synchronizes.
+        // Relaxed: a hint; `take_untold` synchronizes.
         self.is_untold.load(Ordering::Relaxed)
     }
 
@@ -70,7 +70,8 @@ impl FirstFailure {
         self.get()
     }
 
-    /// The failure as an error, also if only ranks of this host know of it; `blame` records that.
+    /// Returns the failure as an error, even if so far only other ranks of this host know of it;
+    /// then `blame` records it.
     ///
     /// # Errors
     ///

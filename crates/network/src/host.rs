@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The ranks of one host, in ascending order. They need not be neighbours in the job.
+/// The ranks of one host, in ascending order. Their numbers need not be consecutive.
 #[derive(Clone, Debug)]
 pub struct Host {
     ranks: Box<[u32]>,
@@ -10,7 +10,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// `index` is this process's place among `ranks`.
+    /// The host of `ranks`; `index` is this process's place among them.
     #[must_use]
     pub fn new(ranks: Box<[u32]>, index: u32) -> Self {
         Self { ranks, index }
@@ -55,7 +55,7 @@ impl Host {
         self.index_of(rank).unwrap_or(self.n_ranks() + rank)
     }
 
-    /// The job's number of the rank that has failed by that name.
+    /// The job's number of the rank that this host's memory records as failed by this number.
     pub fn failed_rank(&self, number: u32) -> u32 {
         match number.checked_sub(self.n_ranks()) {
             Some(rank) => rank,
@@ -63,7 +63,7 @@ impl Host {
         }
     }
 
-    /// The host as one reads it: its name and ranks.
+    /// A description for reports: the host's name and its ranks.
     pub fn describe(&self) -> String {
         /// Ranks that are named singly.
         const MAX_NAMED: usize = 8;
@@ -80,13 +80,13 @@ impl Host {
         format!("host {name} ({}{more})", named.join(", "))
     }
 
-    /// The smallest range that has them all.
+    /// The smallest range of numbers that contains all ranks of the host.
     pub fn span(&self) -> Range<u32> {
         self.ranks[0]..self.ranks[self.ranks.len() - 1] + 1
     }
 
-    /// Whether they are neighbours in the job.
-    pub fn is_even(&self) -> bool {
+    /// Whether the numbers of the host's ranks are consecutive.
+    pub fn is_contiguous(&self) -> bool {
         self.span().len() == self.ranks.len()
     }
 }
@@ -112,8 +112,8 @@ mod tests {
                 }
             }
         }
-        assert!(Host::new([4, 5].into(), 1).is_even());
-        assert!(!Host::new([4, 6].into(), 1).is_even());
+        assert!(Host::new([4, 5].into(), 1).is_contiguous());
+        assert!(!Host::new([4, 6].into(), 1).is_contiguous());
         assert_eq!(Host::new([4, 6].into(), 1).span(), 4..7);
     }
 }

@@ -1,9 +1,9 @@
-//! Common parts of the backends between hosts: hosts of ranks and how they are reached, messages that travel together,
-//! notes between ranks, credits, atomics at their target, limits of waits, parking, and connections
-//! that show which hosts live.
-//! It knows no transport.
+//! Common parts of the backends between hosts: the ranks of a host and how they are reached,
+//! messages that travel together, notes between ranks, credits, atomics at their target, limits of
+//! waits, parking, and connections that show which hosts are alive. Nothing here depends on a
+//! transport.
 //!
-//! It is for backends, and changes with them: programs have no use for it.
+//! The crate is for backends, and changes with them: programs have no use for it.
 //!
 //! # Floors
 //!

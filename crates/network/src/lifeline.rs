@@ -1,11 +1,11 @@
-//! Connections between hosts that carry nothing while all is well, by which one notices that
-//! another is gone.
+//! Connections between hosts by which each notices that another is gone. They carry nothing while
+//! all is well.
 //!
-//! The first ranks of up to 32 hosts are all connected with each other; of more hosts, those of
-//! each 32, and the first of these in a tree. The kernels monitor the connections (`TCP_KEEPALIVE`,
-//! `TCP_USER_TIMEOUT`), so that they show the life of a host and of the way to it, whatever its
-//! ranks do. A host that finds a neighbour silent tells the others. A host that is cut off with it
-//! finds its own neighbours silent.
+//! The first ranks of up to 32 hosts are all connected with each other. More hosts form groups of
+//! 32 in which all are connected, and the first hosts of the groups form a tree. The kernels monitor
+//! the connections (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so these show whether a host and the
+//! network to it are alive, whatever its ranks do. A host that finds a neighbour silent tells the
+//! others. A host that is cut off from the others finds its own neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction
@@ -20,21 +20,21 @@ use std::time::{Duration, Instant};
 use pgas_core::{Config, notice};
 use rustix::net::sockopt;
 
-/// Hosts one after the other that are all connected with each other.
+/// The number of consecutive hosts that are all connected with each other.
 const GROUP: usize = 32;
 /// The children of a group in the tree of groups.
 const FAN: usize = 16;
-/// The most seconds between two questions that Linux takes (`MAX_TCP_KEEPIDLE`).
+/// The most seconds between two keep-alive probes that Linux allows (`MAX_TCP_KEEPIDLE`).
 const LONGEST_PART: u64 = 32_767;
 /// The time limits of one attempt to connect, and of all attempts of a host.
 const ATTEMPT: Duration = Duration::from_secs(1);
 const ATTEMPTS: Duration = Duration::from_secs(5);
 /// The time that the other side may take to introduce itself.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// The time that a process may be gone before it counts as failed: usually its launcher ends the
-/// job before, with a better report.
+/// The time that a process may be gone before it counts as failed. Usually its launcher ends the
+/// job earlier, with a better report.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Connections of strangers at a time; more are not looked at.
+/// The most connections at a time that have not introduced themselves; further ones wait.
 const MAX_STRANGERS: usize = 64;
 /// The longest text.
 const MAX_TEXT: usize = 500;
@@ -57,7 +57,7 @@ pub fn elders_of(host: usize) -> impl Iterator<Item = usize> {
     parent.into_iter().chain(first..host)
 }
 
-/// The introduction of a host to those that connect to it.
+/// The introduction of a host to the hosts that connect to it.
 #[derive(Clone, Debug)]
 pub struct Elder {
     /// Its first rank.
@@ -77,7 +77,7 @@ pub struct Lifeline {
     own: (u32, String),
     silence: Duration,
     neighbours: Vec<Neighbour>,
-    /// The job has ended for this rank, and with it the other side's processes may.
+    /// The job has ended for this rank, so the other side's processes may end, too.
     is_over: bool,
     has_told: bool,
 }
@@ -87,7 +87,7 @@ struct Neighbour {
     stream: TcpStream,
     received: Vec<u8>,
     since: Instant,
-    /// The first rank of the other host, if this side has connected to that.
+    /// The first rank of the other host, if this side has made the connection.
     elder: Option<u32>,
     /// Its introduction, if it knows the secret.
     whom: Option<(u32, String)>,
@@ -103,7 +103,7 @@ struct Neighbour {
 ///
 /// # Errors
 ///
-/// What the system reports.
+/// Errors of the system.
 pub fn set_limits(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     let silence = silence.max(Config::SHORTEST_SILENCE);
     let part = Duration::from_secs((silence / 4).as_secs().clamp(1, LONGEST_PART));
@@ -186,7 +186,7 @@ impl Lifeline {
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn listen() -> io::Result<TcpListener> {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         let listener = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
@@ -194,8 +194,8 @@ impl Lifeline {
         Ok(listener)
     }
 
-    /// One that listens already. `own` is the first rank of this host, and the host as one reads
-    /// it.
+    /// The connections of a host that listens already. `own` is the first rank of this host, and a
+    /// description of the host.
     #[must_use]
     pub fn new(
         listener: TcpListener,
@@ -214,7 +214,7 @@ impl Lifeline {
         }
     }
 
-    /// Connects to hosts that listen already. Warns once if there are some that it cannot reach.
+    /// Connects to hosts that listen already. Warns once if it cannot reach some of them.
     pub fn connect(&mut self, elders: impl Iterator<Item = Elder>) {
         let began = Instant::now();
         let failed: Vec<io::Error> = elders
@@ -378,7 +378,7 @@ impl Lifeline {
         self.say(&Word::Failed(failure.0, failure.1.clone()));
     }
 
-    /// From now on the other sides' processes may end, and this one.
+    /// Announces the end of this process. From now on the other sides' processes may end, too.
     pub fn take_leave(&mut self) {
         // Data that is unread when this process ends would be answered by a reset, which overtakes
         // this side's messages.
@@ -408,9 +408,9 @@ fn is_end_of_process(error: &io::Error) -> bool {
 }
 
 impl Neighbour {
-    /// Reads what has arrived. An error means that nothing more will.
+    /// Reads the bytes that have arrived. An error means that no more will arrive.
     fn read(&mut self) -> io::Result<()> {
-        /// More than all that one has to say.
+        /// More than the whole of a neighbour's messages.
         const MAX_UNREAD: usize = 4096;
         let mut bytes = [0; 512];
         while self.received.len() < MAX_UNREAD {
@@ -425,8 +425,8 @@ impl Neighbour {
         Ok(())
     }
 
-    /// The whole words that have come; an error if it does not know the secret, or its words make
-    /// no sense.
+    /// The complete words that have arrived. An error if the other side does not know the secret,
+    /// or sends an invalid word.
     fn take_words(&mut self, secret: &Secret) -> io::Result<Vec<Word>> {
         if !self.has_secret {
             let Some(told) = self.received.get(..secret.len()) else {

@@ -37,7 +37,7 @@ impl Limits {
         }
     }
 
-    /// The interval between checks of a wait, so that no action is much too late.
+    /// The interval between checks of a wait, short enough that no action is much too late.
     pub fn pause(&self) -> Option<Duration> {
         let first = self.timeout.into_iter().chain(self.stall).min();
         first.map(|first| first / 4)
@@ -150,12 +150,12 @@ impl Rounds {
     }
 }
 
-/// Why a wait is given up.
+/// The reason to give up a wait.
 #[derive(Debug)]
 pub enum Over {
     /// The wait has reached its limit.
     Timeout(Error),
-    /// The job is to fail, for this cause of this rank.
+    /// The job is to fail, with this cause of this rank.
     Stall(String),
 }
 

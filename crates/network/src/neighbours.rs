@@ -1,5 +1,5 @@
-//! The ranks of this rank's host, which the member of the shared-memory backend reaches: their
-//! segments, mailboxes and lives. The member numbers them by their place on the host.
+//! The ranks of this rank's host. A member of the shared-memory backend reaches their segments and
+//! mailboxes, and knows whether they are alive. It numbers them by their place on the host.
 #![expect(unsafe_code, reason = "passes operands and payloads on to the member")]
 
 use std::ops::Range;
@@ -35,8 +35,8 @@ pub struct Neighbours<M> {
 }
 
 impl<M: Backend> Neighbours<M> {
-    /// The ranks of `host`, which are the member's, in their order. Without the direct path only
-    /// those of `reach` are reached by its memory.
+    /// The ranks of `host`, in the member's order. Without the direct path only those of
+    /// `otherwise` are reached by its memory.
     ///
     /// # Panics
     ///
@@ -115,15 +115,15 @@ impl<M: Backend> Neighbours<M> {
         self.member.mapped(self.find(rank)?)
     }
 
-    /// The figures of `rank`, if it is of this host.
+    /// The board of `rank`, with its figures, if it is of this host.
     pub fn board(&self, rank: Rank) -> Option<Board> {
         self.member.board(self.find(rank)?)
     }
 
-    /// The distance between the segments of two ranks that follow each other in the job, if each
-    /// that lies between two ranks of the host is of the host, too.
+    /// The distance between the segments of consecutive ranks, if the numbers of the host's ranks
+    /// are consecutive.
     pub fn mapped_stride(&self) -> Option<usize> {
-        if self.host.is_even() {
+        if self.host.is_contiguous() {
             self.member.mapped_stride()
         } else {
             None
@@ -134,7 +134,7 @@ impl<M: Backend> Neighbours<M> {
     ///
     /// # Errors
     ///
-    /// Those of the member, and [`Error::too_long`] beyond `most` bytes, to whichever rank.
+    /// Those of the member, and [`Error::too_long`] for more than `most` bytes to any rank.
     pub fn try_send(
         &self,
         to: Rank,
@@ -153,7 +153,7 @@ impl<M: Backend> Neighbours<M> {
         sent.transpose()
     }
 
-    /// A place for a payload, in the memory of `to` if it is reached by the host's.
+    /// A place for a payload, if `to` is reached by the host's memory.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ pub const PLAIN_NOTE_BYTES: usize = N_WORDS * 8;
 /// The longest note, in bytes.
 pub const NOTE_BYTES: usize = N_WORDS * 8 + TEXT_BYTES;
 
-/// In the order of their numbers in notes.
+/// The operations, in the order of their numbers in notes.
 const OPS: [AtomicOp; 8] = [
     AtomicOp::Load,
     AtomicOp::Swap,
@@ -81,30 +81,30 @@ pub enum Note {
         /// Messages of each class to the receiver.
         sent: [u64; 2],
     },
-    /// The sender has come to that round of the barrier that ends the job.
+    /// The sender has reached this round of the barrier that ends the job.
     Leaving {
         /// From 0.
         round: u32,
     },
     /// A rank has failed.
     Failed {
-        /// Who has failed.
+        /// The failed rank.
         rank: u32,
-        /// Read after "rank 3".
+        /// The cause, to be read after "rank 3".
         cause: String,
     },
     /// Execute this on the word at `offset`; `id` comes back.
     Execute {
-        /// The operation's name at the sender.
+        /// The number of the operation at the sender.
         id: u64,
         /// Bytes from the start of the receiver's segment.
         offset: u64,
         /// The operation.
         order: Order,
     },
-    /// The bits that stood there.
+    /// The former bits of the word.
     Former {
-        /// The operation's name at the receiver.
+        /// The number of the operation at the receiver of this note.
         id: u64,
         /// The bits.
         bits: u64,
@@ -112,7 +112,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// Writes the note, and gives its length.
+    /// Writes the note, and returns its length.
     ///
     /// # Panics
     ///

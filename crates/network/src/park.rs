@@ -1,9 +1,9 @@
-//! How a rank parks if no other rank can wake it: it polls, and naps when polling was in vain for
+//! How a rank parks if no other rank can wake it: it polls, and naps when it has polled in vain for
 //! long.
 //!
 //! Puts, gets and messages of other ranks are served only while this rank calls its library, so it
-//! must not sleep for as long as it likes. A nap is a small share of the time that polling was in
-//! vain. It ends at once when data arrives by a socket; if the network is TCP, all data does.
+//! must not sleep for long. A nap is a small share of the time that the rank has polled in vain. It
+//! ends at once when data arrives by a socket; if the network is TCP, all data does.
 #![expect(
     unsafe_code,
     reason = "looks at sockets that the library of the network has opened"
@@ -22,8 +22,9 @@ use rustix::time::Timespec;
 
 /// Polls of a parked rank: some microseconds.
 const TURNS: u32 = 4;
-/// Parks between two yields. A yield takes as long as the answer to an operation of another rank,
-/// which waits meanwhile. Other threads and programs can wait for a tenth of a millisecond.
+/// The number of parks between two yields. A yield takes as long as the answer to an operation of
+/// another rank, which waits meanwhile. Other threads and programs can wait for a tenth of a
+/// millisecond.
 const PARKS_A_YIELD: u32 = 32;
 /// The share of the time of vain polling that a rank may sleep. Data that arrives by other ways
 /// than a socket is delayed by this share, at most.
@@ -94,7 +95,7 @@ impl Parking {
         }
     }
 
-    /// Naps if it is time to; says whether it was.
+    /// Naps if it is time to. Returns whether it was.
     pub fn nap(&self, vain: &mut Vain, is_crowded: bool) -> bool {
         let now = Instant::now();
         let since = *vain.since.get_or_insert(now);
@@ -144,8 +145,8 @@ impl Sockets {
     }
 }
 
-/// Which of the descriptors have something to be read, have failed or are closed: as soon as one of
-/// them has, or none after some time.
+/// Waits until a descriptor is readable, has failed or is closed, for `at_most` this time. Returns
+/// for each whether it is.
 fn ready(numbers: &[RawFd], at_most: Duration) -> Vec<bool> {
     let poll_fd = |number: &RawFd| {
         // SAFETY: nothing is read, written or closed by it, here or by `poll`, which only looks:

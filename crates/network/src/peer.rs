@@ -17,8 +17,8 @@ use crate::note::Note;
 const CREDITS: u16 = 32;
 /// Credits that are returned by a note if no message goes that way.
 const CREDITS_A_NOTE: u16 = CREDITS / 2;
-/// Credits for replies that may be on their way with requests. The others come by replies and
-/// notes, and are enough for a note.
+/// The most credits for replies that may be on their way with requests. The others travel with
+/// replies and notes, and are enough for a note.
 const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
 
 /// The ranks that this one has exchanged messages with; nothing is kept of others.
@@ -46,7 +46,7 @@ impl Peers {
     ///
     /// # Errors
     ///
-    /// If it has said that it has left. What it gets before it says so, it tells of itself.
+    /// If it has announced that it has left. It reports earlier messages itself.
     pub(crate) fn check(&mut self, to: u32, handler: HandlerId) -> Result<&mut Peer> {
         let peer = self.of(to);
         if peer.total.is_some() && handler.is_heard_of() {
@@ -55,7 +55,7 @@ impl Peers {
         Ok(peer)
     }
 
-    /// A note has come that may be about messages.
+    /// Processes a note that may be about messages.
     pub fn heed(&mut self, from: u32, note: &Note) {
         match note {
             Note::Credits(credits) => self.of(from).credit(*credits),
@@ -64,8 +64,8 @@ impl Peers {
         }
     }
 
-    /// A message of `from` was handed out, and was served if it may send another one for it; gives
-    /// the note that is due, if one is.
+    /// Records that a message of `from` was handed out. If it `is_served`, `from` may send another
+    /// one for it. Returns the note that is due, if one is.
     pub fn handed_out(&mut self, from: u32, class: MessageClass, is_served: bool) -> Option<Note> {
         let class = class as usize;
         let peer = self.of(from);
@@ -114,7 +114,7 @@ pub(crate) struct Open {
     pub(crate) buffer: usize,
     /// The end of what is in it.
     pub(crate) end: usize,
-    /// When the first of the program's messages came into it.
+    /// When the first of the program's messages was written to it.
     pub(crate) since: Instant,
 }
 
@@ -129,13 +129,13 @@ pub(crate) struct GivenBack {
 /// The state of another rank that this rank has exchanged messages with.
 #[derive(Debug)]
 pub struct Peer {
-    /// Messages of each class that it still takes.
+    /// Messages of each class that it still accepts.
     pub(crate) credits: [u16; 2],
     /// Credits of each class that can be returned to it.
     owed: [u16; 2],
     /// The message of each class that is being filled. Its credit is taken.
     pub(crate) open: [Option<Open>; 2],
-    /// When a message of each class left while earlier ones were on their way.
+    /// When a message of each class last left while earlier ones were on their way.
     pub(crate) left: [Option<Instant>; 2],
     /// Credits for replies that were sent with requests which the peer may not have taken yet: the
     /// number of the request, and the credits.
@@ -186,15 +186,15 @@ impl Peer {
         true
     }
 
-    /// The message of a taken credit is not sent.
+    /// Gives back the credit of a message that is not sent.
     pub(crate) fn unreserve(&mut self, class: MessageClass) {
         self.credits[class as usize] += 1;
         self.sent[class as usize] -= 1;
     }
 
-    /// The credits that the last message of `class` takes along. A rank may leave requests alone
-    /// until it has got rid of a reply, and that may need a credit. So only some of those for
-    /// replies ride on requests: when there is no other one, as many are owed as make a note.
+    /// The credits that travel with the last message of `class`. A rank may take no requests until
+    /// it could send a reply, which may need a credit. So only some of the credits for replies
+    /// travel with requests; enough of them stay owed for a note.
     pub(crate) fn give_back(&mut self, class: MessageClass) -> GivenBack {
         let before = self.owed;
         let [requests, replies] = mem::take(&mut self.owed);
@@ -212,7 +212,7 @@ impl Peer {
         GivenBack { credits, before }
     }
 
-    /// The message that was to take credits along was not sent, so that these are owed as before.
+    /// Restores the credits of a message that was not sent: they are owed as before.
     pub(crate) fn take_back(&mut self, class: MessageClass, given: GivenBack) {
         self.owed = given.before;
         if class == MessageClass::Request && given.credits[1] > 0 {

@@ -1,4 +1,4 @@
-//! The loop of a wait for the network: what is due between two polls in vain.
+//! The loop of a wait for the network: the actions that are due between two polls in vain.
 
 use std::thread;
 
@@ -29,7 +29,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Something has arrived.
+    /// Records that something has arrived.
     #[inline]
     pub fn has_worked(&mut self) {
         self.vain = Vain::default();

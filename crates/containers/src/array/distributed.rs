@@ -119,7 +119,7 @@ impl<T: Object> DArray<T> {
     /// # Cost
     ///
     /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for
-    /// others, complete on return, and what a long encoding costs more. One-sided.
+    /// others, complete on return, and W more for one with a long encoding. One-sided.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl<T: Object> DArray<T> {
         self.parts.member(member).cast()
     }
 
-    /// A number that all ranks have for this array, and no other one has.
+    /// A number that identifies this array, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.parts.member(0).to_bits()
     }
@@ -187,7 +187,7 @@ impl<T: Object> DArray<T> {
         self.cell(i).rank()
     }
 
-    /// The elements that this rank holds, in order.
+    /// The indices of the elements that this rank holds, in ascending order.
     pub fn local_elements(&self) -> impl ExactSizeIterator<Item = usize> + use<T> {
         let (deal, rank) = (self.deal, self.team().rank() as usize);
         (0..deal.local_len(rank, deal.len)).map(move |local| deal.element(rank, local))
@@ -212,7 +212,7 @@ impl<T: Object> DArray<T> {
         self.parts.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the array: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
@@ -221,7 +221,7 @@ impl<T: Object> DArray<T> {
 }
 
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
-    /// Where element `i` is: for atomics, non-blocking and strided transfers.
+    /// A pointer to element `i`, for atomics, non-blocking and strided transfers.
     ///
     /// # Panics
     ///
@@ -265,7 +265,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(())
     }
 
-    /// Reads elements.
+    /// Reads a range of elements.
     ///
     /// # Cost
     ///
@@ -277,7 +277,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Panics
     ///
-    /// If they reach beyond the end.
+    /// If the range reaches beyond the end, or ends before its start.
     #[track_caller]
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
@@ -299,11 +299,13 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(out)
     }
 
-    /// Reads the elements with these indices, wherever they are.
+    /// Reads the elements with these indices, on any ranks.
     ///
     /// # Cost
     ///
-    /// R for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    /// R for each, all in flight together, one-sided; or M for each rank and some thousand
+    /// elements, where [ranks serve
+    /// atomics](pgas_core::backend::Capabilities::ranks_serve_atomics).
     ///
     /// # Errors
     ///
@@ -336,11 +338,12 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
 
-    /// Writes elements, each to its index, in any order.
+    /// Writes elements, each to its index, in any order: of two values for one index either may
+    /// remain.
     ///
     /// # Cost
     ///
-    /// W for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    /// W for each, all in flight together, one-sided; or M as for [`get_many`](Self::get_many).
     /// Complete at the targets after [`flush_all`](World::flush_all).
     ///
     /// # Errors
@@ -388,7 +391,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.deal.element(self.team().rank() as usize, place)
     }
 
-    /// How the elements were to be dealt out.
+    /// The distribution that the array was made with.
     pub(super) fn distribution(&self) -> Distribution {
         self.distribution
     }
@@ -398,15 +401,15 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.deal.block
     }
 
-    /// Whether both lie in the same way.
+    /// Whether both have the same length and are dealt out in the same way.
     pub(super) fn is_dealt_as(&self, other: &Self) -> bool {
         self.deal == other.deal
     }
 
-    /// The ranks that hold some of `elements`, and where.
+    /// The ranks that hold some of `elements`, and the places of these on each.
     fn shares(&self, elements: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let (deal, elements) = (self.deal, elements.clone());
-        // A short run lies on few of many ranks, one behind the other.
+        // A short run lies on few ranks, whose numbers are consecutive.
         let n_blocks = elements.len().div_ceil(deal.block) + 1;
         let first = elements.start / deal.block;
         (0..n_blocks.min(deal.n_ranks)).filter_map(move |i| {
@@ -416,7 +419,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         })
     }
 
-    /// Whether neighbours on the rank are neighbours in the array.
+    /// Whether the elements at these places of a rank are consecutive in the array.
     fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
         let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
         ends[1] - ends[0] + 1 == places.len()
@@ -424,16 +427,17 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 }
 
 impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
-    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap,
-    /// in any order.
+    /// Writes elements, each to its index, by atomic swaps in any order, and returns the former
+    /// values.
     ///
     /// # Cost
     ///
-    /// A for each, one-sided; or M for each rank and some thousand elements.
+    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the targets on
+    /// return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be written.
+    /// Errors of the transport; then some may be written.
     ///
     /// # Panics
     ///
@@ -460,12 +464,13 @@ impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
 }
 
 impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
-    /// Adds `n` to the elements with these indices, as often as they stand there.
+    /// Adds `n` to the elements with these indices, wrapping around; to an element twice if its
+    /// index occurs twice.
     ///
     /// # Cost
     ///
-    /// A for each, one-sided; or M for each rank and some thousand elements. Complete at the
-    /// targets after [`flush_all`](World::flush_all).
+    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the targets
+    /// after [`flush_all`](World::flush_all).
     ///
     /// # Errors
     ///

@@ -12,11 +12,12 @@ use super::local::TileMut;
 use super::matrix::DMatrix;
 use crate::{Error, Result};
 
-/// A rank's tiles of a [`DMatrix`], each with a rim of the elements around it, in private memory.
+/// A rank's tiles of a [`DMatrix`], each with a rim of the elements around it (ghost cells), in
+/// private memory.
 ///
-/// A step of a stencil is [`exchange`](Self::exchange), which fetches tiles and rims from the ranks
-/// that hold them, and [`update`](Self::update), which computes each tile anew from the former
-/// values. Beyond the edges of the matrix the rim is of one value.
+/// A step of a stencil is an [`exchange`](Self::exchange), which fetches tiles and rims from the
+/// ranks that hold them, and an [`update`](Self::update), which computes each tile anew from the
+/// former values. Beyond the edges of the matrix the rim has one constant value.
 ///
 /// # Examples
 ///
@@ -47,7 +48,7 @@ pub struct Halo<'m, T> {
     matrix: &'m DMatrix<T>,
     width: usize,
     tiles: Vec<Padded<T>>,
-    /// The boxes that come over a network.
+    /// The boxes that are fetched over a network.
     far: Arc<[FarBox<T>]>,
     /// A tile while it is computed anew.
     new: Vec<T>,
@@ -58,11 +59,11 @@ struct Padded<T> {
     rows: Range<usize>,
     columns: Range<usize>,
     elements: Vec<T>,
-    /// The boxes that this process reads itself.
+    /// The boxes that this process reads directly.
     near: Vec<NearBox<T>>,
 }
 
-/// Elements of one tile, read into the tile with its rim.
+/// A box of elements of one tile that is read into place.
 struct NearBox<T> {
     from: GlobalPtr<T>,
     /// The first destination among the elements of the tile with its rim.
@@ -70,12 +71,12 @@ struct NearBox<T> {
     strides: Strides<2>,
 }
 
-/// Elements of one tile that are read into memory of their own.
+/// A box of elements of one tile that is read into a buffer first.
 struct FarBox<T> {
     from: GlobalPtr<T>,
     /// The tile, and the first destination among its elements.
     to: (usize, usize),
-    /// The distance of rows there.
+    /// The distance between rows there.
     stride: usize,
     strides: Strides<2>,
 }
@@ -96,8 +97,8 @@ impl<T: Pod> FarBox<T> {
 const RIMS: &str = "an exchange of rims";
 
 impl<'m, T: Pod> Halo<'m, T> {
-    /// Tiles of this rank with rims of `width` elements on each side; `outside` is what lies beyond
-    /// the edges of the matrix.
+    /// The tiles of this rank with rims of `width` elements on each side; `outside` is the value
+    /// beyond the edges of the matrix.
     ///
     /// # Cost
     ///
@@ -141,16 +142,16 @@ impl<'m, T: Pod> Halo<'m, T> {
         })
     }
 
-    /// Fetches the tiles and their rims, as all ranks have written them before.
+    /// Fetches the tiles and their rims, with all that the ranks wrote before they called this.
     ///
     /// # Cost
     ///
-    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each tile that a rim has
-    /// elements of, strided, all of them at once. Collective over the team.
+    /// B, an allreduce, ℓ for each element of this rank's tiles; a strided R for each tile that a
+    /// rim reaches into, all in flight together. Collective over the team.
     ///
     /// # Errors
     ///
-    /// What the transport reports, on any rank.
+    /// Errors of the transport, on any rank.
     #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of_object(RIMS, self.matrix.identity());
@@ -162,22 +163,22 @@ impl<'m, T: Pod> Halo<'m, T> {
         self.end(near.and(far))
     }
 
-    /// Begins an [`exchange`](Self::exchange). While it is under way, the tiles have this rank's
-    /// own elements as it has written them, and rims without a certain value, so that all that
-    /// needs no rim can be computed meanwhile.
+    /// Begins an [`exchange`](Self::exchange). Until it is complete, the tiles have this rank's own
+    /// elements as it has written them, and their rims have unspecified values. Meanwhile a program
+    /// computes whatever needs no rim.
     ///
-    /// The rims come within this rank's progress. Every rank [waits](Exchange::wait) for its
-    /// exchange before it makes another collective call of the team.
+    /// The rims are fetched while this rank makes progress. Every rank [waits](Exchange::wait) for
+    /// its exchange before it makes another collective call of the team.
     ///
     /// # Cost
     ///
-    /// ℓ for each element of this rank's tiles, a flush, and log n rounds until the rims are
-    /// fetched. Collective over the team.
+    /// ℓ for each element of this rank's tiles, and a flush; the rims are fetched after log n
+    /// rounds of messages. Collective over the team.
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`NotAttached`](pgas_core::Error::NotAttached) in
-    /// [`wait`](Exchange::wait).
+    /// Errors of the transport. In [`wait`](Exchange::wait)
+    /// [`NotAttached`](pgas_core::Error::NotAttached) if active messages were not attached.
     ///
     /// # Examples
     ///
@@ -224,14 +225,14 @@ impl<'m, T: Pod> Halo<'m, T> {
         })
     }
 
-    /// Reads what this process reads itself.
+    /// Reads the boxes that this process reads directly.
     fn read_near(&mut self) -> Result<()> {
         let world = self.matrix.world();
         let mut tiles = self.tiles.iter_mut();
         tiles.try_for_each(|tile| tile.read_near(world))
     }
 
-    /// Puts the boxes that came over a network into their tiles, if all was read on all ranks.
+    /// Copies the boxes that came over a network into their tiles, if all ranks have read theirs.
     #[track_caller]
     fn end(&mut self, read: Result<Vec<Vec<T>>>) -> Result<()> {
         // No rank writes before all have read.
@@ -253,8 +254,8 @@ impl<'m, T: Pod> Halo<'m, T> {
         self.tiles.iter().map(|tile| tile.view(self.width))
     }
 
-    /// Computes the tiles anew: `step` gets each as it was at the last exchange, and the tile that
-    /// it writes, which has the former values. Others see the new ones by their next
+    /// Computes the tiles anew. `step` gets each tile as it was at the last exchange, and the tile
+    /// to write, which begins with the same values. Other ranks see the new values at the next
     /// [`exchange`](Self::exchange), or after a barrier.
     ///
     /// # Cost
@@ -263,7 +264,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn update(
         &mut self,
         mut step: impl FnMut(HaloTile<'_, T>, &mut TileMut<'_, T>),
@@ -286,8 +287,8 @@ impl<'m, T: Pod> Halo<'m, T> {
 }
 
 impl<T: Pod> Padded<T> {
-    /// The tile at `place`, rows and columns. `add_far` gets the boxes of other ranks that are not
-    /// mapped: where they are, where they go to, the distance of rows there, and their shape.
+    /// The tile of these rows and columns. `add_far` gets the boxes that this process cannot read
+    /// directly: the source, the destination, the distance between rows there, and the shape.
     fn new(
         matrix: &DMatrix<T>,
         (rows, columns): (Range<usize>, Range<usize>),
@@ -306,7 +307,7 @@ impl<T: Pod> Padded<T> {
             return Err(Error::Argument(text.into()));
         };
         elements.resize(n, outside);
-        // The part of it that the matrix has, and where that begins.
+        // The part of the padded tile that lies in the matrix, and the index of its first element.
         let [height, breadth] = matrix.shape();
         let within = |range: &Range<usize>, end| {
             range.start.saturating_sub(width)..range.end.saturating_add(width).min(end)
@@ -364,7 +365,8 @@ pub struct Exchange<'h, 'm, T: Pod> {
 }
 
 impl<T: Pod> Exchange<'_, '_, T> {
-    /// The tiles: this rank's own elements as it has written them. The rims have no certain value.
+    /// The tiles: this rank's own elements as it has written them. The rims have unspecified
+    /// values.
     ///
     /// # Examples
     ///
@@ -373,7 +375,7 @@ impl<T: Pod> Exchange<'_, '_, T> {
         self.halo.tiles()
     }
 
-    /// Waits for the rims. After it the halo is as after an [`exchange`](Halo::exchange).
+    /// Waits for the rims. Then the halo is as after an [`exchange`](Halo::exchange).
     ///
     /// # Cost
     ///
@@ -391,7 +393,7 @@ impl<T: Pod> Exchange<'_, '_, T> {
     pub fn wait(self) -> Result<()> {
         let _waits = pgas_core::part_of_object(RIMS, self.halo.matrix.identity());
         let rims = self.rims.wait();
-        // Neighbours on this host, whose elements were not yet written at the beginning.
+        // Boxes of ranks on this host may have been written since they were read first.
         let near = self.read.and_then(|()| self.halo.read_near());
         self.halo.end(near.and(rims))
     }
@@ -417,7 +419,7 @@ impl<T: Pod> fmt::Debug for Exchange<'_, '_, T> {
 /// halo.exchange()?; // collective
 /// let tile = halo.tiles().next().expect("one on this rank");
 /// assert_eq!((tile.rows(), tile.columns()), (0..4, 0..4));
-/// assert_eq!(tile.row(1), [0; 8]); // of the upper rim
+/// assert_eq!(tile.row(1), [0; 8]); // in the upper rim
 /// assert_eq!(tile.row(2), [0, 0, 1, 1, 1, 1, 0, 0]);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
@@ -430,20 +432,20 @@ pub struct HaloTile<'a, T> {
 }
 
 impl<'a, T> HaloTile<'a, T> {
-    /// The rows of the tile, without its rim, as those of the matrix are numbered.
+    /// The rows of the matrix that the tile has, without its rim.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// The columns of the tile, without its rim, as those of the matrix are numbered.
+    /// The columns of the matrix that the tile has, without its rim.
     #[must_use]
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
 
-    /// Row `i` of the tile with its rim, from the top of the rim on. So row `i` of the tile is row
-    /// `i + width` here, and its column `j` is element `j + width`.
+    /// Row `i` of the tile with its rim, counted from the top of the rim. So row `i` of the tile
+    /// itself is row `i + width` here, and its column `j` is element `j + width`.
     ///
     /// # Panics
     ///

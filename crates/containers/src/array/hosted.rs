@@ -54,8 +54,8 @@ use crate::{Result, prices};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Array<T: Object> {
-    /// Unused words. Their memory is released when no rank has the array any more, and so is the
-    /// host's block.
+    /// An unused word on each rank. Its memory is released when no rank has the array any more, and
+    /// so is the host's block.
     handle: Symmetric<u64>,
     cells: Cells<T>,
     block: GlobalPtr<u8>,
@@ -64,8 +64,8 @@ pub struct Array<T: Object> {
 }
 
 impl<T: Object> Array<T> {
-    /// An array of `len` copies of `initial` on `host`: a [`Rank`] of the world, the number of a
-    /// member of a team.
+    /// An array of `len` copies of `initial` on `host`: a [`Rank`] if it is made on the world, the
+    /// number of a member if on a team.
     ///
     /// # Cost
     ///
@@ -77,7 +77,7 @@ impl<T: Object> Array<T> {
     /// arguments, [`Error::Argument`](crate::Error::Argument) if there is no such host;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if it has no room, or
     /// [`Error::Codec`](crate::Error::Codec) if `initial` cannot be encoded, and
-    /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where neither is so.
+    /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks that have not failed themselves.
     #[track_caller]
     pub fn new<G: AsTeam>(on: &G, host: G::Member, len: usize, initial: &T) -> Result<Self> {
         let (team, host) = (&on.as_team(), host.number());
@@ -124,7 +124,7 @@ impl<T: Object> Array<T> {
     /// # Cost
     ///
     /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for
-    /// others, complete on return, and what a long encoding costs more. One-sided.
+    /// others, complete on return, and W more for one with a long encoding. One-sided.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl<T: Object> Array<T> {
         self.block.byte_add((i * Cells::<T>::STRIDE) as u64)
     }
 
-    /// A number that all ranks have for this array, and no other one has.
+    /// A number that identifies this array, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.handle.member(0).to_bits()
     }
@@ -199,7 +199,7 @@ impl<T: Object> Array<T> {
         self.handle.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the array: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
@@ -208,7 +208,7 @@ impl<T: Object> Array<T> {
 }
 
 impl<T: Object<Repr = Plain> + Pod> Array<T> {
-    /// Where element `i` is: for atomics, non-blocking and strided transfers.
+    /// A pointer to element `i`, for atomics, non-blocking and strided transfers.
     ///
     /// # Panics
     ///
@@ -241,7 +241,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
             .put_slice_as(self.world(), values, &prices::ARRAY_PUT_SLICE)
     }
 
-    /// Reads elements.
+    /// Reads a range of elements.
     ///
     /// # Cost
     ///
@@ -253,7 +253,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Panics
     ///
-    /// If they reach beyond the end.
+    /// If the range reaches beyond the end, or ends before its start.
     #[track_caller]
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
@@ -265,11 +265,12 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         Ok(out)
     }
 
-    /// Reads the elements with these indices, wherever they are.
+    /// Reads the elements with these indices.
     ///
     /// # Cost
     ///
-    /// R for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    /// R for each, all in flight together, one-sided; or M for some thousand elements, where [ranks
+    /// serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics).
     ///
     /// # Errors
     ///
@@ -288,12 +289,13 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         scattered::get(self.served.as_ref(), self.world(), &at)
     }
 
-    /// Writes elements, each to its index, in any order.
+    /// Writes elements, each to its index, in any order: of two values for one index either may
+    /// remain.
     ///
     /// # Cost
     ///
-    /// W for each, all of them at once, one-sided; or M for each rank and some thousand elements.
-    /// Complete at the targets after [`flush_all`](World::flush_all).
+    /// W for each, all in flight together, one-sided; or M as for [`get_many`](Self::get_many).
+    /// Complete at the target after [`flush`](World::flush).
     ///
     /// # Errors
     ///
@@ -315,8 +317,8 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
 }
 
 impl<T: Atomic + Object<Repr = Plain>> Array<T> {
-    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap,
-    /// in any order.
+    /// Writes elements, each to its index, by atomic swaps in any order, and returns the former
+    /// values.
     ///
     /// # Cost
     ///
@@ -339,12 +341,13 @@ impl<T: Atomic + Object<Repr = Plain>> Array<T> {
 }
 
 impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
-    /// Adds `n` to the elements with these indices, as often as they stand there.
+    /// Adds `n` to the elements with these indices, wrapping around; to an element twice if its
+    /// index occurs twice.
     ///
     /// # Cost
     ///
-    /// A for each, one-sided; or M for each rank and some thousand elements. Complete at the
-    /// targets after [`flush_all`](World::flush_all).
+    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the target
+    /// after [`flush`](World::flush).
     ///
     /// # Errors
     ///

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-/// How the elements of an array are dealt out to the ranks.
+/// How the elements of an array are dealt out to the `n_ranks` ranks that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// One run of neighbours for each rank.
+    /// One run of consecutive elements for each rank: `len.div_ceil(n_ranks)` of them. The last
+    /// ranks may have fewer, or none.
     Block,
-    /// One element for each rank in turn.
+    /// Single elements, to the ranks in turn: element `i` is on rank `i % n_ranks`.
     Cyclic,
-    /// So many neighbours for each rank in turn.
+    /// Blocks of this many consecutive elements, to the ranks in turn. The number is not 0.
     BlockCyclic(usize),
 }
 
@@ -37,7 +38,7 @@ impl Deal {
         })
     }
 
-    /// The rank of an element, and its place among that rank's.
+    /// The rank of an element, and its place among the elements of that rank.
     #[inline]
     pub(super) fn place(&self, i: usize) -> (usize, usize) {
         let (block, within) = (i / self.block, i % self.block);
@@ -65,7 +66,7 @@ impl Deal {
         rounds * self.block + partial
     }
 
-    /// The places that a rank has of `elements`, which are a run of neighbours on it too.
+    /// The places of those of `elements` that a rank holds. They are consecutive on the rank, too.
     pub(super) fn places(&self, rank: usize, elements: &Range<usize>) -> Range<usize> {
         self.local_len(rank, elements.start)..self.local_len(rank, elements.end)
     }

@@ -1,7 +1,7 @@
 //! The local phase of arrays: a rank's own elements as slices.
 //!
-//! No reference leads into a segment, whose memory others may write at any time. So the elements
-//! are in private memory for as long as the phase lasts, and come back when it ends.
+//! There are no references into a segment, whose memory others may write at any time. So the
+//! elements are copied to private memory when the phase begins, and back when it ends.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -24,9 +24,9 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
 
 /// A [`DArray`] in its local phase: the elements of this rank are a slice, `&mut [T]`.
 ///
-/// It is the slice, by `Deref`: index it, iterate over it, sort it, hand it to rayon's
-/// `par_iter_mut`. No rank reaches the elements of another; what is put through a pointer that was
-/// made before is lost.
+/// It derefs to the slice: index it, iterate over it, sort it, hand it to rayon's `par_iter_mut`.
+/// No rank reaches the elements of another. A put through a pointer that was made before the phase
+/// is lost.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// The runs of neighbours, and the places of elements:
+/// Blocks of consecutive elements, and the indices of elements:
 ///
 /// ```
 /// use pgas_containers::DArray;
@@ -78,8 +78,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
-    /// phase ends. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank. The elements take twice their memory
+    /// until the phase ends. Collective over the team.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
         let _waits = pgas_core::part_of_object(
@@ -143,13 +143,13 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
         self.array.indices_from(0).zip(&self.elements)
     }
 
-    /// The elements to be changed, with their indices in the whole array, in order.
+    /// The elements, mutable, with their indices in the whole array, in order.
     pub fn indexed_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.array.indices_from(0).zip(&mut self.elements)
     }
 
-    /// The runs of neighbours in the whole array that this rank has, in order: their indices, and
-    /// the elements. One if the array is dealt out in [`Block`](super::Distribution::Block)s.
+    /// The blocks of this rank, in order: the range of indices in the whole array, and the
+    /// elements. There is one if the distribution is [`Block`](super::Distribution::Block).
     pub fn blocks_mut(&mut self) -> impl Iterator<Item = (Range<usize>, &mut [T])> {
         let (array, n) = (&self.array, self.array.block());
         let blocks = self.elements.chunks_mut(n).enumerate();
@@ -250,8 +250,8 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the
-    /// phase ends. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank. The elements take twice their memory
+    /// until the phase ends. Collective over the team.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl<T: Pod> LocalMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
         let _waits = pgas_core::part_of_object(
@@ -312,7 +312,7 @@ impl<T: Pod> LocalMatrix<T> {
         })
     }
 
-    /// The tiles of this rank, to be changed.
+    /// The tiles of this rank, mutable.
     pub fn tiles_mut(&mut self) -> impl Iterator<Item = TileMut<'_, T>> {
         let width = self.matrix.tile_shape()[1];
         let tiles = self.elements.chunks_mut(self.matrix.tile_len());
@@ -325,7 +325,7 @@ impl<T: Pod> LocalMatrix<T> {
         })
     }
 
-    /// `[rows, columns]` of the whole matrix.
+    /// The shape of the whole matrix: `[rows, columns]`.
     #[must_use]
     pub fn shape(&self) -> [usize; 2] {
         self.matrix.shape()
@@ -352,7 +352,7 @@ fn row_of(row: usize, rows: &Range<usize>, columns: &Range<usize>, width: usize)
     first..first + columns.len()
 }
 
-/// A tile of this rank's, of a [`LocalMatrix`].
+/// A tile of this rank in a [`LocalMatrix`].
 ///
 /// # Examples
 ///
@@ -366,19 +366,19 @@ pub struct Tile<'a, T> {
 }
 
 impl<'a, T> Tile<'a, T> {
-    /// Its rows, as those of the whole matrix are numbered.
+    /// The rows of the whole matrix that the tile has.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// Its columns, as those of the whole matrix are numbered.
+    /// The columns of the whole matrix that the tile has.
     #[must_use]
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
 
-    /// The elements of a row of the matrix that are in this tile.
+    /// The elements in this tile of a row, which has its number in the whole matrix.
     ///
     /// # Panics
     ///
@@ -391,7 +391,7 @@ impl<'a, T> Tile<'a, T> {
     }
 }
 
-/// A tile of this rank's, of a [`LocalMatrix`], to be changed.
+/// A mutable tile of this rank in a [`LocalMatrix`], or of a [`Halo`](super::Halo) that is updated.
 ///
 /// # Examples
 ///
@@ -418,19 +418,19 @@ impl<'a, T> TileMut<'a, T> {
 }
 
 impl<T> TileMut<'_, T> {
-    /// Its rows, as those of the whole matrix are numbered.
+    /// The rows of the whole matrix that the tile has.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// Its columns, as those of the whole matrix are numbered.
+    /// The columns of the whole matrix that the tile has.
     #[must_use]
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
 
-    /// The elements of a row of the matrix that are in this tile.
+    /// The elements in this tile of a row, which has its number in the whole matrix.
     ///
     /// # Panics
     ///
@@ -442,7 +442,7 @@ impl<T> TileMut<'_, T> {
         &self.elements[row_of(row, &self.rows, &self.columns, self.width)]
     }
 
-    /// As [`row`](Self::row), to be changed.
+    /// As [`row`](Self::row), mutable.
     ///
     /// # Panics
     ///

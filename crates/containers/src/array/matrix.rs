@@ -12,8 +12,8 @@ use crate::{Error, Result, prices};
 
 /// A dense matrix of byte-copyable elements, cut into tiles that are dealt out to all ranks.
 ///
-/// Tiles go to the ranks in turn, row of tiles by row of tiles; in a tile the elements lie row by
-/// row.
+/// The tiles, numbered row by row, are dealt out to the ranks in turn. In a tile the elements lie
+/// row by row.
 ///
 /// # Examples
 ///
@@ -56,11 +56,11 @@ pub struct DMatrix<T> {
 /// The part of a tile that an operation covers.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
-    /// Which tile, of all.
+    /// The number of the tile.
     tile: usize,
-    /// Its first row and column, from the tile's own.
+    /// Its first row and column, relative to the tile's.
     within: [usize; 2],
-    /// Its first row and column, from the operation's.
+    /// Its first row and column, relative to the operation's.
     from: [usize; 2],
     extents: [usize; 2],
 }
@@ -101,18 +101,18 @@ impl<T: Pod> DMatrix<T> {
         Ok(Self { tiles, shape, tile })
     }
 
-    /// A number that all ranks have for this matrix, and no other one has.
+    /// A number that identifies this matrix, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.tiles.member(0).to_bits()
     }
 
-    /// `[rows, columns]`.
+    /// The shape of the matrix: `[rows, columns]`.
     #[must_use]
     pub fn shape(&self) -> [usize; 2] {
         self.shape
     }
 
-    /// `[rows, columns]` of a tile.
+    /// The shape of a tile: `[rows, columns]`. Tiles at the lower and right edges may be cut off.
     #[must_use]
     pub fn tile_shape(&self) -> [usize; 2] {
         self.tile
@@ -129,7 +129,7 @@ impl<T: Pod> DMatrix<T> {
         self.ptr(row, column).rank()
     }
 
-    /// The rows and columns of the tiles that this rank holds.
+    /// The ranges of rows and of columns of each tile that this rank holds.
     pub fn local_tiles(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<T> {
         let (shape, tile) = (self.shape, self.tile);
         let across = shape[1].div_ceil(tile[1]);
@@ -157,7 +157,7 @@ impl<T: Pod> DMatrix<T> {
         })
     }
 
-    /// The elements of a whole tile.
+    /// The number of elements of a whole tile.
     pub(super) fn tile_len(&self) -> usize {
         self.tile[0] * self.tile[1]
     }
@@ -167,7 +167,7 @@ impl<T: Pod> DMatrix<T> {
         self.tiles.here()
     }
 
-    /// Where an element is: for atomics and non-blocking transfers.
+    /// A pointer to an element, for atomics and non-blocking transfers.
     ///
     /// # Panics
     ///
@@ -236,7 +236,7 @@ impl<T: Pod> DMatrix<T> {
             .put_as(self.world(), value, &prices::DMATRIX_PUT)
     }
 
-    /// Reads the elements of some rows and columns, row by row.
+    /// Reads the block of elements in these rows and columns. The result is row by row.
     ///
     /// # Cost
     ///
@@ -248,7 +248,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Panics
     ///
-    /// If they reach beyond the matrix.
+    /// If a range reaches beyond the matrix, or ends before its start.
     #[track_caller]
     pub fn get_block(&self, rows: Range<usize>, columns: Range<usize>) -> Result<Vec<T>> {
         let n = rows.len() * columns.len();
@@ -263,7 +263,7 @@ impl<T: Pod> DMatrix<T> {
         Ok(out)
     }
 
-    /// Writes the elements of some rows and columns, row by row.
+    /// Writes `values`, row by row, to the block of elements in these rows and columns.
     ///
     /// # Cost
     ///
@@ -276,7 +276,8 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Panics
     ///
-    /// If they reach beyond the matrix, or `values` are more or fewer.
+    /// If a range reaches beyond the matrix, or ends before its start, or `values` has another
+    /// number of elements than the block.
     #[track_caller]
     pub fn put_block(&self, rows: Range<usize>, columns: Range<usize>, values: &[T]) -> Result<()> {
         let (n, width) = (rows.len() * columns.len(), columns.len());
@@ -334,7 +335,7 @@ impl<T: Pod> DMatrix<T> {
         self.tiles.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the matrix: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {

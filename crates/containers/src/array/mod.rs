@@ -6,15 +6,15 @@
 //! | [`DArray`] | all ranks, in blocks | any [`Object`](crate::Object) |
 //! | [`DMatrix`] | all ranks, in tiles | byte-copyable |
 //!
-//! Others reach elements at any time, so none is lent out; a rank's own are slices in the local
-//! phase ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`]. Even there
-//! the slice is a copy in private memory, which costs ℓ for each element when the phase begins and
-//! when it ends: to the network a segment is open at all times, also for what was begun before the
-//! phase, and a `&mut [T]` must be the only way to its memory. Who takes that on himself has the
-//! elements without a copy, as raw memory, by [`DArray::ptr`] and
-//! [`GlobalPtr::local`](pgas_core::GlobalPtr::local).
+//! Other ranks access the elements at any time, so there are no references to them. A rank has its
+//! own elements as slices in the local phase ([`LocalArray`], [`LocalMatrix`]), and with those
+//! around them in a [`Halo`]. These slices are copies in private memory, which costs ℓ for each
+//! element when the phase begins and when it ends. The reason: a segment is open to the network at
+//! all times, also to operations that were begun before the phase, and a `&mut [T]` must be the
+//! only way to its memory. A program that can rule such operations out has the elements without a
+//! copy, as raw memory, by [`DArray::ptr`] and [`GlobalPtr::local`](pgas_core::GlobalPtr::local).
 //!
-//! An index that is out of bounds panics on the rank that gave it, before anything is accessed.
+//! An index that is out of bounds panics on the calling rank, before anything is accessed.
 
 mod cells;
 mod distributed;
@@ -62,7 +62,7 @@ fn range_check(elements: &Range<usize>, len: usize) {
     assert!(fits, "elements {elements:?} of an array of {len}");
 }
 
-/// Fills `n` elements of this rank's own memory, which is zero.
+/// Writes `value` to `n` elements of this rank's own memory, which is zero before.
 fn copies<T: Pod>(world: &World, start: GlobalPtr<T>, value: T, n: usize) -> Result<()> {
     const CHUNK: usize = 4096;
     if value.as_bytes().iter().all(|&byte| byte == 0) {

@@ -1,4 +1,4 @@
-//! Distributed arrays of what each rank gives.
+//! Distributed arrays made of elements that each rank has.
 
 use pgas_core::collective::op::Sum;
 use pgas_core::{AsTeam, Pod, Team, part_of, part_of_object};
@@ -9,7 +9,7 @@ use crate::object::{Object, Plain};
 use crate::{Error, Result};
 
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
-    /// An array of the elements that the ranks give, dealt out as `distribution` says: those of the
+    /// An array of the elements of all ranks, dealt out as `distribution` says: first those of the
     /// first member, in their order, then those of the second one, and so on.
     ///
     /// # Cost
@@ -47,10 +47,10 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Self::of_parts(&on.as_team(), distribution, 0, &elements, |_| Ok(()))
     }
 
-    /// Puts further elements behind those of the array, in the order of the members that give them.
+    /// Appends the elements of all ranks to the array, in the order of the members.
     ///
-    /// The array is dealt out anew, as it was: pointers to elements that were made before lead
-    /// nowhere.
+    /// All elements are dealt out anew, by the same distribution. Pointers to elements that were
+    /// made before are invalid.
     ///
     /// # Cost
     ///
@@ -65,7 +65,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let _waits = part_of_object("an extension of an array", self.identity());
         let elements: Vec<T> = elements.into_iter().collect();
         let (team, distribution) = (self.team().clone(), self.distribution());
-        // What others have put into this rank's part is there when they have come.
+        // After the barrier, earlier puts of other ranks into this rank's part are complete.
         team.barrier()?;
         let extended = Self::of_parts(&team, distribution, self.len(), &elements, |extended| {
             self.each_run(|first, run| extended.put_slice(first, run))
@@ -74,8 +74,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(())
     }
 
-    /// An array of `n_before` elements, which `fill` puts there, and of those that the members
-    /// give.
+    /// An array of `n_before` elements, which `fill` writes, and behind them those of the members.
     #[track_caller]
     fn of_parts(
         team: &Team,
@@ -101,8 +100,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(array)
     }
 
-    /// Calls `f` with each run of neighbours that this rank holds, and the index of its first
-    /// element.
+    /// Calls `f` with each block that this rank holds, and the index of its first element.
     fn each_run(&self, mut f: impl FnMut(usize, &[T]) -> Result<()>) -> Result<()> {
         let (n, block) = (self.local_len(), self.block());
         for place in (0..n).step_by(block) {

@@ -21,7 +21,7 @@ enum Access {
     ReadsAndWrites,
 }
 
-/// A value that some ranks have, and others have none.
+/// An optional value in a reduction.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct Maybe<T> {
@@ -50,7 +50,7 @@ impl<T: Pod> Maybe<T> {
     }
 }
 
-/// The one, or both combined.
+/// The values combined, or the one that is there.
 fn both<T>(before: Option<T>, after: Option<T>, op: &impl ReduceOp<T>) -> Option<T> {
     match (before, after) {
         (Some(before), Some(after)) => Some(op.combine(before, after)),
@@ -60,7 +60,7 @@ fn both<T>(before: Option<T>, after: Option<T>, op: &impl ReduceOp<T>) -> Option
 
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// An array of `len` elements, dealt out as `distribution` says, in which element `i` is
-    /// `value(i)`: each rank computes those that it holds.
+    /// `value(i)`. Each rank computes the elements that it holds.
     ///
     /// # Cost
     ///
@@ -111,7 +111,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         let _waits = pgas_core::part_of_object("a fill of an array", self.identity());
@@ -122,8 +122,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// Replaces each element `x` that this rank holds by `value(i, x)`, where `i` is its index.
     ///
-    /// Others see that at the next barrier. What they write meanwhile to these elements may be
-    /// lost.
+    /// Other ranks see the new values after the next barrier. Their writes to these elements
+    /// meanwhile may be lost.
     ///
     /// # Cost
     ///
@@ -131,7 +131,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn map_local(&self, value: impl FnMut(usize, T) -> T) -> Result<()> {
         self.write_local(Access::ReadsAndWrites, value)
     }
@@ -145,7 +145,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Examples
     ///
@@ -182,7 +182,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         })
     }
 
-    /// Hands `each` the elements of this rank, some at a time, with the place of the first.
+    /// Hands `each` the elements of this rank, some at a time, with the place of the first one.
     fn each_chunk(
         &self,
         access: Access,
@@ -204,11 +204,11 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(())
     }
 
-    /// All elements combined by `op`, on all ranks; none if there are none.
+    /// All elements combined by `op`, on all ranks; `None` if the array is empty.
     ///
     /// Each rank combines its own elements in order, then the ranks' results are combined in the
-    /// order of the ranks. In an array that is dealt out in [`Block`](Distribution::Block)s this is
-    /// the order of the elements; elsewhere `op` has to be commutative.
+    /// order of the ranks. With the distribution [`Block`](Distribution::Block) this is the order
+    /// of the elements; with another one `op` has to be commutative.
     ///
     /// # Cost
     ///
@@ -216,7 +216,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "operators are given as those of collectives are"
@@ -229,7 +229,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.combine(own, &op)
     }
 
-    /// The sum of all elements, on all ranks; integers wrap around.
+    /// The sum of all elements, on all ranks; 0 if the array is empty. Integers wrap around.
     ///
     /// # Cost
     ///
@@ -237,7 +237,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn sum(&self) -> Result<T>
     where
@@ -246,7 +246,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(self.reduce(Sum)?.unwrap_or_else(T::new_zeroed))
     }
 
-    /// The least element, on all ranks; none if there are none.
+    /// The smallest element, on all ranks; `None` if the array is empty.
     ///
     /// # Cost
     ///
@@ -254,7 +254,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn min(&self) -> Result<Option<T>>
     where
@@ -263,7 +263,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.reduce(Min)
     }
 
-    /// The greatest element, on all ranks; none if there are none.
+    /// The largest element, on all ranks; `None` if the array is empty.
     ///
     /// # Cost
     ///
@@ -271,7 +271,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[track_caller]
     pub fn max(&self) -> Result<Option<T>>
     where
@@ -280,8 +280,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.reduce(Max)
     }
 
-    /// The sum of the products of the elements with those of `other`, on all ranks; integers wrap
-    /// around.
+    /// The dot product with `other`: the sum of the products of elements with the same index, on
+    /// all ranks. Integers wrap around.
     ///
     /// # Cost
     ///
@@ -289,7 +289,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

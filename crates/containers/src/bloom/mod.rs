@@ -4,9 +4,10 @@
 //! hash of the item  -->  one block of 64 (or 512) bits  -->  a few bits in it
 //! ```
 //!
-//! All bits of an item lie in one block, so that an insert is one atomic *or* and a query one read.
-//! Bits are only ever set: a block that is read while others insert is one that was there before or
-//! between their inserts, whatever parts of it the network delivers first.
+//! All bits of an item lie in one block, so that a query is one read, and an insert into a block of
+//! one word is one atomic *or*. Bits are only ever set. So a block that is read while others insert
+//! has all bits of the inserts before, and some of theirs, whatever parts of it the network
+//! delivers first.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use crate::object::{self, Object, mix};
 use crate::scattered::{self, Act, Served};
 use crate::{Error, Result, prices};
 
-/// A set of items that may claim to hold a few more than it does.
+/// A set of items with false positives: it may claim to hold items that were never inserted.
 ///
 /// It is made for an expected number of items and a rate of false positives: the share of queries
 /// for absent items that succeed once that many items are in it. Items that are there are always
@@ -50,7 +51,7 @@ use crate::{Error, Result, prices};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// Many at once, what it is made for, and an empty filter again:
+/// Batches, properties of a filter, and its clearing:
 ///
 /// ```
 /// use pgas_containers::BloomFilter;
@@ -67,7 +68,7 @@ use crate::{Error, Result, prices};
 /// ```
 pub struct BloomFilter<T, const WORDS: usize = 1> {
     blocks: Symmetric<u64>,
-    /// The offset of the first block of every rank.
+    /// The offset of the first block in every rank's segment.
     start: u64,
     n_blocks: u64,
     blocks_per_rank: u64,
@@ -76,7 +77,7 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
     rate: f64,
     /// All blocks, if this process reaches them by its own instructions.
     local_blocks: Option<NearArray<BlockOf<WORDS>>>,
-    /// The name of the filter for other ranks, if ranks serve requests.
+    /// The object that requests of other ranks name, if ranks serve requests.
     served: Option<Served>,
     item: PhantomData<fn() -> T>,
 }
@@ -97,7 +98,7 @@ impl<const WORDS: usize> Block for BlockOf<WORDS> {
 struct Item<const WORDS: usize> {
     /// The number of the member that has it.
     rank: u32,
-    /// Which one of the rank's blocks.
+    /// The index of the block on that rank.
     local: usize,
     mask: [u64; WORDS],
 }
@@ -111,8 +112,8 @@ impl<const WORDS: usize> Item<WORDS> {
         both.fold(true, |all, (word, mask)| all & (word & mask == *mask))
     }
 
-    /// Sets its bits by this process's own instructions, and says whether they were set. Nothing is
-    /// written where they are: no bit is ever taken back while others insert.
+    /// Sets its bits by this process's own instructions. Returns whether all were set before. Bits
+    /// that are set are not written: nobody clears bits while others insert.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of an insert")]
     fn insert(&self, local_blocks: &NearArray<BlockOf<WORDS>>) -> bool {
@@ -136,7 +137,7 @@ fn bits<const WORDS: usize>(mask: &[u64; WORDS]) -> impl Iterator<Item = (usize,
     words.filter(|(_, mask)| *mask != 0)
 }
 
-/// Sets bits of a block, and says whether they were set.
+/// Sets bits of a block. Returns whether all were set before.
 fn insert_at<const WORDS: usize>(
     world: &World,
     block: GlobalPtr<u64>,
@@ -145,7 +146,7 @@ fn insert_at<const WORDS: usize>(
     let mut was_there = true;
     for (i, mask) in bits(mask) {
         let former = block.add(i).fetch_or(world, mask)?;
-        // Items fall on words at random, so the words that they meet tell how full all are.
+        // Items are at random words, so these words are a sample of how full the filter is.
         world.fills(&prices::BLOOM_FILTER_INSERT, former.count_ones().into(), 64);
         was_there &= former & mask == mask;
     }
@@ -166,7 +167,8 @@ impl<const WORDS: usize> Act for Insert<WORDS> {
 }
 
 impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
-    /// A filter of which `rate` of the queries for absent items err once `n` items are in it.
+    /// A filter for `n` items: with these in it, the share `rate` of queries for absent items
+    /// returns true.
     ///
     /// # Cost
     ///
@@ -174,8 +176,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for
-    /// any filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
+    /// On every rank: [`Error::Argument`] if `n` is 0, or `rate` is not between 0 and 1 or too low
+    /// for any filter with such blocks; [`Error::Mismatch`] if the ranks give different arguments;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     #[track_caller]
     pub fn with_rate(on: &impl AsTeam, n: usize, rate: f64) -> Result<Self> {
@@ -233,16 +235,18 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         })
     }
 
-    /// Inserts `item` and says whether it was there, or seemed to be.
+    /// Inserts `item`. Returns whether it was there, or seemed to be.
     ///
-    /// In a filter with blocks of one word that is atomic: of all inserts of one item, the first
-    /// one alone is told that the item is new. In a [`WideBloomFilter`] all those that overlap with
-    /// the first one may be.
+    /// In a filter with blocks of one word this is atomic: of all inserts of one item, at most the
+    /// first one returns false. In a [`WideBloomFilter`] all those that overlap with the first one
+    /// may.
     ///
     /// # Cost
     ///
     /// A; in a [`WideBloomFilter`] A for each word in which the item has bits, at most
-    /// [`n_bits`](Self::n_bits). One-sided; or M. Complete at the target on return.
+    /// [`n_bits`](Self::n_bits). One-sided; or M, where [ranks serve
+    /// atomics](pgas_core::backend::Capabilities::ranks_serve_atomics). Complete at the target on
+    /// return.
     ///
     /// # Errors
     ///
@@ -256,11 +260,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         }
     }
 
-    /// [Inserts](Self::insert) all of `items`, and says of each whether it was there, or seemed to
-    /// be.
+    /// [Inserts](Self::insert) all of `items`, in their order. Returns for each whether it was
+    /// there, or seemed to be.
     ///
-    /// In shared memory their waits for memory overlap, which makes it several times as fast as
-    /// single inserts where the filter is larger than the processor's caches.
+    /// In shared memory the waits for memory overlap. If the filter is larger than the processor's
+    /// caches, this is several times as fast as single inserts.
     ///
     /// # Cost
     ///
@@ -335,8 +339,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         items: &[T],
         one: impl Fn(&Item<WORDS>) -> Result<bool>,
     ) -> Result<Vec<bool>> {
-        /// Items that are looked for together: as many lines as a processor waits for at once, and
-        /// some more, which come from the caches.
+        /// Items in one group: as many as the cache lines that a processor fetches at once, and
+        /// some more, which are in its caches.
         const AHEAD: usize = 32;
         let mut answers = Vec::with_capacity(items.len());
         let mut located = Vec::with_capacity(AHEAD);
@@ -358,7 +362,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Ok(answers)
     }
 
-    /// Whether `item` is there; sometimes true for one that is not.
+    /// Whether `item` was inserted; sometimes true for one that was not.
     ///
     /// # Cost
     ///
@@ -372,12 +376,13 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         self.has(&self.locate(object::hash_of(item)?))
     }
 
-    /// Whether each of `items` [is there](Self::contains); as [`insert_many`](Self::insert_many).
+    /// For each of `items`, whether the filter [contains](Self::contains) it. In shared memory the
+    /// waits for memory overlap, as in [`insert_many`](Self::insert_many).
     ///
     /// # Cost
     ///
-    /// That of [`contains`](Self::contains) for each item, all of them at once, one-sided; or M for
-    /// each rank and some thousand items.
+    /// That of [`contains`](Self::contains) for each item, all in flight together, one-sided; or M
+    /// for each rank and some thousand items.
     ///
     /// # Errors
     ///
@@ -418,16 +423,16 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Ok(is_there)
     }
 
-    /// A number that all ranks have for this filter, and no other one has.
+    /// A number that identifies this filter, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.blocks.member(0).to_bits()
     }
 
-    /// Takes everything out.
+    /// Removes all items.
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce and writes to this rank's own memory. Collective over the team.
+    /// 2B + an allreduce, and ℓ for each word of this rank's part. Collective over the team.
     ///
     /// # Errors
     ///
@@ -452,14 +457,14 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         team.barrier()
     }
 
-    /// The rate of false positives by theory, with the expected number of items in the filter: at
-    /// most that which was asked for.
+    /// The predicted rate of false positives with the expected number of items in the filter: at
+    /// most the rate that was asked for.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The number of bits that an item sets, some of them maybe twice.
+    /// The number of bits that an item sets. Some of them may coincide.
     #[must_use]
     pub fn n_bits(&self) -> u32 {
         self.n_bits
@@ -478,7 +483,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         self.blocks.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the filter: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
@@ -501,7 +506,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         Item { rank, local, mask }
     }
 
-    /// The numbers from which the filter is made again.
+    /// The numbers that a checkpoint stores of the filter's shape.
     pub(crate) fn saved_shape(&self) -> [u64; 3] {
         [self.n_blocks, self.n_bits.into(), self.rate.to_bits()]
     }
@@ -547,7 +552,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         GlobalPtr::new(world.rank(), self.start).get_vec(world, n)
     }
 
-    /// Sets the bits of one word of all blocks.
+    /// Sets the bits of word `i` of the whole filter.
     pub(crate) fn restore(&self, i: usize, word: u64) -> Result<()> {
         if word == 0 {
             return Ok(());
@@ -564,8 +569,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     }
 }
 
-/// The bits of an item in its block; `n_bits` independent choices, so that theory can count with
-/// them.
+/// The bits of an item in its block: `n_bits` independent choices, as the theory assumes.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "most of an insert or a query")]
 fn mask<const WORDS: usize>(hash: u64, n_bits: u32) -> [u64; WORDS] {

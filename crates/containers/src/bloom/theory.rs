@@ -8,16 +8,16 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Bits that one item sets, at most.
+/// The most bits that an item sets.
 const MOST_BITS: u32 = 16;
 
-/// A probability that may be left out.
+/// A probability that is neglected.
 const NOTHING: f64 = 1e-18;
 
 /// A filter's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shape {
-    /// Bits that one item sets, maybe some of them twice.
+    /// Bits that one item sets. Some of them may coincide.
     pub(super) n_bits: u32,
     pub(super) n_blocks: u64,
     /// The probability that an absent item is found, once the expected number of items is there.
@@ -55,7 +55,7 @@ fn compute(width: usize, n: u64, rate: f64) -> Option<Shape> {
             continue;
         };
         let n_blocks = blocks(n, load);
-        // More bits an item pay up to a point, and never again behind it.
+        // The number of blocks falls with the bits an item up to a minimum, and rises behind it.
         if best.is_some_and(|best| best.n_blocks < n_blocks) {
             break;
         }

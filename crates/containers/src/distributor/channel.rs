@@ -10,16 +10,18 @@ use crate::route::Route;
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
-/// The count of elements in a rank's last word of a round; above it is the count of such words.
+/// The bits of a total that count elements. The bits above them count the ranks that have told
+/// their number.
 const COUNT_BITS: u32 = 40;
 
-/// Takes elements to the ranks that a hop of a route leads to.
+/// Carries elements to the ranks that a hop of a route leads to.
 pub(super) struct Channel<S> {
     way: Way<S>,
     /// One lane for each value of the hop's digit.
     lanes: Vec<Lane<S>>,
-    /// Which one of them is for this rank itself.
+    /// The index of the lane for this rank itself.
     own: usize,
+    /// The number of elements that travel together.
     batch: usize,
     /// The number of ranks that send to this one, itself included.
     n_sources: u32,
@@ -51,7 +53,7 @@ struct Queues {
 struct Lane<S> {
     /// The rank, if there is one.
     to: Option<Rank>,
-    /// Room for as many as travel together, once there has been one.
+    /// Room for a batch, allocated with the first element.
     slots: Vec<S>,
     /// The number of collected elements.
     len: usize,
@@ -68,7 +70,7 @@ impl<S> Lane<S> {
     }
 }
 
-/// The bytes of elements that travel together at most.
+/// The most bytes of elements that travel together.
 pub(super) fn message_bytes(world: &World) -> usize {
     let capabilities = world.capabilities();
     if capabilities.ranks_serve_atomics() {
@@ -125,7 +127,7 @@ impl<S: Pod> Channel<S> {
         })
     }
 
-    /// A number that all ranks have for this channel, and no other one has.
+    /// A number that identifies this channel, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
         match &self.way {
             Way::Queues(queues) => queues.totals.member(0).to_bits(),
@@ -248,7 +250,7 @@ impl<S: Pod> Channel<S> {
         let access = queues.access::<S>(world, world.rank());
         let read = |tickets: Tickets| {
             let start = slots.len();
-            // Not all at once: the zeros are overwritten while they are in the cache.
+            // At most a batch at a time: the zeros are overwritten while they are in the cache.
             slots.resize_with(start + index(tickets.n), S::new_zeroed);
             let read = access
                 .place
@@ -260,8 +262,7 @@ impl<S: Pod> Channel<S> {
         Ok(popped?.unwrap_or(0))
     }
 
-    /// The lanes that lead to ranks, from that behind this rank's own one on, so that not all ranks
-    /// come to one at once; the own one is the first.
+    /// All lanes, from this rank's own one on, so that not all ranks send to the same rank at once.
     pub(super) fn lanes_in_turn(&self) -> impl Iterator<Item = usize> + use<S> {
         let n = self.lanes.len();
         let own = self.own;

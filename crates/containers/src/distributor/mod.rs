@@ -1,19 +1,19 @@
 //! Many-to-many redistribution without a barrier: every rank sends elements to ranks of their
 //! choice.
 //!
-//! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank
-//! are collected here until there are enough for one push. A rank that meets a full inbox empties
-//! its own one first, so no circle of ranks waits for each other. A rank that has sent all its
-//! elements tells every other rank how many it got (A each). A rank is done when all have told it,
-//! and it has received that number.
+//! Each rank has an inbox, a [queue](crate::queue) that all others push to. The sender collects
+//! elements for one rank until there are enough for one push. A rank that meets a full inbox
+//! empties its own one first, so no circle of ranks waits for each other. A rank that has sent all
+//! its elements tells every other rank the number of elements for it (A each). A rank is done when
+//! all have told it, and it has received the sum of these numbers.
 //!
-//! Where ranks serve atomics by messages, a push would be three round trips. There the elements are
-//! [messages](crate::mail) themselves, several of which are on their way at once.
+//! Where ranks serve atomics by messages, a push would be three round trips. There the elements
+//! travel in [messages](crate::mail), several of which are in flight at once.
 //!
 //! Among many ranks elements take a [route](crate::route) of two or three hops. Each hop is such an
-//! exchange with inboxes of its own, among the ranks that it leads to, and a rank that has all of
-//! one hop tells those of the next one. What has come by the last hop can always be taken, and so
-//! what has come by the one before it can be passed on, sooner or later.
+//! exchange with inboxes of its own, among the ranks that it leads to, and a rank that has received
+//! all of one hop tells those of the next one. There is no deadlock: a rank always takes what has
+//! come by the last hop, so what has come by the hop before it is passed on sooner or later.
 
 mod channel;
 mod passing;
@@ -36,13 +36,15 @@ use crate::{Result, TakeError};
 const TELLING: &str = "telling what a distributor has sent";
 /// What fails when an element that has come cannot be received.
 const RECEIVING: &str = "receiving by a distributor";
+
 /// Sends elements to other ranks and receives those that are for this one.
 ///
-/// Each rank sends what it has and then calls [`finish`](Self::finish), which returns what the
-/// others have sent here. Elements of one sender arrive in their order; those of several, in any.
+/// Each rank sends its elements and then calls [`finish`](Self::finish), which returns the elements
+/// that were sent to this rank. Elements of one sender arrive in their order; those of several
+/// senders arrive in any order.
 ///
-/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes; a rank that
-/// neither sends nor finishes for long holds up those that send to it once its inbox is full.
+/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes. A rank that
+/// neither sends nor finishes for long holds up the ranks that send to it, once its inbox is full.
 ///
 /// # Examples
 ///
@@ -104,16 +106,16 @@ pub(crate) struct Plan {
 impl<T: Object, M: Member> Distributor<T, M> {
     /// A distributor whose inboxes have room for `capacity` elements.
     ///
-    /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself
-    /// is up to 32 KiB for each rank that it sends to. Where [ranks serve
+    /// The memory of an inbox does not depend on the number of ranks. A rank also has a buffer of
+    /// up to 32 KiB for each rank that it sends to. Where [ranks serve
     /// atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) elements travel by messages,
-    /// which wait for the receiver to make progress; an inbox then takes what has come, and its
-    /// capacity says nothing.
+    /// which wait for the receiver to make progress. An inbox then grows as needed, and its
+    /// capacity has no effect.
     ///
-    /// By how many hops elements travel follows from the number of ranks and of those that share a
-    /// host, by [`Model::choose`](crate::route::Model::choose), unless `PGAS_ROUTE` says it. Up to
-    /// some hundred ranks it is one. With more a rank sends to those of its row and its column
-    /// only, and passes on what comes from them: of 65,536 ranks to 512, for which it keeps 16 MiB
+    /// The number of hops follows from the number of ranks and of those that share a host, by
+    /// [`Model::choose`](crate::route::Model::choose), unless `PGAS_ROUTE` sets it. Up to some
+    /// hundred ranks it is one. With more ranks, a rank sends only to those of its row and its
+    /// column, and passes on what comes from them: of 65,536 ranks to 512, with buffers of 16 MiB
     /// instead of 2 GiB. There is an inbox for each hop.
     ///
     /// # Cost
@@ -133,8 +135,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
         Self::with_heap(&team, plan, Arc::new(Heap::of::<T>(&team)?))
     }
 
-    /// As [`with_capacity`](Self::with_capacity), by a plan that was agreed on; long elements lie
-    /// in `heap`, and go on to whatever else has it.
+    /// As [`with_capacity`](Self::with_capacity), by a plan that was agreed on. Long elements lie
+    /// in `heap`, which the caller may share with another container.
     #[track_caller]
     pub(crate) fn with_heap(team: &Team, plan: Plan, heap: Arc<Heap>) -> Result<Self> {
         let Plan { size, route } = plan;
@@ -162,20 +164,20 @@ impl<T: Object, M: Member> Distributor<T, M> {
         &self.team
     }
 
-    /// Sends `value` to `to`, maybe later: a [`Rank`] if the distributor is the world's, the number
-    /// of a member if it is a team's.
+    /// Sends `value` to `to`, now or with later ones: to a [`Rank`] if the distributor was made on
+    /// the world, to the number of a member if on a team.
     ///
     /// # Cost
     ///
     /// ℓ, and once for every 32 KiB 2A + W, as
     /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice), one-sided; or M without an
-    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it
-    /// on. Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
+    /// answer. By a route of several hops as much for each hop, paid by the rank that passes it on.
+    /// Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport
-    /// reports; the failure of the job while waiting.
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; errors of the
+    /// transport; the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -319,19 +321,19 @@ impl<T: Object, M: Member> Distributor<T, M> {
     ///
     /// # Cost
     ///
-    /// For each rank that it sends to A, and 2A + W if something is left for it; what is received,
-    /// as [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for
-    /// each such rank. Those are all ranks, or by a route of several hops about the square root of
-    /// their number for each of two hops, and the cube root for each of three. Collective over the
-    /// team, without a barrier: a rank returns as soon as it has its own, and has passed on what
-    /// is for others.
+    /// A for each rank that this one sends to, and 2A + W if there are elements left for it; for
+    /// what is received, that of [`CircularQueue::pop_many`](crate::CircularQueue::pop_many). Or M
+    /// without an answer for each such rank. These are all ranks, or by a route of several hops
+    /// about the square root of their number for each of two hops, and the cube root for each of
+    /// three. Collective over the team, without a barrier: a rank returns as soon as it has its own
+    /// elements, and has passed on those for others.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has
-    /// come cannot be read, which is then gone; with the elements that could be. That is this
-    /// rank's outcome: the others are not told. Errors of the transport while they wait for this
-    /// rank is the failure of the job.
+    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if a received element
+    /// cannot be read. That element is gone; the error has the others. The error is this rank's
+    /// alone, and other ranks do not learn of it. But an error of the transport while others wait
+    /// for this rank fails the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
@@ -366,8 +368,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
     }
 
     /// Sends the rest, and waits until all ranks have sent the elements for this one; `receive` as
-    /// for [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call
-    /// next.
+    /// for [`ship`](Self::ship). A next round of elements may begin after a further collective of
+    /// all ranks.
     #[track_caller]
     pub(crate) fn finish_round(
         &mut self,
@@ -375,7 +377,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     ) -> Result<()> {
         let object = self.last.identity();
         let _waits = part_of_object("the finishing of a distributor", object);
-        // This rank receives while the others come, who may wait for room in its inbox.
+        // This rank receives while the others arrive, since they may wait for room in its inbox.
         let mut same = Some(
             self.team
                 .agree_nb("the distributor that is finished", object),

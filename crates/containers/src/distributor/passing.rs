@@ -1,4 +1,4 @@
-//! Elements that others pass on: the hops of a route before the last one.
+//! Elements that ranks pass on: the hops of a route before the last one.
 
 use pgas_core::{Pod, Rank, Team, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -27,8 +27,9 @@ impl<S: Copy> Copy for Passed<S> {}
 /// A hop before the last one.
 pub(super) struct Hop<S> {
     pub(super) channel: Channel<Passed<S>>,
-    /// Received elements, and the number of those passed on.
+    /// Received elements.
     held: Vec<Passed<S>>,
+    /// How many of `held` have been passed on.
     n_passed_on: usize,
 }
 
@@ -101,7 +102,7 @@ impl<S: Pod> Passing<S> {
         slots: &mut Vec<S>,
     ) -> Result<u64> {
         let mut n = 0;
-        // The last one of them first, so that there is room for those before.
+        // The last hop first, so that it makes room for the elements of those before it.
         for hop in (0..self.hops.len()).rev() {
             n += self.pass_on_held(hop, world, last, slots)?;
             let Hop { channel, held, .. } = &mut self.hops[hop];
@@ -158,7 +159,7 @@ impl<S: Pod> Passing<S> {
         }
     }
 
-    /// Whether something has come that is not passed on yet.
+    /// Whether there are received elements that are not passed on yet.
     pub(super) fn holds_some(&self) -> bool {
         self.hops.iter().any(|hop| !hop.held.is_empty())
     }

@@ -19,15 +19,14 @@ use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Distributor, Error, Result, distributor};
 
-/// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is
-/// on, with many others for the same rank, and is inserted there by that rank itself, without
-/// atomics, while the places of the next ones are on their way into its cache. If all memory of the
-/// map is local, as on one host, small entries are not sent: the inserting rank inserts them
-/// itself, when their places have come into its cache.
+/// Buffered inserts into a [`HashMap`]. An entry travels to its home rank, with many others, and
+/// that rank inserts it without atomics, while the slots of the next entries are prefetched into
+/// its cache. If all memory of the map is local, as on one host, small entries are not sent: the
+/// calling rank inserts them itself, with prefetched slots.
 ///
-/// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
-/// by [`into_map`](Self::into_map). If the key of an entry is present, its value is combined with
-/// that of the entry, by a function that all ranks give.
+/// While a map is in a buffer nobody else uses it: the buffer takes it, and
+/// [`into_map`](Self::into_map) gives it back. If the key of an entry is present, its value is
+/// combined with that of the entry, by a function that all ranks give.
 ///
 /// Nothing is lost and nothing comes twice, whatever the sizes of buffer, inboxes and map: a rank
 /// that meets a full inbox empties its own one first, and a map that is too small grows at
@@ -269,8 +268,8 @@ where
 {
     /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
     ///
-    /// `combine` makes one value of the one that is there and the one that is inserted. It is
-    /// called again if another rank changes the value meanwhile.
+    /// `combine(present, inserted)` returns the new value of a key. It is called again if another
+    /// rank changed the value meanwhile.
     ///
     /// # Cost
     ///
@@ -310,7 +309,7 @@ where
         self.target.map.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the map: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
@@ -321,15 +320,15 @@ where
     ///
     /// # Cost
     ///
-    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits
-    /// for room in the other rank's inbox, and inserts the entries of its own one meanwhile. Small
-    /// entries into local memory: that of an [`upsert`](HashMap::upsert). Complete after
-    /// [`flush`](Self::flush).
+    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided; or M
+    /// without an answer. Waits for room in the other rank's inbox, and inserts the entries of its
+    /// own one meanwhile. Small entries into local memory: that of an [`upsert`](HashMap::upsert).
+    /// Complete after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
-    /// As [`Distributor::send`]; then this entry, and no other one, is refused. The fate of entries
-    /// that were accepted is told by [`flush`](Self::flush).
+    /// As [`Distributor::send`]; then this entry, and no other one, is refused. Errors of accepted
+    /// entries are returned by [`flush`](Self::flush).
     #[inline]
     #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
@@ -364,9 +363,8 @@ where
     /// themselves:
     ///
     /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it
-    ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted)
-    ///   if there is none for an entry. Entries without a place stay in the buffer until the next
-    ///   flush.
+    ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted) if there is none for an entry.
+    ///   Entries without a slot stay in the buffer until the next flush.
     /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts
     ///   it, or cannot be encoded after it was combined. Such an entry is given up, and all others
     ///   are inserted.
@@ -374,9 +372,9 @@ where
     ///
     /// # Panics
     ///
-    /// If the function that combines has panicked for an entry since the last flush: with its
-    /// panic, on the rank where it has, and with an error on the others. Such an entry is given up,
-    /// and all others are inserted.
+    /// If the combining function has panicked for an entry since the last flush: the rank on which
+    /// it did so resumes that panic, and the others get an error. Such an entry is given up, and
+    /// all others are inserted.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";

@@ -15,14 +15,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// if the key is absent.
     ///
     /// `f` runs on this rank while nothing is locked, and again each time that another rank changed
-    /// the value meanwhile; if it panics, the map is as before. It may use the map, but a function
-    /// that overwrites this entry itself is called for ever, which is reported as a long wait is.
+    /// the value meanwhile; if it panics, the map is as before. It may use the map, but if it
+    /// changes this entry itself, it is called for ever, which is reported like a long wait.
     ///
     /// # Cost
     ///
-    /// 3A + R for a value that is a word, 4A + R + W for another one; again 2A + R for each time
-    /// that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another
-    /// rank was faster, and M for an absent key. Complete at the target on return.
+    /// 3A + R for a value that is a word, 4A + R + W for another one; 2A + R more for each time
+    /// that another rank was faster. Absent: A. One-sided; or 2M, and M more for each time that
+    /// another rank was faster; M for an absent key. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -154,13 +154,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         }
     }
 
-    /// Removes `key`, and says whether it was there; [`take`](Self::take) also returns the value.
+    /// Removes `key`. Returns whether it was there; [`take`](Self::take) also returns the value.
     ///
-    /// Memory of its value outside of the slot is free again at once. The slot itself stays the
-    /// key's, for when it is inserted again; for other keys it is free after a
-    /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
-    /// taken or less than 64 slots. In a map that is made with [`reuse_slots`](Self::reuse_slots)
-    /// it is free soon, with no collective.
+    /// Heap memory of the value is free again at once. The slot stays reserved for the key, for
+    /// when it is inserted again. Other keys can use it after a [`resize`](Self::resize), and after
+    /// a change of phase in which three quarters of the slots are taken, or the map has fewer than
+    /// 64 slots. In a map with [`reuse_slots`](Self::reuse_slots) they can soon, without a
+    /// collective.
     ///
     /// # Cost
     ///
@@ -196,11 +196,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// Otherwise as [`remove`](Self::remove).
     ///
-    /// Values of four or eight bytes, which are changed by one atomic, are not taken: another rank
-    /// could change the value between the look at it and its removal, and nobody would learn of
-    /// that. A call is an error when the program is built (not yet by `cargo check`). In the phase
-    /// in which nobody else works on a rank's entries [`local_remove`](Self::local_remove) returns
-    /// values of every size, and `remove` needs no value.
+    /// Values of four or eight bytes, which are changed by one atomic, cannot be taken: another
+    /// rank could change the value between its read and its removal, and nobody would notice. A
+    /// call is an error when the program is built (not yet by `cargo check`). In the local phase
+    /// [`local_remove`](Self::local_remove) returns values of every size, and
+    /// [`remove`](Self::remove) needs no value.
     ///
     /// # Cost
     ///

@@ -1,7 +1,7 @@
-//! Combines two values of a key.
+//! Functions that combine two values of a key, named by types.
 
-/// How the value that a key has and one that is given become the key's new value: for operations
-/// that another rank may carry out, which gets the type's name and nothing else.
+/// A function that makes a key's new value of the present value and a given one. It is a type, not
+/// a closure, since another rank may call it: the type's name travels, captured values would not.
 ///
 /// # Examples
 ///
@@ -19,7 +19,7 @@
 /// assert_eq!(Append::combine(vec![1], &vec![2, 3]), [1, 2, 3]);
 /// ```
 pub trait Combine<V>: 'static {
-    /// The new value. It may be called again with another value that is there, and changes nothing
-    /// but what it returns; it may run in a handler of another rank, where nothing waits.
+    /// The new value. This may be called again if another rank changed the present value, so it
+    /// has no side effects. It may run in a handler of another rank, so it must not wait.
     fn combine(there: V, given: &V) -> V;
 }

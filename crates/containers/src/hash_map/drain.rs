@@ -14,7 +14,7 @@ use crate::Result;
 use crate::object::{KeyHasher, Object};
 
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Removes the entries of this rank for which `keep` is false, and returns how many that were.
+    /// Removes the entries of this rank for which `keep` is false, and returns their number.
     ///
     /// # Cost
     ///
@@ -46,8 +46,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         Ok(n)
     }
 
-    /// Removes the entries of this rank one by one, as the iterator comes to them. If it is dropped
-    /// before its end, the others stay.
+    /// Removes and returns the entries of this rank, one by one. Unlike that of std, an iterator
+    /// that is dropped before its end leaves the other entries in the map.
     ///
     /// # Cost
     ///

@@ -7,8 +7,8 @@ use crate::Result;
 use crate::object::{self, FoundBy, KeyHasher, Object};
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that.
-    /// Of several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
+    /// Inserts `value` if `key` is absent; else keeps the present value, and returns it. Of several
+    /// ranks that insert one key, exactly one gets `None`. It is `putIfAbsent` of Java, and
     /// `try_insert` of std.
     ///
     /// # Cost

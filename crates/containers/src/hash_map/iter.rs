@@ -28,8 +28,8 @@ const fn chunk<K: Object, V: Object>() -> usize {
 }
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
-    /// entry is seen by one of them.
+    /// Iterates over the entries that this rank holds, whoever inserted them. Each entry of the map
+    /// is held by exactly one rank.
     ///
     /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile
     /// may be missed.
@@ -41,7 +41,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// An item is an error if the transport fails, or the job while waiting for a writer.
+    /// An item is an error if the transport fails, or if the job fails while this rank waits for a
+    /// writer.
     ///
     /// # Examples
     ///
@@ -55,7 +56,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// world.barrier()?;
     /// let mut here = squares.local_iter().collect::<Result<Vec<_>, _>>()?;
     /// here.sort_unstable();
-    /// assert_eq!(here[3], (3, 9)); // of the one rank that this example runs on
+    /// assert_eq!(here[3], (3, 9)); // of the one rank of this example
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn local_iter(&self) -> Entries<'_, K, V, S>
@@ -116,7 +117,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Panics
     ///
-    /// If the rank is none of those that share the map.
+    /// If the rank is not one of those that share the map.
     #[track_caller]
     pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S>
     where
@@ -131,8 +132,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 }
 
 /// In the local phase a loop over a map visits the entries of this rank, as
-/// [`local_iter`](HashMap::local_iter). In the other phases, in which a map is of all ranks,
-/// `local_iter` has to be named.
+/// [`local_iter`](HashMap::local_iter). In the other phases a program calls `local_iter`, which
+/// says that the entries of other ranks are not visited.
 ///
 /// # Examples
 ///

@@ -11,12 +11,12 @@ use crate::{Error, Result};
 
 /// The local phase, in which each rank works on its own entries.
 ///
-/// A key's slot is on the rank that [`home`](Self::home) names, or behind that rank's slots if none
-/// of them is free from the home slot on. In the second case, and for a key of another rank, these
-/// methods do nothing and return `None`.
+/// A key's slot is on the rank that [`home`](Self::home) returns, or on a later rank if no slot of
+/// that rank was free from the home slot on. In the second case, and for a key of another rank,
+/// these methods do nothing and return `None`.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not
-    /// on this rank.
+    /// Inserts `value` under `key`, or replaces the present value. Does nothing and returns `None`
+    /// if the key's slot is not on this rank.
     ///
     /// # Cost
     ///
@@ -35,8 +35,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         Ok(was_there.map(Inserted::over))
     }
 
-    /// Replaces the value of `key` by `combine` of it, or inserts `value`; `None` if the key's
-    /// place is not on this rank.
+    /// Replaces the value of `key` by `combine` of it, or inserts `value`. Does nothing and returns
+    /// `None` if the key's slot is not on this rank.
     ///
     /// # Cost
     ///
@@ -68,7 +68,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         Ok(was_there.map(Inserted::over))
     }
 
-    /// Removes `key`, and returns its value; `None` if it is not on this rank.
+    /// Removes `key`, and returns its value; `None` if the key is not on this rank.
     ///
     /// # Cost
     ///

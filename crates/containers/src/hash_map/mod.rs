@@ -76,51 +76,52 @@ use table::Table;
 ///
 /// Operations on one key take effect one after the other (the map is linearizable), and when a
 /// method returns, its effect is complete at the target. A full map refuses new keys with
-/// [`Error::Full`](crate::Error::Full) and goes on serving those that it has; at a change of phase
-/// it grows without being asked if three quarters of its slots are taken, and
-/// [`resize`](Self::resize) gives it any capacity. A key that was removed keeps its slot until
-/// then. Where ever new keys are inserted and old ones removed, with no change of phase, make the
-/// map with [`reuse_slots`](Self::reuse_slots).
+/// [`Error::Full`](crate::Error::Full) and goes on serving those that it has. A map of 64 or more
+/// slots grows by itself at a change of phase, if three quarters of its slots are taken;
+/// [`resize`](Self::resize) gives a map any capacity. A removed key keeps its slot until then. If
+/// new keys keep coming and old ones are removed, without a change of phase, make the map with
+/// [`reuse_slots`](Self::reuse_slots).
 ///
 /// The phase `P` says what all ranks do until the next collective change of phase:
 ///
 /// | | any rank | insert | find |
 /// |---|---|---|---|
-/// | [`Atomic`] | everything | 2A + W | 2A + R |
+/// | [`Atomic`] | does anything | 2A + W | 2A + R |
 /// | [`InsertOnly`] | inserts | 2A + W | |
-/// | [`FindOnly`] | looks | | R |
-/// | [`Local`] | works on what it holds itself | ℓ | ℓ |
+/// | [`FindOnly`] | reads | | R |
+/// | [`Local`] | works on its own entries | ℓ | ℓ |
 ///
-/// Keys and values are [objects](crate::object). A key is given as in the maps of std: a `String`
-/// may be looked for, and inserted, by a `&str`, and a `Vec<T>` by a `&[T]` ([`FoundBy`]). Keys are
-/// hashed and compared by their bytes if they are plain, so for float keys 0.0 and -0.0 are two,
-/// else by their encoding. Plain values of four or eight bytes are words: every operation on one is
-/// a single atomic, and on the direct path a find has no atomic instruction at all. Values of other
-/// sizes are read and written whole, under a version in their slot; a reader may have to wait for a
-/// writer of the same key, but never for a reader, and no reader holds up a writer.
+/// Keys and values are [objects](crate::object). A key may be given in a borrowed form, as in the
+/// maps of std: a `String` is found, and inserted, by a `&str`, a `Vec<T>` by a `&[T]`
+/// ([`FoundBy`]). Plain keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0
+/// are two; other keys by their encoding. Plain values of four or eight bytes are words: every
+/// operation on one is a single atomic, and on the direct path a find has no atomic instruction at
+/// all. Values of other sizes are read and written whole, under a version in their slot; a reader
+/// may have to wait for a writer of the same key, but never for a reader, and no reader holds up a
+/// writer.
 ///
 /// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is
 /// called once by each rank; lend it to threads.
 ///
 /// # Cost
 ///
-/// One slot is a state word, key and value. If the value is a word or nothing and the key is small,
-/// several share a cache line: three for `u64` to `u64`, five for `u32` to `u32` or a set of `u64`;
-/// others stand alone, without padding. The prices of the methods are those of an operation that
-/// ends at the key's home slot; each further slot costs A (and R where a fingerprint of 14 bits
-/// happens to agree). Expect half a further slot at half load, 1.5 for a present and 7.5 for an
-/// absent key at three quarters. A key or value whose encoding is longer than its slot costs W more
-/// to write, R to compare, and R + A to read.
+/// A slot is a state word, a key and a value. If the value is a word or nothing and the key is
+/// small, several slots share a cache line: three for `u64` to `u64`, five for `u32` to `u32` or a
+/// set of `u64`. Other slots stand alone, without padding. The prices of the methods are for an
+/// operation that ends at the key's home slot; each further slot costs A (and R if a fingerprint of
+/// 14 bits happens to agree). Expect half a further slot at half load; at three quarters 1.5 for a
+/// present key and 7.5 for an absent one. A key or value whose encoding is longer than its slot
+/// costs W more to write, R to compare, and R + A to read.
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank
-/// that has it, and an answer (M), instead of the prices in R, W and A; a batch is messages to all
-/// ranks at once, each with as many of its keys as it carries. That rank serves messages when it
-/// makes progress, as [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the
-/// answer. An operation that the rank cannot finish on its own, because the search goes on to the
-/// next rank's slots, takes M and then the other price; that is rare in a map with room. Keys and
-/// values that may be longer than their slots, entries of more than 4 KiB, and operations inside of
-/// handlers, have the prices in R, W and A everywhere.
+/// that holds the slot, and its answer (M), instead of the price in R, W and A. A batch sends
+/// messages to all ranks at once, each with as many keys as it carries. A rank serves messages when
+/// it makes progress, as [remote calls](pgas_am::RemoteCalls), and so does a rank that waits for an
+/// answer. An operation that the home rank cannot finish, because the search goes on in the next
+/// rank's slots, costs M and then the other price; that is rare in a map with room. Keys and values
+/// that may be longer than their slots, entries of more than 4 KiB, and operations inside of
+/// handlers have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -183,7 +184,7 @@ use table::Table;
 /// }
 /// ```
 ///
-/// Words, and what may be absent; the entries of one rank; phases:
+/// Values that are words, keys that may be absent, the entries of one rank, and phases:
 ///
 /// ```
 /// use pgas_containers::HashMap;
@@ -238,7 +239,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// As [`with_capacity`](HashMap::with_capacity), with a hasher of one's own, or one with a
+    /// As [`with_capacity`](HashMap::with_capacity), with a hasher of your own, or one with a
     /// [seed](SeededHasher).
     ///
     /// # Cost
@@ -280,7 +281,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the map: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
@@ -291,13 +292,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// Nothing: it is known here.
+    /// ℓ.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.table.shape.ring.capacity()
     }
 
-    /// A number that all ranks have for this map, and no other one has.
+    /// A number that identifies this map, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.table.identity()
     }
@@ -337,26 +338,26 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.len().map(|n| n == 0)
     }
 
-    /// Has slots of removed keys be used again by other keys while all ranks go on, so that a map
-    /// is never full of keys that were removed. The map stays so through phases and resizes.
+    /// Lets other keys use the slots of removed keys again, while all ranks go on, so that removed
+    /// keys never fill the map. The setting stays through changes of phase and resizes.
     ///
-    /// This is for maps into which ever new keys are inserted, and old ones removed, with no change
-    /// of phase. Give such a map twice as many slots as it has keys at a time. A single operation
-    /// on memory of this host takes about twice as long; batches take about as long as before. Now
-    /// and then a thread that removes keys looks for slots that no operation can be at any more,
-    /// and an insert that finds no room looks at all of them, and waits for operations that have
-    /// begun, up to a minute. An operation that goes on for long, as an [`update`](Self::update)
-    /// whose function waits, holds that up meanwhile.
+    /// This is for maps into which new keys keep coming while old ones are removed, without a
+    /// change of phase. Give such a map twice as many slots as it has keys at a time. A single
+    /// operation on memory of this host takes about twice as long; batches take about as long as
+    /// before. Now and then a thread that removes keys frees slots that no operation can still be
+    /// using. An insert that finds no room frees all such slots, and waits up to a minute for
+    /// operations that have begun. A long operation, as an [`update`](Self::update) whose function
+    /// waits, delays this.
     ///
-    /// Nothing changes, and slots stay their keys', where a part of the memory is reached over a
-    /// network only, also if ranks there serve each other's operations, and where operations are
-    /// counted. It is so on all ranks or on none: one that does not reach the slots of another
-    /// decides for all.
+    /// The call has no effect, and slots stay with their keys, if a part of the map's memory is
+    /// reached over a network only (also if ranks there serve each other's operations), or if
+    /// operations are counted. This is decided for all ranks together: one rank that does not reach
+    /// the slots of another is enough.
     ///
     /// # Cost
     ///
     /// B + 2 allreduces, and 4.2 KiB of each rank's memory. An operation of the atomic phase takes
-    /// an atomic instruction more, a single find two loads. Collective over the team.
+    /// one atomic instruction more, a single find two more loads. Collective over the team.
     ///
     /// # Errors
     ///
@@ -367,7 +368,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Examples
     ///
-    /// A hundred jobs of each rank wait at a time, and ever new ones come, many more than there are
+    /// A hundred jobs of each rank wait at a time. New ones keep coming, many more than there are
     /// slots:
     ///
     /// ```
@@ -399,13 +400,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce; that of a [`resize`](Self::resize) if three quarters of the slots are
-    /// taken. Collective over the team.
+    /// 2B + an allreduce; and that of a [`resize`](Self::resize) if three quarters of the slots are
+    /// taken, or if the map has fewer than 64 slots and keys were removed. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different
-    /// phases.
+    /// The failure of the job while waiting; with `PGAS_CHECK=1`
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different phases.
     #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashMap<K, V, Atomic, S>> {
         self.into_phase()
@@ -425,7 +427,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.into_phase()
     }
 
-    /// Goes on to the phase in which any rank looks.
+    /// Goes on to the phase in which any rank reads.
     ///
     /// # Cost
     ///
@@ -454,12 +456,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-// Operations are inlined where that makes them fast. Without optimization each would take its own
-// stack in the caller's frame: a dozen with values of some thousand bytes more than a thread has.
+// Operations are inlined in optimized builds only. Without optimization each inlined operation
+// would have its own place in the caller's frame, and a dozen of them with values of some thousand
+// bytes would overflow the stack.
 
 /// Inserts, in phases in which any rank may insert.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Puts `value` under `key`, over the value that stood there.
+    /// Inserts `value` under `key`, or replaces the present value.
     ///
     /// # Cost
     ///
@@ -468,9 +471,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free, of which keys
-    /// that were removed take some unless [slots are reused](Self::reuse_slots); what the transport
-    /// reports.
+    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free (removed keys keep
+    /// their slots unless these are [reused](Self::reuse_slots)); errors of the transport.
     ///
     /// # Examples
     ///
@@ -536,16 +538,17 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-/// Lookups, in phases in which any rank may look.
+/// Lookups, in phases in which any rank may read.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// The value of `key`, if it is there.
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: present 2A + R, and A + R for a value without bytes; with other values than words
+    /// [`Atomic`]: present 2A + R, and A + R for a value without bytes; if the value is not a word,
     /// A + R more each time that a writer of the same key comes in between. Absent: A.
     ///
-    /// [`FindOnly`]: R, and R for each further slot that is in no cache line with one before.
+    /// [`FindOnly`]: R, and R for each further slot, or for each further cache line if several
+    /// slots share one.
     ///
     /// One-sided; or M.
     ///
@@ -642,8 +645,8 @@ where
     P: Phase,
     S: KeyHasher,
 {
-    /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key
-    /// is inserted as if it had been there with 0.
+    /// Adds `n` to the value of `key`, wrapping around, and returns the former value. An absent key
+    /// is inserted with `n`, and the result is 0.
     ///
     /// # Cost
     ///

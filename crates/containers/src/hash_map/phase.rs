@@ -42,7 +42,7 @@ macro_rules! phases {
 }
 
 phases! {
-    /// Any rank does anything at any time.
+    /// Any rank reads and writes at any time.
     Atomic = 0: "atomic";
     /// Any rank inserts, no rank reads.
     InsertOnly = 1: "insert only";

@@ -20,7 +20,7 @@ use crate::object::{self, KeyHasher, Object, Repr};
 use crate::{Error, Result, prices};
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Gives the map room for `capacity` keys; its entries stay.
+    /// Gives the map room for `capacity` keys. Its entries stay.
     ///
     /// # Cost
     ///
@@ -61,15 +61,15 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.rehash(capacity)
     }
 
-    /// Removes all entries, of all ranks. Operations that began before it on any rank are done
-    /// before; those that come after it meet an empty map. All slots are free again, and what the
-    /// entries took outside of them serves the next ones.
+    /// Removes all entries of all ranks. Operations that any rank began before its call are
+    /// complete, and later ones find an empty map. All slots are free again, and so is the heap
+    /// memory of the entries.
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce, and on each rank ℓ a slot if keys or values may be longer than one,
-    /// and for each that is ℓ on the rank that wrote it, 2A + W on others. Collective over the
-    /// team.
+    /// 2B + an allreduce. If keys or values may be longer than their slots, an allreduce more, ℓ a
+    /// slot, and for each longer one ℓ on the rank that wrote it, 2A + W on others. Collective over
+    /// the team.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ use crate::{BatchError, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// The other methods, each as that of a map:
+/// Other methods, each as that of a map:
 ///
 /// ```
 /// use pgas_containers::HashSet;
@@ -59,7 +59,7 @@ pub struct HashSet<K: Object, P = Atomic, S = RapidHasher> {
 }
 
 impl<K: Object> HashSet<K> {
-    /// As [`HashMap::with_capacity`].
+    /// A set with room for `capacity` keys over all ranks, as [`HashMap::with_capacity`].
     ///
     /// # Cost
     ///
@@ -76,7 +76,8 @@ impl<K: Object> HashSet<K> {
 }
 
 impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
-    /// As [`HashMap::with_hasher`].
+    /// As [`with_capacity`](HashSet::with_capacity), with a hasher of your own, as
+    /// [`HashMap::with_hasher`].
     ///
     /// # Cost
     ///
@@ -93,11 +94,12 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
 }
 
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
-    /// Puts `key`, and says whether it is new.
+    /// Inserts `key`. Returns whether it is new.
     ///
     /// # Cost
     ///
-    /// 2A + W for a new key, A + R for a present one. One-sided. Complete at the target on return.
+    /// 2A + W for a new key, A + R for a present one. One-sided; or M. Complete at the target on
+    /// return.
     ///
     /// # Errors
     ///
@@ -111,11 +113,11 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(self.map.insert(key, ())? == Inserted::New)
     }
 
-    /// Removes `key`, and says whether it was there.
+    /// Removes `key`. Returns whether it was there.
     ///
     /// # Cost
     ///
-    /// As [`HashMap::remove`]. One-sided. Complete at the target on return.
+    /// As [`HashMap::remove`].
     ///
     /// # Errors
     ///
@@ -132,7 +134,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::remove_many`]. Complete at the target on return.
+    /// As [`HashMap::remove_many`].
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::contains`]. One-sided.
+    /// As [`HashMap::contains`].
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::find_many`]. One-sided.
+    /// As [`HashMap::find_many`].
     ///
     /// # Errors
     ///
@@ -192,11 +194,11 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(found.iter().map(Option::is_some).collect())
     }
 
-    /// Puts all keys of an iterator, and returns how many were new.
+    /// Inserts all keys of an iterator, and returns how many were new.
     ///
     /// # Cost
     ///
-    /// As [`HashMap::extend`]. Complete at the target on return.
+    /// As [`HashMap::extend`].
     ///
     /// # Errors
     ///
@@ -211,11 +213,11 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
 }
 
 impl<K: Object + Clone, P: Phase, S: KeyHasher> HashSet<K, P, S> {
-    /// Puts all `keys`, and returns how many were new.
+    /// Inserts all `keys`, in their order, and returns how many were new.
     ///
     /// # Cost
     ///
-    /// As [`HashMap::insert_many`]. One-sided. Complete at the target on return.
+    /// As [`HashMap::insert_many`].
     ///
     /// # Errors
     ///
@@ -270,7 +272,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.is_empty()
     }
 
-    /// How many keys there is room for.
+    /// The number of keys that the set has room for, over all ranks.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.map.capacity()
@@ -282,14 +284,14 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the set: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {
         self.map.team()
     }
 
-    /// As [`HashMap::resize`].
+    /// Gives the set room for `capacity` keys, as [`HashMap::resize`].
     ///
     /// # Cost
     ///
@@ -303,7 +305,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.resize(capacity)
     }
 
-    /// As [`HashMap::clear`].
+    /// Removes all keys, as [`HashMap::clear`].
     ///
     /// # Cost
     ///
@@ -317,7 +319,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.clear()
     }
 
-    /// As [`HashMap::reuse_slots`].
+    /// Lets other keys use the slots of removed keys again, as [`HashMap::reuse_slots`].
     ///
     /// # Cost
     ///
@@ -332,7 +334,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(Self { map })
     }
 
-    /// As [`HashMap::into_atomic_phase`].
+    /// Goes on to the phase in which any rank does anything.
     ///
     /// # Cost
     ///
@@ -347,7 +349,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(HashSet { map })
     }
 
-    /// As [`HashMap::into_insert_phase`].
+    /// Goes on to the phase in which any rank inserts.
     ///
     /// # Cost
     ///
@@ -362,7 +364,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(HashSet { map })
     }
 
-    /// As [`HashMap::into_find_phase`].
+    /// Goes on to the phase in which any rank reads.
     ///
     /// # Cost
     ///
@@ -377,7 +379,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(HashSet { map })
     }
 
-    /// As [`HashMap::into_local_phase`].
+    /// Goes on to the phase in which each rank works on its own keys.
     ///
     /// # Cost
     ///
@@ -416,7 +418,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Cost
     ///
-    /// As [`HashMap::entries_on`]. One-sided.
+    /// As [`HashMap::entries_on`].
     ///
     /// # Errors
     ///
@@ -424,7 +426,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Panics
     ///
-    /// If the rank is none of those that share the set.
+    /// If the rank is not one of those that share the set.
     #[track_caller]
     pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
     where
@@ -435,7 +437,8 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
 }
 
 impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
-    /// Puts `key`, and says whether it is new; `None` if its place is not on this rank.
+    /// Inserts `key`, and returns whether it is new. Does nothing and returns `None` if the key's
+    /// slot is not on this rank.
     ///
     /// # Cost
     ///
@@ -467,7 +470,7 @@ impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
         Ok(self.map.local_find(key)?.is_some())
     }
 
-    /// Removes `key`, and says whether this rank held it.
+    /// Removes `key`. Returns whether this rank held it.
     ///
     /// # Cost
     ///
@@ -484,7 +487,7 @@ impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
         Ok(self.map.local_remove(key)?.is_some())
     }
 
-    /// Removes the keys of this rank for which `keep` is false, and returns how many that were.
+    /// Removes the keys of this rank for which `keep` is false, and returns their number.
     ///
     /// # Cost
     ///

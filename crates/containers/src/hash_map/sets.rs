@@ -10,8 +10,8 @@ use crate::object::{KeyHasher, Object};
 /// the keys that it holds itself of one set; these keys may be on any rank in the other set. After
 /// a barrier the work of all ranks is complete.
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
-    /// Puts the keys that this rank holds of `other` into this set, and returns how many were new.
-    /// When all ranks have done so, this set is the union of both.
+    /// Inserts the keys that this rank holds of `other` into this set, and returns how many were
+    /// new. When all ranks have done so, this set is the union of both.
     ///
     /// # Cost
     ///
@@ -65,7 +65,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         }
     }
 
-    /// Removes the keys that this rank holds and `other` has not, and returns how many that were.
+    /// Removes the keys that this rank holds and that are not in `other`, and returns their number.
     /// When all ranks have done so, this set is the intersection of both.
     ///
     /// # Cost
@@ -87,7 +87,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.remove_where(other, false)
     }
 
-    /// Removes the keys that this rank holds and `other` has, too, and returns how many that were.
+    /// Removes the keys that this rank holds and that are also in `other`, and returns their number.
     /// When all ranks have done so, this set is the difference of both.
     ///
     /// # Cost

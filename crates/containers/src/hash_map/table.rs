@@ -168,7 +168,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         })
     }
 
-    /// A number that all ranks have for this map, and no other one has.
+    /// A number that identifies this map, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
         self.flights.0.slots.member(0).to_bits()
     }
@@ -344,7 +344,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             .map(|counter| counter.keys.load(Ordering::Relaxed));
         let [in_flight, _] = self.flights.0.counts();
         let sum = counts.fold(in_flight, u64::wrapping_add);
-        // Who removes others' keys has inserted less than none.
+        // A rank that has removed more keys than it has inserted has a negative count.
         u64::try_from(sum.cast_signed()).unwrap_or(0)
     }
 

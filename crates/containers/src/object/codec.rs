@@ -1,4 +1,4 @@
-//! Values as bytes in slots and files, as [`Wire`] says.
+//! The encodings of values in slots and files, which are those of [`Wire`].
 
 use pgas_am::codec::{Decoder, Encoder, Wire};
 
@@ -31,7 +31,7 @@ fn left_over<T>(n: usize) -> Error {
     )
 }
 
-/// Appends the length of `value`'s encoding, and that.
+/// Appends the length of `value`'s encoding, and the encoding.
 pub(super) fn write<T: Wire>(value: &T, out: &mut Vec<u8>) -> Result<()> {
     let encoded = encode(value)?;
     let bytes = encoded.bytes();
@@ -47,7 +47,7 @@ pub(super) fn read<T: Wire>(bytes: &mut &[u8]) -> Result<T> {
     decode(take(bytes, len)?)
 }
 
-/// The first `n` bytes, which are taken away.
+/// Splits off the first `n` bytes.
 pub(super) fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
     let Some((front, rest)) = bytes.split_at_checked(n) else {
         let text = format!("an element of {n} bytes ends after {}", bytes.len());

@@ -22,8 +22,8 @@ impl<const INLINE: usize> Chosen for Choose<INLINE, false> {
     type Repr = Encoded<INLINE>;
 }
 
-/// The number of bytes of an encoding that a slot holds itself: the most that a type without memory
-/// elsewhere takes.
+/// The number of bytes of an encoding that a slot holds itself, for a derived type: enough for any
+/// value of a type that owns no heap memory, and at most 60.
 #[must_use]
 pub const fn inline_bytes<T>() -> usize {
     let most = (size_of::<T>() + 4).next_multiple_of(4);
@@ -37,7 +37,7 @@ pub const fn inline_bytes<T>() -> usize {
 /// A slot has room for a pointer.
 const LEAST: usize = 8;
 
-/// A slot is not longer than a line of the cache.
+/// With its length of four bytes, such a slot fills a cache line.
 const MOST: usize = 60;
 
 /// The name in files of a type with this name and these members.
@@ -45,7 +45,7 @@ const MOST: usize = 60;
 pub fn saved_as<T: Object>(name: &str) -> Cow<'static, str> {
     let layout = <T::Repr as Repr<T>>::layout();
     if <T::Repr as Repr<T>>::HAS_HEAP {
-        // The name is in it.
+        // The layout of an encoded type has the name.
         return layout;
     }
     format!("{name}: {layout}").into()

@@ -1,4 +1,4 @@
-//! Values that live in global memory as the bytes by which they travel.
+//! Values that are kept in global memory in the encoding in which they travel.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use super::heap::Heap;
 use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
 use pgas_core::{Error, Result};
 
-/// Values in the encoding by which they travel ([`Wire`]): up to `INLINE` bytes of it in the slot,
-/// longer ones in the global heap of the rank that wrote them, behind a pointer in the slot.
+/// Values in their [`Wire`] encoding. The slot holds an encoding of up to `INLINE` bytes. A longer
+/// one lies in the global heap of the rank that wrote it, and the slot holds a pointer to it.
 ///
 /// A slot has `INLINE + 4` bytes. `INLINE` is at least 8, the size of the pointer.
 #[derive(Clone, Copy, Debug)]

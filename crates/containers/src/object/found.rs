@@ -9,11 +9,11 @@ use pgas_core::Result;
 use super::encoded::EncodedKey;
 use super::repr::{KeyOf, Object, Repr};
 
-/// A type of keys that are found by a `Q`: by a key itself, and a `String` by a `&str`, a `Vec<T>`
-/// by a `&[T]` or an array, as in the maps of std.
+/// A type of keys that can be looked up by a `Q`, as `K: Borrow<Q>` in the maps of std: each type
+/// by itself, a `String` by a `&str`, a `Vec<T>` by a `&[T]` or an array.
 ///
-/// Owned and borrowed forms are one key: they have the same bytes, and so the same hash. Nothing is
-/// copied to the heap to look for a text or a list of up to 60 bytes.
+/// Owned and borrowed forms are one key: they have the same bytes, and so the same hash. A lookup
+/// by a text or a list whose encoding has up to 60 bytes allocates nothing.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use super::repr::{KeyOf, Object, Repr};
     note = "a `String` is also found by a `&str`, and a `Vec<T>` by a `&[T]`"
 )]
 pub trait FoundBy<Q: ?Sized>: Object {
-    /// The form of the key `by` that a search compares: as [`Repr::key`] of the key.
+    /// The form of the key `by` that a search compares: the same as [`Repr::key`] of the owned key.
     ///
     /// # Cost
     ///
@@ -64,14 +64,14 @@ impl<K: Object> FoundBy<K> for K {
     }
 }
 
-/// The key that a text is.
+/// The form of a text that a search compares.
 fn text<const INLINE: usize>(by: &str) -> Result<EncodedKey<INLINE>> {
     let mut out = Encoder::new();
     out.put_str(by);
     EncodedKey::of(&out)
 }
 
-/// The key that a list is.
+/// The form of a list that a search compares.
 fn list<T: Wire, const INLINE: usize>(by: &[T]) -> Result<EncodedKey<INLINE>> {
     let mut out = Encoder::new();
     out.put_slice(by)?;

@@ -3,19 +3,20 @@
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
+/// The seed of all hashes that have no seed of the user's.
 pub(crate) const SECRETS: RapidSecrets = RapidSecrets::seed(0x7067_6173);
 
-/// How the keys of a map are hashed: the same on every rank.
+/// A hash function for the keys of a map; the same on every rank.
 ///
-/// Its upper bits choose a key's place and its lowest ones tell apart keys that lie close together,
-/// so all of them have to depend on all bytes.
+/// The upper bits of a hash choose the key's home slot, and its lowest bits tell keys in nearby
+/// slots apart. So every bit has to depend on all bytes of the key.
 ///
 /// # Examples
 ///
 /// ```
 /// use pgas_containers::object::KeyHasher;
 ///
-/// /// FNV-1a, and what it lacks in its upper bits.
+/// /// FNV-1a, and a multiplication that mixes its upper bits.
 /// struct Fnv;
 ///
 /// impl KeyHasher for Fnv {
@@ -36,8 +37,8 @@ pub trait KeyHasher: Send + Sync + 'static {
     fn hash(&self, bytes: &[u8]) -> u64;
 }
 
-/// The hash of `bytes`, rapidhash V3, which is specified, continued from `former`, the hash of what
-/// comes before them.
+/// The hash of `bytes` (rapidhash V3, which is specified), combined with `former`, the hash of the
+/// parts before them.
 #[inline(always)]
 #[expect(
     clippy::inline_always,

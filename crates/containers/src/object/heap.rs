@@ -76,7 +76,7 @@ impl Heap {
         let block = shared.allocate(bytes.len())?;
         let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
-        // The slot that will point here is published on another rank than this one, maybe.
+        // The slot that will point here may be published on another rank.
         world.flush(world.rank())?;
         Ok(at)
     }
@@ -164,7 +164,7 @@ impl Blocks {
         self.free.get_mut(&class)?.pop()
     }
 
-    /// Frees what holds nothing, for requests of other sizes; says whether there was any.
+    /// Frees the unused blocks, for requests of other sizes. Returns whether there were any.
     fn give_up_free(&mut self, world: &World) -> bool {
         let mut given_up: Vec<u64> = Vec::new();
         for block in std::mem::take(&mut self.free).into_values().flatten() {

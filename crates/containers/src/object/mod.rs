@@ -1,16 +1,16 @@
 //! Values in global memory and their representations.
 //!
-//! A container is cut into slots of one size, since every place in it must be known by arithmetic.
-//! What a slot holds of a value is said by the value's [`Object::Repr`]:
+//! A container has slots of one size, so that the place of each follows by arithmetic. The
+//! [`Object::Repr`] of a type says what a slot holds of a value:
 //!
 //! | representation | for | a slot holds |
 //! |---|---|---|
 //! | [`Plain`] | byte-copyable types | the value itself, copied once |
 //! | [`Parts`] | tuples | the slots of the members, side by side |
-//! | [`Encoded`] | everything that travels ([`Wire`](pgas_am::Wire)) | a length and the encoding, or a pointer to a longer one |
+//! | [`Encoded`] | every [`Wire`](pgas_am::Wire) type | a length and the encoding, or a pointer to a longer one |
 //!
-//! Which one it is, is decided when the program is compiled: a container of plain values has no
-//! code for the others. A user's type derives `pgas::Object`, or says it in one line:
+//! The choice is made at compile time: a container of plain values has no code for the others. A
+//! user's type derives `pgas::Object`, or names its representation in one line:
 //!
 //! ```
 //! use pgas_am::codec::{AsSerde, Wire};

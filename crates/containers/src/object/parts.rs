@@ -12,7 +12,7 @@ use super::repr::{
 };
 use pgas_core::Result;
 
-/// Tuples, each member as its own type says.
+/// Tuples: each member in its own representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts;
 
@@ -48,7 +48,7 @@ impl<A, B> std::fmt::Debug for PairSlot<A, B> {
     }
 }
 
-/// The second slot, made after `first`, which is given up if that fails.
+/// Makes a slot of `first` and `second`. If `second` failed, releases `first`.
 fn pair<A: Object, B, S>(
     first: SlotOf<A>,
     second: Result<S>,

@@ -1,4 +1,4 @@
-//! Byte-copyable values, as they are.
+//! Byte-copyable values, whose slots are the values themselves.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Storable types, and the trait of their representations.
+//! The trait of storable types, and that of their representations.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,9 @@ use pgas_core::Result;
 
 /// A type whose values can be put into containers.
 ///
-/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`,
-/// `Vec`, `Option` and the like; for a type of your own it is one line, see the [module](super).
+/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples of up to
+/// three, `String`, and the containers of std; for a type of your own it is one line, see the
+/// [module](super).
 #[diagnostic::on_unimplemented(
     message = "a container cannot store a `{Self}`",
     label = "this type has no `Object` implementation",
@@ -26,10 +27,10 @@ pub trait Object: Sized + Send + Sync + 'static {
 
     /// The name of the type in files. Values are only loaded from a file that calls it the same.
     ///
-    /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
-    /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It
-    /// does not depend on the module that a type is in, or on the compiler. Give a name of your own
-    /// where that says too little, or too much.
+    /// By default it describes the layout: for an [`Encoded`](super::Encoded) type its name and
+    /// those of its members or variants, for a [`Plain`](super::Plain) one the size. It does not
+    /// depend on the module of the type, or on the compiler. Give a name of your own where the
+    /// default says too little, or too much.
     ///
     /// ```
     /// # use pgas_containers::object::{Object, Plain};
@@ -53,11 +54,11 @@ pub trait Object: Sized + Send + Sync + 'static {
 /// The contents of a container's slot for a `T`.
 pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 
-/// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and
+/// A representation of a `T` in a slot. [`Plain`](super::Plain), [`Parts`](super::Parts) and
 /// [`Encoded`](super::Encoded) are all there are.
 ///
-/// A slot that was made by [`to_slot`](Self::to_slot) is given up once, by
-/// [`release`](Self::release), when nobody will read it any more.
+/// A slot that was made by [`to_slot`](Self::to_slot) is [released](Self::release) once, when
+/// nobody will read it any more.
 #[diagnostic::on_unimplemented(
     message = "`{T}` cannot live in global memory as `{Self}`",
     note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks for `Wire`"
@@ -66,14 +67,15 @@ pub trait Repr<T>: Sealed {
     /// The content of a slot.
     type Slot: Pod;
 
-    /// Whether a slot may point to memory of its own.
+    /// Whether a slot may point to heap memory.
     const HAS_HEAP: bool;
 
     /// The contents of a slot for `value`.
     ///
     /// # Cost
     ///
-    /// ℓ; W on this rank's own memory for an encoding that is longer than the slot.
+    /// ℓ; W on this rank's own memory for an encoding that is longer than the slot, and A + nR more
+    /// if this rank has no free block of the size, for n blocks that other ranks have released.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ pub trait Repr<T>: Sealed {
     /// The content of a slot, together with its heap memory.
     type Loaded: Clone;
 
-    /// Whether the slot points to memory of its own.
+    /// Whether the slot points to heap memory.
     fn is_outside(slot: &Self::Slot) -> bool;
 
     /// Fetches the heap memory of a slot. It may have been released by now: unless the caller can
@@ -121,12 +123,11 @@ pub trait Repr<T>: Sealed {
         Self::decode(Self::load(slot, heap)?)
     }
 
-    /// Frees what the slot points to.
+    /// Frees the heap memory of the slot.
     ///
     /// # Cost
     ///
-    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on
-    /// others.
+    /// Nothing if there is none; ℓ on the rank that wrote the slot, 2A + W on others.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn key(value: &T) -> Result<Self::Key>;
 
-    /// Whether the slot of a value with this key points to memory of its own.
+    /// Whether the slot of a value with this key points to heap memory.
     fn is_key_outside(key: &Self::Key) -> bool;
 
     /// The contents of a slot for the value with this key.
@@ -213,7 +214,7 @@ pub trait Repr<T>: Sealed {
     #[must_use]
     fn layout() -> Cow<'static, str>;
 
-    /// Encodes `values` for slots; plain values are not even copied.
+    /// The slots of `values`. Plain values are borrowed, not copied.
     ///
     /// # Errors
     ///
@@ -259,8 +260,8 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
 }
 
-/// The value in a slot that was taken out of a container, whose memory is given back whatever it
-/// holds.
+/// The value in a slot that was taken out of a container. The slot's heap memory is released even
+/// if the slot holds no value.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no code at all for plain values")]
 pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
@@ -269,11 +270,11 @@ pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
         return value;
     }
     let released = release::<T>(&slot, heap);
-    // Memory that could not be given back costs less than the value would.
+    // Memory that could not be released is a smaller loss than the value.
     value.or_else(|error| released.and(Err(error)))
 }
 
-/// As [`take_out`] for many slots; one that is no value costs no other one.
+/// As [`take_out`] for many slots. A slot that holds no value is the only loss.
 pub(crate) fn take_all<T: Object>(
     slots: Vec<SlotOf<T>>,
     heap: &Heap,

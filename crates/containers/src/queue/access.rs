@@ -1,4 +1,4 @@
-//! Pushes and pops of a queue's slots, in each of the ways in which its words are reached.
+//! Pushes and pops of a queue's slots, by loads and stores or by operations on global pointers.
 
 use pgas_core::rma::Near;
 use pgas_core::stats::Operation;
@@ -30,7 +30,7 @@ impl Marks<'_> {
         self.at(slot).atomic_load(self.world)
     }
 
-    /// An atomic with a result, since those are complete on return.
+    /// A fetching atomic, which is complete on return.
     fn set(&self, slot: u64, mark: u64) -> CoreResult<()> {
         self.at(slot).swap(self.world, mark).map(drop)
     }
@@ -49,7 +49,7 @@ fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResul
 const SPINS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 3;
 
-/// Words that this process loads from and stores to.
+/// The words of a queue that this process loads and stores directly.
 struct LocalWords<'a> {
     control: Near<'a, Control>,
     size: Size,
@@ -109,7 +109,8 @@ impl Words for LocalWords<'_> {
     }
 }
 
-/// Words anywhere; every step is an operation on a global pointer, and is counted.
+/// The words of a queue on any rank: every step is an operation on a global pointer, and is
+/// counted.
 struct RemoteWords<'a> {
     place: QueueBlock,
     marks: Marks<'a>,
@@ -163,7 +164,7 @@ pub(crate) struct Request {
     side: Side,
     /// The minimum and maximum number of tickets.
     n: (u64, u64),
-    /// Whether the other side may be at work; else the end of the phase says that the work is done.
+    /// Whether the other side may be at work. If not, the end of the phase completes the work.
     meet: bool,
 }
 
@@ -190,7 +191,7 @@ impl Request {
     }
 }
 
-/// The way to one queue.
+/// Access to the block of one queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     pub(crate) world: &'a World,
@@ -273,8 +274,8 @@ fn perform_on(
 }
 
 /// Reports an error of work on taken tickets. Tickets are never given back, so other ranks would
-/// wait for that work for ever, or take what it leaves for elements. For this reason elements are
-/// encoded and decoded without a ticket.
+/// wait for the work for ever, or read slots without an element. For this reason elements are
+/// encoded before, and decoded after, the work on their tickets.
 #[cold]
 fn give_up(world: &World, error: Error) -> Error {
     crate::error::give_up(world, "work on elements of a queue", error)
@@ -366,7 +367,7 @@ impl<T: Object> Ring<T> {
     }
 }
 
-/// The operations of queues, for phases in which both sides `meet` and for others.
+/// The operations of queues. `meet`: whether ranks push and pop at the same time in this phase.
 impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a push")]

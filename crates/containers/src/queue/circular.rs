@@ -1,4 +1,4 @@
-//! A queue whose pushes and pops may meet.
+//! A queue that ranks push to and pop from at the same time.
 
 use super::handle::{Kind, Queue, Sealed};
 use super::phase::{Phase, PushPop};
@@ -8,7 +8,7 @@ use crate::object::Object;
 /// A queue of a fixed capacity in the memory of one rank, which all ranks push to and pop from.
 ///
 /// Elements are popped in the order in which their pushes took effect; the queue is linearizable. A
-/// push or pop in progress delays only those who need its element, however long it takes.
+/// push or pop in progress, however slow, delays only operations that need its element.
 ///
 /// The phase `P` says what all ranks do until the next collective change of phase:
 ///
@@ -100,12 +100,11 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
+    /// As [`into_push_phase`](super::Queue::into_push_phase).
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with
-    /// `PGAS_CHECK=1` the ranks that go into different phases.
+    /// As [`into_push_phase`](super::Queue::into_push_phase).
     ///
     /// # Examples
     ///

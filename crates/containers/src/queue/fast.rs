@@ -6,9 +6,9 @@ use super::phase::Push;
 /// A queue of a fixed capacity in the memory of one rank, in phases: all ranks push, or all pop, or
 /// its host does both.
 ///
-/// It has no words for pushes and pops that meet, so an element takes no more memory than its slot;
-/// otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It begins in the
-/// phase in which all push.
+/// It has no phase for pushes and pops at the same time, and so needs no mark of eight bytes for
+/// each slot. Otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It begins
+/// in the phase [`Push`].
 ///
 /// # Examples
 ///

@@ -40,7 +40,7 @@ pub trait Kind: Sealed {
 pub trait Sealed {
     /// For `Debug`.
     const NAME: &'static str;
-    /// Whether pushes and pops may meet in some phase.
+    /// Whether there is a phase in which ranks push and pop at the same time.
     const CAN_MEET: bool;
 }
 
@@ -87,11 +87,11 @@ pub struct Queue<T: Object, P, K> {
 }
 
 impl<T: Object, K: Kind> Queue<T, K::First, K> {
-    /// A queue on `host`, a [`Rank`] of the world or the number of a member of a team, with room
-    /// for `capacity` elements, in the first phase of its kind: [`PushPop`](super::PushPop) of a
-    /// [`CircularQueue`](super::CircularQueue), [`Push`] of a [`FastQueue`](super::FastQueue).
+    /// A queue with room for `capacity` elements on `host`: a [`Rank`] if it is made on the world,
+    /// the number of a member if on a team. A [`CircularQueue`](super::CircularQueue) begins in the
+    /// phase [`PushPop`](super::PushPop), a [`FastQueue`](super::FastQueue) in [`Push`].
     ///
-    /// The memory is that of the next power of two.
+    /// It takes the memory of the next power of two of slots.
     ///
     /// # Cost
     ///
@@ -108,7 +108,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
         Self::starting_at(on, host, capacity, 0)
     }
 
-    /// As [`with_capacity`](Self::with_capacity), with the first ticket to be given.
+    /// As [`with_capacity`](Self::with_capacity), with tickets from `first` on.
     #[track_caller]
     pub(super) fn starting_at<G: AsTeam>(
         on: &G,
@@ -137,14 +137,14 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first,
-    /// and once a turn of the ring to see how far pops have come; about 5A more if the push before
-    /// this one is still being written. Full: 2A. Complete at the target on return.
+    /// and once in a round of the ring, to see how far pops have come; about 5A more if the push
+    /// before this one is still being written. Full: 2A. Complete at the target on return.
     ///
     /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
     /// the target after the phase.
     ///
     /// One-sided; or M for a rank of another host, in both phases, also if the queue is full, and
-    /// more if elements that were in the way are still being read.
+    /// the price above on top if former elements of the slots are still being read.
     ///
     /// # Errors
     ///
@@ -158,13 +158,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.ring.push(value, P::BOTH)
     }
 
-    /// Appends all of `values` one after the other, with no other rank's between them, or none if
-    /// there is no room for all.
+    /// Appends all of `values`, with no elements of other ranks between them, or none if there is
+    /// no room for all.
     ///
     /// # Cost
     ///
-    /// As one [`push`](Self::push), and W more where the ring begins anew; or M, too. None if
-    /// there are more than the queue ever has room for.
+    /// As one [`push`](Self::push), in M, too; and W more if the values wrap around the end of the
+    /// ring. ℓ if there are more values than the capacity.
     ///
     /// # Errors
     ///
@@ -184,18 +184,18 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and
-    /// when all that was seen of the pushes is popped. Empty: 2A. Waits for an element that is
-    /// still being written.
+    /// when this rank has popped all the pushes that it knows of. Empty: 2A. Waits for an element
+    /// that is still being written.
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
     ///
     /// One-sided; or M for a rank of another host, in both phases, also if the queue is empty, and
-    /// more if the element is still being written.
+    /// the price above on top if the element is still being written.
     ///
     /// # Errors
     ///
     /// Errors of the transport, and the failure of the job while waiting;
-    /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`, which is then gone.
+    /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`; the element is then gone.
     #[inline]
     pub fn pop(&self) -> Result<Option<T>>
     where
@@ -204,13 +204,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.ring.pop(P::BOTH)
     }
 
-    /// Takes the oldest elements, up to `most` of those that are there.
+    /// Takes the oldest elements: all that are there, and at most `most`.
     ///
     /// # Cost
     ///
-    /// As one [`pop`](Self::pop), R more where the ring begins anew; in [`PushPop`](super::PushPop)
-    /// 4A + R if this rank has not seen as many pushes yet, and 3A if the queue is empty; or M,
-    /// too.
+    /// As one [`pop`](Self::pop), in M, too; and R more if the elements wrap around the end of the
+    /// ring. In [`PushPop`](super::PushPop) 4A + R if this rank does not know of as many pushes
+    /// yet, and 3A if the queue is empty.
     ///
     /// # Errors
     ///
@@ -224,11 +224,12 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
 }
 
 impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
-    /// Takes the oldest elements, as many as are there and `out` has room for, and says how many.
+    /// Takes the oldest elements into the front of `out`: all that are there, and at most
+    /// `out.len()`. Returns their number.
     ///
     /// # Cost
     ///
-    /// As [`pop_many`](Self::pop_many), one-sidedly without memory of its own.
+    /// As [`pop_many`](Self::pop_many). Allocates nothing, unless it is a message.
     ///
     /// # Errors
     ///
@@ -303,12 +304,14 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
+    /// 2B + an allreduce + 2A; on the host 4A more, and 4A more to leave the local phase.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with
-    /// `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: errors of the transport; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
+    /// phases.
     #[track_caller]
     pub fn into_push_phase(self) -> Result<Queue<T, Push, K>> {
         self.into_phase()
@@ -318,12 +321,14 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
+    /// 2B + an allreduce + 2A; on the host 4A more, and 4A more to leave the local phase.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with
-    /// `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: errors of the transport; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
+    /// phases.
     #[track_caller]
     pub fn into_pop_phase(self) -> Result<Queue<T, Pop, K>> {
         self.into_phase()
@@ -333,19 +338,21 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce + 2A, on the host 6A. Collective over the team.
+    /// 2B + an allreduce + 2A; on the host 4A more, and 4A more to leave the local phase.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with
-    /// `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: errors of the transport; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
+    /// phases.
     #[track_caller]
     pub fn into_local_phase(self) -> Result<Queue<T, Local, K>> {
         self.into_phase()
     }
 
-    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come
-    /// to one state of the queue. Collective.
+    /// Calls `f` while no operation is under way and all ranks know the same state of the queue.
+    /// `f` is collective, and fails on every rank or on none. Collective.
     #[track_caller]
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
         let left = self.local.leave(&self.ring);
@@ -370,7 +377,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         })
     }
 
-    /// Gives the queue another capacity; its elements stay.
+    /// Changes the capacity. The elements stay.
     ///
     /// # Cost
     ///
@@ -387,8 +394,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.relocate(self.host(), capacity)
     }
 
-    /// Moves the queue with its elements to the memory of `host`, which is a member if it is a
-    /// team's.
+    /// Moves the queue with its elements to the memory of `host`, a member of the queue's team.
     ///
     /// # Cost
     ///
@@ -413,8 +419,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         moved
     }
 
-    /// The number of elements, exact if nobody pushes or pops meanwhile; in the local phase that
-    /// before it began.
+    /// The number of elements, exact if nobody pushes or pops meanwhile. In the local phase it is
+    /// the number when the phase began.
     ///
     /// # Cost
     ///
@@ -427,7 +433,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.ring.len()
     }
 
-    /// Whether there are no elements, as [`len`](Self::len) says.
+    /// Whether [`len`](Self::len) is 0.
     ///
     /// # Cost
     ///
@@ -445,7 +451,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         &self.ring
     }
 
-    /// How many elements fit.
+    /// The number of elements that the queue has room for.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.ring.capacity()
@@ -463,7 +469,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.ring.world()
     }
 
-    /// The team whose members share it, which is that of all ranks if it was made on the world.
+    /// The team whose members share the queue: all ranks if it was made on the world.
     #[must_use]
     #[inline]
     pub fn team(&self) -> &Team {

@@ -67,8 +67,8 @@ impl<T: Object> Cursor<T> {
         });
     }
 
-    /// Ends the phase: the queue's words, and what this rank has seen of them, say again where it
-    /// is.
+    /// Ends the phase: writes the host's position to the queue's words, and to what this rank has
+    /// seen of them.
     pub(super) fn leave(&mut self, ring: &Ring<T>) -> Result<()> {
         if let Some(OwnTickets { head, tail, .. }) = self.at {
             ring.place.set_words(ring.world(), head, tail)?;

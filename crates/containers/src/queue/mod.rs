@@ -1,15 +1,15 @@
-//! Queues in the memory of one rank, pushed to and popped from by all.
+//! Queues in the memory of one rank, which all ranks push to and pop from.
 //!
-//! | | | price of a push or pop |
+//! | | | price of a push and of a pop |
 //! |---|---|---|
-//! | [`CircularQueue`] | pushes and pops may meet | 2A + W, 2A + R |
-//! | [`CircularQueue`] in a phase, [`FastQueue`] | either pushes or pops | A + W, A + R |
+//! | [`CircularQueue`] | pushes and pops at the same time | 2A + W, 2A + R |
+//! | [`CircularQueue`] in a phase, [`FastQueue`] | pushes only, or pops only | A + W, A + R |
 //! | both in the local phase | the host alone | ℓ |
 //!
-//! Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), a push or
-//! pop of one or many elements is M for a rank of another host, by a message that the queue's host
-//! serves, in all phases but the local one. Where an element is still being written or read by
-//! another rank, the price above is added.
+//! Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), a rank of
+//! another host sends a message (M) for a push or pop of one or many elements, which the queue's
+//! host serves, in all phases but the local one. If another rank is still writing or reading an
+//! element, the price above comes on top.
 //!
 //! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile.
 //! Phases are changed by the collective `into_...` methods, which consume the handle. With
@@ -43,7 +43,7 @@ pub(crate) use ring::{QueueBlock, index, layout, size_of_capacity};
 
 use crate::Error;
 
-/// Why a push was not carried out.
+/// The reason why nothing was pushed.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError<T> {
     /// The queue is full; here is the value.
@@ -55,11 +55,11 @@ pub enum PushError<T> {
 }
 
 impl<T> PushError<T> {
-    /// The value that did not fit, or the error.
+    /// The value, if the queue was full.
     ///
     /// # Errors
     ///
-    /// The error that made the push fail, other than a full queue.
+    /// The error of the push, if it was another one.
     ///
     /// # Examples
     ///

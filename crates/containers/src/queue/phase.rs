@@ -10,9 +10,9 @@ mod sealed {
     /// Keeps the set of phases closed, and numbers it.
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed {
-        /// The place in [`NAMES`](super::NAMES).
+        /// The index in [`NAMES`](super::NAMES).
         const NUMBER: usize;
-        /// Whether pushes and pops may meet.
+        /// Whether ranks push and pop at the same time.
         const BOTH: bool;
     }
 }

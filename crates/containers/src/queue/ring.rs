@@ -228,7 +228,7 @@ pub(crate) struct Ring<T: Object> {
     pub(super) local: Option<LocalRing<SlotOf<T>>>,
     /// The queue as its host works on it for others, where ranks serve each other.
     pub(super) served: Option<Served>,
-    /// Whether there are marks.
+    /// Whether slots have marks.
     has_marks: bool,
     push: SharedSeen,
     pop: SharedSeen,
@@ -238,7 +238,7 @@ pub(crate) struct Ring<T: Object> {
 }
 
 impl<T: Object> Ring<T> {
-    /// A number that all ranks have for this queue, and no other one has.
+    /// A number that identifies this queue, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
         self.handle.member(0).to_bits()
     }
@@ -330,8 +330,9 @@ impl<T: Object> Ring<T> {
         }
     }
 
-    /// Brings all ranks to one state of the queue: whatever was pushed or popped is done (2B + 4A).
-    /// Collective; `P` is what comes next, and `left` how the end of the local phase went.
+    /// Completes all pushes and pops, so that all ranks know the same state of the queue (2B, an
+    /// allreduce and 2A; 4A more on the host). Collective. `P` is the next phase, and `left` the
+    /// outcome of leaving the local phase.
     #[track_caller]
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let team = self.team();
@@ -346,8 +347,8 @@ impl<T: Object> Ring<T> {
         team.barrier()
     }
 
-    /// The numbers of pops and pushes. No other rank may change them meanwhile. The host's words
-    /// then say that all of them are done.
+    /// The numbers of pops and pushes. The host sets its words to the state in which all of them
+    /// are complete. No other rank may change them meanwhile.
     fn settled_words(&self) -> Result<(u64, u64)> {
         let world = self.world();
         let head = self.place.word(Word::Head).atomic_load(world)?;
@@ -358,8 +359,7 @@ impl<T: Object> Ring<T> {
         Ok((head, tail))
     }
 
-    /// The number of elements at some moment during the call; approximate if both sides are busy
-    /// (2A).
+    /// The number of elements; approximate if ranks push or pop meanwhile (2A).
     pub(super) fn len(&self) -> Result<usize> {
         let world = self.world();
         let head = self.place.word(Word::Head).atomic_load(world)?;
@@ -474,7 +474,7 @@ impl<T: Object> Drop for Ring<T> {
     }
 }
 
-/// A number of slots, which lie in memory.
+/// A number of slots as an index. It fits, since slots lie in memory.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no code at all")]
 #[expect(clippy::cast_possible_truncation, reason = "slots lie in memory")]

@@ -8,11 +8,11 @@
 //! If the lowest digit counts the ranks of a host, the first hop is within the host, and combines
 //! what its ranks send to others.
 //!
-//! The last row of a grid may have gaps. Who would pass on an element there, and is no rank, is
-//! replaced by the rank one row before. A way depends on the two ranks at its ends alone, so that
-//! elements on it keep their order.
+//! The last row of a grid may have gaps. If the rank that would pass on an element does not exist,
+//! the rank one row before it does so. A path depends only on the ranks at its ends, so elements
+//! with the same source and target keep their order.
 //!
-//! On a team a rank's number is that in the team.
+//! On a team, ranks are numbered as in the team.
 //!
 //! [`Model`] says what a route costs, and chooses one.
 
@@ -23,7 +23,7 @@ pub use model::{LogGp, Model, Prediction};
 use pgas_core::config::Routing;
 use pgas_core::{Rank, Team};
 
-/// Digits of a rank's number at most.
+/// The most digits of a rank's number.
 const MAX_HOPS: usize = 3;
 
 /// The hops by which elements travel between any two ranks of a job; the same on all ranks.
@@ -54,7 +54,8 @@ pub struct Route {
 pub struct Shape {
     /// All ranks.
     pub n_ranks: u32,
-    /// Ranks of each host, which have consecutive numbers; one if hosts differ in that.
+    /// Ranks of each host, with consecutive numbers; 1 if the hosts have different numbers of
+    /// ranks.
     pub per_host: u32,
 }
 
@@ -143,8 +144,8 @@ impl Route {
         kept.map(move |digits| Self::with_low_digits(n_ranks, &digits))
     }
 
-    /// Numbers with these radices, and a highest digit that does the rest. All numbers that have
-    /// zero there are ranks.
+    /// The route for numbers with these low digits, and a highest digit that covers the rest. All
+    /// numbers whose highest digit is zero are ranks.
     fn with_low_digits(n_ranks: u32, low: &[u32]) -> Self {
         let mut radices = [1; MAX_HOPS];
         radices[..low.len()].copy_from_slice(low);
@@ -157,7 +158,7 @@ impl Route {
         }
     }
 
-    /// The kind of the route.
+    /// The kind of the route, by its number of hops.
     #[must_use]
     pub fn routing(&self) -> Routing {
         match self.n_hops {
@@ -188,12 +189,16 @@ impl Route {
     }
 
     /// The number of lanes of one hop: a lane for each value of the digit.
+    ///
+    /// # Panics
+    ///
+    /// If `hop` is 3 or more.
     #[must_use]
     pub fn n_lanes_of(&self, hop: usize) -> u32 {
         self.radices[hop]
     }
 
-    /// The rank that an element for `to` is at after that hop, if it is at `at` before it.
+    /// The rank that holds an element for `to` after hop `hop`, if `at` holds it before.
     #[must_use]
     pub fn next(&self, hop: usize, at: Rank, to: Rank) -> Rank {
         if self.is_last(hop) {

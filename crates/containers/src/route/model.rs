@@ -11,17 +11,18 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LogGp {
-    /// On its way (L).
+    /// The latency (L): the time of a short message from one end to the other.
     pub latency_ns: f64,
-    /// The overhead of a processor at each end (o).
+    /// The overhead (o): the time of the processor at each end.
     pub overhead_ns: f64,
-    /// Between two messages of a host (g).
+    /// The gap (g): the shortest time between two messages of a host.
     pub gap_ns: f64,
-    /// For each byte (G).
+    /// The gap per byte (G) of long messages.
     pub byte_ns: f64,
 }
 
-/// The traffic of ranks, its costs, and the memory that they have for it.
+/// The model that predicts the time of a route: the traffic of ranks, its costs, and the memory
+/// that ranks have for it.
 ///
 /// A round is what ranks send until all have finished: each as much as the others, to all ranks
 /// alike. Ranks of a host share its network.
@@ -40,7 +41,7 @@ pub struct Model {
     pub round_bytes: f64,
     /// Bytes that the lanes of a rank may take.
     pub lanes_bytes: f64,
-    /// The share of its time that a route has to save for each further hop.
+    /// The share of its own time by which a route has to be faster, for each hop after the first.
     pub hop_margin: f64,
 }
 
@@ -118,9 +119,10 @@ impl Model {
         }
     }
 
-    /// The route for ranks of that shape that send up to `message_bytes` together: the fastest one
-    /// whose lanes fit, or that with the fewest lanes if none do. One with more hops has to be
-    /// faster by a margin. The kind of route may be given.
+    /// The route for ranks of this shape that send up to `message_bytes` together: the fastest one
+    /// whose lanes fit, or the one with the fewest lanes if none fit. A route with more hops has to
+    /// be faster by a margin. `wanted` restricts the choice to routes of this kind, if there are
+    /// enough ranks for it.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a few hops")]
     pub fn choose(&self, shape: Shape, message_bytes: u64, wanted: Option<Routing>) -> Route {

@@ -53,18 +53,18 @@ fn load_array<T: Object, A>(
 }
 
 impl<T: Object> DArray<T> {
-    /// Writes the elements to a directory, from which any number of ranks may [`load`](Self::load)
-    /// them, into an array or a [`DArray`].
+    /// Writes the elements to a directory, from which any number of ranks may load them, into an
+    /// [`Array`](Array::load) or a [`DArray`](Self::load).
     ///
     /// # Cost
     ///
-    /// That of a [`get`](Self::get) an element, shared out to the ranks, and B + 7 collectives.
+    /// A [`get`](Self::get) for each element, divided among the ranks, and B + 5 collectives.
     /// Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
-    /// names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
+    /// be written.
     ///
     /// # Examples
     ///
@@ -88,19 +88,19 @@ impl<T: Object> DArray<T> {
         save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
-    /// The array that was saved in a directory, dealt out as `distribution` says; `initial` is for
-    /// an element that nobody has written yet.
+    /// The array that was saved in a directory, dealt out as `distribution` says. All elements are
+    /// loaded; `initial` only fills the memory before.
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
-    /// 3 collectives. Collective over the team.
+    /// That of [`new`](Self::new), a [`put`](Self::put) for each element, divided among the ranks,
+    /// and B + 4 collectives. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of
-    /// such elements, or a file cannot be read or is not what was written, or there is no room for
-    /// what it says; those of [`new`](Self::new) for arguments that differ.
+    /// such elements, if a file cannot be read or is not as it was written, or if there is no room
+    /// for the array; those of [`new`](Self::new) for arguments that differ.
     #[track_caller]
     pub fn load(
         on: &impl AsTeam,
@@ -114,7 +114,7 @@ impl<T: Object> DArray<T> {
 }
 
 impl<T: Object> Array<T> {
-    /// As [`DArray::save`].
+    /// Writes the elements to a directory, as [`DArray::save`].
     ///
     /// # Cost
     ///
@@ -146,7 +146,7 @@ impl<T: Object> Array<T> {
         save_array(self.team(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
-    /// As [`DArray::load`], on `host`.
+    /// The array that was saved in a directory, on `host`; otherwise as [`DArray::load`].
     ///
     /// # Cost
     ///
@@ -173,13 +173,13 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and B + 7
+    /// A [`get_block`](Self::get_block) for each row, divided among the ranks, and B + 5
     /// collectives. Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
-    /// names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
+    /// be written.
     ///
     /// # Examples
     ///
@@ -218,14 +218,14 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
-    /// 3 collectives. Collective over the team.
+    /// That of [`new`](Self::new), a [`put`](Self::put) for each element, divided among the ranks,
+    /// and B + 4 collectives. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of
-    /// such elements, or a file cannot be read or is not what was written, or there is no room for
-    /// what it says; those of [`new`](Self::new) for arguments that differ.
+    /// such elements, if a file cannot be read or is not as it was written, or if there is no room
+    /// for the matrix; those of [`new`](Self::new) for arguments that differ.
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
         let team = &on.as_team();

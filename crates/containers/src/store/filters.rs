@@ -24,12 +24,12 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of reading this rank's blocks, and B + 7 collectives. Collective over the team.
+    /// ℓ for each word of this rank's blocks, and B + 5 collectives. Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
-    /// names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
+    /// be written.
     ///
     /// # Examples
     ///
@@ -68,14 +68,14 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// B + an allreduce + 3 collectives, and an A for each word that is not zero. Collective over
-    /// the team.
+    /// 2B + 5 collectives, and A for each word that is not zero, divided among the ranks. Collective
+    /// over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no filter
-    /// for such items, or a file cannot be read or is not what was written, or there is no room for
-    /// what it says.
+    /// for such items, if a file cannot be read or is not as it was written, or if there is no room
+    /// for the filter.
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();

@@ -29,7 +29,7 @@ pub(super) const NAME: &str = "manifest";
 const DRAFT: &str = "manifest.new";
 const FORMAT: &str = "pgas container, format 2";
 
-/// More bytes than any manifest has: of a million ranks, say.
+/// More bytes than any manifest has, even of a million ranks.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// The description of one map, array, queue or filter without its elements.
@@ -52,14 +52,14 @@ impl About {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) kind: String,
-    /// Which checkpoint of its directory it is.
+    /// The number of the checkpoint in its directory.
     pub(super) number: u64,
     pub(super) abouts: Vec<About>,
     /// For each of `abouts`.
     pub(super) parts: Vec<Vec<Info>>,
 }
 
-/// Text that may be any, as part of a line.
+/// Any text in a form that has no line break.
 fn on_a_line(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         return text.escape_debug().to_string().into();
@@ -93,7 +93,7 @@ impl Manifest {
         text + &format!("hash {hash:016x}\n")
     }
 
-    /// Makes this the manifest of `dir`, when it and all files of `dir` are on the disk.
+    /// Makes this the manifest of `dir`, after it and all files of `dir` are on the disk.
     pub(super) fn publish(&self, dir: &Path) -> Result<()> {
         let (draft, name) = (dir.join(DRAFT), dir.join(NAME));
         let publish = || {

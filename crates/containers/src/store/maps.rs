@@ -30,16 +30,16 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// Writes the entries to a directory, from which any number of ranks may
     /// [`load`](HashMap::load) them.
     ///
-    /// Each rank writes a file with what it holds. Nobody inserts meanwhile.
+    /// Each rank writes a file with the entries that it holds. No rank changes the map meanwhile.
     ///
     /// # Cost
     ///
-    /// That of [`local_iter`](Self::local_iter), and B + 7 collectives. Collective over the team.
+    /// That of [`local_iter`](Self::local_iter), and B + 5 collectives. Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
-    /// names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
+    /// be written.
     ///
     /// # Examples
     ///
@@ -72,18 +72,18 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
 }
 
 impl<K: Object, V: Object> HashMap<K, V> {
-    /// The map that was [saved](HashMap::save) in a directory, by as many ranks or by others.
+    /// The map that was [saved](HashMap::save) in a directory, by any number of ranks.
     ///
     /// # Cost
     ///
-    /// That of [`with_capacity`](Self::with_capacity), of an [`insert`](Self::insert) an entry, and
-    /// 3 collectives. Collective over the team.
+    /// That of [`with_capacity`](Self::with_capacity), an [`insert`](Self::insert) for each entry,
+    /// divided among the ranks, and B + 4 collectives. Collective over the team.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no map of
-    /// such entries, or a file cannot be read or is not what was written, or there is no room for
-    /// what it says.
+    /// such entries, if a file cannot be read or is not as it was written, or if there is no room
+    /// for the map.
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         Self::load_with_hasher(on, dir, RapidHasher)
@@ -91,8 +91,8 @@ impl<K: Object, V: Object> HashMap<K, V> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// As [`load`](HashMap::load), with a hasher of one's own, which need not be the one that the
-    /// map was saved with.
+    /// As [`load`](HashMap::load), with a hasher of your own. It may differ from that of the saved
+    /// map.
     ///
     /// # Cost
     ///
@@ -131,7 +131,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
 }
 
 impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
-    /// As [`HashMap::save`].
+    /// Writes the keys to a directory, as [`HashMap::save`].
     ///
     /// # Cost
     ///
@@ -161,7 +161,7 @@ impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
 }
 
 impl<K: Object> HashSet<K> {
-    /// As [`HashMap::load`].
+    /// The set that was saved in a directory, as [`HashMap::load`].
     ///
     /// # Cost
     ///
@@ -176,11 +176,11 @@ impl<K: Object> HashSet<K> {
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// As [`HashMap::save`].
+    /// Writes the values and their keys to a directory, as [`HashMap::save`].
     ///
     /// # Cost
     ///
-    /// As [`HashMap::save`], for both maps that it is made of.
+    /// As [`HashMap::save`]; the entries are those of both maps of which it consists.
     ///
     /// # Errors
     ///
@@ -219,11 +219,12 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
 }
 
 impl<K: Object, V: Object> MultiMap<K, V> {
-    /// As [`HashMap::load`].
+    /// The map that was saved in a directory, as [`HashMap::load`].
     ///
     /// # Cost
     ///
-    /// Twice that of [`HashMap::load`].
+    /// That of [`with_capacity`](Self::with_capacity), an insert for each entry of both maps of
+    /// which it consists, divided among the ranks, and B + 5 collectives. Collective over the team.
     ///
     /// # Errors
     ///

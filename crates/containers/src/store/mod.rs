@@ -1,20 +1,19 @@
 //! Containers in a directory, written by some number of ranks and read by any other.
 //!
 //! ```text
-//! manifest         what it is, in which codec, of what, its sizes; for each part how many elements and bytes it has, and their
-//!                  hash; and a hash of all that
-//! part-7-0-00000   the elements of rank 0, one after the other, in the seventh checkpoint of this directory
+//! manifest         the codec, the kind, the element type and the sizes of the container; for each
+//!                  part its numbers of elements and bytes, and its hash; a hash of all that
+//! part-7-0-00000   the elements of rank 0, one after the other, in checkpoint 7 of the directory
 //! part-7-0-00001   those of rank 1
-//! part-7-1-00000   those of the second one of the maps that a multimap is made of
+//! part-7-1-00000   those of rank 0 in the second map of a multimap
 //! ```
 //!
-//! A checkpoint is written beside the existing one, in files of its own. It becomes the directory's
-//! checkpoint by the rename of its manifest, when all of it is on the disk. So there is always a
-//! complete one, the former or the new. Remains of others are removed when a checkpoint is
-//! complete.
+//! A checkpoint is written beside the existing one, in files of its own. When all of it is on the
+//! disk, the rename of its manifest makes it the directory's checkpoint. So there is always a
+//! complete one, the former or the new. Then the files of other checkpoints are removed.
 //!
 //! Everything that is read is checked before it is used: the sizes have to fit the elements, and
-//! the parts their hash. A manipulated file results in an error or in a container, and nothing
+//! the parts their hashes. A manipulated file results in an error or in a container, and nothing
 //! else.
 
 mod arrays;
@@ -44,8 +43,8 @@ use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
 
-/// Returns what `mine` gives if every rank has succeeded. Otherwise every rank gets an error: its
-/// own, or one for ranks that have not failed. Collective.
+/// Returns the result of `mine` if every rank has succeeded. Otherwise every rank gets an error:
+/// its own, or one that names a rank that has failed. Collective.
 #[track_caller]
 fn together<T>(team: &Team, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = team.all_try("a checkpoint", mine);
@@ -58,7 +57,7 @@ fn together<T>(team: &Team, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Res
     })
 }
 
-/// A work that goes on as elements of what is in a directory are written or read.
+/// The work of writing or reading `n_elements` elements, for reports of progress.
 fn work<'w>(world: &'w World, verb: &str, dir: &Path, n_elements: u64) -> Work<'w> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     world.work(&format!("{verb} {name}"), n_elements, Unit::Elements)
@@ -70,8 +69,8 @@ fn saving(object: u64) -> PartOf {
     part_of_object("the saving of a container", object)
 }
 
-/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
-/// `abouts`. Collective.
+/// Writes a container to `dir` (5 collectives). Each rank has a part for each of `abouts`, which
+/// `write` fills. Collective.
 #[track_caller]
 fn save(
     team: &Team,
@@ -156,8 +155,9 @@ struct Saved {
     manifest: Manifest,
 }
 
-/// Opens the checkpoint in `dir`, which must be a container of the expected kind and elements. The
-/// first rank reads, so that all ranks see the same, even that there is none yet. Collective.
+/// Opens the checkpoint in `dir`, which must be a container of the expected kind and elements
+/// (3 collectives). The first rank reads the manifest for all, so that all ranks see the same one,
+/// or none. Collective.
 #[track_caller]
 fn open(team: &Team, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
     let _waits = pgas_core::part_of("the loading of a container");
@@ -186,8 +186,7 @@ impl Saved {
         storage(&self.dir.join(manifest::NAME), why)
     }
 
-    /// A size that the container was made with; for a container of containers, that of the first
-    /// one.
+    /// A size that the container was made with; of a multimap, that of its first map.
     fn size(&self, i: usize) -> Result<usize> {
         self.in_memory(self.manifest.abouts[0].sizes[i])
     }
@@ -241,8 +240,8 @@ impl Saved {
         })
     }
 
-    /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all.
-    /// Collective.
+    /// Calls `f` with the elements of this rank's share of the parts, and their indices among all
+    /// elements (an allreduce). Collective.
     #[track_caller]
     fn for_each<T: Object>(
         &self,
@@ -270,7 +269,7 @@ impl Saved {
         together(team, &self.dir, mine)
     }
 
-    /// Calls `f` with the elements of one part, and their numbers in it.
+    /// Calls `f` with the elements of one part, and their indices in it.
     fn read_part<T: Object>(
         &self,
         i: usize,

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Bytes that are written and hashed at once.
 const BLOCK: usize = 1 << 20;
 
-/// The most elements of a part that take less than a byte each.
+/// The most elements of a part if they take less than a byte each on average.
 const EMPTY: u64 = 1 << 24;
 
 /// The file with part `part` of section `i` of checkpoint `number`.
@@ -122,7 +122,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Calls `f` with the elements of a part and their numbers, if the file is what the manifest says.
+/// Calls `f` with the elements of a part and their indices, if the file is as the manifest says.
 pub(super) fn read<T: Object>(
     path: &Path,
     info: Info,

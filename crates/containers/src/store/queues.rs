@@ -13,15 +13,16 @@ use crate::{Error, Result};
 const QUEUE: &str = "queue";
 
 impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
-    /// Writes the elements to a directory, in their order; they stay in the queue.
+    /// Writes the elements to a directory, in their order. They stay in the queue.
     ///
     /// # Cost
     ///
-    /// 2B + 4A + 8 collectives, and the host reads its elements. Collective over the team.
+    /// 2B + 6 collectives + 2A; on the host 4A more, and ℓ for each element. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
+    /// On every rank: [`Error::Storage`], which names the file, if one cannot be written.
     ///
     /// # Examples
     ///
@@ -56,14 +57,14 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     ///
     /// # Cost
     ///
-    /// That of [`with_capacity`](Self::with_capacity), of a [`push`](Self::push) an element by the
-    /// first rank, and 2 collectives. Collective over the team.
+    /// That of [`with_capacity`](Self::with_capacity), a [`push`](Self::push) for each element by
+    /// the first rank, and 4 collectives. Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a
-    /// file cannot be read or is not what was written, or there is no room for what it says; those
-    /// of [`with_capacity`](Self::with_capacity) for hosts that are none or differ.
+    /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, if a
+    /// file cannot be read or is not as it was written, or if there is no room for the queue; those
+    /// of [`with_capacity`](Self::with_capacity) for a host that does not exist or differs.
     #[track_caller]
     pub fn load<G: AsTeam>(on: &G, host: G::Member, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();

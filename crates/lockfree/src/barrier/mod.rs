@@ -9,9 +9,9 @@
 //! |---|---|
 //! | 0 | arrivals, all ranks and epochs together |
 //! | 16 | the last epoch that is complete |
-//! | 32 + 8 r | the last epoch at which rank r has arrived (a cache line each; asked only to say who is missing) |
+//! | 32 + 8 r | the last epoch at which rank r has arrived (a cache line each), for reports |
 //!
-//! A barrier over a team is one over the team's size, its ranks counted within the team.
+//! In a barrier over a team, ranks are numbered as in the team.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -32,7 +32,7 @@ const COMPLETE: usize = 16;
 const CONTROL_WORDS: usize = 32;
 const WORDS_PER_RANK: usize = 8;
 
-/// One arrival at a barrier: which epoch it belongs to.
+/// One arrival at a barrier, with the epoch that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an arrival is half a barrier: wait until it is complete"]
 pub struct Ticket {

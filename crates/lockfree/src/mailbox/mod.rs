@@ -13,7 +13,7 @@
 //! | word | holds |
 //! |---|---|
 //! | 0 | `tail`: slots ever reserved by senders |
-//! | 1 | a lower bound of `head` that senders keep beside `tail`, so that they seldom touch the receiver's line |
+//! | 1 | a lower bound of `head`, kept by senders, who seldom read the receiver's line |
 //! | 16 | `head`: slots ever given back by the receiver |
 //! | 24 | `received`: slots ever received; `head` follows it in steps of a sixteenth of the ring |
 //! | 25 | the receiver's lock |

@@ -37,9 +37,9 @@ thread_local! {
 
 impl Default for MessageCounts {
     fn default() -> Self {
-        static N_TALLIES: PlainAtomicU64 = PlainAtomicU64::new(0);
+        static N_VALUES: PlainAtomicU64 = PlainAtomicU64::new(0);
         Self {
-            id: N_TALLIES.fetch_add(1, Ordering::Relaxed),
+            id: N_VALUES.fetch_add(1, Ordering::Relaxed),
             threads: Mutex::default(),
             ended: Counts::default(),
         }

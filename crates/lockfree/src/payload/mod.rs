@@ -13,7 +13,7 @@
 //! | words | hold |
 //! |---|---|
 //! | 0 | 0: free; 1: taken |
-//! | 1 to 7 | the opening of the message, up to the last of them: in the line that its receiver gives back |
+//! | 1 to 7 | the opening of the message, which ends with word 7 |
 //! | 8 and on | its payload |
 //!
 //! Valid when all words are zero.

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! A rank that has left answers nothing. Now and then the table is searched for slots whose calls
-//! went to such a rank. Their wakers are woken, so that their owners give the slots up. Their
-//! actions run, with that as the outcome.
+//! went to such a rank. Tasks that await them are woken, so that they give the slots up. Callbacks
+//! run with the outcome [`Left`](Outcome::Left).
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Pending {
     }
 }
 
-/// The name of a slot in one of its lives.
+/// A slot and its generation, which together name one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
 

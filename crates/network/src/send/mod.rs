@@ -1,22 +1,22 @@
 //! Sending: at once while a network has nothing to do, and else together with the messages that
 //! follow to the same rank.
 //!
-//! This is Nagle's way, without a timer. While few messages are on their way to a rank, or none
-//! has left to it for [`DELAY`], the next one leaves at once: so does each of a chain of questions
-//! and answers. One that follows closer comes into a message of the transport that is being filled,
-//! as do those behind it. It leaves
+//! This is Nagle's algorithm, without a timer. While few messages are on their way to a rank, or
+//! none has left to it for [`DELAY`], the next one leaves at once; so does each message in a chain
+//! of requests and answers. A message that follows more closely is collected in a message of the
+//! transport, and so are those behind it. The collected ones leave
 //!
-//! - when it is full,
-//! - when the rank looks at the network, as it does in every wait and call of progress,
+//! - when the message of the transport is full,
+//! - when the rank polls the network, as it does in every wait and call of progress,
 //! - at the end of a poll, so that answers do not wait for the next one,
-//! - when the rank sends anything to anybody, [`DELAY`] after it was begun,
+//! - when the rank sends anything to any rank, [`DELAY`] after the first was collected,
 //! - when a message follows that the library's own collectives wait for.
 //!
-//! So a message waits for [`DELAY`] at most as long as its rank sends or makes progress, and else
-//! for the rank's next call that does. The order of messages of one class to one rank stays.
+//! So a message waits for [`DELAY`] at most while its rank sends or makes progress, and otherwise
+//! until the rank next does. Messages of one class to one rank keep their order.
 //!
-//! A message of the transport takes one credit, whatever is in it. It is taken when the message is
-//! begun, so that what was accepted finds room.
+//! A message of the transport takes one credit, whatever it contains. The credit is taken when the
+//! message is begun, so that there is room for all messages that were accepted.
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,7 @@ use crate::peer::{Open, Peer, Peers};
 
 /// The longest time that a message is kept by a rank that sends or makes progress.
 pub const DELAY: Duration = Duration::from_micros(20);
-/// The longest payload that others wait for, or that waits for others; both MPI libraries send as
-/// much at once.
+/// The longest payload that is collected with others. Both MPI libraries send this much at once.
 pub const SHORT_BYTES: usize = 1024;
 /// The longest message of the transport with more than one in it.
 pub const BUNDLE_BYTES: usize = 4096;
@@ -56,12 +55,12 @@ pub trait Carrier {
     /// The bytes of a buffer that was taken for a message of `class`.
     fn bytes(&mut self, class: MessageClass, buffer: usize) -> &mut [u8];
 
-    /// Begins to send the first `len` bytes of a buffer that was taken. Without room now, which is
-    /// `false`, it stays taken.
+    /// Begins to send the first `len` bytes of a buffer that was taken. Returns `false` if there is
+    /// no room now; then the buffer stays taken.
     ///
     /// # Errors
     ///
-    /// Errors of the transport, whose buffer it is again.
+    /// Errors of the transport; then the buffer is free again.
     fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool>;
 
     /// Begins to send a message of these bytes, if there is room now.
@@ -91,7 +90,8 @@ impl Open {
 }
 
 impl Peer {
-    /// Whether the next message of `class` leaves at once, for which it is marked.
+    /// Whether the next message of `class` leaves at once. If earlier ones are on their way, records
+    /// the time.
     fn is_quiet(&mut self, carrier: &impl Carrier, class: MessageClass) -> bool {
         if self.n_on_their_way(class) < AT_ONCE {
             return true;
@@ -150,8 +150,8 @@ impl Peers {
     ///
     /// # Errors
     ///
-    /// Errors of the transport. If `to` has announced that it has left; `to` reports messages that
-    /// arrive before that itself.
+    /// Errors of the transport; an error if `to` has announced that it has left. Messages that
+    /// reach `to` before it announces that are reported by `to` itself.
     pub fn send(
         &mut self,
         carrier: &mut impl Carrier,
@@ -257,7 +257,7 @@ impl Peers {
         Ok(has_begun)
     }
 
-    /// No message of that class to that rank is being filled any more.
+    /// Forgets the message of that class to that rank that was being filled.
     fn forget(&mut self, of: (u32, MessageClass)) {
         if let Some(at) = self.filling.iter().position(|one| *one == of) {
             self.filling.remove(at);

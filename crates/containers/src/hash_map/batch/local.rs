@@ -207,8 +207,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     }
 
     /// Finds the keys of one window. `MOST_PRESENT` expects that nearly all are in their home
-    /// lines. Returns the number that was not. It is a separate function, which leaves all
-    /// registers to the loop.
+    /// lines. Returns the number of those that were not. It is a separate function, which leaves
+    /// all registers to the loop.
     #[inline(never)]
     fn find_window<const MOST_PRESENT: bool, Q>(
         &self,

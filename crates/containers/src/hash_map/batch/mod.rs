@@ -219,8 +219,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 }
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// [Removes](Self::remove) all `keys`, and returns how many were there. A key that stands there
-    /// twice is there once.
+    /// [Removes](Self::remove) all `keys`, and returns how many were there. A key that occurs twice
+    /// in `keys` counts once.
     ///
     /// # Cost
     ///
@@ -253,8 +253,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             .perform_many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
     }
 
-    /// Inserts all entries of an iterator, as [`insert_many`](Self::insert_many) some hundred at a
-    /// time, and returns how many of their keys were new.
+    /// Inserts all entries of an iterator, by [`insert_many`](Self::insert_many) of some hundred at
+    /// a time, and returns how many of their keys were new.
     ///
     /// # Cost
     ///
@@ -295,12 +295,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         }
     }
 
-    /// For each of `entries`, in their order: joins the value of the key with the entry's by `C`,
-    /// atomically, or inserts the entry's if the key is absent. Returns how many keys were new.
+    /// For each of `entries`, in their order: combines the key's value with the entry's by `C`,
+    /// atomically, or inserts the entry if the key is absent. Returns how many keys were new.
     ///
-    /// As [`upsert`](Self::upsert), but by a type, since what a closure captures does not travel:
-    /// the rank that has the slot may be the one that joins. [`Combine::combine`] runs again each
-    /// time that another rank changed the value meanwhile; if it panics, the entry is as before.
+    /// As [`upsert`](Self::upsert), but the function is a type, since captured values of a closure
+    /// would not travel: the rank that holds the slot may be the one that combines.
+    /// [`Combine::combine`] runs again each time that another rank changed the value meanwhile; if
+    /// it panics, the entry is as before.
     ///
     /// # Cost
     ///
@@ -311,7 +312,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`upsert`](Self::upsert), with the number of entries that were joined or inserted
+    /// Those of [`upsert`](Self::upsert), with the number of entries that were combined or inserted
     /// before. Where they travel by messages (M), some of those behind may be, too, and a panic at
     /// another rank is an error.
     ///
@@ -367,7 +368,7 @@ where
     S: KeyHasher,
 {
     /// Adds `n` to the value of each of `keys`, in their order, and returns how many of them were
-    /// new; those begin with 0. A key that stands there twice is counted twice.
+    /// new; those begin with 0. A key that occurs twice in `keys` is added to twice.
     ///
     /// # Cost
     ///
@@ -400,8 +401,8 @@ where
             .perform_many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
     }
 
-    /// Adds to the value of each entry's key the entry's number, in their order, and returns how
-    /// many of the keys were new; those begin with 0.
+    /// Adds the number of each of `entries` to the value of its key, in their order, and returns
+    /// how many of the keys were new; those begin with 0.
     ///
     /// # Cost
     ///

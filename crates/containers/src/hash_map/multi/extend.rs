@@ -8,8 +8,7 @@ use crate::object::{self, FoundBy as _, KeyHasher, Object};
 use crate::{BatchError, Result, prices};
 
 impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
-    /// Adds the values of all entries to those of their keys, in their order, some hundred at a
-    /// time.
+    /// [Inserts](Self::insert) all entries of an iterator, in their order, some hundred at a time.
     ///
     /// # Cost
     ///

@@ -20,11 +20,11 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
 ///
-/// The numbers of a key's values stand under the key, and each value under the key and its own
-/// number, so an insert costs the same whatever is there already, and no two ranks ever wait for
-/// each other's values. A key's values are numbered in the order in which their inserts took
-/// effect. A number is given once: a key takes up to 2^31 - 2^24 inserts in the life of its map,
-/// and keeps its place among the keys when its values are removed.
+/// It consists of two maps: one has for each key the range of numbers of its values, the other has
+/// each value under its key and number. So an insert costs the same whatever is there already, and
+/// no two ranks ever wait for each other's values. A key's values are numbered in the order in
+/// which their inserts took effect. A number is given once: a key takes up to 2^31 - 2^24 inserts
+/// in the life of its map, and keeps its slot among the keys when its values are removed.
 ///
 /// # Examples
 ///
@@ -199,12 +199,12 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// # Cost
     ///
     /// 6A + 2R + W, 6A + R + 2W for the first one; as much again each time that a removal of the
-    /// key's values comes in between. One-sided. Complete at the target on return.
+    /// key's values comes in between. One-sided; or 3M. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// As [`HashMap::insert`]; the values are those from before. [`Error::Argument`] if the key has
-    /// had as many values as have numbers.
+    /// As [`HashMap::insert`]; then the key has the same values as before. [`Error::Argument`] if
+    /// the key's numbers are used up.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
@@ -267,14 +267,14 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         Ok(())
     }
 
-    /// Removes all values of `key`, and returns them in their order. Of several ranks that remove
-    /// them at once, each value goes to one. Their slots are free for others as said at
-    /// [`HashMap::remove`]. Values whose insert has not returned yet go along or stay, each of them
-    /// as a whole.
+    /// Removes all values of `key`, and returns them in their order. If several ranks remove them
+    /// at once, each value goes to one of them. Other keys can use the slots of the values when
+    /// [`HashMap::remove`] says so. A value whose insert has not returned yet is removed or stays.
     ///
     /// # Cost
     ///
-    /// 3A + R, and 4A + 2R for each value. One-sided. Complete at the target on return.
+    /// 3A + R, and 4A + 2R for each value. One-sided; or 2M, M for each rank that holds some of the
+    /// values, and M for each value. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -304,7 +304,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         }))
     }
 
-    /// Goes on to the phase in which any rank looks.
+    /// Goes on to the phase in which any rank reads.
     ///
     /// # Cost
     ///
@@ -330,13 +330,13 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
         Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
     }
 
-    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing,
-    /// and so may those that another rank is about to remove.
+    /// The values of `key`, in their order. A value may be missing if its insert has not returned
+    /// yet, or if another rank is removing it.
     ///
     /// # Cost
     ///
     /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`]: R, and R for each value.
-    /// One-sided.
+    /// One-sided; or M, and M for each rank that holds some of the values.
     ///
     /// # Errors
     ///
@@ -354,8 +354,8 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: 2A + R, [`FindOnly`]: R; that of a [`find`](Self::find) if the map was full when
-    /// another rank inserted a value of the key. One-sided.
+    /// [`Atomic`]: 2A + R. [`FindOnly`]: R. That of a [`find`](Self::find) if an insert of a value
+    /// of the key has failed because the map was full. One-sided; or M.
     ///
     /// # Errors
     ///
@@ -399,7 +399,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
         (&self.numbers, &self.values)
     }
 
-    /// As [`HashMap::reuse_slots`], of the values. A key keeps its place among the keys.
+    /// Lets other values use the slots of removed values again, as [`HashMap::reuse_slots`]. A key
+    /// without values keeps its own slot.
     ///
     /// # Cost
     ///
@@ -444,7 +445,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
 }
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// The number of values of a key with these numbers.
+    /// The number of values of a key that has these numbers.
     fn count_of<Q: ?Sized>(&self, key: &Q, numbers: Numbers) -> Result<u64>
     where
         K: FoundBy<Q>,
@@ -469,7 +470,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// ℓ for each slot of this rank, and an allreduce. Collective over the team.
+    /// That of [`HashMap::local_iter`], and an allreduce. Collective over the team.
     ///
     /// # Errors
     ///

@@ -104,7 +104,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
 }
 
 /// Single operations that do not wait, as those of [`HashMap`](crate::HashMap#method.insert_nb).
-/// The values of a key are read, or removed, all at once.
+/// The reads, or the removals, of all values of a key are in flight together.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// Whether operations on the key are performed before the call returns.
     fn is_at_once(&self, key: &KeyOf<K>) -> bool {
@@ -176,8 +176,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
-    /// Begins an [`insert`](Self::insert). Of several of one rank that are in flight at once, the
-    /// values of a key may take their places in any order.
+    /// Begins an [`insert`](Self::insert). If several inserts of one key are in flight at once, the
+    /// values may get any order.
     ///
     /// # Cost
     ///
@@ -231,8 +231,8 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// An error before anything was removed, at once or by the future; else the future's value is
-    /// that of [`remove`](Self::remove), which has the values beside an error.
+    /// An error before anything was removed, at once or by the future. Else the future's value is
+    /// the result of [`remove`](Self::remove), whose error has the values that could be read.
     pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Result<Vec<V>, TakeError<V>>>>
     where
         K: FoundBy<Q>,

@@ -44,7 +44,8 @@ impl<K: Object, V: Object, S> Common<K, V, S> {
 
     /// The counts of operations that were in flight: keys, modulo 2^64, and removals.
     pub(in super::super) fn counts(&self) -> [u64; 2] {
-        // Relaxed: who knows that an operation is over was told so by its future.
+        // Relaxed: a thread that knows of a completed operation knows it by its future, which
+        // orders the count before.
         [&self.keys, &self.removed].map(|count| count.load(Ordering::Relaxed))
     }
 

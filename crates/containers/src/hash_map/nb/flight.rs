@@ -36,7 +36,7 @@ impl<K: Object, V: Object, S> Flight<K, V, S> {
     }
 }
 
-/// Another operation.
+/// A clone is another operation in flight.
 impl<K: Object, V: Object, S> Clone for Flight<K, V, S> {
     fn clone(&self) -> Self {
         Self::begin(&self.0)

@@ -17,21 +17,21 @@ use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 /// operations on maps in this form.
 ///
 /// Many are in flight at once, on any keys, and the map is used meanwhile as always. An operation
-/// takes effect, atomically, between its call and the moment when its future is ready; two that are
-/// in flight at once, in any order. So a program waits for one before it begins another one that
-/// has to come after it. A future that is dropped leaves its operation to go on. A collective that
-/// changes the phase or the slots of the map, and the map's drop, wait for operations of this rank.
+/// takes effect, atomically, between its call and the moment when its future is ready. Two that are
+/// in flight at once take effect in any order, so a program waits for one before it begins another
+/// that has to follow it. If a future is dropped, its operation goes on. A collective that changes
+/// the phase or the slots of the map waits for operations of this rank, and so does the map's drop.
 ///
-/// What this process reaches by loads and stores is done before the call returns, and its future is
-/// ready; so are operations on keys or values that are, or may be, longer than their slots, and all
-/// on a rank that is not [attached](pgas_am::attach()). The others go on, a step at a time, when
-/// this rank makes progress. Where [ranks serve](HashMap#cost) operations, there is one step. Else
-/// an operation may have reserved a slot between two of its steps, and whoever comes to the same
-/// key waits for this rank's progress.
+/// An operation on slots that this process reaches by loads and stores is done before the call
+/// returns, and its future is ready. So is one on keys or values that are, or may be, longer than
+/// their slots, and each one on a rank that is not [attached](pgas_am::attach()). The others go on,
+/// a step at a time, when this rank makes progress. Where [ranks serve](HashMap#cost) operations,
+/// there is one step. Elsewhere an operation may have reserved a slot between two of its steps, and
+/// other ranks with the same key wait for this rank's progress.
 ///
-/// A batch ([`insert_many`](Self::insert_many), ..) is cheaper for what is known beforehand. Some
-/// hundred operations at a time are enough to hide the latency of a network; each one in flight
-/// costs ℓ in every round of progress.
+/// A batch ([`insert_many`](Self::insert_many) and others) is cheaper if all keys are known
+/// beforehand. Some hundred operations at a time are enough to hide the latency of a network; each
+/// one in flight costs ℓ in every round of progress.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Begins an [`insert`](Self::insert).
     ///
@@ -146,8 +146,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.begin::<Contains<P>>(of_key, ())
     }
 
-    /// Begins an [`update`](Self::update). `f` runs on this rank, within its progress or within
-    /// this call, where nothing may wait.
+    /// Begins an [`update`](Self::update). `f` runs on this rank, within this call or within its
+    /// progress, and must not wait.
     ///
     /// # Cost
     ///

@@ -3,8 +3,8 @@
 //! The protocol is written for steps that block. Here the first step that cannot be answered yet
 //! begins a non-blocking operation and suspends the whole operation by an error. When the answer is
 //! there, the operation is run again from its beginning. The journal answers the steps that were
-//! taken before, so each step is taken once. This holds as the protocol decides by the answers
-//! alone.
+//! taken before, so each step is taken once. This works since the protocol's decisions depend on
+//! the answers alone.
 
 use std::cell::{Cell, RefCell};
 
@@ -59,7 +59,8 @@ impl Journal {
         true
     }
 
-    /// Whether the result of the run says nothing: the operation goes on later.
+    /// Whether the run was suspended, so that its result is meaningless: the operation goes on
+    /// later.
     pub(in super::super) fn is_suspended(&self) -> bool {
         self.waits.get() || self.begun.borrow().is_some()
     }
