@@ -1,6 +1,6 @@
 //! Ranks that wait for each other in collectives of different teams.
 //!
-//! Members of several teams have to call the teams' collectives in one order. Else a rank waits in
+//! Members of several teams must call the teams' collectives in one order. Else a rank may wait in
 //! a collective of one team for a rank that waits for it in a collective of another team. Calls of
 //! one team are compared (`PGAS_CHECK=1`). Calls of different teams cannot be compared, since
 //! another thread of a rank may still make the awaited call; so a circle is reported, and is no
@@ -13,10 +13,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::rank::Rank;
 use crate::team_id::TeamId;
 
-/// The ranks of a circle that are named.
+/// The maximum number of ranks of a circle that are named.
 pub(crate) const MAX_NAMED: usize = 16;
 
-/// The collective in which a rank waits, and for whom, as it travels to a rank that asks.
+/// The collective in which a rank waits, and the rank that it waits for, in an answer to a rank that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Edge {
@@ -25,13 +25,13 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// That of a rank that waits in no collective, or with several threads.
+    /// The edge of a rank that waits in no collective, or with several threads.
     pub(crate) const NONE: Self = Self {
         awaited: u64::MAX,
         team: 0,
     };
 
-    /// That of a rank that waits for `awaited` in a collective of `team`.
+    /// The edge of a rank that waits for `awaited` in a collective of `team`.
     pub(crate) fn new(awaited: Rank, team: TeamId) -> Self {
         Self {
             awaited: awaited.number().into(),
@@ -40,8 +40,8 @@ impl Edge {
     }
 }
 
-/// The circle of ranks that `from` waits for in the end, by the edges of all ranks, if their
-/// collectives are not all of one team.
+/// The circle of ranks that `from` waits for, directly or through others, by the edges of all
+/// ranks; `None` if their collectives are all of one team.
 pub(crate) fn find(from: Rank, edges: &[Edge]) -> Option<Vec<Rank>> {
     let mut place = vec![None; edges.len()];
     let (mut path, mut at) = (Vec::new(), from.index());

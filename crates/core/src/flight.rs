@@ -1,5 +1,5 @@
-//! Operations that the world's engine looks after, besides the collectives: transfers of several
-//! parts, those that a signal follows, and those whose source is asked after.
+//! Operations that the world's engine advances, besides the collectives: transfers of several
+//! parts, transfers with a signal, and those with an event of source completion.
 #![expect(
     unsafe_code,
     reason = "names the word that a signal's former bits go to"
@@ -20,23 +20,23 @@ use crate::few_words::FewWords;
 use crate::locks::lock;
 use crate::world::World;
 
-/// Turns the buffers into an operation's result, or the result that is there.
+/// Makes an operation's result of its buffers.
 pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// What was begun.
+/// Parts of an operation that were begun.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// The parts that are not complete yet, as the backend knows them.
     pub(crate) ops: Vec<OpId>,
-    /// At which stage of the parts the program may have the buffers.
+    /// The stage of the parts at which the program may have the buffers again.
     pub(crate) buffers_at: Stage,
-    /// What is done to a word when the parts are complete.
+    /// The update of the signal word when the parts are complete.
     pub(crate) signal: Option<Atomic>,
-    /// What kept other parts from being begun.
+    /// The error that kept other parts from being begun.
     pub(crate) failure: Option<Error>,
 }
 
-/// One handle on an operation, which gives a value at a stage of it.
+/// A handle on an operation, which gives a value at one of its stages.
 pub(crate) struct Flight<T> {
     world: World,
     report: Arc<Report>,
@@ -48,12 +48,12 @@ pub(crate) struct Flight<T> {
     take: Option<Finish<T>>,
 }
 
-/// How far an operation is, told by the engine.
+/// The stage of an operation, as the engine reports it.
 #[derive(Debug, Default)]
 struct Report {
     /// [`FLYING`], [`SOURCE_FREE`] or [`OVER`].
     reached: AtomicU8,
-    /// Whether somebody waits for the source; else the backend is not asked after it.
+    /// Whether the program waits for the source; else the backend is not asked.
     is_source_wanted: AtomicBool,
     /// Given before it is over.
     error: OnceLock<Error>,
@@ -79,12 +79,13 @@ impl Report {
 }
 
 impl<T: Send + 'static> Flight<T> {
-    /// Leaves what was begun to the engine, with the buffers that it reads or writes, of which
-    /// `finish` makes the value.
+    /// Passes the parts that were begun to the engine, with the buffers that they read or write.
+    /// `finish` makes the value of the buffers.
     ///
     /// # Errors
     ///
-    /// The failure to begin; then the engine keeps the buffers until what was begun is over.
+    /// The error that kept some parts from being begun; the engine then keeps the buffers until the
+    /// others are over.
     pub(crate) fn begin<B: Send + 'static>(
         world: &World,
         begun: Begun,
@@ -123,7 +124,7 @@ impl<T: Send + 'static> Flight<T> {
         })
     }
 
-    /// Who looks after it.
+    /// The world whose engine advances it.
     pub(crate) fn world(&self) -> &World {
         &self.world
     }
@@ -143,13 +144,14 @@ impl<T: Send + 'static> Flight<T> {
         }
     }
 
-    /// The same operation by two handles: one gives the value when the program may have the
-    /// buffers, with what `rest` makes of the other, which tells when it is over.
+    /// The same operation by two handles. The returned one gives the value when the program may
+    /// have the buffers again, together with `rest` of the other one, which tells when the
+    /// operation is over.
     pub(crate) fn at_source<R: Send + 'static>(
         self,
         rest: impl FnOnce(Flight<()>) -> R + Send + 'static,
     ) -> Flight<(T, R)> {
-        // Relaxed: it says only what to look at from now on.
+        // Relaxed: it only says what to check from now on.
         self.report.is_source_wanted.store(true, Ordering::Relaxed);
         let Self {
             world,
@@ -200,7 +202,7 @@ impl Part {
     }
 }
 
-/// The engine's side of a flight. It knows no world, which would never end then.
+/// The engine's side of a flight. It holds no world, which would then never be dropped.
 struct Flying {
     backend: Arc<dyn Backend>,
     /// Those that are not complete.
@@ -215,7 +217,7 @@ struct Flying {
 }
 
 impl Flying {
-    /// Looks how far it is, does what follows, and says whether it is over.
+    /// Tests the parts, sends the signal after them, and says whether the operation is over.
     fn advance(&mut self) -> bool {
         if !self.report.has_reached(Stage::Source)
             && self.report.is_source_wanted.load(Ordering::Relaxed)
@@ -271,7 +273,7 @@ impl Flying {
         }
     }
 
-    /// Sends the signal, if there is one to be sent, and says whether it is on its way.
+    /// Sends the signal, if there is one, and says whether it is in flight.
     fn begin_signal(&mut self) -> bool {
         let Some(signal) = self.signal.take() else {
             return false;
@@ -291,7 +293,7 @@ impl Flying {
             }
             Err(error) => self.fail(Some(error)),
         }
-        // Over a network the message has woken it.
+        // On this host; over a network the arrival of the atomic wakes it.
         self.backend.notify(signal.rank());
         !self.parts.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Handlers of messages: which there are, and whether one runs.
+//! The handlers of messages, and whether this thread runs one.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,8 +17,8 @@ pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Runs `body` as handlers are run: whatever waits inside it is
-/// [`Error::InHandler`](crate::Error::InHandler), and progress does nothing there.
+/// Runs `body` as handlers are run: a wait inside of it returns
+/// [`Error::InHandler`](crate::Error::InHandler), and progress does nothing.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     impl Drop for Former {
         #[inline]
         fn drop(&mut self) {
-            // Not by the key's own `set`, which is a call.
+            // Not by the key's own `set`, which is not inlined.
             IN_HANDLER.with(|it| it.set(self.0));
         }
     }
@@ -47,7 +47,7 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Handlers a page of the table.
+/// Handlers in a page of the table.
 const PAGE: usize = 256;
 
 type Page<H> = [OnceLock<Box<H>>; PAGE];

@@ -1,5 +1,5 @@
-//! A mutex for what handlers share with the program, which names the lines of a lock that its own
-//! thread has.
+//! A mutex for data that handlers share with the program. It reports a lock that its own thread
+//! already holds, with both lines.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Deref, DerefMut};
@@ -13,13 +13,13 @@ use crate::thread_number;
 
 type Line = &'static Location<'static>;
 
-/// A mutex for what handlers and remote functions share with the rest of the program.
+/// A mutex for data that handlers and remote functions share with the rest of the program.
 ///
-/// A wait runs handlers on the thread that waits. So a handler that locks what its own thread has
-/// locked across the wait would wait for ever. With this mutex it panics instead, and names the
-/// mutex and both lines; the caller of a remote function gets that as
-/// [`Error::RemotePanic`](crate::Error::RemotePanic). A handler that waits for a lock of another
-/// thread is named in the report of handlers that do not return (`PGAS_STALL`).
+/// A wait runs handlers on the thread that waits. If this thread holds a lock across the wait, a
+/// handler that needs the same lock would wait for ever. With this mutex it panics instead, and
+/// names the mutex and both lines. The caller of a remote function gets the panic as
+/// [`Error::RemotePanic`](crate::Error::RemotePanic). If another thread holds the lock, the report
+/// of handlers that do not return (`PGAS_STALL`) names it.
 ///
 /// Panics do not poison it.
 ///
@@ -33,7 +33,7 @@ type Line = &'static Location<'static>;
 /// static COUNTS: HandlerMutex<Vec<u64>> = HandlerMutex::new("counts", Vec::new());
 ///
 /// COUNTS.lock().push(1);
-/// // What would never end, in a handler or not, is a panic that names the lines.
+/// // A second lock by the same thread would never end. It panics, and names both lines.
 /// let twice = catch_unwind(|| COUNTS.lock().len() + COUNTS.lock().len());
 /// assert!(twice.is_err());
 /// assert_eq!(COUNTS.lock().len(), 1);
@@ -41,14 +41,14 @@ type Line = &'static Location<'static>;
 /// ```
 pub struct HandlerMutex<T> {
     name: &'static str,
-    /// The number of the thread that has it, or 0.
+    /// The number of the thread that holds it, or 0.
     holder: AtomicU64,
-    /// Where that was locked.
+    /// The line of that thread's lock.
     locked_at: Mutex<Option<Line>>,
     value: Mutex<T>,
 }
 
-/// The value is this thread's while this lives.
+/// This thread holds the mutex while this lives.
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct HandlerMutexGuard<'a, T> {
     mutex: &'a HandlerMutex<T>,
@@ -71,10 +71,10 @@ impl<T> HandlerMutex<T> {
         }
     }
 
-    /// Waits until the value is this thread's.
+    /// Waits until this thread holds the mutex.
     ///
-    /// Progress: none. In a handler it may wait for another thread, which has to unlock it without
-    /// this rank's progress.
+    /// Makes no progress. A handler may wait here for another thread, which then must unlock the
+    /// mutex without this rank's progress.
     ///
     /// # Cost
     ///
@@ -82,7 +82,7 @@ impl<T> HandlerMutex<T> {
     ///
     /// # Panics
     ///
-    /// If this thread has it already.
+    /// If this thread holds it already.
     #[track_caller]
     pub fn lock(&self) -> HandlerMutexGuard<'_, T> {
         let (me, at) = (thread_number::get(), Location::caller());
@@ -100,7 +100,7 @@ impl<T> HandlerMutex<T> {
         HandlerMutexGuard { mutex: self, value }
     }
 
-    /// The value, of which nobody else has the mutex.
+    /// Consumes the mutex and returns the value.
     ///
     /// # Cost
     ///
@@ -131,7 +131,7 @@ impl<T> HandlerMutex<T> {
         locked_at.map_or_else(|| "an unknown line".into(), ToString::to_string)
     }
 
-    /// Waits for another thread. If a handler does, the report of long handlers tells.
+    /// Waits for another thread. If a handler waits, the report of long handlers names it.
     #[cold]
     fn wait(&self, at: Line) -> MutexGuard<'_, T> {
         let _told = in_handler().then(|| Blocked::tell(self, at));

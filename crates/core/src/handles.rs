@@ -9,8 +9,8 @@ use crate::locks::lock;
 
 /// The handles that keep a world's progress thread going, and the thread.
 ///
-/// The thread has a handle on the world itself, which does not count: it ends with the last counted
-/// one, so that the world is always left by a thread of the program.
+/// The thread has a handle on the world itself, which is not counted. The thread ends with the last
+/// counted handle, so a thread of the program always leaves the world.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     n_handles: AtomicUsize,
@@ -25,7 +25,7 @@ impl Handles {
         self.n_handles.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a new handle of the program, if it has one still: without any the rank is leaving.
+    /// Counts a new handle of the program, if it still has one. Without any the rank is leaving.
     pub(crate) fn count_handle_if_held(&self) -> bool {
         let more = |n: usize| (n > 0).then_some(n + 1);
         // Relaxed, as in `count_handle`.

@@ -1,4 +1,4 @@
-//! Messages whose payload is filled in where the transport sends it from.
+//! Messages whose payload is built in the transport's memory, so that it is not copied.
 #![expect(
     unsafe_code,
     reason = "hands out the transport's memory, which is one owner's until it is sent"
@@ -12,11 +12,11 @@ use std::slice;
 use crate::backend::{HandlerId, LayerKey, MessageClass, Offer, Place, Sent};
 use crate::{Rank, Result, World};
 
-/// Memory of the transport's own for the payload of one message, which dereferences to its bytes;
-/// see [`World::prepare_in_place`].
+/// Memory of the transport for the payload of one message; it dereferences to its bytes. See
+/// [`World::prepare_in_place`].
 ///
-/// Dropping it gives it back, and nothing is sent. One that is forgotten ([`std::mem::forget`]) is
-/// in use until the job ends, and that is all.
+/// Dropping it gives the memory back, and sends nothing. If it is forgotten ([`std::mem::forget`]),
+/// the memory stays in use until the job ends.
 pub struct InPlace<'w> {
     world: &'w World,
     to: Rank,
@@ -39,13 +39,13 @@ const _: () = {
 };
 
 impl World {
-    /// Asks for memory of the transport's own for `len` bytes of payload of a message to `to`: on
-    /// one host a buffer that the target's handler reads from, so that nothing copies the payload.
+    /// Asks for memory of the transport for `len` bytes of payload of a message to `to`. On one
+    /// host it is a buffer from which the target's handler reads, so the payload is not copied.
     /// Does not wait.
     ///
-    /// Having it holds nobody up. There is a bounded number of such places a rank, each of which is
-    /// in use until its message has been handled; [`Offer::BackPressure`] says that all of them
-    /// are, and that progress may free one. [`Offer::Elsewhere`] says that the transport has none.
+    /// Holding it delays no other rank. A rank has a limited number of such places, and each is in
+    /// use until its message has been handled. [`Offer::BackPressure`] says that all are in use,
+    /// and that progress may free one. [`Offer::Elsewhere`] says that the transport has none.
     ///
     /// # Cost
     ///
@@ -53,7 +53,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; where nothing is free, the failure of the job.
+    /// Errors of the transport; if no place is free, the failure of the job.
     ///
     /// # Panics
     ///
@@ -103,12 +103,12 @@ impl<'w> InPlace<'w> {
         self.to
     }
 
-    /// Offers a message whose payload is `opening` and then the first `len` bytes of this; does not
-    /// wait. Gives the memory back, as it is, if there is no room for the message. After an error
-    /// it is the transport's: a target that leaves at this moment may be reading it, and then it is
-    /// in use until the job ends.
+    /// Offers a message whose payload is `opening`, then the first `len` bytes of this memory. Does
+    /// not wait. Returns the memory unchanged if there is no room for the message. After an error
+    /// the memory stays with the transport, since a target that is leaving may still read it.
     ///
-    /// With an opening of up to 56 bytes, a multiple of eight, nothing copies the rest.
+    /// The bytes of this memory are not copied if `opening` has at most 56 bytes, and a multiple of
+    /// eight.
     ///
     /// # Cost
     ///

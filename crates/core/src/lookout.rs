@@ -1,5 +1,5 @@
-//! The lookout: a thread of the process that watches what cannot report itself, such as a handler
-//! that does not return, or a call of a foreign library that waits.
+//! The lookout: a thread of the process that watches code that cannot report itself, such as a
+//! handler that does not return, or a call into a foreign library that waits.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -10,8 +10,8 @@ use crate::locks::lock;
 
 /// A watched object.
 pub trait Watched: Send + Sync {
-    /// Looks, and says after which time to look again, at the latest. Others wait meanwhile for
-    /// their own looks, so that this waits for nothing.
+    /// Checks the object, and returns the time until the next check at the latest. It must not
+    /// wait, since the other watched objects share the thread.
     fn look(&self) -> Duration;
 }
 

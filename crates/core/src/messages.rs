@@ -18,7 +18,7 @@ pub(crate) const BATCH: usize = 64;
 
 impl World {
     /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress)
-    /// and every call that waits; they may send, but what waits inside them is
+    /// and every call that waits. They may send, but a wait inside of them returns
     /// [`Error::InHandler`].
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// Adds a layer to this rank's world, which then gets the messages of [`HandlerId::LAYER`]. All
-    /// ranks attach the same layer before one of them sends such a message.
+    /// ranks must attach the same layer before one of them sends such a message.
     ///
     /// # Panics
     ///
@@ -59,12 +59,12 @@ impl World {
     }
 
     /// The number of short messages to `to` for which there is room now, as far as this rank can
-    /// tell; 0 means back-pressure. On one host a rank takes half of the room for requests at most,
-    /// and all share what there is; over a network it is this rank's own.
+    /// tell; 0 means back-pressure. On one host all ranks share the room, and one rank takes at
+    /// most half of the room for requests. Over a network the room is this rank's own.
     ///
     /// # Cost
     ///
-    /// ℓ, or two loads from lines that others write.
+    /// ℓ; on one host two loads from cache lines that other ranks write.
     ///
     /// # Panics
     ///
@@ -86,8 +86,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over
-    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where
-    /// there is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); errors of the transport; if there
+    /// is no room, also the failure of the job, and [`Error::RankFailed`] if `to` has left it.
     ///
     /// # Panics
     ///
@@ -152,8 +152,7 @@ impl World {
         Ok(sent)
     }
 
-    /// An error if a message that was refused would be refused for ever: its sender is about to try
-    /// again.
+    /// An error if a refused message would be refused for ever. The caller is about to try again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
         self.count(CostKind::Refusal, None, 1, 0);
         self.backend().health()?;
@@ -198,15 +197,15 @@ impl World {
         self.serve(message)
     }
 
-    /// As [`dispatch`](Self::dispatch), and notes in the trace what comes and how long it is
-    /// served.
+    /// As [`dispatch`](Self::dispatch), and records the message and the time of its handler in the
+    /// trace.
     #[cold]
     #[inline(never)]
     fn dispatch_traced(&self, trace: &Trace, message: Message<'_>) -> Result<()> {
         let Message { from, class, .. } = message;
         let (is_reply, bytes) = (class == MessageClass::Reply, message.payload.len() as u64);
         match message.handler {
-            // Nobody counts them.
+            // These are not traced.
             HandlerId::WATCH => self.serve(message),
             HandlerId::COLLECTIVE => {
                 trace.came(Kind::Arrival, from, is_reply, bytes);
@@ -247,8 +246,8 @@ impl World {
         Ok(())
     }
 
-    /// Runs code of the program's for the layer: if it does not return, that is reported as it is
-    /// of handlers (`PGAS_STALL`).
+    /// Runs the program's code for the layer. If it does not return, it is reported as a handler
+    /// that does not return is (`PGAS_STALL`).
     ///
     /// # Cost
     ///

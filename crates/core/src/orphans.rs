@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::backend::OpId;
 use crate::locks::lock;
 
-/// Operations that are tested at once, so that a round of progress does not get longer with their
-/// number.
+/// Operations that one round of progress tests, so that it does not get longer with their number.
 const ASKED: usize = 64;
 
-/// Operations whose events were dropped in flight, with their buffers; the one next that was not
-/// asked after for the longest time.
+/// Operations whose events were dropped in flight, with their buffers; the first one was tested
+/// longest ago.
 #[derive(Default)]
 pub(crate) struct Orphans {
     list: Mutex<VecDeque<Orphan>>,
@@ -48,8 +47,8 @@ impl Orphans {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Frees the buffers of operations that are over, among as many as are asked after in one
-    /// round; `over` asks the backend.
+    /// Frees the buffers of operations that are over, among those tested in one round; `over` asks
+    /// the backend.
     pub(crate) fn reap(&self, over: impl FnMut(OpId) -> bool) {
         self.reap_among(ASKED, over);
     }

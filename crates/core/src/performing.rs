@@ -9,16 +9,17 @@ use crate::pod::Pod;
 use crate::stats::{Counting, Operation, Paid};
 use crate::world::World;
 
-/// An operation of a container that goes on until this is dropped; from [`World::performs`].
+/// An operation of a container, in the statistics, which ends when this is dropped; from
+/// [`World::performs`].
 #[must_use = "the operation ends when this is dropped"]
 pub struct Performing<'w> {
-    /// A pointer, so that operations that are not counted carry no more than that.
+    /// Boxed, so that the value is one word for operations that are not counted.
     counted: Option<Box<Counted<'w>>>,
 }
 
 struct Counted<'w> {
     counting: &'w Counting,
-    /// What had been paid when it began, if that is known.
+    /// The price paid before it began, if that is known.
     before: Option<Paid>,
     operation: &'static Operation,
     n: u64,
@@ -26,12 +27,12 @@ struct Counted<'w> {
 }
 
 impl World {
-    /// Says that this rank performs `operation` on `n` elements until the value is dropped. The
-    /// statistics (`PGAS_STATS`) have a line for each operation, with what it has paid beside its
-    /// documented price.
+    /// Counts `operation` on `n` elements, which this rank performs until the value is dropped. The
+    /// statistics (`PGAS_STATS`) have a line for each operation, with the price that it has paid
+    /// beside the documented one.
     ///
-    /// An operation within another one pays for itself; the outer one does not pay for it again.
-    /// The price is that of the rank's first thread; other threads' operations are counted only.
+    /// The price of an operation within another one counts for the inner one only. Prices are
+    /// measured on the rank's first thread; operations of other threads are only counted.
     ///
     /// # Cost
     ///
@@ -75,8 +76,8 @@ impl World {
         self.counting().is_some()
     }
 
-    /// Says that a container on which `operation` works has `used` of `room` places in use. The
-    /// statistics (`PGAS_STATS`) tell how full it was on average, and at most.
+    /// Records that the container of `operation` has `used` of `room` places in use. The statistics
+    /// (`PGAS_STATS`) have the average and the maximum.
     ///
     /// # Cost
     ///
@@ -105,7 +106,7 @@ impl World {
     }
 }
 
-/// Gets and puts that are operations of a container.
+/// Gets and puts that are whole operations of a container.
 impl<T: Pod> GlobalPtr<T> {
     /// As [`get`](Self::get), counted as [`performs`](World::performs) says. The price of the
     /// operation is this get.
@@ -257,7 +258,7 @@ impl<T: Pod> GlobalPtr<T> {
         self.put_slice_as_indirectly(world, values, operation)
     }
 
-    // Where operations are counted, none is direct.
+    // While operations are counted, no access is direct.
 
     #[cold]
     #[inline(never)]
@@ -335,8 +336,8 @@ impl Drop for Counted<'_> {
 }
 
 impl Performing<'_> {
-    /// Says that the operation did not succeed on `n` of the elements, as a push to a full queue,
-    /// or a search for an absent key.
+    /// Records that the operation did not succeed on `n` of the elements, for example a push to a
+    /// full queue, or a search for an absent key.
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use crate::trace::{Kind, Trace};
 use crate::waits::program_call;
 use crate::world::World;
 
-/// The phase that an object is in, as traces show it, until the object is in
-/// [another one](Self::change) or this is dropped; from [`World::phase`].
+/// The phase of an object, in traces, until a [change](Self::change) or until this is dropped; from
+/// [`World::phase`].
 #[must_use = "the phase ends when this is dropped"]
 #[derive(Default)]
 pub struct InPhase {
@@ -25,10 +25,9 @@ struct Noted {
 }
 
 impl World {
-    /// Says that an object, such as a `hash map`, is in the phase called `phase`. Traces
-    /// (`PGAS_TRACE`) show it, with the line of the program. `identity` is a number that all ranks
-    /// have for that object, and no other one has, such as the address of its memory at the first
-    /// rank.
+    /// Records that an object, such as a `hash map`, is in the phase called `phase`. Traces
+    /// (`PGAS_TRACE`) show it, with the line of the program. `identity` is a number of this object
+    /// alone, the same on all ranks, such as the address of its memory on the first rank.
     ///
     /// # Cost
     ///
@@ -51,13 +50,13 @@ impl World {
     ///         Ok(Self { words, phase })
     ///     }
     ///
-    ///     fn write_no_more(&mut self) -> Result<()> {
+    ///     fn end_writing(&mut self) -> Result<()> {
     ///         self.words.world().barrier()?;
     ///         self.phase.change("reading");
     ///         Ok(())
     ///     }
     /// }
-    /// # Table::new(&pgas_core::backend::loopback::world())?.write_no_more()?;
+    /// # Table::new(&pgas_core::backend::loopback::world())?.end_writing()?;
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     #[track_caller]
@@ -77,7 +76,7 @@ impl World {
 }
 
 impl InPhase {
-    /// Says that the object is in the phase called `phase` from now on.
+    /// Records that the object is in the phase called `phase` from now on.
     ///
     /// # Cost
     ///

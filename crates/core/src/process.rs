@@ -1,8 +1,8 @@
 //! The job of this process, and the rank of this thread.
 //!
-//! A process joins one job, once: a second world over the same segment would hand out the same
-//! memory again. Who asks again gets another handle on the world, as a library does whose caller
-//! has joined already. With the last handle the process leaves for good.
+//! A process joins one job, once: a second world over the same segment would allocate the same
+//! memory again. A second request, for example of a library whose caller has joined already, gets
+//! another handle on the world. With the last handle the process leaves for good.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,15 +18,15 @@ use crate::{Error, Rank, Result, WeakWorld, World};
 static OF_PROCESS: Mutex<Option<WeakWorld>> = Mutex::new(None);
 
 thread_local! {
-    /// The world of the rank that this thread plays, if ranks are threads.
+    /// The world of the rank that this thread is, if ranks are threads.
     static OF_THREAD: RefCell<Option<WeakWorld>> = const { RefCell::new(None) };
 }
 
 /// The world of this process: made by `join` at the first call, another handle on it afterwards. On
 /// a thread that is a rank ([`play`]) it is that rank's world, and `join` is not called.
 ///
-/// A launcher's `init` is this around what joins the job. After a `join` that failed the next call
-/// tries again.
+/// A backend's `init` calls it with the function that joins the job. After a failed `join` the next
+/// call tries again.
 ///
 /// # Cost
 ///
@@ -34,7 +34,7 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// What `join` reports; [`Error::CannotRejoin`] once the last handle has been dropped.
+/// Errors of `join`; [`Error::CannotRejoin`] once the last handle has been dropped.
 ///
 /// # Examples
 ///
@@ -67,7 +67,7 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
     Ok(world)
 }
 
-/// Runs `body` on this thread as the rank of `world`: [`join_once`] on it gives that world. For
+/// Runs `body` on this thread as the rank of `world`: in it [`join_once`] returns that world. For
 /// backends that run ranks as threads.
 ///
 /// # Cost
@@ -96,21 +96,21 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Runs `body` as the rank of each world, a thread each, and returns the results in their order.
-/// For backends that run ranks as threads.
+/// Runs `body` as the rank of each world, each on a thread of its own, and returns the results in
+/// the order of the worlds. For backends that run ranks as threads.
 ///
-/// `failed` is called on the thread of a rank that panics, at once, with what the panic says: other
-/// ranks may wait for this one. `is_cause` tells, when all have ended, of which panic the others
-/// are a consequence.
+/// `failed` is called at once on the thread of a rank that panics, with the text of the panic,
+/// since other ranks may wait for this one. When all threads have ended, `is_cause` tells which
+/// panic caused the others.
 ///
 /// # Cost
 ///
-/// A thread each.
+/// A thread for each rank.
 ///
 /// # Panics
 ///
-/// With the panic of a rank: the first that `is_cause`, or else the first; if the system has no
-/// thread for a rank.
+/// With the panic of a rank: the first one for which `is_cause` is true, or else the first one. If
+/// the system refuses a thread.
 ///
 /// # Examples
 ///

@@ -1,5 +1,5 @@
-//! Making progress: within calls of the program, and by a thread of its own for programs that
-//! compute for long between calls.
+//! Progress: within calls of the program, and by a thread of the library for programs that compute
+//! for long between calls.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -17,15 +17,15 @@ use crate::world::World;
 /// The sleep of the thread when there is nothing to do; messages wake it.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The longest sleep of a thread that runs no handlers: it may miss that one was run.
+/// The longest sleep of a thread that runs no handlers, since it may miss a wake-up.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
-/// Rounds of progress in which a rank that is about to leave serves what still comes.
+/// Rounds of progress in which a rank that is about to leave serves late messages.
 const LAST_ROUNDS: u32 = 1 << 14;
 
-/// This thread runs handlers while it lives. From [`World::serve_here`].
+/// While this guard lives, its thread runs the rank's handlers. From [`World::serve_here`].
 #[derive(Debug)]
-#[must_use = "every thread runs handlers again when this is dropped"]
+#[must_use = "the thread no longer runs the handlers when this is dropped"]
 pub struct Serving<'w> {
     world: &'w World,
     /// It belongs to its thread.
@@ -41,16 +41,16 @@ impl Drop for Serving<'_> {
 }
 
 impl World {
-    /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark)
-    /// it or `at_most` is over: for a loop of a program's own around [`progress`](Self::progress).
-    /// May return early.
+    /// Sleeps until a message arrives for this rank, a barrier ends, another thread or rank
+    /// [wakes](Self::unpark) it, or `at_most` is over. For a program's own loop around
+    /// [`progress`](Self::progress). May return early.
     ///
     /// A transport that cannot wake a sleeper is polled instead. A thread that runs no handlers
     /// ([`serve_here`](Self::serve_here)) sleeps until one that does has served something.
     ///
     /// # Cost
     ///
-    /// Two system calls; a sleeper wakes some tens of microseconds after the message.
+    /// Two system calls. A sleeper wakes some tens of microseconds after the message.
     pub fn park(&self, at_most: Duration) {
         let longest = self.layer_above().and_then(|layer| layer.longest_nap());
         let at_most = longest.map_or(at_most, |longest| longest.min(at_most));
@@ -78,22 +78,21 @@ impl World {
         self.servers().wake();
     }
 
-    /// From here on handlers of this rank, remote functions, spawned tasks and actions chained to
-    /// futures run on this thread alone, until the guard is dropped; with several guards on their
-    /// threads alone (UPC++'s master persona). Without any they run on every thread that makes
-    /// progress, which is how a program begins.
+    /// From here on, until the guard is dropped, this rank's handlers run on this thread alone:
+    /// remote functions, spawned tasks and actions chained to futures (UPC++'s master persona).
+    /// With several guards they run on the threads of the guards. Without any, as at the start of a
+    /// program, they run on every thread that makes progress.
     ///
-    /// What handlers share with their thread may then be thread-local, and needs no lock against
-    /// the other threads. These do not serve messages any more: what they wait for comes by the
-    /// threads that do, so one of these makes [`progress`](Self::progress) whenever others wait. A
-    /// wait that gets long for that reason says so (`PGAS_STALL`). A thread that ends, even without
-    /// having dropped its guard, is no longer chosen. Operators of collectives, and wakers, run on
-    /// any thread still.
+    /// Data that handlers share with this thread may then be thread-local, and needs no lock
+    /// against other threads. Other threads serve no messages any more, and what they wait for
+    /// arrives only while a chosen thread makes [`progress`](Self::progress). The report of a long
+    /// wait says so (`PGAS_STALL`). A thread that ends, even without dropping its guard, is no
+    /// longer chosen. Operators of collectives, and wakers, still run on any thread.
     ///
     /// # Cost
     ///
-    /// A lock. Then a few more instructions in each round of progress of a thread that serves, and
-    /// two locks in one of a thread that does not, which wakes up to two milliseconds late.
+    /// A lock. Later a round of progress takes a few instructions more on a chosen thread, and two
+    /// locks on the other threads, which may wake two milliseconds late.
     ///
     /// # Examples
     ///
@@ -135,8 +134,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or a message for a handler that nobody registered; the failure of
-    /// the job when there was nothing to do, so that a loop around this call does not outlive it.
+    /// Errors of the transport; a message for a handler that was not set; the failure of the job,
+    /// if there was no work, so that a loop around this call ends with the job.
     pub fn progress(&self) -> Result<bool> {
         let worked = self.advance()?;
         if !worked {
@@ -145,7 +144,7 @@ impl World {
         Ok(worked)
     }
 
-    /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
+    /// As [`progress`](Self::progress), for a loop that checks the job's health itself.
     pub(crate) fn advance(&self) -> Result<bool> {
         let worked = self.receive(BATCH)?;
         Ok(self.advance_rest()? || worked)
@@ -157,7 +156,7 @@ impl World {
         worked |= self.advance_layer()?;
         worked |= self.tasks().advance();
         self.orphans().reap(|op| {
-            // An operation that failed is over too, and nobody is left to tell.
+            // A failed operation is over, too, and its event was dropped.
             self.backend().test(op, Stage::Operation).unwrap_or(true)
         });
         Ok(worked)
@@ -167,7 +166,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::InHandler`](crate::Error::InHandler) inside a
+    /// handler.
     ///
     /// # Examples
     ///
@@ -198,9 +198,9 @@ impl World {
         }
     }
 
-    /// Serves arrived messages, and sends those that the layer has kept, before the rank leaves.
+    /// Serves arrived messages, and sends those that the layer holds back, before the rank leaves.
     pub(crate) fn settle(&self) -> Result<()> {
-        // A guard that was forgotten chooses nobody any more.
+        // A guard that was forgotten has no effect any more.
         self.servers().dismiss_all();
         let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
         let mut n_rounds = 0_u32;

@@ -1,6 +1,6 @@
-//! Reports handlers that do not return, such as one that waits for a lock whose guard its own
-//! thread holds across the wait that runs it. Such a rank can report nothing itself, so the
-//! process's lookout watches all of its ranks.
+//! Reports handlers that do not return, for example one that waits for a lock that its own thread
+//! holds across the wait that runs the handler. Such a rank cannot report anything itself, so a
+//! thread of the process watches all of its ranks.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,7 @@ use crate::lookout::{self, Watched};
 use crate::rank::Rank;
 use crate::waits::Watch;
 
-/// The handler that a rank runs now. A rank whose threads serve at once is seen through the last of
-/// them.
+/// The handler that a rank runs now; if several threads run handlers, that of the last one.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Running {
@@ -33,7 +32,7 @@ pub(crate) struct Running {
     seen: Mutex<Seen>,
 }
 
-/// In the place of a sender: what the rank runs comes from its own program.
+/// In the place of a sender: the rank runs work of its own program.
 const OWN: u64 = u64::MAX;
 
 /// Describes the object that the running handler works on, if it is known.
@@ -80,7 +79,7 @@ impl Running {
         })
     }
 
-    /// Reports name what `describe` says of the handler that runs.
+    /// Sets the function that describes the running handler in reports.
     pub(crate) fn describe_by(&self, describe: Description) {
         // A world has one layer.
         self.describe.get_or_init(|| Described(describe));
@@ -92,7 +91,7 @@ impl Running {
         self.begin_for(u64::from(from.number()) + 1)
     }
 
-    /// As [`begin`](Self::begin), of what the rank's own program has given it to run.
+    /// As [`begin`](Self::begin), for work of the rank's own program.
     #[inline]
     pub(crate) fn begin_own(self: &Arc<Self>) -> Runs<'_> {
         self.begin_for(OWN)

@@ -13,9 +13,9 @@ use crate::locks::lock;
 use crate::thread_number;
 
 thread_local! {
-    /// The rank that this thread was chosen for last, by [`Servers::id`]; else 0.
+    /// The [`Servers::id`] of the rank for which this thread was chosen last, or 0.
     static CHOSEN_FOR: Cell<u64> = const { Cell::new(0) };
-    /// Lives as long as the thread.
+    /// Dropped when the thread ends.
     static LIFE: Arc<()> = Arc::new(());
 }
 
@@ -63,7 +63,7 @@ impl Servers {
     /// Whether this thread runs handlers.
     #[inline]
     pub(crate) fn has_this_thread(&self) -> bool {
-        // Relaxed: a thread that sees a choice late runs a handler more, as it did before.
+        // Relaxed: a thread that sees a choice late runs one more handler, as it did before.
         self.n_chosen.load(Ordering::Relaxed) == 0 || self.is_chosen()
     }
 
@@ -71,7 +71,8 @@ impl Servers {
     fn is_chosen(&self) -> bool {
         let is_chosen = CHOSEN_FOR.get() == self.id || self.finds_this_thread();
         if is_chosen {
-            // Not exact, if there are several: only whether it changes over seconds counts.
+            // Not exact if there are several: the report only checks whether the number has changed
+            // over seconds.
             let n_rounds = self.n_rounds.load(Ordering::Relaxed);
             self.n_rounds.store(n_rounds + 1, Ordering::Relaxed);
         }
@@ -119,7 +120,7 @@ impl Servers {
         self.wake();
     }
 
-    /// Takes back all choices: the rank is leaving, and whoever is here serves.
+    /// Takes back all choices: the rank is leaving, and every thread that is left serves.
     pub(crate) fn dismiss_all(&self) {
         let mut chosen = lock(&self.chosen);
         chosen.clear();
@@ -151,9 +152,9 @@ impl Servers {
         (!chosen.is_empty()).then_some(text)
     }
 
-    /// Sleeps until a chosen thread has served something, for `at_most` otherwise.
+    /// Sleeps until a chosen thread has served something, at most for `at_most`.
     pub(crate) fn sleep(&self, at_most: Duration) {
-        // Relaxed: whoever misses it lets this thread sleep to the end of its limit, which is
+        // Relaxed: if a waker misses it, this thread sleeps to the end of its limit, which is
         // short.
         self.n_sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = self.served.wait_timeout(lock(&self.sleepers), at_most);

@@ -1,11 +1,11 @@
-//! Spans of a program's own, in its trace.
+//! Named spans of the program, in its trace.
 
 use std::fmt;
 
 use crate::trace::{Kind, Trace};
 use crate::world::World;
 
-/// A stretch of a program that a trace shows by its name, until this is dropped; from
+/// A named section of the program in its trace, which ends when this is dropped; from
 /// [`World::span`].
 #[must_use = "the span ends when this is dropped"]
 pub struct Span<'w> {
@@ -15,10 +15,10 @@ pub struct Span<'w> {
 }
 
 impl World {
-    /// Says that the program does what `name` says until the span is dropped, on the thread that
-    /// calls this. Traces (`PGAS_TRACE`) show it; with feature `tracing` it is a span of that
-    /// crate, too, called `pgas` with the fields `name` and `rank`, of level `INFO`. Else it is
-    /// nothing.
+    /// Begins a section of the program called `name`, on this thread, until the span is dropped.
+    /// Traces (`PGAS_TRACE`) show it. With feature `tracing` it is also a span of that crate,
+    /// called `pgas`, with the fields `name` and `rank` and level `INFO`. Without both it has no
+    /// effect.
     ///
     /// # Cost
     ///

@@ -1,9 +1,9 @@
 //! Reports long waits: which rank waits for what, since when and from which line of the program.
 //!
-//! A wait that gets long is recorded. A wait that has taken [`Config::stall`] asks every rank what
-//! it waits for, collects the answers of a moment, and prints them; a rank without an answer
-//! computes, or is stuck outside of the library. This works by messages, which every waiting rank
-//! serves, over threads, processes and hosts alike.
+//! A wait that gets long is recorded. After [`Config::stall`] it asks every rank what it waits for,
+//! collects the answers for a second, and prints them. A rank that does not answer computes, or is
+//! stuck outside of the library. This works by messages, which every waiting rank serves, over
+//! threads, processes and hosts alike.
 //!
 //! Where collectives compare their calls (`PGAS_CHECK=1`), a wait in one asks early, and reports if
 //! ranks wait for each other in collectives of different teams.
@@ -28,11 +28,11 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The interval at which a recorded wait updates the ranks that it waits for.
 const RENEWAL: Duration = Duration::from_millis(100);
-/// Ranks ask one after another, so that the first one's report is everybody's.
+/// Ranks ask one after another, so that one report is enough for all.
 const STAGGER: Duration = Duration::from_millis(50);
 /// The time after which a wait in a collective that compares calls looks for a circle.
 const EARLY: Duration = Duration::from_secs(5);
-/// Ranks that a report names singly.
+/// The maximum number of ranks with a line of their own in a report.
 const MAX_LINES: usize = 64;
 
 /// The first byte of a message.
@@ -46,7 +46,7 @@ pub(crate) const FIGURES: u8 = b'#';
 /// A noted wait, until it is over.
 pub(crate) struct Noted<'a> {
     watch: &'a Watch,
-    /// Where who watches the job reads it.
+    /// This rank's activity, where a watcher of the job reads it.
     now: &'a Now,
     id: u64,
     from: &'static Location<'static>,
@@ -74,7 +74,7 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Puts what this rank waits for where others read it: the latest wait, if there are several.
+/// Publishes this rank's wait; the latest one, if there are several.
 fn tell(now: &Now, state: &State) {
     match state.waits.last() {
         None => now.waits_no_more(),
@@ -139,7 +139,7 @@ impl Noted<'_> {
         self.next_renewal = Instant::now() + RENEWAL;
     }
 
-    /// The report, when all have answered or had the time to; and before that the question.
+    /// Sends the question when it is due. Returns the report when all have answered, or have had the time to.
     fn advance(&mut self, world: &World, awaited: &Awaited<'_>, stall: Duration) -> Option<String> {
         let now = Instant::now();
         let mut state = self.watch.state();

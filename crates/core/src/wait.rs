@@ -17,10 +17,11 @@ use crate::trace::{Kind, Trace};
 use crate::waits::{Awaited, ProgramCall, program_call};
 use crate::world::World;
 
-/// Rounds before the first pause, where each rank has a processor of its own: about a microsecond,
-/// in which most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
+/// Rounds before the first pause instruction, if each rank has a processor of its own: about a
+/// microsecond, in which most answers of a neighbour arrive. The instruction takes up to 140
+/// cycles, as long as a message.
 const TIGHT_ROUNDS: u32 = 100;
-/// One in so many of these rounds does everything; the others only poll for messages.
+/// Every eighth of these rounds makes full progress; the others only poll for messages.
 const ROUNDS_PER_TURN: u32 = 8;
 /// Rounds of spinning before the first yield.
 const SPINS: u32 = 300;
@@ -34,20 +35,20 @@ const YIELDS_PER_LOOK: u32 = 8;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(2);
-/// One in so many rounds of an own wait yields, if other ranks wait for this one's service and each
-/// rank has a processor: a yield takes as long as what they wait for, and longer if other programs
-/// want the processor.
+/// Every 32nd round of an own wait yields, if other ranks need this one's service and each rank has
+/// a processor: a yield takes as long as the service, and longer if other programs want the
+/// processor.
 const PAUSES_PER_YIELD: u32 = 32;
 /// The maximum number of consecutive rounds with progress without a check of the job's health:
 /// messages may come for ever from ranks that do not wait.
 const BUSY_ROUNDS: u32 = 64;
 
 impl World {
-    /// Makes progress until `ready` is true; `what` names the wait in an error ("rank 3 waited 5s
-    /// for {what}").
+    /// Makes progress until `ready` returns true. `what` names the wait in errors and reports
+    /// ("rank 3 waited 5s for {what}").
     ///
-    /// It spins briefly, then yields, then sleeps, and looks at the job's health meanwhile, so a
-    /// rank that waits for a dead one gets an error.
+    /// It spins briefly, then yields, then sleeps, and checks the job's health meanwhile, so a rank
+    /// that waits for a dead one gets an error.
     ///
     /// # Cost
     ///
@@ -55,15 +56,15 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What `ready` returns; the failure of the job, or the end of
+    /// Errors of `ready`; the failure of the job; [`Error::Timeout`] after
     /// [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`] inside a handler.
     #[track_caller]
     pub fn wait_for(&self, what: &'static str, ready: impl FnMut() -> Result<bool>) -> Result<()> {
         self.wait_until(&Awaited::new(what), ready)
     }
 
-    /// As [`wait_for`](Self::wait_for), where `missing` names the ranks that have not come, in the
-    /// message of a wait that took too long.
+    /// As [`wait_for`](Self::wait_for). `missing` returns the ranks that are waited for; errors and
+    /// reports name them.
     ///
     /// # Cost
     ///
@@ -81,7 +82,7 @@ impl World {
     /// # let world = pgas_core::backend::loopback::world();
     /// let word = world.alloc::<u64>(1)?;
     /// # word.atomic_store(&world, 1)?;
-    /// let missing = || vec![Rank::ZERO]; // who is to set it
+    /// let missing = || vec![Rank::ZERO]; // the rank that sets it
     /// world.wait_for_ranks("the word", &missing, || Ok(word.atomic_load(&world)? == 1))?;
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
@@ -126,8 +127,8 @@ impl World {
         }
     }
 
-    /// Receives messages once more before a wait fails with the job: a rank may have done what is
-    /// waited for, and have failed after it.
+    /// Receives messages once more before a wait fails with the job: a rank may have sent what is
+    /// waited for, and failed after that.
     #[cold]
     fn take_in_what_came(&self) -> Result<()> {
         for _ in 0..BUSY_ROUNDS {
@@ -138,9 +139,9 @@ impl World {
         Ok(())
     }
 
-    /// For a loop of one's own that waits: call [`OwnWait::pause`] in each round without a result.
-    /// `what` names the wait. For what other ranks do without a message, in a loop that does more
-    /// than look; where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
+    /// For a program's own loop that waits for other ranks, and does more in each round than a
+    /// check: call [`OwnWait::pause`] in each round without a result. `what` names the wait. If the
+    /// loop only checks, use [`wait_for`](Self::wait_for), which sleeps.
     ///
     /// # Cost
     ///
@@ -177,14 +178,13 @@ impl World {
         }
     }
 
-    /// Whether others wait for this rank while it does not serve them, and it has a processor for
-    /// that.
+    /// Whether other ranks need this one's service, and each rank has a processor.
     fn is_needed(&self) -> bool {
         let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
         serves && !self.backend().is_oversubscribed()
     }
 
-    /// The clock of a wait, if operations are counted.
+    /// The clock of a wait, if operations are counted or traced.
     fn wait_clock(
         &self,
         what: &'static str,
@@ -211,8 +211,8 @@ impl World {
         })
     }
 
-    /// Checks the clock and the job's health: whether a wait has reached its limit, is to be
-    /// reported, or is in vain.
+    /// Checks the clock and the job's health: the wait may have reached its limit, be due for a
+    /// report, or be in vain.
     fn look<'a>(
         &'a self,
         awaited: &Awaited<'_>,
@@ -250,7 +250,7 @@ struct WaitClock<'w> {
     trace: Option<(&'w Trace, u16)>,
     origin: Origin,
     began: Instant,
-    /// The rank that was missing when somebody last looked.
+    /// The rank that was missing at the last look.
     last: Option<Rank>,
     /// When that was last noted in the trace.
     noted: Instant,
@@ -303,8 +303,8 @@ struct Rounds<'w> {
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
     n_busy: u32,
-    /// A single message is most often the awaited one. The receiver does not poll for another one,
-    /// which would read memory that a sender is about to write.
+    /// The number of messages to receive in the next round. A single message is most often the
+    /// awaited one; polling for another one would read memory that a sender is about to write.
     limit: usize,
     owes_the_rest: bool,
     /// The failure that ends the wait, unless the awaited event came before.
@@ -349,7 +349,8 @@ impl<'w> Rounds<'w> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        // Answers are awaited most often. The rest has its turn after an answer, and now and then.
+        // Most waits are for a message. The rest of progress is made after a message, and now and
+        // then.
         let received = self.world.receive(self.limit)?;
         self.limit = if received { BATCH } else { 1 };
         let is_due = self.round >= TIGHT_ROUNDS || self.round.is_multiple_of(ROUNDS_PER_TURN);
@@ -401,7 +402,7 @@ impl<'w> Rounds<'w> {
         self.look();
         if self.failure.is_none() {
             if self.round == last_yield + 1 && !self.world.backend().parks_until_written() {
-                // The first since something has come: it is as if the wait began.
+                // The first sleep after an arrival is short again, as at the beginning of the wait.
                 self.sleep = FIRST_SLEEP;
             }
             self.world.nap(self.sleep);
@@ -419,7 +420,7 @@ impl<'w> Rounds<'w> {
     }
 }
 
-/// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own
+/// The wait of a program's own loop, from [`World::own_wait`], which is reported as the library's
 /// waits are.
 ///
 /// # Examples
@@ -428,7 +429,7 @@ impl<'w> Rounds<'w> {
 /// # let world = pgas_core::backend::loopback::world();
 /// let (mut left, mut waiting) = (vec![1, 2, 3], world.own_wait("the last of three"));
 /// while left.pop().is_some() {
-///     waiting.begin_anew(); // something has come
+///     waiting.begin_anew(); // something has arrived
 ///     waiting.pause(&Vec::new)?;
 /// }
 /// # Ok::<(), pgas_core::Error>(())
@@ -439,7 +440,7 @@ pub struct OwnWait<'w> {
     what: &'static str,
     from: &'static Location<'static>,
     n_pauses: u32,
-    /// When the first pauses were over.
+    /// The time of the first check of the clock.
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
     failure: Option<Error>,
@@ -447,7 +448,8 @@ pub struct OwnWait<'w> {
 }
 
 impl OwnWait<'_> {
-    /// Begins to wait anew: something has come, and there is more to wait for.
+    /// Begins the wait anew: something has arrived, and there is more to wait for. The limit and
+    /// the report count from here.
     ///
     /// # Cost
     ///
@@ -458,9 +460,9 @@ impl OwnWait<'_> {
         self.noted = None;
     }
 
-    /// Makes progress, at user level, and lets others run if there was none, now and then where
-    /// other ranks wait for this one's. `missing` names the ranks that are waited for, as far as
-    /// that is known, in the report of a wait that takes long.
+    /// Makes progress. If there was none, lets other threads run: always, or only now and then if
+    /// other ranks may need this one's service. `missing` returns the ranks that are waited for, as
+    /// far as known, for the report of a long wait.
     ///
     /// # Cost
     ///
@@ -468,9 +470,10 @@ impl OwnWait<'_> {
     ///
     /// # Errors
     ///
-    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout), one pause
-    /// after it was noticed: what is waited for may have come before, so that its caller looks once
-    /// more. [`Error::InHandler`] inside a handler.
+    /// The failure of the job, or [`Error::Timeout`] after
+    /// [`Config::timeout`](crate::Config::timeout). Both come one pause late, so that the loop
+    /// checks once more: the awaited result may have arrived before. [`Error::InHandler`] inside a
+    /// handler.
     pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         if in_handler() {
             return Err(Error::InHandler { what: self.what });

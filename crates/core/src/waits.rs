@@ -30,7 +30,7 @@ impl Awaited<'_> {
     }
 }
 
-/// One of the collective calls of a team.
+/// A collective call of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TeamCall {
     pub(crate) team: TeamId,
@@ -47,7 +47,7 @@ pub(crate) struct Wait {
     pub(crate) id: u64,
     pub(crate) what: &'static str,
     pub(crate) call: Option<TeamCall>,
-    /// The call that it is a part of, if that has said so.
+    /// The call that it is a part of, if that call has declared its name.
     pub(crate) part_of: Option<&'static str>,
     pub(crate) since: Instant,
     pub(crate) from: &'static Location<'static>,
@@ -88,9 +88,9 @@ impl Drop for PartOf {
     }
 }
 
-/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names
-/// `whole`, and the line of the program that called it, until the value is dropped. The outermost
-/// of several counts.
+/// For a call that consists of several waits. Until the value is dropped, reports of long waits
+/// (`PGAS_STALL`) name `whole`, and the line of the program that called it. If such calls are
+/// nested, the outermost one is named.
 ///
 /// # Cost
 ///
@@ -116,9 +116,9 @@ pub fn part_of(whole: &'static str) -> PartOf {
     part_of_object(whole, 0)
 }
 
-/// As [`part_of`], for a method of one of several objects. `object` is a number that all ranks have
-/// for it, and no other object of its kind has. With `PGAS_CHECK=1` it is an error if the ranks
-/// call the method of different ones.
+/// As [`part_of`], for a method of an object. `object` is a number of this object alone among those
+/// of its kind, the same on all ranks. With `PGAS_CHECK=1` it is an error if the ranks call the
+/// method of different objects.
 ///
 /// # Cost
 ///
@@ -159,8 +159,8 @@ pub fn part_of_object(whole: &'static str, object: u64) -> PartOf {
     }
 }
 
-/// The call of the program that a wait or a collective `from` a line of the library's is a part of,
-/// if that has said so; else that line.
+/// The program's call that contains the wait or collective at line `from`, if it has declared its
+/// name; else that line.
 pub(crate) fn program_call(from: &'static Location<'static>) -> ProgramCall {
     PART_OF.get().unwrap_or(ProgramCall {
         whole: None,

@@ -1,4 +1,4 @@
-//! Long work that is told while it goes on: to who watches the job, and to the program.
+//! Progress reports of long work, for watchers of the job and for the program.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,27 +8,27 @@ use std::sync::atomic::Ordering;
 use crate::stats::{HEAD_BYTES, Live, LiveWork, Unit};
 use crate::world::World;
 
-/// Long work that goes on until this is dropped; from [`World::work`].
+/// Long work, which ends when this is dropped; from [`World::work`].
 #[must_use = "the work is over when this is dropped"]
 pub struct Work<'w> {
     world: &'w World,
     done: Cell<u64>,
-    /// Nothing is told before.
+    /// The amount at which the next report is due.
     next: Cell<u64>,
     step: u64,
-    /// A part of another one, which is told in its place.
+    /// Whether it is a part of other work, which is reported in its place.
     is_inner: bool,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl World {
-    /// Says that this rank does what `what` says, `total` units of it (0 if that is not known),
-    /// until the value is dropped. `pgas-run --watch` and `pgas-top` show how far it is, of all
-    /// ranks of a host in sum, and [`on_work`](Self::on_work) tells the program. Work within other
-    /// work is a part of that, and not told.
+    /// Begins long work: `what` names it, and it has `total` units (0 if that is not known). It
+    /// ends when the value is dropped. `pgas-run --watch` and `pgas-top` show how much is done,
+    /// summed over the ranks of a host, and [`on_work`](Self::on_work) tells the program. Work
+    /// within other work is a part of that, and not reported.
     ///
-    /// Resizing, saving and loading of containers do so. All ranks that work together call it
+    /// Containers call it when they resize, save and load. Ranks that work together must call it
     /// equally often.
     ///
     /// # Cost
@@ -53,7 +53,7 @@ impl World {
         what.clone_into(&mut work.what);
         (work.total, work.unit) = (total, unit);
         let is_inner = !self.works().begin(self.now(), work);
-        // A look takes as long as some tens of elements: so few looks that they cost nothing.
+        // A report takes as long as some tens of elements, so there are few enough to cost nothing.
         let step = match (unit, total) {
             (Unit::Bytes, _) => 1 << 20,
             (Unit::Elements, 0) => 1 << 10,
@@ -69,22 +69,22 @@ impl World {
         }
     }
 
-    /// Has `hook` called on this rank while long work goes on, of the library's or of the
-    /// program's ([`work`](Self::work)): for the first time after a tenth of a second, then ten
-    /// times a second, and when this rank's part is over. It gets the work of all ranks of this
-    /// host in sum, and is called within that work, by the thread that does it: so it should be
-    /// quick, and not call this library. A later hook takes the place of a former one.
+    /// Calls `hook` on this rank during long work of the library or the program
+    /// ([`work`](Self::work)): first after a tenth of a second, then ten times a second, and at the
+    /// end of this rank's part. The hook gets the work summed over the ranks of this host. The
+    /// thread that does the work calls it, so it should be quick, and must not call this library. A
+    /// new hook replaces the former one.
+    ///
+    /// With `indicatif` a hook is `world.on_work(move |work| { bar.set_length(work.total);
+    /// bar.set_position(work.done) })`.
     ///
     /// # Cost
     ///
-    /// ℓ; while work goes on, ten times a second a look at what each rank of the host tells.
-    ///
-    /// With `indicatif` it is `world.on_work(move |work| { bar.set_length(work.total);
-    /// bar.set_position(work.done) })`.
+    /// ℓ; during work, ten times a second a read of each of the host's ranks' published work.
     ///
     /// # Examples
     ///
-    /// A bar in one line, on one rank:
+    /// A line on the terminal, by one rank:
     ///
     /// ```
     /// # use pgas_core::Rank;
@@ -97,12 +97,12 @@ impl World {
         self.works().set_hook(Box::new(hook));
     }
 
-    /// The works of the ranks whose boards are seen from here.
+    /// The work of the ranks whose boards this rank can read.
     fn all_works(&self) -> Vec<LiveWork> {
         let boards = self.ranks().filter_map(|rank| self.backend().board(rank));
         let works = boards.filter_map(|board| {
             let words = board.words().iter().take(HEAD_BYTES / 8);
-            // What others write meanwhile is no more than shown.
+            // Words that change meanwhile are only shown.
             let words: Vec<u64> = words.map(|word| word.load(Ordering::Relaxed)).collect();
             Live::read(&words)?.work
         });
@@ -111,11 +111,11 @@ impl World {
 }
 
 impl Work<'_> {
-    /// `n` more units are done.
+    /// Reports `n` more units as done.
     ///
     /// # Cost
     ///
-    /// ℓ; once in a while that of the hook, if there is one.
+    /// ℓ; now and then a call of the hook, if there is one.
     ///
     /// # Examples
     ///

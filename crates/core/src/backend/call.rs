@@ -55,21 +55,21 @@ pub enum AtomicOp {
     Or,
     /// Bitwise exclusive or, integers only.
     Xor,
-    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to
-    /// 0.0.
+    /// Keeps the smaller value. For floats a number is smaller than NaN, and -0.0 may count as
+    /// equal to 0.0.
     Min,
-    /// The larger one. For floats a number is larger than NaN.
+    /// Keeps the larger value. For floats a number is larger than NaN.
     Max,
 }
 
 /// An atomic: operation, type, and the operand's bits in the low bytes of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicCall {
-    /// What to do. And, Or and Xor are never asked of floats.
+    /// The operation; never And, Or or Xor for floats.
     pub op: AtomicOp,
-    /// On what.
+    /// The type of the word.
     pub ty: AtomicType,
-    /// With what; shorter types use the low bytes, and the others are zero.
+    /// The operand; shorter types use the low bytes, and the others are zero.
     pub operand: u64,
 }
 
@@ -78,9 +78,9 @@ pub struct AtomicCall {
 pub struct SwapCall {
     /// The width; floats are compared by their bits.
     pub ty: AtomicType,
-    /// The bits that must stand there.
+    /// The bits that are replaced if the word has them.
     pub expected: u64,
-    /// The bits that then replace them.
+    /// The bits that replace them.
     pub desired: u64,
 }
 
@@ -104,8 +104,9 @@ impl From<SignalUpdate> for AtomicCall {
     }
 }
 
-/// A regular grid of blocks of bytes, in two places: `extents` blocks in each dimension, each
-/// `block_bytes` long and `remote[d]` and `local[d]` bytes from its neighbour in dimension `d`.
+/// A regular grid of blocks of bytes, in a segment and in local memory. Dimension `d` has
+/// `extents[d]` blocks of `block_bytes` bytes each. Neighbours in it are `remote[d]` bytes apart in
+/// the segment, and `local[d]` bytes in local memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Contiguous bytes of one block.

@@ -9,7 +9,7 @@ pub struct Capabilities {
     pub needs_target: NeedsTarget,
     /// The longest payload that travels in a message's first packet, in bytes.
     pub max_short: usize,
-    /// The longest payload of one message, in bytes, to whatever rank; at least 512.
+    /// The longest payload of one message, in bytes, to any rank; at least 512.
     pub max_medium: usize,
     /// The most bytes that the backend takes in one put or get, contiguous, strided or in
     /// fragments; core cuts longer ones.
@@ -17,10 +17,9 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether a rank executes the atomics on its words itself, by its CPU and when it calls into
-    /// the library, for the ranks that do not reach them: each is then a message there and one
-    /// back. Several atomics that belong together are served by one message as well, which the same
-    /// CPU executes with the same instructions.
+    /// Whether each rank executes the atomics on its own words, by its CPU, when it calls into the
+    /// library. An atomic of a rank that has not mapped the word is then a message, and an answer.
+    /// So a layer can also send several atomics that belong together in one message.
     #[must_use]
     pub fn ranks_serve_atomics(&self) -> bool {
         self.atomics == AtomicsBy::Cpu && self.needs_target.atomics

@@ -98,7 +98,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// The bytes that `member` of `n_members` lends for it: of its own block or blocks, and of the
+    /// The bytes that `member` of `n_members` lends for it: its own block or blocks, and the
     /// result.
     fn lent(&self, (member, n_members): (u32, u32)) -> [usize; 2] {
         let all = |bytes: usize| bytes * n_members as usize;
@@ -214,10 +214,10 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     /// Begins an offered collective, without waiting. Members begin the operations of a group in
     /// the same order.
     ///
-    /// `send` is this member's block of a gather or an allgather, and its blocks of an all-to-all,
-    /// in the order of the members; nothing else has one. `values` is where the result goes, and
-    /// where what works in place finds this member's contribution; a barrier has none, and no
-    /// member but the root has one in a gather.
+    /// `send` is this member's block for a gather or an allgather, or its blocks for an all-to-all,
+    /// in the order of the members; other collectives have none. `values` gets the result; for
+    /// collectives in place it has this member's contribution before. A barrier has none, and in a
+    /// gather only the root has it.
     ///
     /// # Errors
     ///
@@ -230,25 +230,25 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     /// operation is complete.
     unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId>;
 
-    /// Whether the operation is complete on this member, with the transport's progress. An id is
-    /// given up by the call that says so; [`OpId::DONE`] is complete.
+    /// Makes the transport's progress, and says whether the operation is complete on this member.
+    /// The id is valid until then; [`OpId::DONE`] is complete.
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then the operation is over, and its id given up.
+    /// Errors of the transport; then the operation is over, and its id is no longer valid.
     fn test(&self, op: OpId) -> Result<bool>;
 
-    /// Whether `rank`, a member that has left the job, had begun this operation before, without
-    /// which it never completes; `None` while that is not known, so that a rank that waits asks
+    /// Whether `rank`, a member that has left the job, had begun this operation before. If not, the
+    /// operation never completes. `None` while that is not known; a rank that waits then asks
     /// again.
     fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool>;
 
-    /// Makes a group of the members that give the same colour, ordered by their keys; `None` joins
-    /// none, and gets `None`. Also without a group, for all that ask with this colour, if the
-    /// transport has none to offer: core then uses its own collectives.
+    /// Makes a group of the members that give the same colour, ordered by their keys. A member that
+    /// gives `None` joins none, and gets `None`. All members of a colour get `None` if the
+    /// transport offers no group for them: core then uses its own collectives.
     ///
-    /// Colours and keys are below the number of members. All members call it together, right after
-    /// they have met, so that it may wait for the others in it.
+    /// Colours and keys are below the number of members. All members call it right after they have
+    /// met, so it may wait for the other members.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crate::rank::Rank;
 
-/// Whether a message opens an exchange or answers one; each class has buffers of its own, so that a
-/// reply never waits for room that only requests can free.
+/// Whether a message is a request or a reply. Each class has buffers of its own, so a reply never
+/// waits for room that only requests can free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageClass {
     /// Opens an exchange. Its handler may send replies.
@@ -29,8 +29,8 @@ impl HandlerId {
     /// Messages of the [`Layer`](crate::Layer) above core.
     pub const LAYER: Range<u16> = 2..Self::N_RESERVED;
 
-    /// Whether a sender has to hear that the receiver has left: who awaits a collective finds that
-    /// out, and a question about a long wait may be lost.
+    /// Whether the sender has to learn that the receiver has left. Not for collectives, whose waits
+    /// find it out themselves, nor for questions about long waits, which may be lost.
     #[must_use]
     pub fn is_heard_of(self) -> bool {
         self.0 >= Self::LAYER.start
@@ -47,13 +47,13 @@ impl HandlerId {
 /// A received message; its payload is valid while the sink runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Who sent it.
+    /// The sender.
     pub from: Rank,
     /// Request or reply.
     pub class: MessageClass,
-    /// For whom.
+    /// The handler that it is for.
     pub handler: HandlerId,
-    /// What was sent.
+    /// The bytes that were sent.
     pub payload: &'a [u8],
 }
 
@@ -61,36 +61,36 @@ pub struct Message<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a message that met back-pressure was not sent"]
 pub enum Sent {
-    /// The message is in flight, and the payload's buffer may be reused. A transport may keep it
-    /// for a short time, so that others go with it, until this rank makes progress.
+    /// The message is in flight, and the payload's buffer may be reused. A transport may hold it
+    /// back for a short time, to send others with it, until this rank makes progress.
     Accepted,
     /// There is no room now; nothing was sent. Make progress, then try again.
     BackPressure,
 }
 
-/// Memory of the transport's own, for the payload of one message: the caller's alone from
+/// Memory of the transport for the payload of one message: it is the caller's alone from
 /// [`Backend::prepare`](super::Backend::prepare) to
 /// [`Backend::try_commit`](super::Backend::try_commit) or
 /// [`Backend::give_back`](super::Backend::give_back).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it begins, at a multiple of eight. It holds bytes, whichever.
+    /// Its address, a multiple of eight. The bytes there are initialized, with any values.
     pub start: NonNull<u8>,
-    /// How many bytes were asked for, or are to be sent.
+    /// The number of bytes that were asked for, or are to be sent.
     pub len: usize,
-    /// Which of its places the transport gave.
+    /// The transport's number for it.
     pub id: u32,
 }
 
 /// The answer of a transport to a request for memory to fill in place.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "what is offered is in use until it is given back"]
+#[must_use = "offered memory is in use until it is given back"]
 pub enum Offer<P> {
     /// Memory that the transport sends from without a copy.
     InPlace(P),
-    /// There would be some, but all of it is in use now.
+    /// All of the transport's memory is in use now.
     BackPressure,
-    /// The transport has no such memory for that rank: the payload is filled in other memory, and
-    /// copied.
+    /// The transport has no such memory for that rank. The caller builds the payload in its own
+    /// memory, and the transport copies it.
     Elsewhere,
 }

@@ -2,12 +2,12 @@
 //! bytes.
 //!
 //! On the path of an operation this file comes after [`GlobalPtr`](crate::GlobalPtr), which has
-//! checked rank, bounds and alignment, and before one backend's `rma.rs`, where the bytes move.
-//! Peers that are [mapped](Backend::mapped) into this process are not even asked: core loads and
-//! stores their memory itself (the direct path).
+//! checked rank, bounds and alignment, and before one backend's `rma.rs`, where the bytes move. For
+//! peers that are [mapped](Backend::mapped) into this process the backend is not used: core loads
+//! and stores their memory itself (the direct path).
 //!
-//! What the contract asks is what MPI-3 RMA windows, libfabric RDM endpoints, shared memory and a
-//! simulated machine each have natively, so no backend emulates another:
+//! MPI-3 RMA windows, libfabric RDM endpoints, shared memory and the simulated machine each have
+//! most of these operations natively:
 //!
 //! | here | MPI-3 RMA | libfabric RDM | shared memory |
 //! |---|---|---|---|
@@ -52,12 +52,12 @@ pub(crate) use timed::TimedBackend;
 
 /// The reference transport: ranks as threads of one process, as unkind as the contract allows.
 ///
-/// No segment is mapped, so that every access takes the path through the backend: a segment is
-/// plain memory behind a lock. What the contract leaves open is decided against the caller, always
-/// in the same way: non-blocking operations take several calls of progress, puts to other ranks are
-/// visible at their target only after a flush, operations in flight overtake each other, so do
-/// messages, and queues are short. A program that is right here does not lean on what one transport
-/// happens to do.
+/// No segment is mapped, so every access goes through the backend: a segment is plain memory behind
+/// a lock. Where the contract leaves a choice, the transport takes the one that is worst for the
+/// caller, always in the same way. Non-blocking operations take several calls of progress. Puts to
+/// other ranks are visible at their target only after a flush. Operations in flight overtake each
+/// other, and so do messages. Queues are short. So a program that is correct here does not depend
+/// on the habits of one transport.
 ///
 /// # Examples
 ///
@@ -75,17 +75,16 @@ pub mod loopback {
 
 /// The right to send messages to the handlers of a [`Layer`](crate::Layer), [`HandlerId::LAYER`].
 ///
-/// A layer may trust such messages with more than what any program may send: they name functions to
-/// be called.
+/// Such messages may name functions to call, so no other code may send them.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerKey(());
 
 impl LayerKey {
-    /// The right.
+    /// Makes the key.
     ///
     /// # Safety
     ///
-    /// Whoever has it sends only what the layers of all ranks of the job expect of each other.
+    /// With the key only messages are sent that the layers of the other ranks of the job expect.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())
@@ -229,15 +228,14 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Errors of the transport; then it was not performed.
     fn atomic(&self, atomic: Atomic) -> Result<()>;
 
-    /// Performs an atomic and returns the bits that stood there before.
+    /// Performs an atomic and returns the former bits.
     ///
     /// # Errors
     ///
     /// Errors of the transport.
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64>;
 
-    /// Replaces the word if its bits are the expected ones, and returns the bits that stood there
-    /// before.
+    /// Replaces the word if its bits are the expected ones, and returns the former bits.
     ///
     /// # Errors
     ///
@@ -265,7 +263,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then the operation is over and its id given up.
+    /// Errors of the transport; then the operation is over, and its id is no longer valid.
     fn test(&self, op: OpId, stage: Stage) -> Result<bool>;
 
     /// Returns when all earlier operations of this rank on `rank` are complete there.
@@ -324,8 +322,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over [`Capabilities::max_medium`]; what the
-    /// transport reports. [`Error::RankFailed`] of a rank that has [left](Self::leave) and has not
-    /// taken the message: one that it has served is never told so.
+    /// transport reports. [`Error::RankFailed`] if the target has [left](Self::leave) and has not
+    /// taken the message. A message that the target has served never gets this error.
     fn try_send(
         &self,
         to: Rank,
@@ -334,8 +332,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         parts: &[&[u8]],
     ) -> Result<Sent>;
 
-    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`. Its
-    /// holder delays no other rank or thread, and may hold it for any time; the number of such
+    /// Offers memory of the transport for `len` bytes of payload of a message to `to`. The caller
+    /// may hold it for any time, and delays no other rank or thread by that. The number of such
     /// places is limited.
     ///
     /// # Errors
@@ -347,8 +345,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// Offers a message whose payload is `opening` followed by the first `place.len` bytes of
-    /// `place`, which may be less than were asked for. Once it is accepted, the place is the
-    /// transport's again; after back-pressure it stays the caller's.
+    /// `place`, which may be less than were asked for. Once the message is accepted, the place
+    /// belongs to the transport again; after back-pressure it stays the caller's.
     ///
     /// # Errors
     ///
@@ -384,9 +382,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         let _ = (to, place);
     }
 
-    /// How many messages of `class` of up to [`Capabilities::max_short`] bytes
+    /// The number of messages of `class` of up to [`Capabilities::max_short`] bytes that
     /// [`try_send`](Self::try_send) would take for `to` now, as far as this rank can tell; zero
-    /// means back-pressure. Others may take that room too, and give some back.
+    /// means back-pressure. Other ranks may take that room at any time, or free some.
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64;
 
     /// Passes up to `limit` received messages of `class` to `sink` and returns their number.
@@ -423,20 +421,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         Ok(n_replies + self.poll(MessageClass::Request, limit, sink)?)
     }
 
-    /// Does what the transport needs of this process, without waiting; says whether there was any.
+    /// Does the work that the transport needs of this process, without waiting, and says whether
+    /// there was any.
     ///
     /// # Errors
     ///
     /// Errors of the transport.
     fn progress(&self) -> Result<bool>;
 
-    /// Waits up to `at_most` for something to happen: a message, the end of a barrier, a signal, a
-    /// failure. May return early for no reason.
+    /// Waits up to `at_most` for an event: a message, the end of a barrier, a signal, a failure.
+    /// May return early for no reason.
     fn park(&self, at_most: Duration);
 
-    /// Whether [`park`](Self::park) ends as soon as another rank has written anything to this
-    /// rank's segment, and has missed nothing since it ended last. A waiting rank then parks at
-    /// once, since polling would find nothing new.
+    /// Whether [`park`](Self::park) returns as soon as another rank has written to this rank's
+    /// segment, also if that was since the last call of `park`. A waiting rank then parks at once,
+    /// since polling would find nothing new.
     fn parks_until_written(&self) -> bool {
         false
     }
@@ -444,32 +443,30 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Wakes `rank` if it is [parked](Self::park), after a store that it may be waiting for.
     fn notify(&self, rank: Rank);
 
-    /// Whether the host runs more ranks than it has processors, so that spinning only takes time
-    /// from the rank that is waited for.
+    /// Whether the host runs more ranks than it has processors. A waiting rank then does not spin,
+    /// since it would take time from the rank that it waits for.
     fn is_oversubscribed(&self) -> bool;
 
-    /// An error when the job has failed. Asked once a round by every loop that waits, so that it
-    /// costs about as much as a load.
+    /// An error if the job has failed. Every loop that waits asks once a round, so it must cost
+    /// about as much as a load.
     ///
     /// # Errors
     ///
     /// [`Error::RankFailed`] with the failed rank and the cause.
     fn health(&self) -> Result<()>;
 
-    /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a
-    /// sink that has returned: nothing more will come of it. A wait asks this of the rank that it
-    /// waits for.
+    /// Whether `rank` has left the job, and a sink has handled every message that it sent to this
+    /// rank: no more will come from it. A wait asks this about the rank that it waits for.
     fn has_left(&self, rank: Rank) -> bool;
 
     /// Records that `rank` has failed, unless a failure is recorded already:
-    /// [`health`](Self::health) reports it on every rank, and what watches over the job names it.
-    /// `cause` is read after "rank 3". Gives the failure that is recorded: a rank may have left
-    /// because of an earlier one.
+    /// [`health`](Self::health) returns it on every rank, and the job's supervisor names it.
+    /// `cause` is read after "rank 3". Returns the recorded failure, which may be an earlier one.
     fn blame(&self, rank: Rank, cause: &str) -> Error;
 
     /// Returns the memory of a range of this rank's segment to the system, if possible. `true`
-    /// means that the range now reads as zero. Not where a network has the memory registered, which
-    /// would not see fresh pages.
+    /// means that the range now reads as zero. Not possible if the memory is registered with a
+    /// network, which would not see the fresh pages.
     fn discard(&self, offset: u64, bytes: u64) -> bool {
         let _ = (offset, bytes);
         false
@@ -486,9 +483,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Called once, when the last handle on the world is dropped in good order. Hands `late` what
-    /// has come too late to be served: no message is lost that neither `late` gets nor its sender
-    /// hears of, by [`Error::RankFailed`] from [`try_send`](Self::try_send), if it [has to be heard
-    /// of](HandlerId::is_heard_of).
+    /// Called once, when the last handle on the world is dropped in good order. Passes messages
+    /// that came too late to be served to `late`. No message is lost silently if its sender [has to
+    /// learn of it](HandlerId::is_heard_of): either `late` gets it, or [`try_send`](Self::try_send)
+    /// returns [`Error::RankFailed`] to its sender.
     fn leave(&self, late: &mut dyn FnMut(Message<'_>));
 }

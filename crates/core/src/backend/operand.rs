@@ -14,19 +14,19 @@ use crate::rank::Rank;
 
 /// The operands of a transport.
 ///
-/// It is the transport's until that has reported the operation: for a blocking call until the call
+/// It belongs to the transport until the operation is reported: for a blocking call until the call
 /// returns, else until [`Backend::test`](super::Backend::test) has reported the stage at which the
-/// memory of this process is free. Who implements the contract promises to use it no longer, and to
-/// hand it on only to a transport of the same ranks and segments.
+/// memory of this process is free. A transport promises to use it no longer than that, and to pass
+/// it only to a transport of the same ranks and segments.
 pub trait Operand: Sized {
-    /// Whose segment.
+    /// The rank whose segment it is in.
     fn rank(&self) -> Rank;
 
-    /// The same operand under another name of the rank.
+    /// The same operand with another number for the rank.
     ///
     /// # Safety
     ///
-    /// The transport that it is given to has the same segment under that name.
+    /// The transport that gets it knows the same segment by that rank.
     #[must_use]
     unsafe fn named(self, rank: Rank) -> Self;
 }

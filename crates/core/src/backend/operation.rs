@@ -7,7 +7,7 @@ use crate::rank::Rank;
 /// A place in some rank's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddr {
-    /// Whose segment.
+    /// The rank whose segment it is.
     pub rank: Rank,
     /// Bytes from the segment's start.
     pub offset: u64,
@@ -25,14 +25,14 @@ impl fmt::Display for RemoteAddr {
 
 /// A non-blocking operation that a backend has in flight.
 ///
-/// An id is given up by the call of [`Backend::test`](super::Backend::test) that reports
-/// [`Stage::Operation`]; it must not be used again. Operations that only complete together may have
-/// the same id, and each of them may be tested then.
+/// An id is valid until the call of [`Backend::test`](super::Backend::test) that reports
+/// [`Stage::Operation`]. Operations that only complete together may have the same id; then each of
+/// them may be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub u64);
 
 impl OpId {
-    /// The operation completed, source and target, while it was begun.
+    /// The id of an operation that was complete, at source and target, when its begin returned.
     pub const DONE: Self = Self(0);
 }
 
@@ -41,7 +41,7 @@ impl OpId {
 pub enum Stage {
     /// The initiator's source buffer may be reused.
     Source,
-    /// The operation is complete: a put is visible at the target, a get's or atomic's result is
-    /// here.
+    /// The operation is complete: a put is visible at the target, the result of a get or an atomic
+    /// is here.
     Operation,
 }

@@ -1,4 +1,4 @@
-//! A transport whose operations are timed, in front of the one that does them.
+//! A wrapper of a transport that times its operations.
 #![expect(unsafe_code, reason = "passes the contract's calls on")]
 
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ unsafe impl Backend for TimedBackend {
         self.time(Timed::Put, |backend| backend.put_signal(put, signal))
     }
 
-    /// Returns before the target has it, so that its time says nothing.
+    /// Not timed: it returns before the target has executed it.
     fn atomic(&self, atomic: Atomic) -> Result<()> {
         self.backend.atomic(atomic)
     }
@@ -143,7 +143,8 @@ unsafe impl Backend for TimedBackend {
         if stage == Stage::Source {
             return self.backend.test(op, stage);
         }
-        // Locked before: a number that is given up may be that of a new operation at once.
+        // Locked before the test: an id that is no longer valid may be reused for a new operation
+        // at once.
         let mut in_flight = lock(&self.in_flight);
         let tested = self.backend.test(op, stage);
         if matches!(tested, Ok(false)) {

@@ -60,11 +60,11 @@ pub struct RankFailure {
 pub struct Timeout {
     /// The rank that waited.
     pub rank: Rank,
-    /// For how long.
+    /// The time that it waited.
     pub waited: Duration,
-    /// For what.
+    /// The name of the wait.
     pub what: &'static str,
-    /// The ranks that did not come, as far as the backend can tell.
+    /// The ranks that it waited for, as far as the backend can tell.
     pub missing: Vec<Rank>,
 }
 
@@ -85,7 +85,7 @@ pub struct SettingError {
     pub name: &'static str,
     /// The value of the variable.
     pub value: String,
-    /// The mistake, and what would be right.
+    /// The mistake, and a description of valid values.
     pub reason: String,
 }
 
@@ -122,11 +122,11 @@ fn line(line: &Option<String>) -> String {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} failed on rank {rank}: {}", printable(.cause))]
 pub struct Elsewhere {
-    /// Where it failed, first of all by the number of the rank.
+    /// The rank on which it failed; of several the one with the lowest number.
     pub rank: Rank,
     /// The step.
     pub what: &'static str,
-    /// That rank's own error, as it is told.
+    /// The text of that rank's error.
     pub cause: String,
 }
 
@@ -169,13 +169,13 @@ pub struct RemoteError {
     pub message: String,
 }
 
-/// Bytes and type do not fit together.
+/// A value that could not be encoded, or bytes that could not be decoded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} of type {type_name}: {reason}")]
 pub struct CodecError {
     /// The operation.
     pub what: &'static str,
-    /// With a value of which type.
+    /// The type of the value.
     pub type_name: &'static str,
     /// The reason.
     pub reason: String,
@@ -186,11 +186,11 @@ pub struct CodecError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{n} one-way calls were lost, at first on rank {rank}: {reason}")]
 pub struct Undelivered {
-    /// How many, on all ranks, since they were last told.
+    /// Their number, on all ranks, since the last such error.
     pub n: u64,
-    /// The first rank that has lost some.
+    /// The first rank that has lost calls.
     pub rank: Rank,
-    /// The fate of the first one of that rank.
+    /// The reason for the first loss on that rank.
     pub reason: String,
 }
 
@@ -202,7 +202,7 @@ pub struct Unknown {
     pub rank: Rank,
     /// The sender.
     pub from: Rank,
-    /// What it names.
+    /// The thing that it names.
     pub what: String,
     /// Why this rank does not have it.
     pub reason: &'static str,
@@ -221,15 +221,15 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// Whether the file or directory does not exist, as before the first checkpoint. Anything else,
-    /// such as a damaged file, is not this.
+    /// Whether the file or directory does not exist, as before the first checkpoint. `false` for
+    /// all other causes, such as a damaged file.
     ///
     /// # Examples
     ///
     /// ```
     /// use pgas_core::Error;
     ///
-    /// /// Whether a program begins anew that could not load its checkpoint.
+    /// /// Whether a program that could not load its checkpoint begins anew.
     /// fn begins_anew(error: &Error) -> bool {
     ///     matches!(error, Error::Storage(storage) if storage.is_absent())
     /// }

@@ -1,9 +1,9 @@
 //! The error type of the whole library: failures of the environment.
 //!
-//! An error of the caller that a local check sees is a panic instead, and an expected case is an
-//! `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`. Messages and
-//! containers have their causes here, too, so that all of them are side by side in a match, and no
-//! error hides in another one.
+//! An error of the caller that a local check finds is a panic instead, and an expected case is an
+//! `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`. The errors of messages
+//! and containers are variants here, too, so that a program can match all causes in one place, and
+//! no error hides in another one.
 
 mod causes;
 
@@ -23,9 +23,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The error of all operations: a failure of the environment, such as the death of a rank, or a
 /// lack of room in a container or a message.
 ///
-/// It is small, since it travels by value on hot paths; the details are boxed. Its
-/// [`Debug`](fmt::Debug) is its sentence, so that `fn main() -> pgas::Result<()>` tells the user
-/// what happened.
+/// It is small, since it travels by value on hot paths; the details are boxed.
+/// [`Debug`](fmt::Debug) prints the same sentence as `Display`, so `fn main() -> pgas::Result<()>`
+/// ends with a readable message.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,27 +44,27 @@ pub enum Error {
     /// A setting cannot be used.
     #[error(transparent)]
     Setting(#[from] Box<SettingError>),
-    /// The environment does not say who this process is.
+    /// The launcher's variables do not tell the rank of this process.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// The ranks gave a collective call different arguments, or called different ones
-    /// (`PGAS_CHECK=1` sees that, too).
+    /// The ranks called a collective with different arguments. With `PGAS_CHECK=1` also: the ranks
+    /// called different collectives.
     #[error(transparent)]
     Mismatch(#[from] Box<Mismatch>),
-    /// A step of a collective call failed on another rank, and so the call on all of them.
+    /// A step of a collective call failed on another rank, so the call failed on all ranks.
     #[error(transparent)]
     Elsewhere(#[from] Box<Elsewhere>),
-    /// Something that waits was called inside the handler of a message, which may not wait: what it
-    /// waits for may be the very thread that runs it.
+    /// A call that waits was made inside a handler. Handlers may not wait: the wait might need the
+    /// very thread that runs the handler.
     #[error("{what} was waited for inside a handler, where nothing may wait")]
     InHandler {
-        /// The wait.
+        /// The call that waits.
         what: &'static str,
     },
-    /// This rank has left the job, so that nothing completes any more.
+    /// This rank has left the job, so nothing completes any more.
     #[error("this rank has left the job")]
     HasLeft,
-    /// A process that has left its job tried to join one: with the last handle on its world a
+    /// A process that has left its job tried to join one again. With the last handle on its world a
     /// process, or a thread that is a rank, leaves for good.
     #[error(
         "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
@@ -75,14 +75,14 @@ pub enum Error {
         who: &'static str,
     },
 
-    /// A message is longer than one may be.
+    /// A message is longer than the limit.
     #[error("a message to rank {to} has {bytes} bytes; at most {limit} fit")]
     MessageTooLong {
         /// The target of the message.
         to: Rank,
-        /// How long it was.
+        /// Its length in bytes.
         bytes: u32,
-        /// How long it may be:
+        /// The maximum length in bytes:
         /// [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium) for a message, 64
         /// MiB for a remote call.
         limit: u32,
@@ -93,7 +93,8 @@ pub enum Error {
         /// The target of the message.
         to: Rank,
     },
-    /// A call that was handed to another thread of this rank was not run, because that has ended.
+    /// A call that was handed to another thread of this rank was not run, because that thread has
+    /// ended.
     #[error("thread {name:?} has ended, and runs no calls of other threads any more")]
     ThreadEnded {
         /// The name of the thread.
@@ -104,7 +105,7 @@ pub enum Error {
     ThreadFull {
         /// The name of the thread.
         name: Box<str>,
-        /// The calls that wait for it.
+        /// The number of calls that wait for it.
         n_calls: u32,
     },
     /// The world was made without active messages.
@@ -113,50 +114,50 @@ pub enum Error {
     /// The ranks run different programs.
     #[error(transparent)]
     MixedBinaries(#[from] Box<MixedBinaries>),
-    /// A function that another rank ran has panicked; that rank lives on.
+    /// A remote function has panicked. The rank that ran it goes on.
     #[error(transparent)]
     RemotePanic(#[from] Box<RemotePanic>),
-    /// A remote function could not be run, or its result not be sent.
+    /// A remote function could not be run, or its result could not be sent.
     #[error(transparent)]
     Remote(#[from] Box<RemoteError>),
     /// A message names something that this rank does not have.
     #[error(transparent)]
     Unknown(#[from] Box<Unknown>),
-    /// The function is not part of the program itself, but of a library that was loaded, whose
-    /// place the other ranks do not know.
+    /// The function is not in the program's executable but in a loaded library, whose address
+    /// differs from rank to rank.
     #[error("the function lies outside the program's own code, where other ranks cannot find it")]
     ForeignFunction,
-    /// A rank outside of the team was called.
+    /// A call to a member that the team does not have.
     #[error("team {team} has members 0 to {last}, and {member} was called")]
     NotAMember {
-        /// The team's name.
+        /// The team's identity.
         team: u64,
-        /// Its last member.
+        /// The number of its last member.
         last: u32,
-        /// The rank that was called.
+        /// The member that was called.
         member: u32,
     },
-    /// A call names a distributed object (by number and team) that is not built here yet; it is set
-    /// aside until it is.
+    /// A call names a distributed object (by number and team) that this rank has not built yet. The
+    /// call waits until it is built.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
     NotBuilt(u64, u64),
-    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the
-    /// next `quiet`.
+    /// One-way calls were lost. No caller waits for a one-way call, so the next `quiet` returns
+    /// this error on all ranks.
     #[error(transparent)]
     Undelivered(#[from] Box<Undelivered>),
     /// A promise was dropped before it was fulfilled.
     #[error("a promise was dropped before it was fulfilled")]
     BrokenPromise,
 
-    /// A value cannot be turned into bytes, or bytes into a value.
+    /// A value cannot be encoded as bytes, or bytes cannot be decoded.
     #[error(transparent)]
     Codec(#[from] Box<CodecError>),
-    /// All slots of a map are taken, and none of them by the key of the operation. Nothing was
-    /// changed, and what was inserted before is still there.
+    /// All slots of a map are taken, and none of them has the key of the operation. The map is
+    /// unchanged.
     ///
-    /// A key that was removed keeps its slot until the next change of phase or capacity, so that a
-    /// map with few keys may be full, too. Where ever new keys are inserted and old ones removed
-    /// with no such change, make the map with `reuse_slots`.
+    /// A removed key keeps its slot until the next change of phase or capacity, so a map with few
+    /// keys may be full, too. If a program keeps inserting new keys and removing old ones without
+    /// such a change, make the map with `reuse_slots`.
     #[error(
         "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
          removed, unless the map is made with `reuse_slots`; make it so, or with a larger capacity \
@@ -166,13 +167,13 @@ pub enum Error {
         /// The number of slots over all ranks.
         capacity: u64,
     },
-    /// A map without slots was asked for.
+    /// A map with a capacity of 0 was asked for.
     #[error("a hash map has at least one slot; it was to be made with a capacity of 0")]
     NoCapacity,
-    /// A queue has no room for a value, and whoever pushed it did not want it back.
+    /// A queue has no room for a value. (Methods that give the value back return a `PushError` instead.)
     #[error("the queue is full")]
     QueueFull,
-    /// An argument that no container can be made with; names it and its value.
+    /// A container cannot be made with this argument. The text has its name and its value.
     #[error("{0}")]
     Argument(Box<str>),
     /// A container could not be saved or loaded.
@@ -192,7 +193,8 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Whether the communication failed, and not a single message, a value or a container's room.
+    /// Whether the cause is the job, the transport, a setting or a collective, and not a single
+    /// message, a value or a container.
     ///
     /// # Examples
     ///
@@ -279,7 +281,7 @@ impl Error {
         .into()
     }
 
-    /// For a message of `n_bytes` to `to`, which may have `limit`.
+    /// The error of a message of `n_bytes` to `to`, where at most `limit` are allowed.
     #[cold]
     #[must_use]
     pub fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Self {
@@ -291,7 +293,7 @@ impl Error {
         }
     }
 
-    /// For a value of type `T` that could not be read or written, as `what` says.
+    /// The error of a value of type `T` that could not be encoded or decoded. `what` names the operation.
     #[cold]
     #[must_use]
     pub fn codec<T: ?Sized>(what: &'static str, reason: impl Into<String>) -> Self {

@@ -33,20 +33,20 @@ use job::{Job, Member};
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
 
-/// The size of a segment unless somebody asks for another, in bytes. It costs no memory until
-/// touched.
+/// The default size of a segment in bytes. It uses no memory until touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// Options of the transport.
+/// Options of the loopback transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// The longest single put or get that it takes, in bytes, which core cuts transfers to.
+    /// The longest single put or get that it takes, in bytes; core cuts longer transfers into
+    /// pieces.
     pub max_transfer: u64,
-    /// Whether it has collectives of its own, which take the place of most of core's.
+    /// Whether it has collectives of its own, which replace most of core's.
     pub collectives: bool,
-    /// Whether it says that ranks [serve atomics](Capabilities::ranks_serve_atomics), so that what
-    /// is built on messages there is built on them here.
+    /// Whether it says that ranks [serve atomics](Capabilities::ranks_serve_atomics). Libraries
+    /// that then use messages instead of atomics do so here, too.
     pub serves_atomics: bool,
 }
 
@@ -62,7 +62,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, with the longest transfer.
+    /// These options with another longest transfer, in bytes.
     #[must_use]
     pub fn with_max_transfer(self, max_transfer: u64) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Options {
         }
     }
 
-    /// The defaults, with collectives of the transport's own.
+    /// These options with collectives of the transport's own.
     #[must_use]
     pub fn with_collectives(self) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Options {
         }
     }
 
-    /// The defaults, with atomics that ranks are said to serve.
+    /// These options with atomics that ranks are said to serve.
     #[must_use]
     pub fn with_served_atomics(self) -> Self {
         Self {
@@ -152,8 +152,8 @@ pub fn job(n_ranks: u32, segment_bytes: u64, options: &Options) -> Vec<Loopback>
 }
 
 impl Loopback {
-    /// Begins an operation that counts as complete on return. It is performed at once on this
-    /// rank's own segment, and on others' at a flush or in progress.
+    /// Begins an operation that is complete locally on return. It is performed at once on this
+    /// rank's own segment, and on others' in progress or at a flush.
     fn begin_unobserved(&self, target: Rank, operation: Operation) {
         if target == self.rank {
             self.job.perform(operation);

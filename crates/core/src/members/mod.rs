@@ -86,12 +86,12 @@ impl Shared {
             .expect("algorithms count modulo the number of members")
     }
 
-    /// What the members have allocated together.
+    /// The symmetric allocations of the team.
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
     }
 
-    /// What the ledger of the parent has of the team.
+    /// The team, as its parent's ledger records it.
     pub(crate) fn part(&self) -> Part {
         Part {
             handles: Arc::downgrade(&self.handles),
@@ -99,7 +99,7 @@ impl Shared {
         }
     }
 
-    /// The first member and how far it is from one to the next, if that is the same everywhere.
+    /// The first member's rank, and the distance from one member to the next, if it is the same for all.
     pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
         self.members.spacing()
     }
@@ -109,7 +109,7 @@ impl Shared {
         self.members.rank(i)
     }
 
-    /// Which member `rank` is, if it is one.
+    /// The number of `rank` in the team, if it is a member.
     pub(crate) fn position(&self, rank: Rank) -> Option<u32> {
         self.members.position(rank)
     }

@@ -1,4 +1,4 @@
-//! The members of a team, in memory that does not grow with a regular team.
+//! The members of a team, in little memory if they are evenly spaced.
 
 use crate::rank::Rank;
 
@@ -93,7 +93,7 @@ impl Members {
         Some(Rank::new(run.rank(i - run.start)))
     }
 
-    /// The first one and how far it is from one to the next, if that is the same everywhere.
+    /// The first member's rank, and the distance from one member to the next, if it is the same for all.
     pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
         match &*self.runs {
             [run] => Some((run.first, run.stride)),

@@ -1,11 +1,11 @@
-//! Traces: what a rank does and when, in a file of its own (`PGAS_TRACE`).
+//! Traces: the events of each rank with their times, in a file of its own (`PGAS_TRACE`).
 //!
-//! A rank writes two files into the directory: `rank-3.trace`, which is a [header](HEADER_BYTES)
-//! and a ring of events of [32 bytes](EVENT_BYTES), the oldest of which are overwritten, and
-//! `rank-3.names`, which has the texts that events name by numbers. Events wait in memory until
-//! there are 1,024, or for a tenth of a second, or until the rank waits for long; so a rank that is
-//! killed loses no more than these. What cannot be written ends the trace, with one line, and not
-//! the job. `pgas-report` reads such a directory.
+//! A rank writes two files into the directory. `rank-3.trace` is a [header](HEADER_BYTES) and a
+//! ring of events of [32 bytes](EVENT_BYTES), the oldest of which are overwritten. `rank-3.names`
+//! has the texts to which events refer by number. Events stay in memory until there are 1,024 of
+//! them, or for a tenth of a second, or until the rank waits for long; a rank that is killed loses
+//! no more than these. A write error ends the trace, with a line on the standard error output, but
+//! not the job. `pgas-report` reads such a directory.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -24,60 +24,63 @@ use crate::rank::Rank;
 use crate::stats::Origin;
 use crate::thread_number;
 
-/// What a trace file begins with.
+/// The first bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"pgastrc1";
-/// The size of the header in bytes: numbers of 8 bytes, the lowest byte first. Behind the magic
-/// bytes they are: the rank, the number of ranks, when the trace began in nanoseconds since 1970,
-/// the number of events that the ring has room for, the number of those that were ever written, and
-/// the length of the host's name, whose bytes follow.
+/// The size of the header in bytes. It has numbers of 8 bytes, little-endian. After the magic bytes
+/// they are: the rank, the number of ranks, the beginning of the trace in nanoseconds since 1970,
+/// the capacity of the ring in events, the number of events written so far, and the length of the
+/// host's name, whose bytes follow.
 pub const HEADER_BYTES: usize = 4096;
-/// The size of an event in bytes: when it was, in nanoseconds since the trace began, plus one; then
-/// its [kind](Kind) in the lowest byte, the number of its thread in the next one, that of its name
-/// in the next two, and a rank in the upper four; then two numbers that depend on the kind.
+/// The size of an event in bytes: four numbers of 8 bytes. The first is its time, in nanoseconds
+/// since the trace began, plus one. The second has its [kind](Kind) in the lowest byte, its
+/// thread's number in the next byte, its name's number in the next two, and a rank in the upper
+/// four. The other two depend on the kind.
 pub const EVENT_BYTES: usize = 32;
 
-/// Events that wait in memory at most.
+/// The maximum number of events in memory.
 const BUFFERED: usize = 1024;
-/// The longest time that events wait in memory.
+/// The longest time that events stay in memory.
 const LONGEST_BUFFERING: Duration = Duration::from_millis(100);
-/// The names that there is a number for, less one, which is for all others.
+/// The maximum number of names; number 0 stands for all others.
 const MOST_NAMES: usize = (1 << 16) - 1;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A get, by the transport: of so many bytes, from a rank.
+    /// A get by the transport from a rank; the first number is its bytes.
     Get = 1,
     /// A put, by the transport.
     Put = 2,
     /// An atomic, by the transport.
     Atomic = 3,
-    /// A message to a rank: its bytes, and the how manieth of its class to that rank it is, twice,
-    /// plus one if it is a reply. Its name is the line that sends it, `@file:line`.
+    /// A message to a rank. The first number is its bytes; the second is twice its index among the
+    /// messages of its class to that rank, plus one if it is a reply. Its name is the line that
+    /// sends it, `@file:line`.
     Send = 4,
-    /// A message from a rank is served from now on: its bytes, and its number, as in `Send`.
+    /// The handler of a message from a rank begins; the numbers are as in `Send`.
     Begin = 5,
-    /// It has been served.
+    /// The handler has ended.
     End = 6,
-    /// A message of a collective has come from a rank.
+    /// A message of a collective has arrived from a rank; the numbers are as in `Send`.
     Arrival = 7,
     /// A wait begins; the name is `what@file:line`.
     Wait = 8,
-    /// It is over; the first number is the rank that was missing last plus one, if that is known.
+    /// The wait ends; the first number is the rank that was missing last plus one, or 0 if that is
+    /// not known.
     Waited = 9,
-    /// A span of the program's begins.
+    /// A span of the program begins.
     Span = 10,
-    /// It ends.
+    /// The span ends.
     SpanEnd = 11,
     /// The rank calls a collective.
     Collective = 12,
     /// A message found no room.
     Refusal = 13,
-    /// The wait that is under way is for a rank, as far as this one knows.
+    /// The current wait is for this rank, as far as the waiting one knows.
     Missing = 14,
-    /// An object enters a phase; the name is `object: phase@file:line`, the first number the same
-    /// on all ranks for one object.
+    /// An object enters a phase. The name is `object: phase@file:line`; the first number identifies
+    /// the object, on all ranks alike.
     Phase = 15,
     /// The phase of this name and object ends.
     PhaseEnd = 16,
@@ -287,7 +290,7 @@ impl Trace {
         self.push(ring, now, (kind, name, Some(rank)), numbers);
     }
 
-    /// The number of a name, from 1; 0 behind the last one that there is room for.
+    /// The number of a name, from 1; 0 if there is no room for another name.
     pub(crate) fn name(&self, text: &str) -> u16 {
         let mut names = lock(&self.names);
         if let Some(number) = names.known.get(text) {

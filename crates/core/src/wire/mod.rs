@@ -1,4 +1,4 @@
-//! The messages of collectives, as they leave and arrive.
+//! Sends and receives the messages of collectives.
 
 mod inbox;
 
@@ -20,8 +20,8 @@ use inbox::Inbox;
 
 pub(crate) use inbox::{Header, Key, Payload};
 
-/// The part of a world that collectives use. They do not hold the world itself, which lives until
-/// its user drops it, whatever is in flight.
+/// The part of a world that collectives use. They do not hold the world itself, which the program
+/// may drop while collectives are in flight.
 pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     counting: Option<Arc<Counting>>,
@@ -56,8 +56,8 @@ impl Wire {
         self.inbox.deliver(message.from, message.payload)
     }
 
-    /// Takes arrived messages of collectives, on a rank that is leaving and serves no other
-    /// messages, which `late` gets.
+    /// Takes arrived messages of collectives, on a rank that is leaving. It serves no other
+    /// messages; `late` gets these.
     pub(crate) fn receive(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let mut delivered = Ok(());
         let mut sink = |message: Message<'_>| {
@@ -86,8 +86,8 @@ impl Wire {
         Some(late.ok_or_else(|| self.deserted(key.from, what)))
     }
 
-    /// The failure of a rank that has left the job although a collective needs it. The others of
-    /// the team may wait for this rank in turn, so that it is the whole job's.
+    /// The failure of a rank that has left the job although a collective needs it. Other members
+    /// may wait for this rank in turn, so the whole job fails.
     #[cold]
     pub(crate) fn deserted(&self, rank: Rank, what: &str) -> Error {
         let cause = format!("has left the job while others wait for it in {what}");
@@ -106,8 +106,8 @@ impl Wire {
         error
     }
 
-    /// Runs this rank's `part` of what others take part in. If it panics, they may wait for this
-    /// rank for ever, whose program may catch the panic, so that it is the failure of the job.
+    /// Runs this rank's `part` of a collective. If it panics, the job fails, since the others may
+    /// wait for this rank for ever if the program catches the panic.
     #[inline]
     pub(crate) fn in_step<R>(&self, what: &str, part: impl FnOnce() -> R) -> R {
         let mut others = Waiting {
@@ -125,7 +125,7 @@ impl Wire {
         self.backend.has_left(rank)
     }
 
-    /// The number of payloads that wait to be asked for.
+    /// The number of payloads that have arrived and were not taken.
     #[cfg(test)]
     pub(crate) fn n_waiting(&self) -> usize {
         self.inbox.len()
@@ -172,7 +172,7 @@ impl Wire {
     }
 }
 
-/// The others who wait while this rank does its part, and are told if it panics.
+/// While this lives, the others wait for this rank's part. They are told if it panics.
 struct Waiting<'a> {
     wire: &'a Wire,
     what: &'a str,
