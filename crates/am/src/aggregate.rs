@@ -1,8 +1,8 @@
 //! Many small items to many ranks, in few large messages.
 //!
-//! Items for a rank are gathered in a buffer, and travel as one message when it is full, as in
-//! bale's conveyors: an item then costs a store here and a load there, instead of a message. There
-//! is a fixed number of buffers; ranks that share one take turns, so that memory does not grow with
+//! Items for a rank are collected in a buffer, which is sent as one message when it is full, as in
+//! bale's conveyors. So an item costs a store here and a load there, instead of a message. The
+//! number of buffers is limited, and ranks may share one in turn, so the memory does not grow with
 //! the job.
 
 use std::fmt;
@@ -16,15 +16,15 @@ use crate::rpc::RemoteCalls;
 use crate::state::am;
 use pgas_core::Result;
 
-/// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
+/// The maximum number of buffers of an aggregator, and the bytes of one; together 2 MiB.
 const N_BUFFERS: usize = 256;
 const BUFFER_BYTES: usize = 8192;
 
-/// Gathers items for a function that other ranks run on slices of them.
+/// Sends many small items in few messages: other ranks run a function on slices of them.
 ///
-/// Items that were not sent when it is dropped are lost, as one-way calls are that cannot be run:
-/// the next [`quiet`] tells all ranks, by [`Error::Undelivered`](pgas_core::Error::Undelivered).
-/// [`finish`](Self::finish) leaves none.
+/// Items that were not sent when it is dropped are lost, and the next [`quiet`] returns
+/// [`Error::Undelivered`](pgas_core::Error::Undelivered) on all ranks. End it by
+/// [`finish`](Self::finish), which sends all items.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ const BUFFER_BYTES: usize = 8192;
 /// for i in 0..1000_u32 {
 ///     sender.push(Rank::new(i % world.n_ranks()), i % 10)?;
 /// }
-/// sender.flush()?; // what was gathered leaves now
+/// sender.flush()?; // sends the buffered items now
 /// while sender.try_push(world.rank(), 3)?.is_some() {
 ///     world.progress()?; // until there is room
 /// }
@@ -59,7 +59,7 @@ pub struct Aggregator<A: Wire + Clone, T: Pod> {
     world: World,
     function: fn(A, &[T]),
     args: A,
-    /// Items of one message.
+    /// The number of items in one message.
     capacity: usize,
     buffers: Vec<Buffer<T>>,
 }
@@ -71,7 +71,7 @@ struct Buffer<T> {
 }
 
 impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
-    /// An aggregator of items that `function` gets with `args`, a slice at a time.
+    /// An aggregator of items. Their target runs `function` on `args` and slices of them.
     ///
     /// # Cost
     ///
@@ -79,7 +79,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for arguments that cannot be written.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for arguments that cannot be encoded.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     pub fn new(world: &World, function: fn(A, &[T]), args: A) -> Result<Self> {
         let mut out = Encoder::new();
         out.put(&args)?;
-        // A call's header, and what aligns the arguments.
+        // The header of a call, and the padding after the arguments.
         let beside = out.bytes().len() + 64;
         let bytes = world.capabilities().max_medium.min(BUFFER_BYTES);
         let capacity = bytes.saturating_sub(beside) / size_of::<T>().max(1);
@@ -107,7 +107,8 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         })
     }
 
-    /// Gives `item` to rank `to`, at some time before [`flush`](Self::flush) returns at the latest.
+    /// Adds `item` to the buffer for rank `to`. The buffer is sent when it is full, when another
+    /// rank needs it, or by [`flush`](Self::flush).
     ///
     /// Progress: user level while there is no room for a message, else none.
     ///
@@ -142,8 +143,8 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(index)
     }
 
-    /// As [`push`](Self::push), without waiting: gives the item back if a message would have to
-    /// wait for room.
+    /// As [`push`](Self::push), without waiting: returns the item if a message would have to wait
+    /// for room.
     ///
     /// Progress: none.
     ///
@@ -200,32 +201,32 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(())
     }
 
-    /// Sends all that was gathered.
+    /// Sends all items in the buffers.
     ///
     /// Progress: as [`push`](Self::push).
     ///
     /// # Cost
     ///
-    /// One message a rank that has items. Complete locally on return.
+    /// One message for each buffer with items. Complete locally on return.
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push); what could not be sent stays in the buffers.
+    /// As [`push`](Self::push); items that could not be sent stay in the buffers.
     pub fn flush(&mut self) -> Result<()> {
         (0..self.buffers.len()).try_for_each(|index| self.send(index))
     }
 
-    /// Sends all that was gathered, and waits until the items of all ranks have come to their ends.
+    /// Sends all items in the buffers, and waits until the items of all ranks have been handled.
     ///
     /// Progress: user level.
     ///
     /// # Cost
     ///
-    /// As [`flush`](Self::flush), and as [`quiet`]. Collective over the world.
+    /// As [`flush`](Self::flush) and [`quiet`]. Collective over the world.
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push), and as [`quiet`].
+    /// As [`push`](Self::push) and [`quiet`].
     #[track_caller]
     pub fn finish(mut self) -> Result<()> {
         self.flush()?;

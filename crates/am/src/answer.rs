@@ -9,7 +9,7 @@ use pgas_core::{Error, RemoteError, RemotePanic, Result};
 /// A failure's texts are cut to this, so that they fit a message of every transport.
 const MAX_TEXT: usize = 200;
 
-/// The answer to call `cookie` that says what went wrong, and where, if it was a panic.
+/// The answer to call `cookie` with the error's text, and with the location of a panic.
 #[cold]
 pub(crate) fn failure(cookie: u64, text: &str, panicked_at: Option<&str>) -> Result<Encoder> {
     let cut = |text: &str| {

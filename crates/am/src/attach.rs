@@ -15,18 +15,19 @@ use pgas_core::{Error, MixedBinaries, Result};
 /// Sets active messages up on `world`: from here on it receives them. The facade's `init` and
 /// `threads` do this.
 ///
-/// The ranks compare which program they run: functions are named by their place in it, so that all
-/// ranks must run the same file.
+/// The ranks compare their programs: messages name functions by their addresses in the program, so
+/// all ranks must run the same file.
 ///
 /// # Cost
 ///
-/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was
-/// called before.
+/// An allreduce of a word, and an allgather of two words a rank. Collective over the world. A
+/// second call does nothing.
 ///
 /// # Errors
 ///
-/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`Error::Backend`] if one
-/// cannot read its own. The failure of the job while waiting. A second call gives the same error.
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`Error::Backend`] if a
+/// rank cannot read its own program. The failure of the job while waiting. A second call returns
+/// the same error.
 ///
 /// # Examples
 ///

@@ -1,18 +1,18 @@
-//! A few buffers that are used again and again.
+//! A few buffers that are reused.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers that are kept at most.
+/// The maximum number of buffers that are kept.
 const MAX_KEPT: usize = 16;
 
-/// The buffers of a rank that nobody uses now.
+/// The unused buffers of a rank.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     kept: Mutex<Vec<Vec<u64>>>,
 }
 
 impl Buffers {
-    /// A buffer with anything in it.
+    /// A buffer with any contents.
     pub(crate) fn take(&self) -> Vec<u64> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.pop().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! How long remote calls take, where that is asked for (`PGAS_STATS=latency`).
+//! The times of remote calls, with `PGAS_STATS=latency`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pgas_lockfree::pending::Cookie;
 
-/// When the calls began whose answers have not come yet.
+/// The start times of calls whose answers have not come yet.
 #[derive(Debug, Default)]
 pub(crate) struct CallTimes(Mutex<HashMap<u64, Instant>>);
 
@@ -15,13 +15,13 @@ impl CallTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the call begins; before it is sent, since its answer may come at once.
+    /// Records the start of the call; before it is sent, since its answer may come at once.
     #[cold]
     pub(crate) fn begin(&self, call: Cookie) {
         self.lock().insert(call.0, Instant::now());
     }
 
-    /// How long the call has taken, if it is known; it is over.
+    /// The time that the call has taken, if its start is known. The call is over.
     #[cold]
     pub(crate) fn end(&self, call: Cookie) -> Option<Duration> {
         let began = self.lock().remove(&call.0)?;

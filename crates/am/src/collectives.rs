@@ -1,5 +1,4 @@
-//! Collectives over values of any type that travels, of any length: text, lists, what a program
-//! derives.
+//! Collectives over values of any [`Wire`] type, of any length: text, lists, types of the program.
 //!
 //! Collectives of numbers and other byte-copyable types are methods of [`World`] and [`Team`]
 //! themselves, and are faster. UPC++ has such collectives of any serializable type as `broadcast`
@@ -10,17 +9,18 @@ use pgas_core::{Event, Rank, Result, Team, World};
 
 use crate::codec::{Decoder, Encoder, Wire, unreadable};
 
-/// Collectives over values that travel ([`Wire`]), on all ranks or a team; in the prelude.
+/// Collectives over values of any [`Wire`] type, on all ranks or a team; in the prelude.
 ///
-/// All are collective over the world or the team. With `PGAS_CHECK=1` members that call different
-/// ones, or name different roots, are told so. A value that has no bytes, or bytes that are no
-/// value, end the job, since others wait for them; so does an operator or a codec that panics.
+/// All are collective over the world or the team. With `PGAS_CHECK=1` members get
+/// [`Error::Mismatch`](pgas_core::Error::Mismatch) if they call different ones, or name different
+/// roots. A value that cannot be encoded or decoded ends the job, since others wait for it; so does
+/// a panic of an operator or a codec.
 ///
-/// Each has a non-blocking form, which begins it and gives an event.
+/// Each has a non-blocking form, which begins it and returns an event.
 ///
 /// # Examples
 ///
-/// All of them in flight, which is the `_nb` form of each:
+/// All of them in flight, by their non-blocking forms:
 ///
 /// ```
 /// use pgas_am::ValueCollectives;
@@ -49,11 +49,11 @@ pub trait ValueCollectives {
     /// The name of a member: its rank on the world, its number on a team.
     type Member: Copy;
 
-    /// Gives all the root's `value`; those of the others do not matter.
+    /// Gives all members the root's `value`; the values of the other members are ignored.
     ///
     /// # Cost
     ///
-    /// log n rounds, in each of which the value travels whole; the root does not wait for the
+    /// log n rounds, in each of which the whole value is sent; the root does not wait for the
     /// others. Collective.
     ///
     /// # Errors
@@ -95,8 +95,8 @@ pub trait ValueCollectives {
     #[track_caller]
     fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T>;
 
-    /// Gives each member its entry of the root's `values`, in the order of the members; those of
-    /// the others do not matter.
+    /// Gives each member its entry of the root's `values`, in the order of the members; the
+    /// `values` of the other members are ignored.
     ///
     /// # Cost
     ///
@@ -143,13 +143,12 @@ pub trait ValueCollectives {
     #[track_caller]
     fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T>;
 
-    /// Gives the root all members' values, in the order of the members: `Some` there, `None`
+    /// Gives the root the values of all members, in the order of the members: `Some` there, `None`
     /// elsewhere.
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent.
-    /// Collective.
+    /// 2 log n rounds up a tree, in which members pass on the values of those below. Collective.
     ///
     /// # Errors
     ///
@@ -200,11 +199,11 @@ pub trait ValueCollectives {
         value: T,
     ) -> Event<Option<Vec<T>>>;
 
-    /// Gives all members all members' values, in the order of the members.
+    /// Gives all members the values of all members, in the order of the members.
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member sends as much as it gets. Collective.
+    /// 2 log n rounds. Collective.
     ///
     /// # Errors
     ///
@@ -215,7 +214,6 @@ pub trait ValueCollectives {
     ///
     /// ```
     /// use pgas_am::ValueCollectives;
-    /// use pgas_core::Rank;
     ///
     /// # for result in pgas_core::backend::loopback::run(3, |world| {
     ///     let names = world.allgather_values(format!("rank {}", world.rank()))?;
@@ -237,7 +235,8 @@ pub trait ValueCollectives {
     #[track_caller]
     fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>>;
 
-    /// Sends `values[i]` to member `i`, and gives what the members have sent here, in their order.
+    /// Sends `values[i]` to member `i`. Returns the values that the members sent to this one, in
+    /// the order of the members.
     ///
     /// # Cost
     ///
@@ -257,7 +256,6 @@ pub trait ValueCollectives {
     ///
     /// ```
     /// use pgas_am::ValueCollectives;
-    /// use pgas_core::Rank;
     ///
     /// # for result in pgas_core::backend::loopback::run(3, |world| {
     ///     let me = world.rank();
@@ -356,7 +354,6 @@ pub trait ValueCollectives {
     ///
     /// ```
     /// use pgas_am::ValueCollectives;
-    /// use pgas_core::Rank;
     ///
     /// # for result in pgas_core::backend::loopback::run(3, |world| {
     ///     let any = world.allreduce_values(world.rank().number() == 2, |a: bool, b: bool| a || b)?;
@@ -401,7 +398,6 @@ pub trait ValueCollectives {
     ///
     /// ```
     /// use pgas_am::ValueCollectives;
-    /// use pgas_core::Rank;
     ///
     /// # for result in pgas_core::backend::loopback::run(3, |world| {
     ///     let both = |a: String, b: String| a + &b;
@@ -433,7 +429,7 @@ pub trait ValueCollectives {
     ) -> Event<T>;
 }
 
-/// Values as they travel.
+/// The encoding of [`Wire`] types.
 enum ByWire {}
 
 impl<T: Wire> Encoding<T> for ByWire {

@@ -1,4 +1,4 @@
-//! Distributed objects: one instance a rank, all under one name.
+//! Distributed objects: an instance on each rank, under one name.
 //!
 //! An object's name is its team and its number among the objects of the team. So it costs no
 //! communication and no table of ranks; all members build their objects in the same order. As the
@@ -23,14 +23,15 @@ use pgas_core::Result;
 
 /// An object with an instance on every rank of a team; this is a handle on the rank's own instance.
 ///
-/// It dereferences to the instance; clones are handles on the same one. The instance lives until
-/// the last handle is dropped: drop it after all calls that name it have run, as after a
-/// [`quiet`](crate::quiet) or a barrier behind waited-for calls. A later call is answered by an
-/// error; of one-way ones the next [`quiet`](crate::quiet) tells all ranks.
+/// It dereferences to the instance; clones are handles on the same instance. The instance lives
+/// until the last handle is dropped. Drop it only when all calls that name it have run: after a
+/// [`quiet`](crate::quiet), or after a barrier if all calls were waited for. A later call is
+/// answered by an error; after a later one-way call the next [`quiet`](crate::quiet) returns an
+/// error on all ranks.
 ///
-/// A guard of a lock inside of it must not be held across a call that waits: a call that arrives
-/// there and wants the lock waits for its own thread. After `PGAS_STALL` such a call is reported,
-/// with the object that it names.
+/// Do not hold a guard of a lock in the instance across a call that waits: a remote call that runs
+/// meanwhile and needs the lock would block its own thread for ever. After `PGAS_STALL` such a call
+/// is reported, with the object that it names.
 ///
 /// # Examples
 ///
@@ -66,8 +67,8 @@ impl<T> Drop for Instance<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// Builds this rank's instance. Waits for nobody: calls for it that come to other ranks before
-    /// they have built theirs are set aside there.
+    /// Builds this rank's instance. Does not wait for other ranks: calls that reach a rank before
+    /// it has built its instance wait there.
     ///
     /// # Cost
     ///
@@ -99,7 +100,8 @@ impl<T: Send + Sync + 'static> DistObject<T> {
         &self.instance.team
     }
 
-    /// The object's number, which all members have for it, and for no other object of the team.
+    /// The object's number in the team: the same on all members, and unique among the team's
+    /// objects.
     ///
     /// # Examples
     ///
@@ -120,13 +122,14 @@ impl<T: Send + Sync + 'static> DistObject<T> {
 }
 
 impl<T: Wire + Clone + Send + Sync> DistObject<T> {
-    /// A copy of the instance of `member`, when that has built it.
+    /// A future of a copy of the instance of `member`. It is ready after that member has built its
+    /// instance.
     ///
     /// Progress: as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///
     /// # Cost
     ///
-    /// Two messages.
+    /// M: two messages.
     ///
     /// # Errors
     ///
@@ -212,8 +215,8 @@ fn find<T: Send + Sync + 'static>(
     Ok((id, Some(DistObject { instance })))
 }
 
-/// An object by its name, for calls that may come when the target has dropped its instance: as
-/// their argument it arrives as the target's own, if that is still there.
+/// A distributed object that may have been dropped. As the argument of a call it arrives as the
+/// target's own instance, if the target still has it.
 ///
 /// # Examples
 ///
@@ -238,7 +241,7 @@ pub struct WeakObject<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// The object's name.
+    /// The object as a [`WeakObject`], which does not keep the instance.
     ///
     /// # Examples
     ///

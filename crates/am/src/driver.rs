@@ -1,4 +1,4 @@
-//! The bridge to tokio: a task that makes progress beside those of the program.
+//! The bridge to tokio: a task that makes progress concurrently with the program's tasks.
 
 use std::fmt;
 use std::hint;
@@ -17,37 +17,37 @@ use pgas_core::Result;
 /// of a millisecond.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 300;
-/// The first and the longest sleep while a task waits for something that no message announces.
+/// The first and the longest sleep while a task waits for an event that no message announces.
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(2);
-/// The sleep while no task waits so. Messages end it.
+/// The sleep while no task waits for such an event. Messages end it.
 const IDLE_NAP: Duration = Duration::from_millis(10);
 /// Calls in flight that are searched before each sleep for ranks that have left.
 const CALLS_PER_NAP: u32 = 1024;
 
-/// Makes progress for a rank whose program consists of tasks of tokio, so that they can await
+/// Makes progress for a rank whose program consists of tokio tasks, so that they can await
 /// operations in flight.
 ///
 /// While it lives, [`PgasFuture`](crate::PgasFuture)s and [`Event`](pgas_core::Event)s wake the
-/// task that awaits them when there is something to see, instead of asking to be polled again at
-/// once; what other ranks send is served on one of the threads that tokio keeps for blocking work.
-/// Remote functions and handlers run there, or on whatever thread makes progress first: awaiting,
-/// and all that waits in the usual way, still does.
+/// task that awaits them when they may be ready, instead of asking to be polled again at once. The
+/// driver runs on one of tokio's threads for blocking work, and serves the messages of other ranks
+/// there. Handlers and remote functions run on this thread, or on another thread that makes
+/// progress: one that awaits or waits.
 ///
-/// Calls that wait, such as `barrier` or `PgasFuture::wait`, block the worker thread that they are
-/// made on: await their non-blocking forms. Sending waits only while the target has no room.
+/// Calls that wait, such as `barrier` or `PgasFuture::wait`, block their worker thread: await the
+/// non-blocking forms instead. Sending waits only while the target has no room.
 ///
-/// Only one driver at a time makes sense for a rank. It holds a handle on the world: the rank stays
-/// in the job until the driver has ended. A driver that was dropped ends soon; [`stop`](Self::stop)
-/// waits for that. Futures that are awaited meanwhile go on without it.
+/// A rank has at most one driver at a time. It holds a handle on the world: the rank stays in the
+/// job until the driver has ended. A dropped driver ends soon; [`stop`](Self::stop) waits for its
+/// end. Futures that are awaited then go on without it.
 ///
 /// # Cost
 ///
-/// A thread. It looks for work as long as there is some and for about a tenth of a millisecond
-/// more, then sleeps until a message comes, which takes some tens of microseconds longer than for a
-/// rank that looks. Asleep it wakes a hundred times a second to see whether the job is well, which
-/// is two to four thousandths of a processor. A transport that nobody can be woken by (MPI between
-/// hosts) is polled instead, and then the thread is busy all the time.
+/// A thread. It polls while there is work and for a tenth of a millisecond after that, then sleeps
+/// until a message arrives. A message to a sleeping driver takes some tens of microseconds longer.
+/// Asleep it checks the job's health a hundred times a second, which takes 0.2 to 0.4 % of a
+/// processor. A transport that cannot wake it (MPI between hosts) is polled instead, and the thread
+/// is always busy.
 ///
 /// # Examples
 ///
@@ -79,7 +79,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the driver of this rank. Not collective: other ranks may be without one.
+    /// Starts the driver of this rank. Not collective: other ranks may have none.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// If the rank has a driver already, or if no runtime of tokio runs the caller.
+    /// If the rank has a driver already, or if the caller is not inside a tokio runtime.
     #[track_caller]
     pub fn start(world: &World) -> Result<Self> {
         let am = Arc::clone(am(world)?);
@@ -103,11 +103,11 @@ impl Driver {
         })
     }
 
-    /// Ends the driver, and waits for that.
+    /// Ends the driver, and waits for its end.
     ///
     /// # Errors
     ///
-    /// The failure of the job that ended it before.
+    /// The failure of the job, if that has ended the driver before.
     ///
     /// # Panics
     ///

@@ -1,4 +1,5 @@
-//! Naming functions across ranks: where they lie in the program's code, and a tag that proves it.
+//! Names of functions across ranks: their addresses in the program's code, and a tag that proves
+//! them.
 //!
 //! All ranks run one file ([`Program`] compares them), loaded at different addresses. A function
 //! has the same distance from the start of the code on each rank. A message that calls a function
@@ -12,8 +13,8 @@
 //! that writes into the transport, fits with a probability of one in 2^64: the ranks draw the
 //! secret when they attach, and no call reveals it or a tag.
 //!
-//! A function travels as a `fn` pointer, which closures become only if they capture nothing: what a
-//! closure has captured would mean nothing on another rank, not even a value of size zero.
+//! A function is passed as a `fn` pointer. A closure becomes one only if it captures nothing: a
+//! captured value, even of size zero, would have no meaning on another rank.
 
 #![expect(
     unsafe_code,
@@ -32,11 +33,10 @@ use crate::identity::{Names, Program};
 use pgas_core::{Error, Result};
 
 /// The right to send calls.
-// SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was
-// made for the type of the function; a call that travels in pieces, or is kept until there is room,
-// is the same bytes. Its other messages name no functions, and are checked where they arrive:
-// handlers by the registry, answers by the table of awaited ones, and arguments by their codecs,
-// which take any bytes.
+// SAFETY: calls begin with a [`FunctionId`] that `rpc.rs` or `way.rs` has made for the type of the
+// function. A call in pieces, or one that is kept until there is room, has the same bytes. Its
+// other messages name no functions, and are checked where they arrive: handlers by the registry,
+// answers by the table of awaited ones, and arguments by their codecs, which take any bytes.
 pub(crate) const LAYER_KEY: LayerKey = unsafe { LayerKey::new() };
 
 /// The header of a remote call with an answer. A call without an answer begins with the
@@ -72,11 +72,11 @@ pub(crate) enum Ran {
 /// Sends the answer when the future that a function returned is ready.
 pub(crate) type Later = OnValue<Encoder>;
 
-/// What the body of a remote call may return: a value that travels, or a
-/// [`PgasFuture`](crate::PgasFuture) of one, whose value is the call's answer once it is there, or
-/// a [`Result`] of such a future, so that the body may use `?`.
+/// The return types of remote functions: a [`Wire`] type, or a [`PgasFuture`](crate::PgasFuture) of
+/// one, or a [`Result`] of such a future, so that the function may use `?`. A call whose function
+/// returns a future is answered when the future is ready, with its value.
 ///
-/// So a call may itself call further ranks and answer with what they say, as in UPC++ (v1.0
+/// So a remote function may call other ranks, and answer with their results, as in UPC++ (v1.0
 /// specification, section 9.5: `rpc` unwraps a future that the function returns).
 ///
 /// # Examples
@@ -102,7 +102,7 @@ pub(crate) type Later = OnValue<Encoder>;
             it), or a `PgasFuture` of one, which `world.spawn` gives for an `async` block"
 )]
 pub trait Returns: sealed::Sealed + Sized {
-    /// What the caller gets.
+    /// The type of the answer.
     type Value: Wire + Send;
 
     #[doc(hidden)]

@@ -1,8 +1,8 @@
-//! Which program this process runs: where its code lies, a hash of it that is equal on all ranks,
-//! and what functions are named by.
+//! The program of this process: the address of its code, a hash that is equal on all ranks, and the
+//! basis of function names.
 //!
-//! Functions are named by where they lie in the program's code, which is the same in every process
-//! that runs the same file. Whether it does is compared when active messages are set up.
+//! Functions are named by their offsets in the program's code, which are equal in all processes
+//! that run the same file. The ranks compare their files when active messages are set up.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,8 @@ use zerocopy::IntoBytes as _;
 pub(crate) struct Program {
     /// The addresses of the mapped code.
     pub(crate) code: Range<usize>,
-    /// A hash of the code, and of what else must be equal for messages to be understood.
+    /// A hash of the code, and of the other things that must be equal for messages to be
+    /// understood.
     pub(crate) build: u64,
 }
 
@@ -29,7 +30,7 @@ pub(crate) const READ: &str = "read of /proc/self";
 const CHUNK: usize = 1 << 13;
 
 impl Program {
-    /// The program of this process; looked at once.
+    /// The program of this process; read once.
     pub(crate) fn own() -> Result<&'static Self> {
         static OWN: OnceLock<Program> = OnceLock::new();
         if let Some(program) = OWN.get() {
@@ -41,7 +42,7 @@ impl Program {
 
     fn read() -> io::Result<Self> {
         if cfg!(miri) {
-            // There code has no bytes, and each function an address of its own, below this.
+            // Under Miri code has no bytes, and each function has an address of its own, below this.
             return Ok(Self {
                 code: 0..u32::MAX as usize,
                 build: 1,
@@ -153,8 +154,8 @@ impl Hash {
     }
 
     fn add(&mut self, words: &[u64]) {
-        // By an index: an iterator is a call a word in a program that is not optimized, whose many
-        // megabytes are hashed at each start.
+        // By an index: in a debug build an iterator makes a call for each word, and many megabytes
+        // are hashed at each start.
         let mut i = 0;
         while i < words.len() {
             let step = (self.0 ^ words[i]).wrapping_mul(FACTOR);

@@ -23,7 +23,7 @@ use pgas_core::{Error, Result};
 const ROUNDS_PER_CHECK: u32 = 16;
 const SLOTS_PER_SEARCH: u32 = 32;
 
-/// The longest sleep of a thread that takes calls of others: it may just have missed one.
+/// The longest sleep of a thread that takes calls of other threads, since it may have missed one.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 impl Am {
@@ -41,7 +41,7 @@ impl Am {
         }
     }
 
-    /// Reports calls that this rank leaves undone when it leaves in good order.
+    /// Reports calls that this rank has not run or sent when it leaves in good order.
     #[cold]
     fn end(&self) {
         let n = self.objects.n_set_aside(is_one_way);

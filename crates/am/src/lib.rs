@@ -1,4 +1,4 @@
-//! Active messages, remote calls and futures of `pgas`: the way to send computation to data.
+//! Active messages, remote calls and futures of `pgas`: they send computation to the data.
 //!
 //! Programs use the crate `pgas`, which has all of this; its guide has chapters on calls and
 //! futures, on aggregation and on tokio.
@@ -27,9 +27,9 @@
 //! for a progress thread (`PGAS_PROGRESS=thread`). As in UPC++ each call makes progress at one of
 //! three levels:
 //!
-//! | level | does | calls |
+//! | level | progress | calls |
 //! |---|---|---|
-//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_ready`]; everything inside a handler |
+//! | none | none | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_ready`]; everything inside a handler |
 //! | internal | the transport's work, and the steps of collectives | a blocking transfer over a network, while it waits |
 //! | user | also handlers, remote functions, actions chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!
@@ -46,16 +46,16 @@
 //!
 //! # Awaiting
 //!
-//! Futures and the events of core can be awaited in any executor, which then polls them again and
-//! again. With feature `tokio` a `Driver` makes progress beside a program's tasks, sleeps when
+//! Futures and the events of core can be awaited in any executor, which then polls them repeatedly.
+//! With feature `tokio` a `Driver` makes progress concurrently with a program's tasks, sleeps when
 //! there is nothing to do, and wakes the tasks whose operations have completed.
 //!
 //! # What it does not do
 //!
-//! Order messages; carry an active message of more than
-//! [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (a long one puts the bytes
-//! first, and a remote call goes in pieces, up to 64 MiB); run functions of libraries that were
-//! loaded at run time.
+//! - Order messages. - Send an active message of more than
+//! [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes. (A long one puts its payload
+//! separately. A remote call of up to 64 MiB goes in pieces.) - Run functions of libraries that
+//! were loaded at run time.
 //!
 //! # Floors
 //!

@@ -1,7 +1,7 @@
 //! Calls to other threads of the same rank.
 //!
-//! A thread that takes calls has a queue, which its handles share. It runs what is queued whenever
-//! it makes progress. The queue is closed when the thread ends, and what is in it fails.
+//! A thread that takes calls has a queue, which its handles share. It runs the queued calls
+//! whenever it makes progress. When the thread ends the queue is closed, and the calls in it fail.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,15 +18,16 @@ use crate::future::PgasFuture;
 use crate::future::task::{Setter, panicked, pending};
 use crate::state::{Am, Handle, am};
 
-/// The calls that wait for one thread at most.
+/// The maximum number of calls that wait for one thread.
 const MOST: usize = 1 << 16;
 
 /// A call; it gets the reason if it is not run.
 type Call = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// A thread of this rank that takes calls of the others: [`LocalCalls::this_thread`].
+/// A handle on a thread of this rank, to which other threads hand calls; from
+/// [`LocalCalls::this_thread`].
 ///
-/// It may go to any thread, and does not keep its own one alive.
+/// It may be sent to any thread of the process, and does not keep its thread alive.
 #[derive(Clone)]
 pub struct ThreadHandle(Arc<Queue>);
 
@@ -54,7 +55,7 @@ struct State {
 }
 
 thread_local! {
-    /// The queues of this thread, one for each rank that it has asked for one.
+    /// The queues of this thread, one for each rank for which it takes calls.
     static OWN: Own = const { Own(RefCell::new(Vec::new())) };
 }
 
@@ -109,7 +110,7 @@ impl Queue {
     fn close(&self) {
         self.lock().is_closed = true;
         while let Some(call) = self.pop() {
-            // The thread ends: nobody is left for the panic of a value that is dropped.
+            // The thread ends: a panic in the drop of a value has no place to go.
             drop(catch_unwind(AssertUnwindSafe(|| call(Err(self.ended())))));
         }
     }
@@ -145,7 +146,7 @@ impl Am {
     /// Runs calls that other threads have left for this one, and says whether there were any.
     #[inline]
     pub(crate) fn run_local_calls(&self, world: &World) -> bool {
-        // Relaxed: a hint; whoever adds one wakes this thread.
+        // Relaxed: a hint; a thread that adds a call wakes this one.
         self.n_local_calls.load(Ordering::Relaxed) > 0 && self.run_own_calls(world)
     }
 
@@ -164,10 +165,10 @@ impl Am {
 
 /// Calls among the threads of a rank; in the prelude.
 ///
-/// Which thread runs what the *other ranks* send is the choice of
-/// [`World::serve_here`](pgas_core::World::serve_here).
+/// Calls of *other ranks* run on the threads that
+/// [`World::serve_here`](pgas_core::World::serve_here) chooses.
 pub trait LocalCalls {
-    /// This thread, for the others: they may hand it calls from here on, which it runs when it
+    /// A handle on this thread. From here on other threads may hand it calls, which it runs when it
     /// makes progress.
     ///
     /// # Cost
@@ -179,16 +180,17 @@ pub trait LocalCalls {
     /// [`Error::NotAttached`].
     fn this_thread(&self) -> Result<ThreadHandle>;
 
-    /// Has another thread of this rank run `call`, and gives its value as a future (UPC++'s `lpc`
+    /// Runs `call` on another thread of this rank, and returns a future of its value (UPC++'s `lpc`
     /// to a persona).
     ///
     /// It runs when that thread makes progress, in the order of the calls, under the rules for
-    /// handlers: what waits in it is [`Error::InHandler`]. A panic of it is its value,
-    /// [`Error::RemotePanic`] of this rank. If the thread ends first, the value is
-    /// [`Error::ThreadEnded`]. [`quiet`](crate::quiet) waits for it. A thread may call itself.
+    /// handlers: a wait in it returns [`Error::InHandler`]. If it panics, the future has
+    /// [`Error::RemotePanic`] of this rank. If the thread ends first, the future has
+    /// [`Error::ThreadEnded`]. [`quiet`](crate::quiet) waits for the call. A thread may call
+    /// itself.
     ///
-    /// Up to 65,536 calls wait for a thread. Then this one waits for room, and runs its own calls
-    /// meanwhile.
+    /// At most 65,536 calls wait for a thread. Then the caller waits for room, and runs its own
+    /// calls meanwhile.
     ///
     /// Progress: user level while there is no room, else none.
     ///
@@ -203,7 +205,8 @@ pub trait LocalCalls {
     ///
     /// # Panics
     ///
-    /// If `thread` belongs to another rank, as ranks that are threads can mix them up.
+    /// If `thread` belongs to another rank. (Ranks that are threads of one process can exchange
+    /// handles.)
     ///
     /// # Examples
     ///
@@ -286,7 +289,7 @@ impl LocalCalls for World {
                 let (call, value, running) = unmade.take().expect("made once");
                 boxed(move |told| {
                     run(told, rank, call, value);
-                    // Over with all that follows from its value.
+                    // The call counts as unfinished until the actions on its value have run.
                     drop(running);
                 })
             })
@@ -314,7 +317,7 @@ fn run<R: Send + 'static>(
     value: Setter<R>,
 ) {
     let result = match told {
-        // What the call owns is dropped before its value is seen.
+        // The call's captures are dropped before its value is visible.
         Err(error) => {
             drop(call);
             Err(error)

@@ -1,8 +1,8 @@
 //! The outbox: messages that met back-pressure in handlers and actions, which must not wait.
 //!
 //! Replies are always kept. Their number is bounded: a rank serves no requests while it keeps
-//! replies, so one batch of requests is the most that it owes replies to. Replies leave, because
-//! every rank receives replies whatever else it waits for. Requests are kept up to [`ROOM`] bytes.
+//! replies, so it owes replies to at most one batch of requests. They are sent in the end, because
+//! every rank receives replies whatever it waits for. Requests are kept up to [`ROOM`] bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -167,8 +167,8 @@ impl Outbox {
         kept.keep(&mut kept.lock(), to, Letter { id, payload });
     }
 
-    /// Sends what there is room for, and says whether anything was sent; `lost` hears of requests
-    /// to ranks that have left.
+    /// Sends kept messages as far as there is room, and says whether any was sent. `lost` gets the
+    /// requests to ranks that have left.
     #[inline]
     pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Undelivered)) -> Result<bool> {
         if !self.has_some() {

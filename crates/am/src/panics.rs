@@ -23,7 +23,7 @@ pub(crate) fn note_where_they_are() {
     });
 }
 
-/// The place of this thread's last one, which has just been caught.
+/// The location of this thread's last panic, which has just been caught.
 pub(crate) fn place_of_last() -> String {
     let place = PANICKED_AT.take();
     place.unwrap_or_else(|| "an unknown place".to_owned())

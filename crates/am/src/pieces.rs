@@ -22,10 +22,10 @@ use crate::codec::LONGEST;
 pub(crate) struct Piece {
     /// The number of the whole message, counted by its sender.
     pub(crate) whole: u64,
-    /// The whole's length, and where in it this piece begins.
+    /// The length of the whole message, and the position of this piece in it.
     pub(crate) len: u64,
     pub(crate) at: u64,
-    /// Which handler the whole is for.
+    /// The handler of the whole message.
     pub(crate) handler: u64,
 }
 
@@ -62,15 +62,15 @@ impl Pieces {
         self.n_sent.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Which handler a whole is for, if this is its first piece.
+    /// The handler of the whole message, if this is its first piece.
     pub(crate) fn first_of(message: &Message<'_>) -> Option<HandlerId> {
         let (piece, _) = Piece::read_from_prefix(message.payload).ok()?;
         let handler = u16::try_from(piece.handler).ok()?;
         (piece.at == 0).then_some(HandlerId(handler))
     }
 
-    /// Adds a piece to its whole, and gives that if nothing more is missing; `None` if the piece
-    /// makes no sense.
+    /// Adds a piece to its whole message, and returns that if it is complete; `None` if the piece
+    /// is malformed.
     #[expect(
         clippy::option_option,
         reason = "nonsense is told apart from a whole that is not complete"

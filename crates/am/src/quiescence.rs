@@ -1,4 +1,4 @@
-//! Whether all asynchronous work is done, everywhere.
+//! Detects that all asynchronous work of all ranks is done.
 //!
 //! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] draws
 //! the conclusion from the sums over all ranks. An answered call counts as served when its answer
@@ -11,21 +11,21 @@ use pgas_lockfree::message_counts::Rounds;
 use crate::state::am;
 use pgas_core::{Error, Result};
 
-/// Waits until all messages of all ranks were served, including those that handlers and remote
-/// functions have sent meanwhile, until all answers are back, and until the actions chained to them
-/// have run. It waits for no promise and no collective, which only the program brings about, nor
-/// for what was chained to these alone.
+/// Waits until all messages of all ranks have been served, including those that handlers and remote
+/// functions send meanwhile, until all answers are back, and until the actions chained to them have
+/// run. It does not wait for promises and collectives, which only the program can complete, nor for
+/// actions chained to these alone.
 ///
 /// Progress: user level.
 ///
 /// # Cost
 ///
-/// Two or more reductions of three words. Collective over the world.
+/// Two or more allreduces of four words. Collective over the world.
 ///
 /// # Errors
 ///
-/// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last time, or
-/// got messages that make no sense; then all other work is done. The failure of the job while
+/// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last `quiet`,
+/// or received malformed messages; all other work is done then. The failure of the job while
 /// waiting; inside a handler [`Error::InHandler`].
 ///
 /// # Examples
@@ -59,7 +59,7 @@ pub fn quiet(world: &World) -> Result<()> {
     let mut before = None;
     loop {
         let served = all_progress(world);
-        // Before the messages, which they may send when they are over.
+        // Read before the messages: a transfer may send some before it is over.
         let n_transfers = am.transfers.n_running();
         let (n_sent, n_served) = am.message_counts.sums();
         let n_lost = am.lost.n();
@@ -81,8 +81,8 @@ pub fn quiet(world: &World) -> Result<()> {
             return Err(Error::from(Box::new(lost)));
         }
         if was_idle {
-            // Something is under way and does not come: a long wait, although each of its rounds is
-            // short.
+            // Nothing has changed since the last round: this is a long wait, although each of its
+            // rounds is short.
             waiting.pause(&missing)?;
         } else {
             waiting.begin_anew();

@@ -1,5 +1,4 @@
-//! The registry: which handler a type names on this rank. The registering code knows how to pass
-//! messages to it.
+//! The registry: the handlers of this rank by the types that name them.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
@@ -101,7 +100,7 @@ impl<H: ?Sized> Registry<H> {
         }
     }
 
-    /// Makes `handler` the one of messages of a class that name the type `T`.
+    /// Sets the handler of messages of a class that name the type `T`.
     #[track_caller]
     pub(crate) fn add<T: 'static>(&self, class: MessageClass, handler: Box<H>) {
         self.of(class).add(Entry {

@@ -1,10 +1,10 @@
 //! Remote calls: a function is run by another rank, and its result comes back as a future.
 //!
 //! The function is a `fn` item or a closure that captures nothing. It works on its arguments, and
-//! on what these name on the target: a [`DistObject`](crate::DistObject) arrives as the target's
-//! own instance, [`Here`] as its world. It runs inside a call of user-level progress of the target,
-//! as a handler does: it may start operations and calls, but must not wait; a call that waits is an
-//! error.
+//! on objects of the target that these name: a [`DistObject`](crate::DistObject) arrives as the
+//! target's own instance, [`Here`] as its world. It runs inside a call of user-level progress of
+//! the target, as a handler does. It may start operations and calls, but must not wait: a wait in
+//! it returns an error.
 
 use pgas_core::backend::Sent;
 use pgas_core::{Pod, Rank, World, as_handler};
@@ -36,7 +36,7 @@ use pgas_core::{Error, Result};
 pub struct Here(World);
 
 impl Here {
-    /// The argument; which world is given does not matter.
+    /// The argument. The target gets its own world, whatever `world` is.
     #[must_use]
     pub fn new(world: &World) -> Self {
         Self(world.clone())
@@ -53,7 +53,7 @@ impl Wire for Here {
     type By = TakesPlace;
 }
 
-/// The codec of arguments that arrive as something of the target's.
+/// The codec of arguments that arrive as objects of the target.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum TakesPlace {}
@@ -112,32 +112,29 @@ impl Codec<Here> for TakesPlace {
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait RemoteCalls {
-    /// Has rank `to` run `function` on `args`, and gives the result as a future.
+    /// Runs `function` on `args` on rank `to`, and returns a future of the result.
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
-    /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
+    /// A panic of the function comes back as [`Error::RemotePanic`], and the target goes on.
     ///
-    /// The function may return a future: the answer is its value, once that is there
-    /// ([`Returns`]). So it may call other ranks, chain what follows by
-    /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or
-    /// [`spawn`](Self::spawn) what awaits.
+    /// The function may return a future: the call is answered when that is ready, with its value
+    /// ([`Returns`]). So the function may call other ranks, chain actions by
+    /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or [`spawn`](Self::spawn)
+    /// a task that awaits.
     ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait
-    /// for room: the call is kept until there is, and refused with
-    /// [`Error::BackPressure`] while 256 MiB are kept, which are a
-    /// million calls or more.
+    /// for room: the call is kept until there is some. It returns [`Error::BackPressure`] while
+    /// calls of 256 MiB are kept, a million calls or more.
     ///
     /// # Cost
     ///
-    /// Two messages, or one a piece. The function has run when the future is ready.
+    /// M: two messages, or one for each piece. The function has run when the future is ready.
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`],
-    /// [`Error::Codec`],
-    /// [`Error::ForeignFunction`]; what the transport reports,
-    /// or the failure of the job while waiting.
+    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`],
+    /// [`Error::NotAttached`]; errors of the transport, or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -159,7 +156,7 @@ pub trait RemoteCalls {
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     ///
-    /// A closure that captures something does not compile; what it needs are arguments:
+    /// A closure that captures something does not compile; pass arguments instead:
     ///
     /// ```compile_fail,E0308
     /// use pgas_am::RemoteCalls;
@@ -176,12 +173,13 @@ pub trait RemoteCalls {
         args: A,
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a
-    /// copy.
+    /// As [`rpc`](Self::rpc), with a slice that is sent from where it lies, and that the function
+    /// views where it arrived.
     ///
     /// # Cost
     ///
-    /// As [`rpc`](Self::rpc); the slice is copied into the transport here, and once out of it.
+    /// As [`rpc`](Self::rpc); the slice is copied into the transport here, and out of it at the
+    /// target.
     ///
     /// # Errors
     ///
@@ -227,19 +225,19 @@ pub trait RemoteCalls {
     ///
     /// # Examples
     ///
-    /// A row of a sparse matrix, by the places and values of its elements:
+    /// A row of a sparse matrix, as the columns and the values of its elements:
     ///
     /// ```
     /// use pgas_am::RemoteCalls;
     ///
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
-    /// let weighed = |row: u64, columns: &[u32], values: &[f64]| {
+    /// let row_sum = |row: u64, columns: &[u32], values: &[f64]| {
     ///     let terms = columns.iter().zip(values).map(|(column, value)| f64::from(*column) * value);
     ///     (row, terms.sum::<f64>())
     /// };
     /// let row: (&[u32], &[f64]) = (&[1, 5], &[0.5, 2.0]);
-    /// assert_eq!(world.rpc_views(world.rank(), weighed, 7, row)?.wait()?, (7, 10.5));
+    /// assert_eq!(world.rpc_views(world.rank(), row_sum, 7, row)?.wait()?, (7, 10.5));
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     #[track_caller]
@@ -251,8 +249,8 @@ pub trait RemoteCalls {
         views: (&[T], &[U]),
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of
-    /// the rank that runs it.
+    /// Runs `function` on `args` on rank `to`, without an answer. A panic of the function is a
+    /// panic of the rank that runs it.
     ///
     /// Progress: as [`rpc`](Self::rpc).
     ///
@@ -262,9 +260,9 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the
-    /// function from being run there, such as an object that was dropped, is told by the next
-    /// [`quiet`](crate::quiet).
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. If the function
+    /// cannot be run there, for example because an object was dropped, the next
+    /// [`quiet`](crate::quiet) returns [`Error::Undelivered`].
     ///
     /// # Panics
     ///
@@ -359,13 +357,14 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<Sent>;
 
-    /// Has every rank run `function` on `args`, and gives the results in the order of the ranks.
+    /// Runs `function` on `args` on every rank, and returns a future of the results in the order of
+    /// the ranks.
     ///
     /// Progress: as [`rpc`](Self::rpc).
     ///
     /// # Cost
     ///
-    /// Two messages a rank.
+    /// An M for each rank: two messages.
     ///
     /// # Errors
     ///
@@ -377,14 +376,13 @@ pub trait RemoteCalls {
         args: &A,
     ) -> Result<PgasFuture<Vec<R::Value>>>;
 
-    /// Runs `task` within this rank's progress, and gives its value as a future. It goes on whether
-    /// somebody waits for that or not.
+    /// Runs `task` within this rank's progress, and returns a future of its value. The task goes on
+    /// even if the future is dropped.
     ///
-    /// This is how a handler or the body of a call does what it may not wait for itself: it returns
-    /// the task's future. In the task nothing may wait either, but everything can be awaited. A
-    /// panic of it is its value, [`Error::RemotePanic`].
-    /// [`quiet`](crate::quiet) waits for it. Of a world that is not attached it is
-    /// [`Error::NotAttached`].
+    /// A handler or the body of a call uses it for work that would have to wait: it returns the
+    /// task's future. The task must not wait either, but it can await everything. If the task
+    /// panics, the future has [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for the task.
+    /// On a world that is not attached the future has [`Error::NotAttached`].
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///
@@ -420,20 +418,20 @@ pub trait RemoteCalls {
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> PgasFuture<T>;
 
-    /// Has rank `to` run `function` on `args` when `operation` is complete: a put's values are
-    /// there then, at the rank that they went to, and whoever is told by the call sees them
-    /// (UPC++'s `remote_cx::as_rpc`, with an answer).
+    /// Runs `function` on `args` on rank `to` when `operation` is complete. After a put the values
+    /// are at their target then, and the function sees them (UPC++'s `remote_cx::as_rpc`, with an
+    /// answer).
     ///
-    /// The operation is whatever [completes](Completes): a transfer, an atomic, a collective, a
-    /// call or several of them, or the [`Result`] of beginning one. If it fails, the future has its
-    /// error, and nothing is called.
+    /// The operation is anything that [completes](Completes): a transfer, an atomic, a collective,
+    /// a call or several of them, or the [`Result`] of beginning one. If it fails, the future has
+    /// its error, and the function is not called.
     ///
-    /// Progress: none. The call is made within this rank's progress, and never waits for room
-    /// ([`rpc`](Self::rpc) tells how in a handler).
+    /// Progress: none. The call is made within this rank's progress, and never waits for room (as
+    /// [`rpc`](Self::rpc) in a handler).
     ///
     /// # Cost
     ///
-    /// Two messages. Two or four allocations if the operation is not complete.
+    /// M: two messages. Two or four allocations if the operation is not complete.
     ///
     /// # Panics
     ///
@@ -466,7 +464,7 @@ pub trait RemoteCalls {
     ) -> PgasFuture<R::Value>;
 
     /// As [`rpc_after`](Self::rpc_after), without an answer: the future is ready when the call was
-    /// sent, and nobody has to wait for it.
+    /// sent. It may be dropped.
     ///
     /// # Cost
     ///

@@ -50,8 +50,8 @@ pub(crate) struct Am {
     pub(crate) lost: Lost,
     /// Rounds of progress.
     pub(crate) n_rounds: AtomicU32,
-    /// Messages that this rank has sent, and that it has served; a call or request that is answered
-    /// is served when the answer is back.
+    /// Messages that this rank has sent, and messages that it has served. A call or request with an
+    /// answer counts as served when the answer is back.
     pub(crate) message_counts: MessageCounts,
 }
 

@@ -9,8 +9,8 @@ use crate::future::PgasFuture;
 use crate::message::{ActiveMessages, RequestHandler};
 use crate::rpc::{RemoteCalls, call_each};
 
-/// Remote calls and active messages of a team, whose members are named by their number in it; in
-/// the prelude. UPC++ names the targets of calls so.
+/// Remote calls and active messages to members of a team, which are named by their numbers in it;
+/// in the prelude. As in UPC++, where calls take a team and a number.
 ///
 /// # Examples
 ///
@@ -436,7 +436,7 @@ impl TeamCalls for Team {
     }
 }
 
-/// The rank of a member, if there is one.
+/// The rank of a member, or an error.
 fn rank_of(team: &Team, member: u32) -> Result<Rank> {
     if member < team.n_ranks() {
         return Ok(team.world_rank(member));

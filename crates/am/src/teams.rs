@@ -6,9 +6,9 @@ use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::objects::OF_SPLIT;
 use crate::rpc::TakesPlace;
 
-/// A team arrives as the target's own handle on it. A call that comes before the target has
-/// returned from the split that makes the team is put off until it has. A rank that is no member,
-/// or has dropped its handles, answers with an error.
+/// A team arrives as the target's own handle on it. If the target has not yet returned from the
+/// split that makes the team, the call waits there until it has. A target that is not a member, or
+/// has dropped its handles, answers with an error.
 impl Wire for Team {
     type By = TakesPlace;
 }
@@ -24,7 +24,7 @@ impl Codec<Team> for TakesPlace {
         let id = TeamId::from_bits(input.get()?);
         let no_world = || unreadable::<Team>("a result has no teams");
         let world = input.world().ok_or_else(no_world)?;
-        // Asked first: a split that ends now has added its team by then.
+        // Asked first: a split that ends after this has added its team before the search below.
         let is_splitting = world.is_splitting();
         if let Some(team) = world.team_by_id(id) {
             return Ok(team);

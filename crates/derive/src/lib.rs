@@ -3,11 +3,11 @@
 //!
 //! | macro | the type may be |
 //! |---|---|
-//! | [`#[pgas::pod]`](macro@pod) | an element of global memory, copied as bytes; and all that follows |
+//! | [`#[pgas::pod]`](macro@pod) | an element of global memory, copied as bytes; and all of the following |
 //! | [`#[derive(pgas::Wire)]`](macro@Wire) | an argument or a result of remote calls |
-//! | [`#[derive(pgas::Wire, pgas::Object)]`](macro@Object) | a key, a value or an element of containers, too |
+//! | [`#[derive(pgas::Wire, pgas::Object)]`](macro@Object) | also a key, a value or an element of a container |
 //!
-//! The examples of their pages run as tests of `pgas`: a dependency on it, here, would be built a
+//! The examples on their pages run as tests of `pgas`. A dependency on `pgas` here would build it a
 //! second time, for the machine that runs the compiler.
 //!
 //! # Floors

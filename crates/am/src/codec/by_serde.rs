@@ -1,4 +1,4 @@
-//! Types that serde can write.
+//! Types that serde encodes.
 
 use pgas_core::Result;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::refusal::unwritable;
 use super::wire::{Codec, Each, Wire};
 
-/// The codec of types that serde can write and read, in the [`format`](super::format) of the
+/// The codec of types that serde encodes and decodes, in the [`format`](super::format) of the
 /// containers.
 #[derive(Clone, Copy, Debug)]
 pub enum AsSerde {}

@@ -40,7 +40,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The world where the bytes arrived.
+    /// The world where the bytes arrived; `None` for bytes of a file or of a result.
     #[must_use]
     #[inline]
     pub fn world(&self) -> Option<&'a World> {
@@ -107,7 +107,7 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    /// Notes that `n` elements of a sequence took no byte.
+    /// Counts `n` elements of a sequence that took no byte.
     pub(super) fn add_empty<T>(&mut self, n: usize) -> Result<()> {
         self.limits
             .empty
@@ -115,7 +115,7 @@ impl<'a> Decoder<'a> {
             .map_err(|e| unreadable::<T>(e.to_string()))
     }
 
-    /// Refuses a number of elements that the bytes which are left cannot stand for.
+    /// Refuses a number of elements for which too few bytes are left.
     pub(super) fn check_count<T>(&self, n: usize) -> Result<()> {
         let most = self.remaining().len();
         let checked = self.limits.empty.check(n, most);
@@ -126,13 +126,13 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`] for bytes that are no number, or one that is no `usize`.
+    /// [`Error::Codec`] for bytes that are not a number, or a number that is not a `usize`.
     #[inline]
     pub fn get_count<T>(&mut self) -> Result<usize> {
         self.format::<T, _>(|bytes, _| format::get_count(bytes))
     }
 
-    /// Takes a value from the bytes that serde has made of it.
+    /// Takes a value that serde has encoded.
     pub(super) fn get_by_serde<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.format::<T, _>(format::decode_within)
     }

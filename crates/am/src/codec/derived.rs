@@ -9,8 +9,8 @@ use super::plain::AsBytes;
 use super::refusal::unreadable;
 use pgas_core::{Error, Result};
 
-/// The codec of types that `derive(pgas::Wire)` was put on: the members of a struct, or the number
-/// of an enum's variant and its members, each by its own codec.
+/// The codec of types with `derive(pgas::Wire)`: the members of a struct, or the number of an
+/// enum's variant and its members, each by its own codec.
 #[derive(Clone, Copy, Debug)]
 pub enum Derived {}
 
@@ -53,14 +53,14 @@ impl Chosen for Choose<false> {
     type By = Derived;
 }
 
-/// The error for a `T` whose bytes begin with a number that no variant has.
+/// The error for an enum `T` whose bytes begin with a number that no variant has.
 #[cold]
 #[must_use]
 pub fn no_variant<T>(number: usize) -> Error {
     unreadable::<T>(format!("it has no variant {number}"))
 }
 
-/// A member's name, which is empty if it has none, and what appends its layout.
+/// A member's name, which is empty if it has none, and the function that appends its layout.
 type Member = (&'static str, fn(&mut Layout));
 
 /// Appends the layout of a struct or a variant.

@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::format::{self, Limits, Refused, Sink};
 use super::refusal::unwritable;
 
-/// Bytes that need no allocation: twice the payload of one mailbox slot.
+/// Values up to this length need no allocation: twice the payload of one mailbox slot.
 const INLINE: usize = 96;
 
-/// Bytes to which values are encoded; the first few need no allocation.
+/// A buffer to which values are encoded. Up to 96 bytes it needs no allocation.
 #[derive(Debug)]
 pub struct Encoder {
     inline: [u8; INLINE],
@@ -108,7 +108,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Notes that `n` elements of a sequence took no byte.
+    /// Counts `n` elements of a sequence that took no byte.
     pub(super) fn add_empty<T>(&mut self, n: usize) -> Result<()> {
         self.limits.empty.add(n).map_err(unwritable::<T>)
     }
@@ -119,7 +119,7 @@ impl Encoder {
         format::put_count(n, self);
     }
 
-    /// Appends the bytes that serde makes of a value.
+    /// Appends a value as serde encodes it.
     pub(super) fn put_by_serde<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
         let mut limits = self.limits;
         format::encode_within(value, self, &mut limits)?;

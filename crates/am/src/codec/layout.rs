@@ -30,7 +30,7 @@ impl Layout {
         self.text
     }
 
-    /// Calls `tell` to describe a part of the value, or appends that it is nested too deep.
+    /// Calls `tell` to describe a part of the value, or appends `...` if it is nested too deep.
     pub(super) fn within(&mut self, tell: impl FnOnce(&mut Self)) {
         let left = self.left;
         if self.go_in() {

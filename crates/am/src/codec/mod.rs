@@ -1,11 +1,11 @@
 //! Encodes values as bytes: arguments and results of calls, and elements of containers that are not
 //! byte-copyable.
 //!
-//! A type says by [`Wire`] how it travels: byte-copyable types as they are ([`AsBytes`]), compounds
-//! part by part ([`Parts`], and [`Derived`] for a type of one's own), others by serde
-//! ([`AsSerde`]). All bytes pass through here, so that another serializer is a change of this
-//! folder. They may come from anywhere: a value takes no more memory than its bytes stand for,
-//! values lie within each other no deeper than [`format::DEPTH`], and a list has no more than
+//! A type names its codec by [`Wire`]: byte-copyable types are copied ([`AsBytes`]), compounds are
+//! encoded part by part ([`Parts`], or [`Derived`] for types of the program), others by serde
+//! ([`AsSerde`]). All encoding is in this folder, so another serializer is a change of this folder
+//! only. Bytes may come from anywhere, so decoding has limits: a value takes no more memory than
+//! its bytes justify, values are nested at most [`format::DEPTH`] deep, and a value has at most
 //! [`format::EMPTY`] elements without bytes.
 
 mod by_serde;
@@ -36,5 +36,5 @@ pub use wire::{Codec, Each, Wire};
 /// The name of the encoding in files.
 pub const NAME: &str = "pgas 1: parts, plain bytes and bincode 2, little endian";
 
-/// No call and no result is longer.
+/// The maximum length of a call and of a result, in bytes.
 pub(crate) const LONGEST: usize = 1 << 26;

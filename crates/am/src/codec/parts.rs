@@ -1,4 +1,4 @@
-//! Compounds of the language and of std: their parts, one after the other.
+//! Compound types of the language and of std, encoded as their parts, one after the other.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::refusal::unreadable;
 use super::wire::{Codec, Each, Wire};
 
-/// The codec of compounds: their parts, one after the other.
+/// The codec of compound types: their parts, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub enum Parts {}
 

@@ -9,14 +9,14 @@ use super::encoder::Encoder;
 use super::layout::Layout;
 use super::refusal::unreadable;
 
-/// A type that travels as argument or result.
+/// A type of arguments and results of remote calls.
 ///
 /// It is implemented for numbers, `NonZero` integers, `bool`, `char`, strings, paths, `Duration`,
 /// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), a
-/// [`Team`](pgas_core::Team), which arrives as the target's own handle on it, and for
-/// tuples to 12, arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`,
-/// `PhantomData`, and the maps, sets and queues of std, of such types. A type of one's own derives
-/// it (`pgas::Wire`), or names the codec by which it travels:
+/// [`Team`](pgas_core::Team), which arrives as the target's own handle on it, and for tuples to 12,
+/// arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`, `PhantomData`,
+/// and the maps, sets and queues of std, of such types. A type of your own derives it
+/// (`pgas::Wire`), or names its codec:
 ///
 /// # Examples
 ///
@@ -27,14 +27,14 @@ use super::refusal::unreadable;
 /// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 /// #[repr(C)]
 /// struct Edge { to: u32, weight: f32 }
-/// impl Wire for Edge { type By = AsBytes; } // copied as it is
+/// impl Wire for Edge { type By = AsBytes; } // its bytes are copied
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// enum Query { Name(String), Range { from: u64, to: u64 } }
 /// impl Wire for Query { type By = AsSerde; } // by serde
 /// ```
 ///
-/// Types that cannot travel do not compile:
+/// Types that cannot be sent do not compile:
 ///
 /// ```compile_fail,E0277
 /// fn travels<T: pgas_am::codec::Wire>() {}
@@ -50,8 +50,8 @@ pub trait Wire: Sized + 'static {
     type By: Codec<Self>;
 }
 
-/// A way in which values of `T` become bytes and come back. A program writes one for a type whose
-/// values have shorter bytes than their members together, or have to be checked.
+/// An encoding of values of `T` as bytes. Write one for a type whose values can be encoded in fewer
+/// bytes than their members, or have to be checked.
 ///
 /// # Examples
 ///
@@ -88,25 +88,25 @@ pub trait Wire: Sized + 'static {
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait Codec<T> {
-    /// The codec of arrays of such values; [`Each<Self>`](Each), but for codecs that copy bytes.
+    /// The codec of arrays of such values: [`Each<Self>`](Each), except for codecs that copy bytes.
     type Array<const N: usize>: Codec<[T; N]>;
 
     /// Appends the bytes of `value`.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that cannot be encoded.
     fn encode(value: &T, out: &mut Encoder) -> Result<()>;
 
     /// Takes a value from the front of `input`.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are not the encoding of a `T`.
     fn decode(input: &mut Decoder<'_>) -> Result<T>;
 
-    /// Appends the description of such a value in files: its name and its members or variants, as
-    /// far as they are known.
+    /// Appends the description of `T` in files: its name, and its members or variants as far as
+    /// known.
     fn layout(out: &mut Layout) {
         out.say("bytes of a codec of its own");
     }
@@ -179,13 +179,13 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that cannot be encoded.
     #[inline]
     pub fn put<T: Wire>(&mut self, value: &T) -> Result<()> {
         T::By::encode(value, self)
     }
 
-    /// Appends the text as a `String` travels: the number of its bytes, then the bytes.
+    /// Appends the text in the encoding of a `String`: the number of its bytes, then the bytes.
     ///
     /// # Examples
     ///
@@ -206,11 +206,11 @@ impl Encoder {
         self.write(text.as_bytes());
     }
 
-    /// Appends the values as a `Vec` travels: their number, then the values.
+    /// Appends the values in the encoding of a `Vec`: their number, then the values.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that cannot be encoded.
     #[inline]
     pub fn put_slice<T: Wire>(&mut self, values: &[T]) -> Result<()> {
         self.put_count(values.len());
@@ -223,7 +223,7 @@ impl Decoder<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are not the encoding of a `T`.
     #[inline]
     pub fn get<T: Wire>(&mut self) -> Result<T> {
         T::By::decode(self)
@@ -231,8 +231,7 @@ impl Decoder<'_> {
 }
 
 impl Layout {
-    /// The name of `T` in files: the same on every platform, and for every module that the type may
-    /// be in.
+    /// The description of `T` in files: the same on every platform, whatever module the type is in.
     #[must_use]
     pub fn of<T: Wire>() -> String {
         let mut layout = Self::new();
@@ -245,7 +244,7 @@ impl Layout {
         self.within(T::By::layout);
     }
 
-    /// Appends `begin`, what a part of the value is, and `end`.
+    /// Appends `begin`, the description of a part of type `T`, and `end`.
     pub(super) fn wrap<T: Wire>(&mut self, begin: &str, end: &str) {
         self.say(begin);
         self.part::<T>();

@@ -9,12 +9,12 @@ use super::cell::{Cell, Setter};
 use super::{Completes, PgasFuture, State};
 use crate::state::Handle;
 
-/// Which of several futures was ready first, and the others.
+/// The first ready one of several futures, and the others.
 #[derive(Debug)]
 pub struct First<T: Send + 'static> {
-    /// Its place among those that [`when_any`] was given.
+    /// Its index among the futures given to [`when_any`].
     pub index: usize,
-    /// Its value, or what happened instead.
+    /// Its value, or its error.
     pub result: Result<T>,
     /// The others, in their order.
     pub rest: Vec<PgasFuture<T>>,
@@ -32,17 +32,17 @@ impl<T: Send + 'static> First<T> {
     }
 }
 
-/// The future of that which is ready first; the first in order, if several are.
+/// A future of the first one of `futures` that is ready; of several ready ones the first in order.
 ///
 /// Progress: none.
 ///
 /// # Cost
 ///
-/// None if one is ready. Else an allocation, and a look at each future in each round of progress.
+/// None if one is ready. Else an allocation, and a check of each future in each round of progress.
 ///
 /// # Panics
 ///
-/// If there are none.
+/// If `futures` is empty.
 ///
 /// # Examples
 ///

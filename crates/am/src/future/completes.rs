@@ -1,5 +1,4 @@
-//! Things that complete with a value: operations of core, and futures. They share one set of
-//! methods.
+//! Operations of core, and futures: both complete with a value, and share one set of methods.
 
 use pgas_core::{Event, Result};
 
@@ -7,13 +6,14 @@ use super::cell::{Cell, Setter};
 use super::{PgasFuture, Promise, SharedFuture, State};
 use crate::state::{Handle, am};
 
-/// What completes with a value, later or now: an [`Event`] of core, or a [`PgasFuture`].
+/// An operation that completes with a value, now or later: an [`Event`] of core, or a
+/// [`PgasFuture`].
 ///
-/// A put, an atomic or a collective in flight is an event, the answer of a call a future. With this
-/// trait, which is in the prelude, both are chained, joined and counted in the same way.
+/// A put, an atomic or a collective in flight is an event; the answer of a call is a future. With
+/// this trait, which is in the prelude, both are chained, joined and counted in the same way.
 ///
-/// A rank has to be [attached](crate::attach()) for what is not complete at once, which
-/// `pgas::init` and `pgas::threads` see to; else the future is one of
+/// For an operation that is not complete at once the rank must be [attached](crate::attach()), as
+/// it is after `pgas::init` and `pgas::threads`. Otherwise the future has
 /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
 ///
 /// # Examples
@@ -38,13 +38,13 @@ use crate::state::{Handle, am};
 /// cell.put_nb(&world, 9)?.fulfils(&promise);
 /// promise.finalize().wait()?;
 ///
-/// let nine = cell.get_nb(&world)?.shared(); // for several who take it
+/// let nine = cell.get_nb(&world)?.shared(); // for several users
 /// let (ten, nine) = (nine.future().then(|n| n + 1), nine.future());
 /// assert_eq!((ten.wait()?, nine.wait()?), (10, 9));
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait Completes: Sized {
-    /// What it completes with.
+    /// The type of the value.
     type Value: Send + 'static;
 
     /// The future of the value.
@@ -90,14 +90,15 @@ pub trait Completes: Sized {
 }
 
 impl<T: Send + 'static> PgasFuture<T> {
-    /// As [`then`](Self::then), of an `action` that begins a further operation: the future of that
-    /// one's value.
+    /// As [`then`](Self::then), with an `action` that begins another operation. Returns a future of
+    /// the value of that operation.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// Two allocations if the value is not there, and two if the further one is not.
+    /// Two allocations if the value is not there, and two if the second operation is not complete
+    /// at once.
     ///
     /// # Examples
     ///
@@ -109,8 +110,8 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// let cell = world.alloc::<u64>(1)?;
     /// cell.put(&world, 7)?;
     /// let same = world.clone();
-    /// let seven = world.rpc(cell.rank(), |at| at, cell)?; // asks where it is,
-    /// let seven = seven.and_then(move |at| at.get_nb(&same)); // then reads it
+    /// let seven = world.rpc(cell.rank(), |at| at, cell)?; // asks for the address,
+    /// let seven = seven.and_then(move |at| at.get_nb(&same)); // then reads the word
     /// assert_eq!(seven.wait()?, 7);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
@@ -176,8 +177,8 @@ impl<T: Send + 'static> Completes for Event<T> {
     }
 }
 
-/// What could not even be begun completes with the error: so a chain's action may return what a
-/// call returns that begins an operation.
+/// An operation that could not be begun completes with the error. So the action of a chain may
+/// return the [`Result`] of beginning an operation.
 impl<C: Completes> Completes for Result<C> {
     type Value = C::Value;
 

@@ -13,12 +13,13 @@ use pgas_core::Result;
 /// recurse as deep as programs nest.
 const DEEPEST: u32 = 8;
 
-/// What [`when_all`] joins: vectors and tuples of what [`Completes`], up to six in a tuple.
+/// The arguments of [`when_all`]: vectors and tuples of up to six operations that
+/// [complete](Completes).
 pub trait All: sealed::Sealed {
     /// The values of all, in order.
     type Output: Send + 'static;
 
-    /// The future of all values; [`when_all`] is this as a function.
+    /// A future of all values, as [`when_all`] returns it.
     ///
     /// # Examples
     ///
@@ -37,14 +38,14 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// One future of the values of many; if some of them fail, the error of the first in order.
+/// One future of the values of many. If some fail, it has the error of the first of them in order.
 ///
 /// Progress: none.
 ///
 /// # Cost
 ///
-/// One allocation, or none if all are ready. Waiting looks at each future once, and at the first
-/// that is not ready again and again.
+/// One allocation, or none if all are ready. A wait checks the futures in order, each until it is
+/// ready.
 ///
 /// # Examples
 ///

@@ -1,5 +1,4 @@
-//! Values that are on their way: [`PgasFuture`], [`Completes`], [`when_all`], [`when_any`],
-//! [`Promise`].
+//! Futures: [`PgasFuture`], [`Completes`], [`when_all`], [`when_any`], [`Promise`].
 
 mod actions;
 mod any;
@@ -36,15 +35,15 @@ pub use join::{All, when_all};
 pub use promise::Promise;
 pub use shared::SharedFuture;
 
-/// A value that is on its way, such as the result of a remote call.
+/// A future value, such as the result of a remote call.
 ///
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
 /// [`is_ready`](Self::is_ready), [`then`](Self::then). An [`Event`] of core becomes one by
-/// [`Completes::future`], and has its methods. It owns what it needs and may go to another thread.
-/// Dropping it loses nothing but the value: the call is made all the same. One that is forgotten
-/// keeps a slot of a table until the rank leaves the job, which it does not delay.
+/// [`Completes::future`], and has its methods. It borrows nothing, and may be sent to another
+/// thread. Dropping it loses only the value: the call is made all the same. A forgotten one keeps a
+/// slot of a table until the rank leaves the job, and does not delay that.
 ///
-/// A value that is there already takes no memory beside the future itself.
+/// A future that is ready takes no memory besides itself.
 ///
 /// # Examples
 ///
@@ -60,7 +59,7 @@ pub use shared::SharedFuture;
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 ///
-/// Looked at without a wait, copied, and counted by a promise:
+/// Without a wait, with copies, and counted by a promise:
 ///
 /// ```
 /// use pgas_am::{PgasFuture, Promise, RemoteCalls};
@@ -72,7 +71,7 @@ pub use shared::SharedFuture;
 ///     // other work
 /// }
 /// assert!(five.is_ready());
-/// let five = five.shared(); // for as many as want it
+/// let five = five.shared(); // a future that can be cloned
 /// let (one, other) = (five.clone(), five);
 /// assert_eq!((one.wait()?, other.wait()?), (5, 5));
 ///
@@ -82,7 +81,7 @@ pub use shared::SharedFuture;
 /// promise.finalize().wait()?; // both are over
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-#[must_use = "the value is lost if nobody takes it"]
+#[must_use = "the value is lost if the future is dropped"]
 pub struct PgasFuture<T: Send + 'static> {
     state: State<T>,
 }
@@ -120,8 +119,7 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The error of a call that nothing answers any more, if its rank has left; then the slot is
-    /// given back.
+    /// The error of a call whose rank has left without an answer; then the slot is given back.
     #[cold]
     fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
         let world = am.world.upgrade()?;
@@ -204,7 +202,7 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
             let result = result;
             actions::run(move || action(result));
         }
-        // This transfer counts until the action has sent all it sends.
+        // The transfer counts as unfinished until the action has sent its messages.
         let _ = &transfer;
         Poll::Ready(())
     }));
@@ -225,7 +223,7 @@ impl<T> Drop for Answer<T> {
 }
 
 impl<T: Send + 'static> PgasFuture<T> {
-    /// A value that is there.
+    /// A future that is ready, with `value`.
     #[inline]
     pub fn ready(value: T) -> Self {
         Self::of(Ok(value))
@@ -278,7 +276,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Says whether the value is there. Does not wait.
+    /// Whether the value is there. Does not wait.
     ///
     /// Progress: none; a loop around this call makes [`progress`](pgas_core::World::progress)
     /// itself, or calls [`test`](Self::test).
@@ -293,8 +291,8 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Errors
     ///
-    /// As [`World::progress`](pgas_core::World::progress). What happened instead of the value is
-    /// the value's.
+    /// As [`World::progress`](pgas_core::World::progress). If the operation itself has failed, the
+    /// future is ready, and [`wait`](Self::wait) returns its error.
     pub fn test(&mut self) -> Result<bool> {
         if self.is_ready() {
             return Ok(true);
@@ -310,7 +308,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         match &mut self.state {
             State::Ready(_) | State::Taken => true,
             State::Answer(answer) => {
-                // A rank that has left the job itself has nothing to wait for.
+                // This rank has left the job, so no answer comes any more.
                 let Some(am) = answer.handle.get() else {
                     return true;
                 };
@@ -343,10 +341,10 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Errors
     ///
-    /// The failure in the place of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
-    /// failed transfer, [`Error::RankFailed`] if the rank that was called has left without an
-    /// answer; the failure of the job while waiting; inside a handler [`Error::InHandler`], unless
-    /// the value is there.
+    /// The error of the operation: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
+    /// transfer, [`Error::RankFailed`] if the rank that was called has left without an answer; the
+    /// failure of the job while waiting; inside a handler [`Error::InHandler`], unless the value is
+    /// there.
     ///
     /// # Panics
     ///
@@ -469,9 +467,9 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Runs `action` on the value when it is there: now if it is, else inside the call of
-    /// user-level progress that brings it. Either way it may not wait, as a handler may not. An
-    /// error passes by it.
+    /// Runs `action` on the value when it is there: now, or inside the call of user-level progress
+    /// in which it arrives. Returns a future of the action's result. The action must not wait, as a
+    /// handler must not. After an error it does not run, and the returned future has the error.
     ///
     /// Progress: none.
     ///
@@ -496,7 +494,8 @@ impl<T: Send + 'static> PgasFuture<T> {
         let handle = self.handle_of_pending();
         let cell = Cell::new(handle, self.to());
         let target = cell::Setter::new(&cell);
-        // A rank that has left gets no answers. Its target is dropped, which sets an error.
+        // If this rank has left, no answer comes any more. The target is dropped, which sets an
+        // error.
         if let Some(am) = handle.get() {
             self.on_ready(&am, Box::new(move |result| target.set(action(result))));
         }

@@ -1,4 +1,4 @@
-//! A future that the program fulfils itself, by one value or by many operations.
+//! Promises: futures that the program fulfils itself, by one value or by many operations.
 
 use std::fmt;
 use std::mem;
@@ -12,12 +12,12 @@ use super::{PgasFuture, actions};
 use crate::state::{Handle, am};
 use pgas_core::{Error, Result};
 
-/// A counter of fulfilments that are still missing, and the future that is ready when none is.
+/// A counter of missing fulfilments, and a future that is ready when none is missing.
 ///
-/// As in UPC++ the counter begins at one, which [`finalize`](Self::finalize) or
-/// [`fulfil_with`](Self::fulfil_with) takes away; so it cannot reach zero while operations are
-/// still being added. Several operations fulfil one promise, at the price of a counter each instead
-/// of a future each. Clones are handles on the same promise.
+/// As in UPC++ the counter begins at one, and [`finalize`](Self::finalize) or
+/// [`fulfil_with`](Self::fulfil_with) gives this fulfilment. So the counter cannot reach zero while
+/// operations are still being added. Many operations can fulfil one promise; each costs an update
+/// of the counter instead of a future. Clones are handles on the same promise.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ use pgas_core::{Error, Result};
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
-/// let promise = Promise::new(&world)?; // misses one fulfilment, that of `finalize`
+/// let promise = Promise::new(&world)?; // one fulfilment is missing: that of `finalize`
 /// promise.require(2);
 /// let mut done = promise.future();
 /// promise.fulfil(2);
@@ -178,8 +178,8 @@ impl<T: Clone + Send + 'static> Drop for Inner<T> {
 }
 
 impl<U: Send + 'static> PgasFuture<U> {
-    /// Counts this operation among those that fulfil `promise`: [`require`](Promise::require)s one
-    /// fulfilment now, and fulfils it when the value is there. An error breaks the promise with it.
+    /// Makes this operation fulfil `promise`: [`require`](Promise::require)s one fulfilment now,
+    /// and gives it when the value is there. An error ends the promise with this error.
     ///
     /// # Panics
     ///
@@ -211,10 +211,10 @@ impl Promise {
 }
 
 impl<T: Clone + Send + 'static> Promise<T> {
-    /// A promise of a value, which [`fulfil_with`](Self::fulfil_with) brings.
+    /// A promise of a value, which [`fulfil_with`](Self::fulfil_with) gives.
     ///
-    /// Each future of the promise gets a clone of the value; put into an [`Arc`] what cannot be
-    /// cloned, or is large.
+    /// Each future of the promise gets a clone of the value. Put a value that is large or cannot be
+    /// cloned into an [`Arc`].
     ///
     /// # Errors
     ///
@@ -267,7 +267,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
         }
     }
 
-    /// Asks for `n` further fulfilments.
+    /// Requires `n` more fulfilments.
     ///
     /// # Panics
     ///
@@ -285,11 +285,11 @@ impl<T: Clone + Send + 'static> Promise<T> {
         assert!(added.is_ok(), "a promise has less than 2^64 fulfilments");
     }
 
-    /// Gives `n` of the fulfilments that were asked for.
+    /// Gives `n` of the required fulfilments.
     ///
     /// # Panics
     ///
-    /// If fewer are missing; if it is the last, and the promised value was not given.
+    /// If fewer are missing; if it gives the last one, and the promised value was not given.
     #[track_caller]
     pub fn fulfil(&self, n: u64) {
         let take = |missing: u64| missing.checked_sub(n);
@@ -319,7 +319,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
         }
     }
 
-    /// Gives the promised value, and with it the fulfilment that the counter began with.
+    /// Gives the promised value, and the fulfilment with which the counter began.
     ///
     /// # Panics
     ///
@@ -333,7 +333,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 drop(state);
                 self.fulfil(1);
             }
-            // The promise has failed before, so nobody gets the value.
+            // The promise has failed before, so no future gets the value.
             Value::Told(Err(_)) => drop(state),
             Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold => {
                 drop(state);
@@ -342,8 +342,8 @@ impl<T: Clone + Send + 'static> Promise<T> {
         }
     }
 
-    /// A future of the promised value; every one gets it, also one that is made when the promise is
-    /// fulfilled.
+    /// A future of the promised value. It may be called any number of times, also after the promise
+    /// was fulfilled.
     ///
     /// # Cost
     ///
@@ -377,13 +377,14 @@ impl<T: Clone + Send + 'static> Promise<T> {
         self.inner.end(error);
     }
 
-    /// Nothing more will be asked for: gives the fulfilment that the counter began with, and the
-    /// future that is ready when the others are there. Other handles may still fulfil what was
-    /// asked for.
+    /// Gives the fulfilment with which the counter began: no more will be required. Returns a
+    /// future that is ready when the other fulfilments are given; other handles may still give
+    /// them.
     ///
     /// # Panics
     ///
-    /// If it was called before; if it is the last fulfilment and the promised value was not given.
+    /// If it was called before; if it gives the last fulfilment, and the promised value was not
+    /// given.
     #[track_caller]
     pub fn finalize(self) -> PgasFuture<T> {
         let future = self.future();

@@ -7,10 +7,10 @@ use pgas_core::Result;
 
 use super::{PgasFuture, Promise};
 
-/// A future of which there may be many copies, each of which gets a clone of the value.
+/// A future that can be cloned; each clone gets a clone of the value.
 ///
-/// Futures of UPC++ are such by themselves (v1.0 specification, section 5.3); here a future owns
-/// its value, and [`shared`](PgasFuture::shared) is asked for.
+/// All futures of UPC++ are like this (v1.0 specification, section 5.3). Here a [`PgasFuture`] owns
+/// its value, and [`shared`](PgasFuture::shared) makes it a shared one.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ use super::{PgasFuture, Promise};
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "the value is lost if nobody takes it"]
+#[must_use = "the value is lost if the future is dropped"]
 pub struct SharedFuture<T: Clone + Send + 'static>(Source<T>);
 
 #[derive(Clone)]
@@ -37,13 +37,14 @@ enum Source<T: Clone + Send + 'static> {
 }
 
 impl<T: Clone + Send + 'static> PgasFuture<T> {
-    /// The future with copies.
+    /// Makes it a future that can be cloned.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// Three allocations, if the value is not there; a clone of the value for each who takes it.
+    /// Three allocations, if the value is not there; a clone of the value each time that it is
+    /// taken.
     pub fn shared(mut self) -> SharedFuture<T> {
         if self.is_ready() {
             return SharedFuture(Source::Ready(self.take_ready()));
@@ -78,7 +79,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         }
     }
 
-    /// Says whether the value is there.
+    /// Whether the value is there.
     ///
     /// Progress: none.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Tasks of the program's that a rank runs within its progress.
+//! Tasks of the program, which a rank runs within its progress.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use crate::state::Am;
 
 type Task<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// Runs `task` in the rounds of progress, a step in each, and gives its value as a future.
+/// Runs `task` in the rounds of progress, a step in each, and returns a future of its value.
 pub(crate) fn spawn<T: Send + 'static>(
     am: &Am,
     task: impl Future<Output = Result<T>> + Send + 'static,
@@ -54,21 +54,21 @@ pub(crate) fn spawn<T: Send + 'static>(
         if let Some(target) = target.take() {
             target.set(result);
         }
-        // Over with all that follows from its value.
+        // The task counts as unfinished until the actions on its value have run.
         let _ = &running;
         Poll::Ready(())
     }));
     future
 }
 
-/// A future of this rank, and what sets it.
+/// A future of this rank, and its setter.
 pub(crate) fn pending<T: Send + 'static>(am: &Am) -> (PgasFuture<T>, Setter<T>) {
     let cell = Cell::new(am.handle, None);
     let setter = Setter::new(&cell);
     (PgasFuture::cell(cell), setter)
 }
 
-/// What a panic of the program's code on this rank is for who waits for its value.
+/// The error that a wait gets for a panic of the program's code on this rank.
 #[cold]
 pub(crate) fn panicked(rank: Rank, text: &str) -> Error {
     Error::from(Box::new(RemotePanic {

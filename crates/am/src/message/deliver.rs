@@ -13,7 +13,7 @@ use crate::ids::{REPLY_LONG, REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
 use crate::state::{Am, Arrived};
 use pgas_core::Result;
 
-/// Makes `handler` the one of requests that name its type.
+/// Sets the handler of requests that name the type `H`.
 #[track_caller]
 pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
     let run = move |arrived: Arrived<'_>| {
@@ -30,7 +30,7 @@ pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
     am.registry.add::<H>(MessageClass::Request, Box::new(run));
 }
 
-/// Makes `handler` the one of replies that name its type.
+/// Sets the handler of replies that name the type `H`.
 #[track_caller]
 pub(super) fn add_replies<H: ReplyHandler>(am: &Am, handler: H) {
     let run = move |arrived: Arrived<'_>| {

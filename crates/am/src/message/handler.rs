@@ -19,7 +19,7 @@ pub enum Payload<'a> {
     Short,
     /// Bytes, which begin at a multiple of eight and are valid while the handler runs.
     Medium(&'a [u8]),
-    /// Bytes in this rank's segment, where the sender put them.
+    /// The address and number of bytes that the sender has put into this rank's segment.
     Long(GlobalPtr<u8>, usize),
 }
 
@@ -80,14 +80,14 @@ pub enum Payload<'a> {
 /// }
 /// ```
 pub trait RequestHandler: Send + Sync + 'static {
-    /// What the request says.
+    /// The arguments of the request.
     type Args: Wire;
 
     /// Handles a request.
     ///
     /// # Errors
     ///
-    /// What the call that made progress on this rank is to report.
+    /// Any; the call that made progress on this rank returns it.
     fn handle(&self, token: Token<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
 }
 
@@ -111,18 +111,18 @@ pub trait RequestHandler: Send + Sync + 'static {
 ///
 /// See [`RequestHandler`].
 pub trait ReplyHandler: Send + Sync + 'static {
-    /// What the reply says.
+    /// The arguments of the reply.
     type Args: Wire;
 
     /// Handles a reply.
     ///
     /// # Errors
     ///
-    /// What the call that made progress on this rank is to report.
+    /// Any; the call that made progress on this rank returns it.
     fn handle(&self, origin: Origin<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
 }
 
-/// Where a message came from and where it is handled.
+/// The sender of a message, and the world that handles it.
 ///
 /// # Examples
 ///
@@ -163,7 +163,7 @@ impl<'a> Origin<'a> {
 pub struct Token<'a> {
     pub(super) origin: Origin<'a>,
     pub(super) am: &'a Am,
-    /// Whether a reply was sent: the request counts as served when it has come back.
+    /// Whether a reply was sent. The request then counts as served when the reply has arrived.
     pub(super) has_replied: &'a Cell<bool>,
 }
 
@@ -200,7 +200,7 @@ impl<'a> Token<'a> {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong),
-    /// [`Error::Codec`](pgas_core::Error::Codec), or what the transport reports.
+    /// [`Error::Codec`](pgas_core::Error::Codec), or errors of the transport.
     ///
     /// # Examples
     ///
@@ -235,10 +235,10 @@ impl<'a> Token<'a> {
         self.am.reply(world, from, REPLY_MEDIUM, &parts)
     }
 
-    /// Puts `payload` to `dst`, in the segment of the rank that has asked, and then runs the
-    /// reply's handler there, which finds all of the payload. Does not wait: the future gives the
-    /// buffer back when it may be used again, and the message follows when all of it has arrived.
-    /// Dropping the future changes nothing but that the buffer is dropped, too.
+    /// Puts `payload` to `dst`, in the segment of the rank that sent the request, and then runs the
+    /// reply's handler there, which finds the whole payload. Does not wait: the future gives the
+    /// payload's buffer back, and the message is sent, when the transfer is complete. Dropping the
+    /// future only drops the buffer.
     ///
     /// # Cost
     ///
@@ -246,12 +246,11 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     ///
-    /// As [`reply`](Self::reply). The future has the failure of the transfer, after which no reply
-    /// is sent.
+    /// As [`reply`](Self::reply). The future has the error of the transfer; no reply is sent then.
     ///
     /// # Panics
     ///
-    /// If `dst` is not in the segment of the rank that has asked, or the bytes behind it are not.
+    /// If `dst`, or the bytes after it, are not in the segment of the rank that sent the request.
     ///
     /// # Examples
     ///
@@ -259,7 +258,7 @@ impl<'a> Token<'a> {
     /// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token, quiet};
     /// use pgas_core::GlobalPtr;
     ///
-    /// /// Replies with squares, to where it is told.
+    /// /// Replies with squares, at the address in the request.
     /// struct Squares;
     /// impl RequestHandler for Squares {
     ///     type Args = (GlobalPtr<u8>, u8);

@@ -1,42 +1,41 @@
 //! Active messages: a message that runs a handler where it arrives.
 //!
-//! A handler is a value of a type; the type is its name, so that it has the same id on every rank
-//! without any agreement. Each rank [registers](ActiveMessages::register) its own value, which
-//! holds what the handler works on.
+//! A handler is a value of a type. The type names it, so it has the same id on every rank without
+//! any agreement. Each rank [registers](ActiveMessages::register) its own value, which holds the
+//! data of the handler.
 //!
-//! | | payload | the handler finds it |
+//! | kind | payload | where the handler finds it |
 //! |---|---|---|
 //! | short | none | - |
-//! | medium | up to [`max_medium`](ActiveMessages::max_medium) bytes | in a buffer, for as long as it runs |
-//! | long | any number of bytes | in its own segment, where the sender said |
+//! | medium | up to [`max_medium`](ActiveMessages::max_medium) bytes | in a buffer, while it runs |
+//! | long | any number of bytes | in its own segment, at the address that the sender chose |
 //!
 //! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and
 //! only to the sender: replying consumes it. The handler of a reply gets none. A handler must not
-//! wait, since it might wait for the very thread that runs it: every call that waits returns an
+//! wait, since the wait might need the very thread that runs it: every call that waits returns an
 //! error in a handler, in release builds too. It may send requests with the `try_` forms. A reply
 //! is short, medium or long, as a request is.
 //!
 //! **Room.** Every rank has bounded room for requests, and separate room for replies. A sender that
 //! finds no room makes progress, which serves messages of others, until there is room; `try_` forms
 //! return [`Sent::BackPressure`] instead. Replies never wait: a reply that finds no room is kept,
-//! and its rank serves no further requests meanwhile. So a flood from all to all ends, and no
-//! rank's memory grows with it.
+//! and its rank serves no further requests meanwhile. So if all ranks flood all others with
+//! requests, all are served in the end, and no rank's memory grows.
 //!
 //! **Which form.** A target that computes takes no messages, and its room is used up after some
-//! hundreds. The waiting form then waits until the target makes progress, and delays all that the
-//! sender has for other ranks. A sender with messages for other ranks uses a `try_` form and goes
-//! on with another rank after [`Sent::BackPressure`]; when no rank takes anything it makes
-//! [`progress`](World::progress), and tries again. A sender without such messages, or one that
-//! cannot keep unsent ones, uses the waiting form, which sleeps where trying again would only take
-//! a processor. Neither form makes a target answer sooner. A progress thread
-//! (`PGAS_PROGRESS=thread`) does, for rare questions to targets that compute for milliseconds and
-//! more. It sleeps whenever there is nothing to serve, and needs a processor of its own, so it is
-//! no help in a flood. `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has
-//! figures.
+//! hundreds. The waiting form then waits until the target makes progress, which delays the sender's
+//! messages for other ranks. If a sender has such messages, it uses a `try_` form and goes on with
+//! another rank after [`Sent::BackPressure`]; when no rank takes a message it makes
+//! [`progress`](World::progress), and tries again. Otherwise, or if it cannot keep unsent messages,
+//! it uses the waiting form, which sleeps instead of occupying a processor. Neither form makes a
+//! target answer sooner. A progress thread (`PGAS_PROGRESS=thread`) does, for rare questions to
+//! targets that compute for milliseconds and more. It sleeps whenever there is nothing to serve,
+//! and needs a processor of its own, so it is no help in a flood. `benches/inattentive.rs` measures
+//! all of these; docs/PERFORMANCE.md has figures.
 //!
-//! **In place.** A program that computes a payload [prepares](ActiveMessages::prepare) a buffer of
-//! the network's, fills it and [commits](Prepared::commit) it. On one host the handler then reads
-//! from that buffer, and nothing was copied.
+//! **In place.** A program that computes a payload can [prepare](ActiveMessages::prepare) a buffer
+//! of the network, fill it and [commit](Prepared::commit) it. On one host the handler then reads
+//! from that buffer, and the payload is never copied.
 //!
 //! Messages are not ordered. Each arrives once.
 
@@ -61,7 +60,7 @@ pub use prepare::{Prepared, PreparedReply};
 
 /// Active messages of a world; in the prelude. See the [module](self).
 ///
-/// Every rank registers its handlers before another one sends to them: register, then
+/// Every rank must register its handlers before another rank sends to them: register, then call
 /// [`barrier`](World::barrier).
 ///
 /// # Examples
@@ -120,7 +119,7 @@ pub use prepare::{Prepared, PreparedReply};
 /// world.request_long::<Count>(place, &5, &[7; 100])?;
 /// let source = world.request_long_nb::<Count>(place, &6, vec![8; 100])?;
 /// assert_eq!(source.wait()?.len(), 100); // may be used again
-/// let mut buffer = world.prepare(me, 20)?; // the network's, if it has some
+/// let mut buffer = world.prepare(me, 20)?; // of the network, if it has one
 /// buffer[..3].copy_from_slice(b"abc");
 /// buffer.commit::<Count>(&7, 3)?;
 /// let buffer = loop {
@@ -137,7 +136,7 @@ pub use prepare::{Prepared, PreparedReply};
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait ActiveMessages {
-    /// Makes `handler` the one of requests that name its type.
+    /// Sets the handler of requests that name the type `H`.
     ///
     /// # Errors
     ///
@@ -145,10 +144,10 @@ pub trait ActiveMessages {
     ///
     /// # Panics
     ///
-    /// If a handler of this type is registered already, or too many are.
+    /// If a handler of this type is registered already, or 512 others are.
     fn register<H: RequestHandler>(&self, handler: H) -> Result<()>;
 
-    /// Makes `handler` the one of replies that name its type.
+    /// Sets the handler of replies that name the type `H`.
     ///
     /// # Errors
     ///
@@ -169,8 +168,8 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`], [`Error::Codec`]; inside a handler [`Error::InHandler`]; what the
-    /// transport reports, or the failure of the job while waiting.
+    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::NotAttached`]; inside a handler
+    /// [`Error::InHandler`]; errors of the transport, or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -237,8 +236,8 @@ pub trait ActiveMessages {
         payload: &[u8],
     ) -> Result<Sent>;
 
-    /// Puts `payload` to `dst`, and then runs the handler on the rank that `dst` points into, which
-    /// finds all of the payload there.
+    /// Puts `payload` to `dst`, and then runs the handler on the rank of `dst`, which finds the
+    /// whole payload there.
     ///
     /// # Cost
     ///
@@ -258,12 +257,11 @@ pub trait ActiveMessages {
         payload: &[u8],
     ) -> Result<()>;
 
-    /// As [`request_long`](Self::request_long), without waiting for the payload: the future gives
-    /// its buffer back as soon as it may be used again, and the message follows when all of it has
-    /// arrived. So the buffer is back before the handler runs.
+    /// As [`request_long`](Self::request_long), without waiting for the transfer: the future gives
+    /// the payload's buffer back, and the message is sent, when the transfer is complete.
     ///
     /// Progress: user level while there is no room for the message, else none. Dropping the future
-    /// changes nothing but that the buffer is dropped too.
+    /// only drops the buffer.
     ///
     /// # Cost
     ///
@@ -271,8 +269,8 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request). The future has the failure of the transfer, or
-    /// [`Error::BackPressure`] if the message met too much of it.
+    /// As [`request`](Self::request). The future has the error of the transfer, or
+    /// [`Error::BackPressure`] if too many messages wait for room.
     ///
     /// # Panics
     ///
@@ -284,15 +282,15 @@ pub trait ActiveMessages {
         payload: Vec<u8>,
     ) -> Result<PgasFuture<Vec<u8>>>;
 
-    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as
-    /// this rank can tell. On one host a sender takes half of a target's room at most, and all
-    /// senders share what there is; over a network it is this rank's own.
+    /// The number of short requests that `to` would take now before a `try_` form returns
+    /// back-pressure, as far as this rank can tell. On one host all senders share the room, and one
+    /// takes at most half of it. Over a network the room is this rank's own.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// ℓ, or two loads from lines that others write.
+    /// ℓ; on one host two loads from cache lines that other ranks write.
     ///
     /// # Panics
     ///
@@ -310,30 +308,29 @@ pub trait ActiveMessages {
     /// ```
     fn n_request_credits(&self, to: Rank) -> u64;
 
-    /// A buffer for `len` bytes of payload, to be filled in place and sent by [`Prepared::commit`];
-    /// or dropped, and nothing is sent. It is the network's own memory if that has some for
-    /// messages to `to` and some of it is free now, else this process's; see [`Prepared`]. Does not
-    /// wait.
+    /// A buffer for `len` bytes of payload, to be filled in place and sent by [`Prepared::commit`].
+    /// Dropping it sends nothing. It is memory of the network if the network has some for messages
+    /// to `to`, and some is free now; else memory of this process. See [`Prepared`]. Does not wait.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// ℓ, and where it is the network's a cache line that another rank has written.
+    /// ℓ; for memory of the network also a load of a cache line that another rank has written.
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`] if a message cannot have that much; [`Error::NotAttached`]; what
-    /// the transport reports.
+    /// [`Error::MessageTooLong`] if a message cannot have this payload; [`Error::NotAttached`];
+    /// errors of the transport.
     ///
     /// # Panics
     ///
     /// If the job has no rank `to`.
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>>;
 
-    /// As [`prepare`](Self::prepare), but `None` while all buffers are in use that the network has
-    /// for messages to `to`: make progress, then try again. Where it has none at all, it is this
-    /// process's memory that is had.
+    /// As [`prepare`](Self::prepare), but `None` while all of the network's buffers for messages to
+    /// `to` are in use: make progress, then try again. If the network has no buffers at all, it
+    /// returns memory of this process.
     ///
     /// Progress: none.
     ///
@@ -350,9 +347,8 @@ pub trait ActiveMessages {
     /// If the job has no rank `to`.
     fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>>;
 
-    /// The longest payload that fits a message to `to` beside `args`, in bytes. It is the same for
-    /// every rank of a job, over whatever a message goes there, so that a reply may be as long as
-    /// its request.
+    /// The longest payload of a message to `to` with `args`, in bytes. It is the same for all ranks
+    /// of a job, so a reply may be as long as its request.
     ///
     /// Progress: none.
     ///
@@ -362,7 +358,7 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`] for arguments that cannot be written.
+    /// [`Error::Codec`] for arguments that cannot be encoded.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Negotiated payload: the network's buffer is filled in place, then sent.
+//! Negotiated payload: the program fills a buffer of the network in place, then sends it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,20 +17,19 @@ use pgas_core::{Error, Result};
 
 /// A buffer for the payload of a request, made by [`prepare`](super::ActiveMessages::prepare).
 ///
-/// It dereferences to its bytes, which begin at a multiple of eight and hold anything at first.
+/// It dereferences to its bytes, which begin at a multiple of eight, and have any values at first.
 ///
-/// **Whose memory.** Between ranks of one host it is the network's own if one is free: a buffer in
-/// shared memory, of which each rank has sixteen for all that it sends. The handler reads from it,
-/// and nothing copies the payload, if the arguments take no more than 48 bytes. Otherwise it is
-/// memory of this process, and committing copies it as
-/// [`request_medium`](super::ActiveMessages::request_medium) does;
-/// [`is_in_place`](Self::is_in_place) tells. A buffer of the network is in use until its message
-/// has been handled, or it is dropped.
+/// **Whose memory.** Between ranks of one host it is a buffer in shared memory, if one is free;
+/// each rank has sixteen for all its messages. The handler reads from it, and the payload is not
+/// copied, if the arguments take at most 48 bytes. Otherwise it is memory of this process, and
+/// committing copies it as [`request_medium`](super::ActiveMessages::request_medium) does;
+/// [`is_in_place`](Self::is_in_place) tells. A buffer in shared memory is in use until its message
+/// has been handled, or until it is dropped.
 ///
-/// **Holding it** delays nothing: no message of this rank or of another one, to the same target or
-/// elsewhere. All other calls are allowed between prepare and commit, also those that wait and
-/// those that run handlers. Dropping it sends nothing. Forgetting it ([`std::mem::forget`]) takes
-/// it out of use until the job ends; who has forgotten all of them sends copies.
+/// **Holding it** delays no message of this or another rank. All other calls are allowed between
+/// prepare and commit, also those that wait and those that run handlers. Dropping it sends nothing.
+/// A forgotten one ([`std::mem::forget`]) is out of use until the job ends; when a rank has
+/// forgotten all, it sends copies.
 ///
 /// # Examples
 ///
@@ -58,7 +57,7 @@ use pgas_core::{Error, Result};
 /// buffer.commit::<Count>(&(), 5)?; // less than was prepared
 ///
 /// let mut buffer = world.prepare(world.rank(), 2)?;
-/// assert!(!buffer.is_in_place()); // this transport has no buffers of its own
+/// assert!(!buffer.is_in_place()); // the loopback transport has no such buffers
 /// while let Some(same) = buffer.try_commit::<Count>(&(), 2)? {
 ///     world.progress()?; // until there is room
 ///     buffer = same;
@@ -102,7 +101,7 @@ impl<'w> Prepared<'w> {
         }))
     }
 
-    /// Whether this is the network's own memory, from which it is sent without a copy.
+    /// Whether this is memory of the network, which is sent without a copy.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         matches!(self.memory, Memory::Network(_))
@@ -145,8 +144,8 @@ impl<'w> Prepared<'w> {
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), without waiting; gives the buffer back, as it is, if there is
-    /// no room.
+    /// As [`commit`](Self::commit), without waiting; returns the buffer unchanged if there is no
+    /// room.
     ///
     /// # Cost
     ///
@@ -191,7 +190,7 @@ impl<'w> Prepared<'w> {
 /// A buffer for the payload of the reply to a request, made by
 /// [`Token::prepare`](super::Token::prepare).
 ///
-/// As [`Prepared`]; it is the right to reply too, so that dropping it is not replying.
+/// As [`Prepared`], together with the right to reply: if it is dropped, there is no reply.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is committed"]
 pub struct PreparedReply<'a> {
@@ -202,8 +201,8 @@ pub struct PreparedReply<'a> {
 
 impl<'a> Token<'a> {
     /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by
-    /// [`PreparedReply::commit`]; or dropped, and there is no reply. Does not wait. See
-    /// [`Prepared`] for whose memory it is.
+    /// [`PreparedReply::commit`]. If it is dropped, there is no reply. Does not wait. [`Prepared`]
+    /// tells whose memory it is.
     ///
     /// # Cost
     ///

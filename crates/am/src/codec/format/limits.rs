@@ -37,7 +37,7 @@ impl Depth {
 pub(crate) struct Empty(usize);
 
 impl Empty {
-    /// Notes `n` more.
+    /// Counts `n` more.
     #[inline]
     pub(crate) fn add(&mut self, n: usize) -> Result<(), Refused> {
         self.check(n, 0)?;
@@ -45,7 +45,7 @@ impl Empty {
         Ok(())
     }
 
-    /// Whether `n` more elements may lie in `n_bytes` bytes.
+    /// An error unless `n` more elements may be encoded in `n_bytes` bytes.
     #[inline]
     pub(crate) fn check(self, n: usize, n_bytes: usize) -> Result<(), Refused> {
         if n <= n_bytes.saturating_add(EMPTY - self.0) {

@@ -1,7 +1,7 @@
-//! Values of any type that serde can write, as bytes: in the format of bincode 2 with its standard
-//! settings.
+//! The encoding of values by serde, in the format of bincode 2 with its standard settings.
 //!
-//! Arguments and results of remote calls have this form, and what containers hold and save.
+//! It is used in remote calls, in containers and in saved files, for types that name
+//! [`AsSerde`](super::AsSerde).
 //!
 //! ```text
 //! integers         one byte up to 250, else 251, 252, 253 or 254 and 2, 4, 8 or 16 bytes, the low ones first; signed ones zigzag
@@ -14,10 +14,10 @@
 //! enum             the number of the variant, and its members
 //! ```
 //!
-//! Writer and reader are our own, since bytes may come from anywhere: memory, stack and time of the
-//! reader have limits that follow from the number of bytes. Values lie within each other no deeper
-//! than [`DEPTH`], and no more than [`EMPTY`] elements of sequences take no byte. The writer
-//! refuses what the reader would refuse.
+//! Writer and reader are our own, since bytes may come from anywhere: the number of bytes limits
+//! the memory, stack and time of the reader. Values are nested at most [`DEPTH`] deep, and at most
+//! [`EMPTY`] elements of sequences take no byte. The writer refuses values that the reader would
+//! refuse.
 //!
 //! # Examples
 //!
@@ -30,7 +30,7 @@
 //! assert_eq!(format::decode::<(String, Option<u64>)>(&mut rest)?, ("one".to_owned(), Some(2)));
 //! assert_eq!(rest, []);
 //!
-//! // A length that no bytes stand behind.
+//! // A length for which there are no bytes.
 //! let mut hostile = &[253, 0, 0, 0, 0, 0, 0, 0, 16][..];
 //! assert!(format::decode::<Vec<u8>>(&mut hostile).is_err());
 //! # Ok::<(), format::Refused>(())
@@ -59,9 +59,9 @@ pub const NAME: &str = "bincode 2, variable integers, little endian";
 ///
 /// # Errors
 ///
-/// What serde refuses; values more than [`DEPTH`] within each other, more than [`EMPTY`] elements
-/// that take no byte, and sequences that do not know their length. Part of the value may have been
-/// written then.
+/// For values that serde refuses; values nested more than [`DEPTH`] deep; more than [`EMPTY`]
+/// elements that take no byte; sequences of unknown length. Part of the value may have been written
+/// then.
 pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut impl Sink) -> Result<(), Refused> {
     encode_within(value, out, &mut Limits::default())
 }
@@ -70,7 +70,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut impl Sink) -> Result<(
 ///
 /// # Errors
 ///
-/// Bytes that [`encode`] does not write for a `T`.
+/// For bytes that [`encode`] does not write for a `T`.
 pub fn decode<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, Refused> {
     decode_within(bytes, &mut Limits::default())
 }
@@ -87,7 +87,7 @@ pub(crate) fn get_count(bytes: &mut &[u8]) -> Result<usize, Refused> {
     reader::length(bytes)
 }
 
-/// As [`encode`], of a part of a larger value.
+/// As [`encode`], for a part of a larger value.
 pub(crate) fn encode_within<T: Serialize + ?Sized>(
     value: &T,
     out: &mut impl Sink,
@@ -96,7 +96,7 @@ pub(crate) fn encode_within<T: Serialize + ?Sized>(
     writer::write(value, out, limits)
 }
 
-/// As [`decode`], of a part of a larger value.
+/// As [`decode`], for a part of a larger value.
 pub(crate) fn decode_within<T: DeserializeOwned>(
     bytes: &mut &[u8],
     limits: &mut Limits,

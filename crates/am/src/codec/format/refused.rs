@@ -1,8 +1,8 @@
-//! Why a value cannot be written or read.
+//! The reason why a value cannot be encoded or decoded.
 
 use std::fmt;
 
-/// Why a value cannot be written, or bytes cannot be read.
+/// The reason why a value cannot be encoded, or bytes cannot be decoded.
 #[derive(Clone, Debug)]
 pub struct Refused(Box<str>);
 
@@ -27,7 +27,7 @@ impl serde::de::Error for Refused {
 }
 
 impl Refused {
-    /// With a reason.
+    /// Makes it of a reason.
     #[cold]
     pub fn new(why: impl fmt::Display) -> Self {
         Self(why.to_string().into())
