@@ -9,9 +9,8 @@
 //! exposes a piece of its memory, its *segment*. A [`GlobalPtr`] names memory in any rank's segment
 //! in one word; [`put`](GlobalPtr::put), [`get`](GlobalPtr::get) and
 //! [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that owns the memory does
-//! nothing for them. Containers such as [`HashMap`] are built from such operations alone, so none
-//! needs the help of an owner. What all ranks do together is *collective*: every rank calls it, in
-//! the same order.
+//! nothing for them. Containers such as [`HashMap`] are built from such operations alone, so they
+//! need no help of an owner either. A call that all ranks make, in the same order, is *collective*.
 //!
 //! ```
 //! use pgas::prelude::*;
@@ -33,12 +32,12 @@
 //! # Ok::<(), pgas::Error>(())
 //! ```
 //!
-//! # Types of one's own
+//! # Your own types
 //!
 //! [`pod`](macro@pod) makes a struct byte-copyable: an element of global memory.
-//! [`derive(Wire)`](macro@Wire) lets any other type be an argument or a result of
-//! [remote calls](RemoteCalls), and [`derive(Object)`](macro@Object) a key or a value of
-//! containers. Numbers, text, tuples, arrays and the collections of std are all that already.
+//! [`derive(Wire)`](macro@Wire) lets any other type be an argument or a result of [remote
+//! calls](RemoteCalls), and [`derive(Object)`](macro@Object) a key or a value of containers.
+//! Numbers, text, tuples, arrays and the collections of std need neither.
 //!
 //! ```
 //! use pgas::prelude::*;
@@ -74,10 +73,9 @@
 //!
 //! # How a program starts
 //!
-//! [`init`] joins the job that started the process, whatever that was, so one binary runs
-//! everywhere:
+//! [`init`] joins the job of the launcher that started the process, so one binary runs everywhere:
 //!
-//! | started as | is |
+//! | started as | runs as |
 //! |---|---|
 //! | `cargo run --release` | one rank |
 //! | `PGAS_RANKS=4 cargo run --release` | four ranks, started by the program itself |
@@ -92,26 +90,25 @@
 //!
 //! # Errors
 //!
-//! What the environment does to a program is an [`Error`], one type for all of the library, whose
-//! variants tell the causes apart. A `main` that returns it ends with its sentence. What the caller
-//! got wrong panics instead, at the caller's line; what is to be expected, such as an absent key,
-//! is an `Option`.
+//! A failure of the environment is an [`Error`]: one type for the whole library, with a variant for
+//! each cause. A `main` that returns it prints its sentence. A mistake of the caller panics
+//! instead, at the caller's line. An expected case, such as an absent key, is an `Option`.
 //!
 //! ```
 //! use pgas::Error;
 //! use pgas::prelude::*;
 //!
 //! fn checked(number: u64) -> u64 {
-//!     number.checked_sub(1).expect("there is something to take away")
+//!     number.checked_sub(1).expect("the number is not 0")
 //! }
 //!
 //! fn program(world: &World) -> pgas::Result<()> {
-//!     let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+//!     let next = world.rank_after(world.rank());
 //!     match world.rpc(next, checked, 0_u64)?.wait() {
-//!         Err(Error::RemotePanic(panic)) => assert_eq!(panic.rank, next), // it lives on
+//!         Err(Error::RemotePanic(panic)) => assert_eq!(panic.rank, next), // that rank goes on
 //!         other => panic!("{other:?}"),
 //!     }
-//!     let map = HashMap::<u64, u64>::with_capacity(world, 0); // collective, and so the error
+//!     let map = HashMap::<u64, u64>::with_capacity(world, 0); // an error on every rank
 //!     assert!(matches!(map, Err(Error::NoCapacity)));
 //!     world.barrier()
 //! }
@@ -124,16 +121,17 @@
 //!
 //! # The crates
 //!
-//! | crate | has |
+//! | crate | contents |
 //! |---|---|
-//! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the transport's contract |
+//! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the contract of a transport |
 //! | [`pgas_am`] | active messages, remote calls, futures |
 //! | [`pgas_containers`] | distributed containers |
 //! | `pgas_derive` | the derives |
-//! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
+//! | `pgas_smp` | ranks over shared memory |
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
 //! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
 //! | `pgas_sim` | ranks as nodes of a simulated RISC-V machine, with feature `sim` |
+//! | `pgas-run` | the launcher, and `pgas-top` |
 //!
 //! Settings are environment variables, listed at [`Config`].
 //!
@@ -141,17 +139,17 @@
 //!
 //! - survive the loss of a rank: the job ends, with a message that names it;
 //! - hide where memory is: a remote access is a method call that says so;
-//! - send what a closure captures: a capture means nothing on another rank, so what a remote
-//!   function needs are its arguments;
-//! - reach the memory of GPUs: global memory is that of processors, and data of a device is copied
-//!   there before it is sent.
+//! - send the captures of a closure, which have no meaning on another rank: pass arguments to a
+//!   remote function instead;
+//! - access the memory of GPUs: global memory is main memory, and a program copies data of a device
+//!   there before it sends them.
 
 /// The version of the library, as `Cargo.toml` has it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(any(doc, doctest))]
 pub mod guide;
-/// Its examples run as the other ones do.
+/// The examples of the README run as doc tests, too.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub mod readme {}
@@ -188,7 +186,7 @@ pub use start::{init, init_with};
 pub use start::{threads, threads_with};
 pub use zerocopy;
 
-/// What nearly every program uses.
+/// The types and traits that nearly every program uses.
 pub mod prelude {
     pub use crate::{
         ActiveMessages, Array, BloomFilter, CircularQueue, Completes, DArray, DMatrix, DistObject,

@@ -1,19 +1,19 @@
-//! From what started this process to its world.
+//! Joins the job, by the launcher that started this process.
 
 use pgas_core::config::BackendKind;
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, World};
 
-/// Joins the job that started this process, as the environment says: see [`Config`] for the
-/// settings.
+/// Joins the job of the launcher that started this process. The environment has the settings,
+/// listed at [`Config`].
 ///
-/// With `PGAS_RANKS=n` and no launcher the process starts `n` ranks of itself, watches them, and
-/// ends with their exit code: then this call does not return in it, but in each of the ranks. Call
-/// it first thing in `main`.
+/// With `PGAS_RANKS=n` and no launcher the process starts `n` ranks of the same program, watches
+/// them, and ends with their exit code. This call then returns in each of the ranks, but not in the
+/// process that started them. So call it first in `main`.
 ///
-/// A process joins one job. Who calls this again, a library for example, gets another handle on the
-/// same world; on a thread that is a rank ([`threads`]) that rank's. When the last handle is
-/// dropped the rank leaves the job, for good.
+/// A process joins one job. A second call, for example by a library, returns another handle on the
+/// same world; on a thread that is a rank ([`threads`]) a handle on the world of that rank. When
+/// the last handle is dropped the rank leaves the job, for good.
 ///
 /// In builds with debug assertions collectives compare their calls and arguments across the ranks,
 /// and fail with [`Error::Mismatch`] instead of a hang. `PGAS_CHECK` and [`Config::check`] choose
@@ -21,9 +21,9 @@ use pgas_core::{Config, Error, World};
 ///
 /// # Errors
 ///
-/// A setting that cannot be used, a transport that refuses, memory that cannot be had;
+/// A setting that cannot be used, an error of the transport, a lack of memory;
 /// [`CannotRejoin`](Error::CannotRejoin) once the rank has left its job. On systems other than
-/// Linux a job of several ranks is refused: there [`threads`] runs them.
+/// Linux a job of several ranks is refused; use [`threads`] there.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ pub fn init() -> Result<World, Error> {
     init_with(&Config::from_env()?)
 }
 
-/// As [`init`], with settings of the program's own, such as a number of ranks from its command
-/// line. Those of the first call hold.
+/// As [`init`], with settings of the program, for example a number of ranks from its command line.
+/// After the first call the settings are fixed.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn init() -> Result<World, Error> {
 /// fn main() -> pgas::Result<()> {
 ///     let mut config = Config::from_env()?;
 ///     config.segment_bytes.get_or_insert(1 << 30);
-///     // As many ranks as the first argument says, unless a launcher has started them.
+///     // The first argument is the number of ranks, unless a launcher has started them.
 ///     let n_ranks = std::env::args().nth(1).and_then(|n| n.parse().ok());
 ///     if let (Launcher::Single, Some(n_ranks @ 2..)) = (&config.launcher, n_ranks) {
 ///         config.launcher = Launcher::SelfLaunch { n_ranks };
@@ -75,8 +75,8 @@ pub fn init_with(config: &Config) -> Result<World, Error> {
     Ok(world)
 }
 
-/// `config` with the choice whether collectives compare their calls, if the program has left it
-/// open: that of the environment, or else `default`.
+/// `config` with a choice whether collectives compare their calls: that of the program, of the
+/// environment, or else `default`.
 fn with_check(config: &Config, default: bool) -> Result<Config, Error> {
     let mut config = config.clone();
     if config.check.is_none() {
@@ -128,12 +128,12 @@ fn choice(launcher: &Launcher) -> BackendKind {
 /// order: see [`pgas_smp::threads`].
 ///
 /// Collectives compare their calls and arguments across the ranks, unless `PGAS_CHECK=0` or
-/// [`Config::check`] says otherwise: threads serve tests and examples first of all. For
-/// measurements switch it off.
+/// [`Config::check`] says otherwise, since threads are mostly for tests and examples. Switch it off
+/// for measurements. Apart from `PGAS_CHECK` the environment is not read.
 ///
 /// # Errors
 ///
-/// When the memory for the segments is refused.
+/// If the system refuses the memory for the segments; for a value of `PGAS_CHECK` that cannot be used.
 ///
 /// # Panics
 ///
@@ -145,9 +145,9 @@ fn choice(launcher: &Launcher) -> BackendKind {
 /// use pgas::prelude::*;
 ///
 /// let answers = pgas::threads(2, |world| -> pgas::Result<u64> {
-///     let other = Rank::new(1 - world.rank().number());
+///     let other = world.rank_after(world.rank());
 ///     let answer = world.rpc(other, |x: u64| 2 * x, 21)?.wait()?;
-///     world.barrier()?; // the other's question may be under way still
+///     world.barrier()?; // the other rank may not have its answer yet
 ///     Ok(answer)
 /// })?;
 /// assert_eq!(answers.into_iter().collect::<pgas::Result<Vec<_>>>()?, [42, 42]);
@@ -159,7 +159,7 @@ pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Resul
     threads_with(n_ranks, &Config::default(), body)
 }
 
-/// As [`threads`], with settings.
+/// As [`threads`], with settings of the program. They apply to each rank.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ pub(crate) struct Driven {
     /// Tasks that poll again after the next round of progress.
     pollers: Mutex<Vec<Waker>>,
     n_lookers: AtomicUsize,
-    /// Cells that somebody awaits, and some that nobody does any more.
+    /// Cells that tasks await, and some that no task awaits any more.
     cells: Mutex<Cells>,
 }
 

@@ -72,7 +72,7 @@ const CALLS_PER_NAP: u32 = 1024;
 /// ```
 #[must_use = "a driver that is dropped ends"]
 pub struct Driver {
-    /// `None` once somebody waits for its end.
+    /// `None` once `stop` waits for its end.
     task: Option<JoinHandle<Result<()>>>,
     is_over: Arc<AtomicBool>,
     world: World,

@@ -264,7 +264,7 @@ impl<T: Send + 'static> Event<T> {
     /// let place = world.alloc::<u64>(4)?;
     /// let put = place.put_vec_nb(&world, vec![1, 2, 3, 4])?;
     /// let (mut values, whole) = put.at_source().wait()?;
-    /// values.fill(0); // what is under way is not changed by this
+    /// values.fill(0); // does not change the values in flight
     /// whole.wait()?;
     /// assert_eq!(place.get_vec(&world, 4)?, [1, 2, 3, 4]);
     /// # Ok::<(), pgas_core::Error>(())

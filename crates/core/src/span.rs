@@ -73,7 +73,7 @@ mod tests {
 
     use crate::backend::loopback;
 
-    /// Writes down what it is told.
+    /// A subscriber that records its calls.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -249,7 +249,7 @@ pub trait ActiveMessages {
     ///
     /// # Panics
     ///
-    /// If `dst` and the bytes behind it do not lie in a segment.
+    /// If the bytes at `dst` do not lie in a segment.
     fn request_long<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,
@@ -274,7 +274,7 @@ pub trait ActiveMessages {
     ///
     /// # Panics
     ///
-    /// If `dst` and the bytes behind it do not lie in a segment.
+    /// If the bytes at `dst` do not lie in a segment.
     fn request_long_nb<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,

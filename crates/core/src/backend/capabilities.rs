@@ -3,7 +3,7 @@
 /// The abilities of a transport and its demands on ranks; the same on every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Who executes the atomics that go through the backend.
+    /// The executor of atomics that go through the backend.
     pub atomics: AtomicsBy,
     /// Which operations wait for the target to call into the library.
     pub needs_target: NeedsTarget,

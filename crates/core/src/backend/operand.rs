@@ -1,9 +1,9 @@
 //! Operands: a place in a segment, and memory of this process, both checked.
 //!
-//! Core checks rank, bounds and alignment, and makes an operand of what it has checked. This is the
-//! only step that takes an `unsafe` block. The operand carries the proof from there on: a transport
-//! cuts it into parts, keeps it for later, or passes it to a transport behind it, without another
-//! promise. Where the bytes move, a transport relies on the promise of the operand's maker.
+//! Core checks rank, bounds and alignment, and then makes the operand. Only this step takes an
+//! `unsafe` block. From there on the operand carries the proof: a transport cuts it into parts,
+//! keeps it for later, or passes it to an inner transport, without another promise. Where the bytes
+//! move, a transport relies on the promise that the operand's maker gave.
 #![expect(unsafe_code, reason = "carries pointers that were checked")]
 
 use std::slice;
@@ -70,7 +70,7 @@ pub struct Atomic<C = AtomicCall> {
     call: C,
 }
 
-/// A put with a copy of its bytes, to be carried out after its source was given back.
+/// A put with a copy of its bytes, which is carried out after its source was given back.
 #[derive(Clone, Debug)]
 pub struct Copied {
     dst: RemoteAddr,
@@ -81,8 +81,8 @@ pub struct Copied {
 #[derive(Debug)]
 pub struct Former(*mut u64);
 
-// SAFETY: who begins an operation leaves its memory to it until the operation is reported,
-// whichever thread carries it out; so say the constructors.
+// SAFETY: the constructors demand that the memory of an operation is left to it until the operation
+// is reported, whichever thread carries it out.
 unsafe impl Send for Put {}
 // SAFETY: as for `Send`; by a shared reference the source is only read, which many threads may.
 unsafe impl Sync for Put {}
@@ -97,23 +97,23 @@ impl Put {
     ///
     /// # Safety
     ///
-    /// `dst` and the `len` bytes behind it lie in a segment of the job of the transport that it is
-    /// given to. `src` is readable for `len` initialized bytes, which nobody writes, for as long as
-    /// the put is the transport's ([`Operand`]).
+    /// The `len` bytes at `dst` lie in a segment of the job of the transport that gets the put. As
+    /// long as the put belongs to the transport ([`Operand`]), `src` is readable for `len`
+    /// initialized bytes, which nobody writes.
     #[must_use]
     #[inline]
     pub const unsafe fn new(dst: RemoteAddr, src: *const u8, len: usize) -> Self {
         Self { dst, src, len }
     }
 
-    /// Where to.
+    /// The address in the segment.
     #[must_use]
     #[inline]
     pub const fn dst(&self) -> RemoteAddr {
         self.dst
     }
 
-    /// Where from.
+    /// The address in this process.
     #[must_use]
     #[inline]
     pub const fn src(&self) -> *const u8 {
@@ -153,9 +153,9 @@ impl Put {
     /// If there are not as many places.
     pub fn copy_to(&self, bytes: &mut [u8]) {
         assert_eq!(bytes.len(), self.len, "a place for each byte");
-        // SAFETY: who made the put promised that so many bytes are readable, and that nobody writes
-        // them while the put is the transport's, which it is while somebody calls this; so `bytes`,
-        // to which there is the only reference, are others.
+        // SAFETY: the maker of the put promised that `len` bytes are readable, and that nobody
+        // writes them while the put belongs to the transport, as it does during this call. `bytes`
+        // is another range, since this is the only reference to it.
         unsafe {
             self.src
                 .copy_to_nonoverlapping(bytes.as_mut_ptr(), self.len);
@@ -168,8 +168,8 @@ impl Put {
         if self.len == 0 {
             return Vec::new();
         }
-        // SAFETY: who made the put promised that so many bytes are readable, and that nobody writes
-        // them while the put is the transport's, which it is while somebody calls this.
+        // SAFETY: the maker of the put promised that `len` bytes are readable, and that nobody
+        // writes them while the put belongs to the transport, as it does during this call.
         unsafe { slice::from_raw_parts(self.src, self.len) }.to_vec()
     }
 }
@@ -194,18 +194,18 @@ impl Copied {
         self.bytes.len()
     }
 
-    /// Where to.
+    /// The address in the segment.
     #[must_use]
     pub fn dst(&self) -> RemoteAddr {
         self.dst
     }
 
-    /// Gives `carry_out` a put of the copy, which has to be over when it returns, as that of
-    /// [`Backend::put`](super::Backend::put) is.
+    /// Passes a put of the copy to `carry_out`. The put must be over when that returns, as after
+    /// [`Backend::put`](super::Backend::put).
     pub fn lend<R>(&self, carry_out: impl FnOnce(Put) -> R) -> R {
         let (dst, src) = (self.dst, self.bytes.as_ptr());
-        // SAFETY: who made the put that this is a copy of promised that as many bytes lie in a
-        // segment there. The copy is readable, and stays as it is until the put is over.
+        // SAFETY: the maker of the copied put promised that as many bytes at `dst` lie in a
+        // segment. The copy is readable, and does not change until the put is over.
         carry_out(unsafe { Put::new(dst, src, self.bytes.len()) })
     }
 }
@@ -215,23 +215,23 @@ impl Get {
     ///
     /// # Safety
     ///
-    /// `src` and the `len` bytes behind it lie in a segment of the job of the transport that it is
-    /// given to. `dst` is writable for `len` bytes, which are no part of a segment, and nobody else
-    /// accesses them, for as long as the get is the transport's ([`Operand`]).
+    /// The `len` bytes at `src` lie in a segment of the job of the transport that gets the get. As
+    /// long as the get belongs to the transport ([`Operand`]), `dst` is writable for `len` bytes,
+    /// which are not part of a segment, and nobody else accesses them.
     #[must_use]
     #[inline]
     pub const unsafe fn new(src: RemoteAddr, dst: *mut u8, len: usize) -> Self {
         Self { src, dst, len }
     }
 
-    /// Where from.
+    /// The address in the segment.
     #[must_use]
     #[inline]
     pub const fn src(&self) -> RemoteAddr {
         self.src
     }
 
-    /// Where to.
+    /// The address in this process.
     #[must_use]
     #[inline]
     pub const fn dst(&self) -> *mut u8 {
@@ -271,9 +271,9 @@ impl Get {
     /// If there are not as many.
     pub fn fill(&self, bytes: &[u8]) {
         assert_eq!(bytes.len(), self.len, "a byte for each place");
-        // SAFETY: who made the get promised that so many bytes are writable and nobody else's while
-        // the get is the transport's, which it is while somebody calls this; so `bytes`, to which
-        // there is a reference, are others.
+        // SAFETY: the maker of the get promised that `len` bytes are writable, and that nobody else
+        // accesses them while the get belongs to the transport, as it does during this call.
+        // `bytes` is another range, since there is a reference to it.
         unsafe { self.dst.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
     }
 }
@@ -417,33 +417,33 @@ impl Call for SwapCall {
 }
 
 impl<C: Call> Atomic<C> {
-    /// What `call` says, on the word at `target`.
+    /// The operation `call` on the word at `target`.
     ///
     /// # Safety
     ///
     /// `target` is aligned for the call's type, and the word lies in a segment of the job of the
-    /// transport that it is given to.
+    /// transport that gets the operand.
     #[must_use]
     #[inline]
     pub const unsafe fn new(target: RemoteAddr, call: C) -> Self {
         Self { target, call }
     }
 
-    /// Where the word is.
+    /// The address of the word.
     #[must_use]
     #[inline]
     pub const fn target(&self) -> RemoteAddr {
         self.target
     }
 
-    /// What is done.
+    /// The operation on it.
     #[must_use]
     #[inline]
     pub const fn call(&self) -> C {
         self.call
     }
 
-    /// Something else that is done to the same word.
+    /// Another operation on the same word.
     ///
     /// # Panics
     ///
@@ -458,12 +458,12 @@ impl<C: Call> Atomic<C> {
 }
 
 impl Former {
-    /// The former bits go to `place`.
+    /// Writes the former bits to `place`.
     ///
     /// # Safety
     ///
-    /// `place` is writable and aligned, and nobody else accesses it, for as long as it is the
-    /// transport's ([`Operand`]).
+    /// As long as this belongs to the transport ([`Operand`]), `place` is writable and aligned, and
+    /// nobody else accesses it.
     #[must_use]
     #[inline]
     pub const unsafe fn new(place: *mut u64) -> Self {
@@ -473,8 +473,8 @@ impl Former {
     /// Writes them.
     #[inline]
     pub fn set(self, bits: u64) {
-        // SAFETY: who made this promised that the place may be written while it is the transport's,
-        // which it is while somebody calls this.
+        // SAFETY: the maker of this promised that the place may be written while it belongs to the
+        // transport, as it does during this call.
         unsafe { self.0.write(bits) };
     }
 }

@@ -1,4 +1,4 @@
-//! Steps of collective calls that can fail on one member alone: all members hear of it.
+//! Steps of collective calls that can fail on one member alone: all members get the error.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::{Elsewhere, Error, Pod, Result, Team};
 
 /// An error's text is sent to the other members up to this many bytes.
 const TOLD_BYTES: usize = 512;
-/// Instead of the first member that has failed, where none has.
+/// In the place of the first member that has failed: none has.
 const NOBODY: u32 = u32::MAX;
 
-/// The value of some members, and the first of them that has failed.
+/// The combined value of some members, and the first of them that has failed.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct Judged<T> {
@@ -29,7 +29,7 @@ impl<T: Copy> Clone for Judged<T> {
 impl<T: Copy> Copy for Judged<T> {}
 
 impl<T: Pod> Judged<T> {
-    /// Both values combined; those of a failure stay as they are, since nobody gets them.
+    /// Combines two values, unless a member has failed: no member gets the value then.
     fn with(self, after: Self, op: &impl ReduceOp<T>) -> Self {
         match (self.failed, after.failed) {
             (NOBODY, NOBODY) => Self {

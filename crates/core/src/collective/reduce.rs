@@ -12,7 +12,7 @@ const TO_ROOT: u32 = u32::MAX;
 
 /// Combines all members' `values` in the root's. Those of other members are undefined afterwards.
 ///
-/// Member `i` combines the values of the members behind it up a binomial tree whose root is member
+/// Member `i` combines the values of the members after it up a binomial tree whose root is member
 /// 0, so that every operand is a run of neighbours. Another root then gets the result from member
 /// 0.
 async fn reduce<T: Pod>(

@@ -63,8 +63,8 @@ struct Flying {
     delay: u32,
 }
 
-// SAFETY: who begins an operation leaves its buffers to it until the operation is over, whichever
-// thread performs it.
+// SAFETY: `Group::begin` demands that the buffers are left to the operation until it is over,
+// whichever thread performs it.
 unsafe impl Send for Flying {}
 
 #[derive(Default)]
@@ -152,9 +152,9 @@ impl Member {
             }
             Collective::AllToAll { bytes } => (flying.send, bytes * self.n_members()),
         };
-        // SAFETY: who began the operation promised that many readable bytes, which core has taken
-        // from a vector of `Pod`, and left them alone until it is over. The slice ends before this
-        // call.
+        // SAFETY: the caller of `Group::begin` promised as many readable bytes, which core has
+        // taken from a vector of `Pod`, and leaves them alone until the operation is over. The
+        // slice ends before that.
         let given = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
         let mut state = lock(&self.meeting.state);
         let round = state
@@ -203,7 +203,7 @@ fn result(call: &Collective, given: &[&[u8]], me: usize) -> Vec<u8> {
     match *call {
         Collective::Barrier => Vec::new(),
         Collective::Broadcast { root, .. } => given[root as usize].to_vec(),
-        // The others' values may be anything; these would show if somebody looked.
+        // The values of other members may be overwritten; these would be noticed if they were used.
         Collective::Reduce { root, elements } if root as usize != me => {
             vec![0xcd; elements.bytes()]
         }
@@ -305,8 +305,8 @@ unsafe impl Group for Member {
         };
         let into = flying.values;
         all.remove(&op);
-        // SAFETY: who began the operation promised that many writable bytes until it is over, which
-        // is reported after this.
+        // SAFETY: the caller of `Group::begin` promised as many writable bytes until the operation
+        // is over, which is reported after this.
         unsafe { into.copy_from_nonoverlapping(result.as_ptr(), result.len()) };
         Ok(true)
     }

@@ -16,7 +16,7 @@ enum Part<'a> {
 ///
 /// # Safety
 ///
-/// They are readable and, for who stores to them, writable for as long as the parts are used.
+/// They are readable as long as the parts are used, and writable if the caller stores to them.
 unsafe fn parts<'a>(at: *mut u8, len: usize) -> impl Iterator<Item = (usize, Part<'a>)> {
     let mut next = 0;
     std::iter::from_fn(move || {

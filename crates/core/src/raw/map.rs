@@ -20,9 +20,9 @@ use crate::{GlobalPtr, Pod, Rank};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared(pub(crate) NonNull<u8>);
 
-// SAFETY: an address is a number with a right to access, and gives no access by itself: who follows
-// it says in an `unsafe` block that the place is mapped, and goes through `raw`, whose accesses are
-// atomic, so that it does not matter which thread makes them.
+// SAFETY: an address gives no access by itself. Each access is in an `unsafe` block which says that
+// the place is mapped, and goes through `raw`, whose accesses are atomic, so any thread may make
+// them.
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`; it cannot be changed by a shared reference.
 unsafe impl Sync for Shared {}
@@ -57,7 +57,7 @@ impl<T> Mapped<'_, T> {
         }
     }
 
-    /// The address of the first one, for code that knows how it may be accessed.
+    /// The address of the first one.
     pub(crate) fn address(&self) -> NonNull<T> {
         self.place.cast()
     }

@@ -9,14 +9,14 @@ use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 
 /// Performs `call` at `at` with a CPU atomic and returns the former bits.
 ///
-/// It is [sequentially consistent](pgas_lockfree::word), so that also who sees an atomic's result
-/// sees what its author had flushed before.
+/// It is [sequentially consistent](pgas_lockfree::word). So a rank that sees its effect also sees
+/// what the rank that performed it had flushed before.
 ///
 /// # Safety
 ///
 /// `at` is valid for reads and writes, aligned for the call's type, and accessed by others only
-/// atomically while this runs. Of a type of fewer than four bytes this is said of the aligned four
-/// bytes that it lies in, too.
+/// atomically while this runs. For a type of fewer than four bytes all this also holds for the
+/// aligned four bytes around it.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
@@ -110,14 +110,14 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
     }
 }
 
-/// The lesser of two, and a number before NaN. On some processors the standard library's `min`
-/// gives NaN if one of them is a signaling NaN.
+/// The smaller of two floats; a number is smaller than NaN. On some processors the standard
+/// library's `min` returns NaN if one of them is a signaling NaN.
 #[inline]
 fn lesser<F: PartialOrd>(x: F, v: F) -> F {
     if v < x || is_nan(&x) { v } else { x }
 }
 
-/// The greater of two, likewise.
+/// The larger of two floats; a number is larger than NaN.
 #[inline]
 fn greater<F: PartialOrd>(x: F, v: F) -> F {
     if v > x || is_nan(&x) { v } else { x }
@@ -245,8 +245,8 @@ impl Part {
     }
 }
 
-/// What `call`, which is no bitwise one, makes of the bits `old` and `v` of a short type; what is
-/// above its bits is to be cut off.
+/// The result of `call`, which is not bitwise, on the bits `old` and `v` of a short type. The
+/// caller cuts off the bits above.
 #[expect(clippy::cast_possible_truncation, reason = "takes the low bytes")]
 fn combined(old: u32, v: u32, call: AtomicCall) -> u32 {
     let extended = |bits: u32| match call.ty {
@@ -264,8 +264,7 @@ fn combined(old: u32, v: u32, call: AtomicCall) -> u32 {
 
 /// Applies the operation of [`fetch`] to a private word: returns the new bits for `old`.
 ///
-/// A backend without CPU atomics at hand (a reference implementation, a simulator) computes with
-/// it.
+/// For a backend without CPU atomics, such as a reference implementation or a simulator.
 #[must_use]
 pub fn apply(old: u64, call: AtomicCall) -> u64 {
     if call.op == AtomicOp::Load {

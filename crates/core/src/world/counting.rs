@@ -67,7 +67,7 @@ impl World {
     ///
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
-    /// world.count_local(); // a pop of a queue of one's own, say
+    /// world.count_local(); // for example a pop of this rank's own queue
     /// ```
     #[inline]
     pub fn count_local(&self) {

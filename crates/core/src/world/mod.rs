@@ -1,4 +1,4 @@
-//! One rank's view of the job: who it is, its segment, and the way to the others.
+//! One rank's view of the job: its number, its segment, and its access to the other ranks.
 //!
 //! On the path of an operation this file comes first: a launcher's backend becomes a [`World`], the
 //! world's [`segment`] gives out a [`GlobalPtr`], and [`rma`](crate::rma) or
