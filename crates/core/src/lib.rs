@@ -66,7 +66,7 @@
 //! | operations that the world looks after | `flight` |
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
-//! | where segments are mapped, and accesses to them | `raw` |
+//! | maps of segments, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `serving`, `wire` |
 //! | locks of handlers | `handler_mutex` |
 //! | handlers | `handler` |

@@ -25,7 +25,7 @@ const LAST_ROUNDS: u32 = 1 << 14;
 
 /// While this guard lives, its thread runs the rank's handlers. From [`World::serve_here`].
 #[derive(Debug)]
-#[must_use = "the thread no longer runs the handlers when this is dropped"]
+#[must_use = "the choice of this thread ends when this is dropped"]
 pub struct Serving<'w> {
     world: &'w World,
     /// It belongs to its thread.

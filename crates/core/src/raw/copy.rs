@@ -84,8 +84,7 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
             let word = unsafe { AtomicU64::from_ptr(dst.cast()) };
             word.store(u64::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
-        // In registers: a copy from memory would wait until the parts that `value` was made of are
-        // there.
+        // In registers: a copy from memory would wait for the stores that have just built `value`.
         (16 | 24 | 32, _) => {
             for (i, word) in bytes.chunks_exact(8).enumerate() {
                 let (dst, word) = (dst.wrapping_add(8 * i), u64::from_ne_bytes(array(word)));
@@ -171,11 +170,11 @@ pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
     value
 }
 
-/// Sixteen bytes as they were read from shared memory: a vector register where there are such.
+/// Sixteen bytes that were read from shared memory: a vector register on processors with such.
 pub type Sixteen = imp::Sixteen;
 
-/// Loads sixteen bytes, of which each aligned word of four or eight is whole, and in the order of
-/// all [atomics](pgas_lockfree::word).
+/// Loads sixteen bytes. Each aligned word of four or eight bytes in them is loaded at once, and
+/// ordered with all [atomics](pgas_lockfree::word).
 ///
 /// # Safety
 ///
@@ -195,8 +194,8 @@ pub(crate) fn sixteen_of(words: [u64; 2]) -> Sixteen {
     imp::sixteen_of(words)
 }
 
-/// Which of four words of four bytes are `wanted` once the bits of `ignored` are set in them: a bit
-/// for each, the lowest one for the first in memory.
+/// Compares four words of four bytes, with the bits of `ignored` set, to `wanted`. Returns a bit
+/// for each equal word, the lowest bit for the first word in memory.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a few instructions")]
 pub(crate) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {

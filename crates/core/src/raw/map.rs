@@ -1,5 +1,5 @@
-//! The segments that this process can load from and store to, and their addresses: one by one, and,
-//! if they lie in one mapping, evenly spaced. Nearly every access uses the latter.
+//! Maps of the segments that this process can access: a table of their addresses, and, if they lie
+//! in one mapping, an arithmetic map. Nearly every access uses the latter.
 #![expect(
     unsafe_code,
     reason = "finds places in mapped segments, reads them and writes them"
@@ -28,8 +28,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 /// Elements in a segment that is mapped into this process: all of them lie in it, they are aligned,
-/// and it stays mapped for `'w`. What this does with them is atomic access, as of others
-/// ([`raw`](super)).
+/// and it stays mapped for `'w`. All access to them is atomic, as by others ([`raw`](super)).
 #[derive(Debug)]
 pub(crate) struct Mapped<'w, T> {
     place: NonNull<u8>,
