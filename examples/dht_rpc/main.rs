@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | `rpc` | a call that carries the value | a call that returns it |
 //! | `landing zone` | a call that makes a place in the owner's segment, then a put | a call that returns the place, then a get |
-//! | `one-sided` | two atomics and a put | two reads |
+//! | `one-sided` | two atomics and a put | two atomics and a get |
 //!
 //! Long values differ by table. `rpc` sends a value that is longer than a message in fragments, one
 //! call each. `one-sided` has a fixed value type, so a value of 65,536 bytes takes four keys. The

@@ -1,13 +1,13 @@
-//! Atomics: all by the CPU of the rank that has the word.
+//! Atomics: all are executed by a CPU that has the word in its memory.
 //!
-//! An atomic on a word of another rank is a note with the operation, which the target executes with
-//! a CPU atomic when it makes progress, and a note with the former bits. Several may be on their
-//! way; a flush waits for the answers. Words of ranks that this one shares memory with it changes
-//! itself, and its own always.
+//! An atomic on a word of another host is a note with the operation, which the target executes with
+//! a CPU atomic when it makes progress, and a note with the former bits. Several may be in flight;
+//! a flush waits for the answers. A rank executes atomics on its own words, and on those of ranks
+//! that it shares memory with, itself.
 //!
-//! MPI's own atomics are not used. They do not go together with CPU atomics on the same word; the
-//! libraries that run here execute them in the progress of the target as well, or under a lock of
-//! it; and then several that belong together would not be one message.
+//! MPI's own atomics are not used, since CPU atomics on the same word would lose updates. They
+//! would not be faster: the libraries execute them in the progress of the target, too, or under a
+//! lock of it, and several of them would not share a message.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
@@ -118,7 +118,7 @@ impl Network {
         execute(self.member(), RemoteAddr { rank, offset }, order)
     }
 
-    /// Executes an atomic whose word is on this host, and gives the former bits.
+    /// Executes an atomic whose word is on this host, and returns the former bits.
     fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
             Remote::Fetch(atomic) => self.member().fetch_atomic(self.local_word(atomic)?),

@@ -20,7 +20,7 @@ pub(crate) struct Barrier {
     request: Request,
     n_entered: u64,
     is_open: bool,
-    /// When ranks were asked, or the barrier entered.
+    /// The time at which ranks were last asked, or the barrier was entered.
     asked: Instant,
     /// The rank that is asked next.
     pub(crate) next: u32,
@@ -82,7 +82,7 @@ impl Barrier {
         &mut self.request
     }
 
-    /// All ranks have entered the open barrier.
+    /// Records that all ranks have entered the open barrier.
     pub(crate) fn complete(&mut self) {
         self.is_open = false;
     }

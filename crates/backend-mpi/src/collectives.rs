@@ -18,8 +18,8 @@ use pgas_core::{Rank, Result};
 use crate::session::{Session, c_rank, number};
 use crate::sys::{self, Comm, Extreme, Mode, Mpi, Request};
 
-/// The tag of messages that ask a departed rank for the number of operations that it had begun in a
-/// group, and of the answers.
+/// The tag of questions to a departed rank for the number of operations that it had begun in a
+/// group. Answers have the next tag.
 const QUESTION: i32 = 1;
 const ANSWER: i32 = 2;
 
@@ -128,7 +128,7 @@ impl Collectives {
         Some(Arc::new(group))
     }
 
-    /// The part of `at_most` that a rank may sleep before it checks its operations.
+    /// The time, at most `at_most`, that a rank may sleep before it checks its operations.
     pub(crate) fn nap(&self, at_most: Duration) -> Duration {
         if self.shared.n_flying.load(Ordering::Relaxed) > 0 {
             at_most.min(BUSY_NAP)
@@ -164,7 +164,7 @@ impl Collectives {
     /// more.
     pub(crate) fn close(&self) -> Result<()> {
         drop(lock(&self.world).take());
-        // Groups that somebody still has leave theirs to the end of MPI.
+        // Groups that are still in use leave their communicators to the end of MPI.
         self.shared.is_over.store(true, Ordering::Release);
         let mpi = sys::enter()?;
         while !lock(&self.shared.sending).is_empty() {
@@ -233,7 +233,7 @@ impl Shared {
         Ok(lock(&self.answers).get(&(name, rank)).copied().flatten())
     }
 
-    /// Notes the answers that have come.
+    /// Records the answers that have arrived.
     fn hear(&self, mpi: &Mpi, comm: &Comm) -> Result<()> {
         while let Some((from, [name, begun])) = receive(mpi, comm, ANSWER)? {
             lock(&self.answers).insert((name, number(from)), Some(begun));
@@ -251,7 +251,7 @@ fn is_countable(call: &Collective, n_ranks: u32) -> bool {
         | Collective::Allreduce(elements)
         | Collective::ScanInclusive(elements)
         | Collective::ScanExclusive(elements) => elements.bytes(),
-        // Libraries compute places in the whole of it with MPI's integers.
+        // Libraries compute offsets in the whole result with MPI's integers.
         Collective::Gather { bytes, .. }
         | Collective::Allgather { bytes }
         | Collective::AllToAll { bytes } => bytes.saturating_mul(n_ranks as usize),
@@ -287,7 +287,7 @@ fn is_signed(ty: IntegerType) -> bool {
     }
 }
 
-/// Whether MPI compares unsigned integers as such; all ranks try it together.
+/// Whether MPI compares unsigned integers as unsigned. All ranks try it together.
 fn compares_unsigned(mpi: &Mpi, comm: &Comm, is_first: bool) -> Result<bool> {
     let own = if is_first { u64::MAX } else { 1 };
     Ok(sys::allreduce(mpi, comm, own, Extreme::Max)? == u64::MAX)
@@ -344,7 +344,7 @@ impl MpiGroup {
             .expect("a group has it until it is dropped")
     }
 
-    /// Counts an operation, and gives its number from 1.
+    /// Counts an operation, and returns its number, from 1.
     fn count(&self) -> u64 {
         let mut begun = lock(&self.shared.begun);
         let begun = begun.entry(self.name).or_default();
@@ -366,8 +366,8 @@ unsafe impl Group for MpiGroup {
     unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId> {
         let mpi = sys::enter()?;
         let by = (self.comm(), self.rank);
-        // SAFETY: it asks for the buffers of this collective, by this method's own words, until the
-        // request is complete. The caller leaves them alone until `test` below reports the
+        // SAFETY: the function needs the buffers of this collective until the request is complete,
+        // as this method does. The caller leaves them alone until `test` below reports the
         // operation, which it does when the request is complete.
         let request = unsafe { sys::begin_collective(&mpi, by, call, send, values) }?;
         let op = OpId(self.count());
@@ -391,7 +391,7 @@ unsafe impl Group for MpiGroup {
     }
 
     fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool> {
-        // An error will be met again where it can be reported.
+        // An error occurs again where it can be reported.
         let begun = self
             .shared
             .begun_by(self.name, rank.number())

@@ -33,7 +33,7 @@ impl Network {
         }
     }
 
-    /// Makes MPI take all that is staged.
+    /// Makes MPI take all staged sources.
     #[cold]
     pub(crate) fn unstage(&self, mpi: &mut Mpi) -> Result<()> {
         if self.is_open_mpi {
@@ -42,7 +42,7 @@ impl Network {
         self.flush_all_open(mpi)
     }
 
-    /// Completes what this rank has begun on several ranks.
+    /// Completes this rank's operations on all ranks.
     ///
     /// MPICH gets a flush of each: its flush of all is UCX's `ucp_worker_flush`, which knows only
     /// puts that were sent (1.13: it counts `flush_ops_count`, and shared memory reports itself as
@@ -89,7 +89,7 @@ impl Network {
         rank.map_or(Ok(()), |rank| self.flush_open(&mut mpi, rank))
     }
 
-    /// Completes what this rank has begun on `rank`, if there is anything.
+    /// Completes this rank's operations on `rank`, if there are any.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn flush_open(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
@@ -115,13 +115,13 @@ impl Network {
         Ok(())
     }
 
-    /// Completes here what this rank has begun on `rank`.
+    /// Completes this rank's operations on `rank` locally.
     ///
-    /// Completes operations on `rank` locally. Open MPI's `pt2pt` waits for ever for operations on
-    /// another rank that it has not sent yet, so these are flushed, too. MPICH, over UCX, knows
-    /// only the last operation on each rank: after a get and then a put that is free at once, a
-    /// local flush waits for nothing, though the get is in flight. So one operation takes a local
-    /// flush, and several take a flush of both sides.
+    /// Open MPI's `pt2pt` waits for ever for operations on another rank that it has not sent yet,
+    /// so these are flushed, too. MPICH, over UCX, knows only the last operation on each rank:
+    /// after a get and then a put that is free at once, a local flush waits for nothing, though the
+    /// get is in flight. So one operation takes a local flush, and several take a flush of both
+    /// sides.
     #[inline]
     pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
         if self.flushes.get(mpi).has_unsent() {

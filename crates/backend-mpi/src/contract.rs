@@ -65,10 +65,10 @@ impl Network {
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
 // the member.
 // 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion;
-//    atomics at the
-// target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target,
-// in the unified model. 4. Atomics are all MPI's, or all a CPU's, for the whole job. 5. MPI
-// delivers a message once and whole.
+// atomics at the target change one word.
+// 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target, in the unified model.
+// 4. All atomics are executed by a CPU that has the word in its memory.
+// 5. MPI delivers a message once and whole.
 unsafe impl Backend for Network {
     fn name(&self) -> &'static str {
         "mpi"

@@ -9,12 +9,12 @@ use std::hash::BuildHasherDefault;
 
 use pgas_network::mix::Mix;
 
-/// The ranks that this one has begun operations on; nothing is kept of others.
+/// The ranks that this one has begun operations on. There is no entry for others.
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
     places: HashMap<u32, usize, BuildHasherDefault<Mix>>,
     peers: Vec<Peer>,
-    /// The place of the last one that was begun on.
+    /// The place of the rank with the last operation.
     last: usize,
     /// The number of targets with operations that no flush has completed.
     n_open: usize,
@@ -31,7 +31,7 @@ struct Peer {
     rank: u32,
     is_open: bool,
     is_unsent: bool,
-    /// Whether that is a put from a staged source, which then is open and unsent.
+    /// Whether there is a put from a staged source, which then is open and unsent.
     is_staged: bool,
     /// Completed remote flushes and completed local flushes of this target.
     n_flushes: u64,
@@ -39,7 +39,7 @@ struct Peer {
 }
 
 impl Flushes {
-    /// An operation on `rank` has begun; gives the number of flushes before it.
+    /// Records that an operation on `rank` has begun. Returns the number of flushes before it.
     #[inline]
     pub(crate) fn begin(&mut self, rank: u32) -> u64 {
         let place = self.place(rank);
@@ -49,8 +49,8 @@ impl Flushes {
         peer.n_flushes
     }
 
-    /// An operation on `rank` has begun that is not flushed before the next one begins; gives the
-    /// number of local flushes before it.
+    /// Records that an operation on `rank` has begun that is not flushed before the next one
+    /// begins. Returns the number of local flushes before it.
     #[inline]
     pub(crate) fn begin_unflushed(&mut self, rank: u32) -> u64 {
         let place = self.place(rank);
@@ -68,7 +68,7 @@ impl Flushes {
         n_flushes
     }
 
-    /// A put to `rank` has begun whose source is staged, and that is left open.
+    /// Records that a put to `rank` has begun whose source is staged, and that is left open.
     #[inline]
     pub(crate) fn stage(&mut self, rank: u32) {
         let place = self.place(rank);
@@ -115,7 +115,7 @@ impl Flushes {
         self.n_unsent > usize::from(self.is_unsent(rank))
     }
 
-    /// The same for the target at this index.
+    /// As [`has_unsent_beside`](Self::has_unsent_beside), for the rank at this place.
     #[inline]
     pub(crate) fn has_unsent_beside_place(&self, place: usize) -> bool {
         self.n_unsent > usize::from(self.peers[place].is_unsent)
@@ -208,7 +208,8 @@ impl Flushes {
         peer.is_unsent = false;
         peer.n_local_flushes += 1;
         self.n_unsent -= 1;
-        // Without the branch the two numbers are read as one, which were written as two.
+        // Without the branch the compiler reads both numbers at once. They were written one by one,
+        // so that such a read would wait for both stores.
         if peer.is_staged {
             peer.is_staged = false;
             self.n_staged -= 1;
@@ -221,7 +222,7 @@ impl Flushes {
         self.open_place(rank).is_some()
     }
 
-    /// The place of `rank`, for [`complete_at`](Self::complete_at), if this is so.
+    /// The place of `rank`, for [`complete_at`](Self::complete_at), if [it is open](Self::is_open).
     #[inline]
     pub(crate) fn open_place(&self, rank: u32) -> Option<usize> {
         let place = self.known_place(rank)?;
@@ -234,7 +235,7 @@ impl Flushes {
         self.n_open
     }
 
-    /// These ranks, the one that was begun on last before all others.
+    /// These ranks; first the one with the last operation.
     pub(crate) fn open(&self) -> impl Iterator<Item = u32> {
         let others = self.peers.iter().enumerate();
         let others = others.filter_map(|(place, peer)| (place != self.last).then_some(peer));
@@ -244,7 +245,7 @@ impl Flushes {
             .take(self.n_open)
     }
 
-    /// All operations on `rank` are complete.
+    /// Records that all operations on `rank` are complete.
     #[inline]
     pub(crate) fn complete(&mut self, rank: u32) {
         if let Some(place) = self.known_place(rank) {
@@ -264,7 +265,7 @@ impl Flushes {
         self.close_here(place);
     }
 
-    /// All operations on all ranks are.
+    /// Records that all operations on all ranks are complete.
     pub(crate) fn complete_all(&mut self) {
         for place in 0..self.peers.len() {
             if self.n_open == 0 && self.n_unsent == 0 {

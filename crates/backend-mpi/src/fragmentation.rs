@@ -1,7 +1,7 @@
 //! Transfers of many pieces: boxes of blocks, and lists of fragments.
 //!
-//! Many small ones are one operation of MPI, with a type for their places: that takes a half to a
-//! seventh of the time of an operation for each.
+//! Many small pieces are one operation of MPI, with a datatype for their places. This takes between
+//! a half and a seventh of the time of an operation for each.
 #![expect(unsafe_code, reason = "describes many operands to MPI as one")]
 
 use std::collections::BTreeSet;
@@ -12,13 +12,12 @@ use pgas_core::{Rank, Result};
 use crate::network::{MAX_TRANSFER, Network};
 use crate::sys::{self, Datatype, Layout, Mpi, count_of};
 
-/// From this size on, pieces are operations of their own: that is no slower, and copies nothing
-/// together.
+/// From this size on, pieces are separate operations: this is no slower, and avoids a copy.
 const LARGE: usize = 4096;
 /// Gets from this size on are separate operations with MPICH: one long answer takes it longer than
 /// many short ones.
 const LARGE_OF_MPICH: usize = 256;
-/// Fewer fragments are, too: a type takes as long.
+/// Fewer fragments than this are separate operations: to make a datatype takes as long.
 const FEW: usize = 8;
 /// With this number of fragments the types fit into one of Open MPI's packets beside its header.
 const MANY: usize = 256;
@@ -75,9 +74,9 @@ impl Network {
             }),
         )?;
         let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
-        // SAFETY: the types say, for each fragment, how far it is from the first ones on either
-        // side, and how long. The sources are reported as free after `complete`, or, where that
-        // fails, the job has.
+        // SAFETY: the types have the length of each fragment, and its distance from the first one
+        // on either side. The sources are reported as free after `complete`; if that fails, the job
+        // has failed.
         let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
         self.flushes.get(&mut mpi).begin_unsent(dst.rank.number());
         types.free(&mpi).and(begun)
@@ -176,8 +175,8 @@ impl Network {
         if let Some(types) = Types::of_box(&mpi, grid.shape())? {
             let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
             // SAFETY: the types are those of the grid's shape, on either side, from the first
-            // corners on. The source is reported as free after `complete`, or, where that fails,
-            // the job has.
+            // corners on. The source is reported as free after `complete`; if that fails, the job
+            // has failed.
             let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
             self.flushes.get(&mut mpi).begin(rank.number());
             types.free(&mpi)?;
@@ -212,7 +211,7 @@ impl Network {
     }
 }
 
-/// Fragments in the order of their ranks, if they are not and are worth it.
+/// The fragments sorted by rank; `None` if they are sorted already, or if sorting does not pay.
 fn sorted<F: Copy>(fragments: &[F], rank_of: impl Fn(&F) -> Rank) -> Option<Vec<F>> {
     if fragments.len() < FEW || fragments.is_sorted_by_key(&rank_of) {
         return None;
@@ -243,7 +242,7 @@ struct Types {
 }
 
 impl Types {
-    /// The types of a box, if they are worth it: many small blocks.
+    /// The types of a box, if one operation pays: it has many small blocks.
     fn of_box(mpi: &Mpi, shape: &Shape) -> Result<Option<Self>> {
         let n_blocks = shape.extents.iter().product::<usize>();
         let bytes = n_blocks.saturating_mul(shape.block_bytes) as u64;
@@ -279,7 +278,7 @@ impl Types {
         }
     }
 
-    /// Frees the types; operations in flight keep what they need of them.
+    /// Frees the types. MPI keeps them as long as operations in flight need them.
     fn free(self, mpi: &Mpi) -> Result<()> {
         let freed = self.there.free(mpi);
         self.here.free(mpi).and(freed)
@@ -359,7 +358,7 @@ impl Side {
     }
 }
 
-/// On which ranks operations were begun.
+/// The ranks on which operations were begun.
 #[derive(Debug, PartialEq, Eq)]
 enum Begun {
     Nothing,

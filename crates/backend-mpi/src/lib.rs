@@ -1,5 +1,5 @@
-//! MPI backend of `pgas`: one-sided communication over MPI-3 RMA windows between hosts, over shared
-//! memory inside of them.
+//! MPI backend of `pgas`: one-sided communication over MPI-3 RMA windows between hosts, and over
+//! shared memory within a host.
 //!
 //! [`init`] joins the job that `mpirun` or `srun` started; [`init_on`] makes a world of any
 //! communicator of a program that uses MPI itself. `pgas::init` of the facade calls the first, with
@@ -13,7 +13,7 @@
 //! # }
 //! ```
 //!
-//! # What goes which way
+//! # Paths of operations
 //!
 //! | between | put, get | atomics | messages | barrier |
 //! |---|---|---|---|---|
@@ -22,23 +22,23 @@
 //! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //!
-//! Collectives are MPI's own, non-blocking ones on a communicator for each team; on one host only
-//! the long ones in which MPI is faster. What MPI computes otherwise than this library promises
-//! stays core's: floats, operators of the user's own, sums and products of integers below 32 bits,
-//! and with MPICH comparisons of unsigned ones.
+//! Collectives are MPI's own, non-blocking ones, on a communicator for each team; on one host only
+//! the long ones, in which MPI is faster. Core's own are used where MPI's results differ from those
+//! that this library promises: for floats, for the user's operators, for sums and products of
+//! integers below 32 bits, and with MPICH for comparisons of unsigned integers.
 //!
-//! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a
-//! job uses one kind only: the CPU's, of the rank that has the word. So ranks [serve
-//! atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) in every job with a window, and
-//! containers send it whole operations.
+//! CPU atomics and MPI's atomics on one word together lose updates, with every MPI that was
+//! measured. So a job uses CPU atomics only, by a rank that has the word in its memory. So ranks
+//! [serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) in every job with a
+//! window, and containers send whole operations to them.
 //!
 //! # Lost hosts
 //!
-//! The first rank of each host holds TCP connections to those of others, on a port that the system
-//! chooses; of up to 32 hosts to all of them. If nothing is heard of a host, or of the way to it,
-//! for [`silence`](pgas_core::Config::silence), the job ends. If no connection comes about, as
-//! behind a firewall, a warning says so, and MPI and its launcher have to notice lost hosts. The
-//! same holds until MPI has started: only [`timeout`](pgas_core::Config::timeout) and
+//! The first rank of each host has TCP connections to the first ranks of others, on a port that the
+//! system chooses; with up to 32 hosts to all of them. If a host, or the network to it, is silent
+//! for [`silence`](pgas_core::Config::silence), the job ends. If a connection cannot be made, for
+//! example because of a firewall, there is a warning, and MPI and its launcher have to notice lost
+//! hosts. They also have to until MPI has started: only [`timeout`](pgas_core::Config::timeout) and
 //! [`stall`](pgas_core::Config::stall) limit the start itself, which waits for all processes.
 //!
 //! # Floors
@@ -49,16 +49,16 @@
 //! |---|---|
 //! | the contract, and transfers of many pieces | `contract`, `fragmentation` |
 //! | its parts; starting and leaving a job | `atomics`, `completion`, `shutdown`, `missing`, `rma`, `serve`, `start` |
-//! | a rank of several hosts, or of one | `network`, `one_host` |
+//! | a rank in a job on several hosts, or on one | `network`, `one_host` |
 //! | parts of a rank that use MPI | `collectives`, `mailbox`, `window` |
-//! | its stay in MPI | `session` |
+//! | the process's part in a job over MPI | `session` |
 //! | tables of operations in flight, and the lookout | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
 //! | modules without MPI | `flushes`, `output`, `settings`, `time_slice`, `staging` |
-//! | calls of the system that nothing wraps | `system` |
+//! | system calls without a safe form in other crates | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 
-// Stands for the crate `mpi`, which needs an MPI library.
+// This crate takes the place of the crate `mpi`, which needs an MPI library.
 #[cfg(pgas_docs)]
 extern crate self as mpi;
 #[cfg(pgas_docs)]
@@ -103,8 +103,8 @@ mod window;
 
 pub use start::{init, init_on, init_on_serialized};
 
-/// How often each call of MPI was made by this crate in this process, by the calls' names, since a
-/// world with [`Statistics`](pgas_core::Statistics) was made.
+/// The number of calls of each MPI function by this crate in this process, with the function's
+/// name, since a world with [`Statistics`](pgas_core::Statistics) was made.
 ///
 /// # Examples
 ///
@@ -115,11 +115,11 @@ pub fn calls() -> impl Iterator<Item = (&'static str, u64)> {
     sys::counts()
 }
 
-/// The MPI library that this program is linked with, in a few words.
+/// The name and version of the MPI library that this program is linked with.
 ///
 /// # Errors
 ///
-/// What MPI reports.
+/// Errors of MPI.
 ///
 /// # Examples
 ///

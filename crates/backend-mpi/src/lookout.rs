@@ -1,8 +1,8 @@
 //! The lookout: a thread that watches waits of this process that cannot be interrupted, because MPI
 //! has the thread or a buffer, and watches the connections to other hosts.
 //!
-//! A wait that is too long is reported from here, and the process ends from here, where the
-//! settings or a failure of the job say so: nothing else can.
+//! It reports a wait that is too long, and ends the process if the settings or a failure of the job
+//! demand it: no other code of the process can.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,7 +29,7 @@ const OFTEN: Duration = Duration::from_millis(20);
 pub(crate) struct Lookout {
     limits: Limits,
     silence: Option<Duration>,
-    /// The rank as the launcher names it, until MPI does.
+    /// The rank by the launcher, until MPI has one.
     rank: OnceLock<u32>,
     pmi_fd: Option<i32>,
     lifeline: Mutex<Option<Lifeline>>,
@@ -53,7 +53,7 @@ struct State {
     pause: Duration,
     /// The stay inside of MPI that was seen last.
     stay: Option<Wait>,
-    /// Waits outside of it, for buffers that it has.
+    /// Waits outside of MPI, for buffers that MPI has.
     held: Vec<Wait>,
     next_id: u64,
 }
@@ -96,7 +96,7 @@ impl Wait {
     }
 }
 
-/// A wait outside of MPI that may not be given up, while this lives.
+/// A guard of a wait outside of MPI that may not be given up.
 pub(crate) struct Held<'a> {
     lookout: &'a Lookout,
     id: u64,
@@ -149,12 +149,12 @@ impl Lookout {
         self.rank.get_or_init(|| rank);
     }
 
-    /// From now on the connections of this host are looked at.
+    /// Makes the lookout watch the connections of this host.
     pub(crate) fn hold_lifeline(&self, lifeline: Lifeline) {
         *lock(&self.lifeline) = Some(lifeline);
     }
 
-    /// From now on the lookout tells failures to the ranks of this host, and learns of theirs.
+    /// Makes the lookout report failures to the ranks of this host, and learn of theirs.
     pub(crate) fn know_job(&self, member: &Arc<Member>, host: &Host, noted: &Noted) {
         self.job.get_or_init(|| Job {
             member: Arc::clone(member),
@@ -163,14 +163,14 @@ impl Lookout {
         });
     }
 
-    /// From now on this process, and those connected to it, may end.
+    /// Announces that this process, and those connected to it, may end.
     pub(crate) fn take_leave(&self) {
         if let Some(lifeline) = &mut *lock(&self.lifeline) {
             lifeline.take_leave();
         }
     }
 
-    /// Notes a wait outside of MPI that may not be given up, since MPI has its buffers.
+    /// Records a wait outside of MPI that may not be given up, since MPI has its buffers.
     pub(crate) fn hold(&self, what: &'static str, rank: Option<u32>) -> Held<'_> {
         let mut state = self.state();
         state.next_id += 1;

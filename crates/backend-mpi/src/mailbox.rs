@@ -1,9 +1,9 @@
 //! Messages over a communicator of their own. Receives are posted before anything is sent, and
 //! credits limit the messages in flight to what the receiver accepts.
 //!
-//! Requests, replies and the library's own [notes](Note) have a tag each, receives of their own,
-//! and buffers of their own to send from. A reply therefore never waits for room that only requests
-//! could free. One of MPI's messages may hold [several](pgas_network::send) of the program's.
+//! Requests, replies and the library's own [notes](Note) each have a tag, receives and send buffers
+//! of their own. A reply therefore never waits for room that only requests could free. One of MPI's
+//! messages may contain [several](pgas_network::send) of the program's.
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::array;
@@ -27,22 +27,23 @@ pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
 /// A length that is certainly eager with both MPI libraries.
 pub(crate) const MAX_SHORT: usize = SHORT_BYTES;
 
-/// Receives posted for each class, and for notes. UCX searches the receive of a message among all
-/// wildcard receives, whatever their tags: with four times as many for notes and twice as many for
-/// the others that took a tenth of the time of a short call.
+/// Receives posted for each class, and for notes. UCX searches all wildcard receives, of every tag,
+/// for that of a message: with four times as many for notes and twice as many for the others, this
+/// took a tenth of the time of a short call.
 const N_RECEIVES: usize = 8;
 const N_NOTE_RECEIVES: usize = 8;
-/// Send buffers for each class; notes are bounded by their subjects.
+/// Send buffers for each class. The number of notes is bounded by their subjects.
 const N_SENDS: usize = 64;
 /// Sends that are tested together, so that a test, which makes MPI's progress, is not made for each
 /// message. There are this many buffers before the first test.
 const SENDS_PER_TEST: usize = 8;
-/// The place of notes behind the two classes.
+/// The index of notes, behind the two classes.
 const NOTES: usize = 2;
-/// The place behind them of a request that is none of the post's.
+/// The index behind them, of a request that is not the post's.
 const OTHER: usize = 3;
 
-/// One of MPI's messages that was taken out, so that what is in it can be handed to a sink.
+/// One of MPI's messages, taken out of its inbox so that the program's messages in it can be handed
+/// to a sink.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
@@ -52,7 +53,7 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Hands at most `limit` of the program's messages to `sink`, and gives their number.
+    /// Hands at most `limit` of the program's messages to `sink`, and returns their number.
     pub(crate) fn hand_out(
         &mut self,
         class: MessageClass,
@@ -74,7 +75,7 @@ impl Letter {
 pub(crate) enum Arrived {
     /// A message, to be taken by [`Post::take`].
     Message,
-    /// A note of that rank.
+    /// A note of this rank.
     Note(u32, Note),
     /// The other request is complete; no message has arrived.
     Other,
@@ -95,7 +96,7 @@ struct Slot {
     request: Request,
     from: c_int,
     bytes: usize,
-    /// What was handed out of it.
+    /// The position in that message.
     reader: Reader,
 }
 
@@ -103,7 +104,7 @@ struct Slot {
 #[derive(Debug)]
 struct Outbox {
     slots: Vec<(Vec<u8>, Request)>,
-    /// Nearly in the order of sending.
+    /// The buffers in use, nearly in the order of sending.
     busy: VecDeque<usize>,
     free: Vec<usize>,
     limit: usize,
@@ -116,8 +117,8 @@ pub(crate) struct Post {
     rank: u32,
     comm: Comm,
     inboxes: [Inbox; 3],
-    /// The receive of each inbox that the next message meets, and a place for another request that
-    /// is looked at with them.
+    /// The receive of each inbox for the next message, and a place for another request that is
+    /// tested with them.
     heads: [Request; OTHER + 1],
     outboxes: [Outbox; 3],
     pub(crate) peers: Peers,
@@ -215,7 +216,7 @@ impl Post {
         outbox.begin(mpi, &self.comm, (to, NOTES), (index, len), mode)
     }
 
-    /// The next thing that has come, if one has, or that `other` is complete; makes MPI's progress.
+    /// The next arrival, if there is one, or that `other` is complete. Makes MPI's progress.
     pub(crate) fn next(&mut self, mpi: &Mpi, other: &mut Request) -> Result<Option<Arrived>> {
         mem::swap(&mut self.heads[OTHER], other);
         let tested = sys::test_any(mpi, &mut self.heads, OTHER);
@@ -263,12 +264,12 @@ impl Post {
         Ok(())
     }
 
-    /// Messages of `class` that have come and wait to be taken.
+    /// The number of messages of `class` that have arrived and were not taken yet.
     pub(crate) fn n_arrived(&self, class: MessageClass) -> usize {
         self.inboxes[class as usize].n_arrived
     }
 
-    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) or
+    /// Takes the oldest message of `class`. Its buffer comes back by [`finish`](Self::finish) or
     /// [`put_back`](Self::put_back) before the next one is taken.
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let inbox = &mut self.inboxes[class as usize];
@@ -290,15 +291,15 @@ impl Post {
         Some(letter)
     }
 
-    /// The rest of a message is for later.
+    /// Puts back a message whose rest is for later.
     pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
         let slot = self.inboxes[class as usize].nth(0);
         slot.buffer = letter.buffer;
         slot.reader = letter.reader;
     }
 
-    /// A message was handed out: its buffer receives again, and its sender may send again, if
-    /// `is_served`.
+    /// Ends a message that was handed out: its buffer receives again, and if it `is_served`, its
+    /// sender may send again.
     pub(crate) fn finish(
         &mut self,
         mpi: &Mpi,
@@ -336,8 +337,8 @@ impl Post {
         Ok(())
     }
 
-    /// Takes the receives back, for which nothing comes any more, and frees the communicator;
-    /// collective.
+    /// Cancels the receives, for which no messages come any more, and frees the communicator.
+    /// Collective.
     pub(crate) fn close(&mut self, mpi: &Mpi) -> Result<()> {
         let slots = self.inboxes.iter_mut().flat_map(|inbox| &mut inbox.slots);
         let posted = slots.map(|slot| &mut slot.request);
@@ -348,7 +349,7 @@ impl Post {
     }
 }
 
-/// What sends messages.
+/// The sending side of a post.
 struct Sender<'a> {
     mpi: &'a Mpi,
     rank: u32,
@@ -483,7 +484,7 @@ impl Outbox {
     }
 }
 
-/// A small number as MPI wants it.
+/// A small number as MPI's type.
 fn c_len(len: usize) -> c_int {
     c_int::try_from(len).expect("below the length of a slot")
 }

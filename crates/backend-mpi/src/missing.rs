@@ -10,7 +10,7 @@ use crate::network::{Network, State};
 use crate::sys::Mpi;
 use pgas_network::limits::Awaited;
 
-/// Ranks asked in a round.
+/// The number of ranks asked in a round.
 const RANKS_A_ROUND: u32 = 8;
 /// The time for the answers of ranks that may be missing.
 const ANSWER_TIME: Duration = Duration::from_millis(100);

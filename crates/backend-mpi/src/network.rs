@@ -42,24 +42,24 @@ pub(crate) struct Network {
     /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI
     /// does not yield while it waits.
     pub(crate) is_oversubscribed: bool,
-    /// Which of the two libraries it is, whose local flushes have different traps.
+    /// Whether the library is Open MPI, else MPICH. Their local flushes have different defects.
     pub(crate) is_open_mpi: bool,
     pub(crate) collectives: Collectives,
     /// Operations that a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
     /// Staged sources of short puts.
     pub(crate) staging: Inside<Staging>,
-    /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock
-    /// to find again.
+    /// The id of the [plain](crate::ops::Plain) operations that were last found complete, so that
+    /// the next test of one of them takes no lock.
     pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
     /// The number of arrived messages of each class, so that a check takes no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
-    /// Whether messages may wait for others to go with, so that a check takes no lock.
+    /// Whether messages may be kept to be sent with others, so that a check takes no lock.
     pub(crate) has_kept: AtomicBool,
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
-    /// Other ranks are told of it by the next thread inside of MPI.
+    /// The first failure. The next thread inside of MPI tells the other ranks of it.
     pub(crate) failure: FirstFailure,
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct State {
     pub(crate) shutdown_barrier: Barrier,
     /// The time of the last question to another rank whether it has left.
     pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions
-    /// would pile up.
+    /// Ranks that have not answered yet. A busy rank is not asked again, or the questions would
+    /// pile up.
     pub(crate) unanswered: HashSet<u32>,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
-    /// Whether all ranks have, and nothing is on its way.
+    /// Whether all ranks have left, and nothing is in flight.
     pub(crate) is_over: bool,
 }
 
@@ -116,7 +116,7 @@ impl Network {
         collectives: Collectives,
         config: &Config,
     ) -> Result<Self> {
-        // Without the direct path not even a rank's own memory is used past MPI.
+        // Without the direct path even a rank's own memory is accessed through MPI.
         let neighbours = Neighbours::new(host, Arc::new(member), config.direct, Reach::Nobody);
         let Neighbours { host, member, .. } = &neighbours;
         let (window, state) = {
@@ -162,7 +162,7 @@ impl Network {
         })
     }
 
-    /// This rank, as one of its host's.
+    /// This rank as a member of its host.
     #[inline]
     pub(crate) fn member(&self) -> &Member {
         &self.neighbours.member
@@ -174,7 +174,7 @@ impl Network {
         self.neighbours.on_this_host(operand)
     }
 
-    /// As [`on_this_host`](Self::on_this_host), and for this rank's own words also without the
+    /// As [`on_this_host`](Self::on_this_host), but for this rank's own words also without the
     /// direct path.
     pub(crate) fn local_word<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
         if word.rank().number() == self.session.rank() {

@@ -1,5 +1,5 @@
-//! A job whose ranks are all on one host: they meet and end by MPI, and communicate over shared
-//! memory.
+//! A job whose ranks are all on one host: MPI starts and ends it, and the ranks communicate over
+//! shared memory.
 #![expect(unsafe_code, reason = "passes the contract's calls on")]
 
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl OneHost {
         Ok(())
     }
 
-    /// Waits until all have left: a rank that waits inside of MPI cannot tell why another one does
-    /// not come.
+    /// Waits until all have left: a rank that waits inside of MPI cannot find out why another one
+    /// is late.
     fn wait_for_the_others(&self) -> Result<()> {
         let mut long = self.long_wait("the others to leave");
         while !self.member.have_all_left() {
@@ -133,8 +133,8 @@ unsafe impl Backend for OneHost {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        // Other ranks do not learn of it otherwise: one that fails because of it might end first,
-        // with an exit code of its own.
+        // The other ranks are not told: one that fails because of this one might end first, with an
+        // exit code of its own.
         self.session
             .abort(code, &format!("ended the job: {message}"))
     }

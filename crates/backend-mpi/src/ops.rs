@@ -1,4 +1,4 @@
-//! Operations in flight: a table whose places are used again, and puts that need no place in it.
+//! Operations in flight: a table with reused slots, and operations that need no slot.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use pgas_core::{Rank, Result};
 
 use crate::sys::{self, Mpi, Probe, Request};
 
-/// Operations that may be in flight; the next one is complete when it has begun.
+/// The most operations in flight. A further one is complete when its call returns.
 pub(crate) const LIMIT: usize = 4096;
 
 /// Bits of the slot's index in an operation's id. The low bits of the slot's generation follow. The
@@ -30,8 +30,7 @@ pub(crate) enum Flight {
     },
     /// A get: its request.
     Get { request: Request },
-    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only
-    /// counted.
+    /// An atomic at the target: its answer. Without a place for the result it is only counted.
     Answer { from: u32, result: Option<Former> },
 }
 
@@ -82,7 +81,7 @@ impl Ops {
         OpId(self.slots[index].generation << INDEX_BITS | (index as u64 + 1))
     }
 
-    /// The operation in slot `index` has begun.
+    /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
         if let Flight::Answer { from, .. } = flight {
             *self.unanswered.entry(from).or_default() += 1;
@@ -155,12 +154,12 @@ impl Ops {
         self.unanswered.get(&rank).is_some_and(|n| *n > 0)
     }
 
-    /// Whether any rank has not.
+    /// Whether any rank has not answered all atomics.
     pub(crate) fn has_any(&self) -> bool {
         self.unanswered.values().any(|n| *n > 0)
     }
 
-    /// The ranks that have not.
+    /// The ranks that have not answered all atomics.
     pub(crate) fn awaited(&self) -> Vec<Rank> {
         let open = self.unanswered.iter().filter(|(_, n)| **n > 0);
         let mut ranks: Vec<u32> = open.map(|(rank, _)| *rank).collect();
@@ -177,7 +176,7 @@ impl Ops {
         }
     }
 
-    /// The get that was begun after the put in slot `index`, where there is a put.
+    /// The get that was begun after the put in slot `index`, if there is a put.
     pub(crate) fn behind(&mut self, index: usize) -> Option<&mut Option<Probe>> {
         match &mut self.slots[index].flight {
             Some(Flight::Put { behind, .. }) => Some(behind),

@@ -1,4 +1,4 @@
-//! Output that the launcher should have passed on before it hears of an end.
+//! Output that the launcher should pass on before it learns of the end of this process.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(crate) fn await_readers() {
     }
 }
 
-/// Whether bytes lie in the pipe behind `output`; not if it is none.
+/// Whether `output` is a pipe with unread bytes.
 fn is_waiting(output: impl AsFd) -> bool {
     let is_pipe = rustix::fs::fstat(&output)
         .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Fifo);

@@ -1,4 +1,4 @@
-//! Puts and gets through the window: where the bytes move.
+//! Puts and gets through the window.
 
 use pgas_core::Result;
 use pgas_core::backend::{Backend, Get, OpId, Operand, Put, Stage};

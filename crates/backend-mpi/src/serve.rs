@@ -42,7 +42,8 @@ impl Network {
 
     fn heed(&self, state: &mut State, mpi: &Mpi, from: u32, note: Note) -> Result<()> {
         match note {
-            // The post has read them; the last one is not for MPI, which has a barrier.
+            // The post has read the first two. Over MPI no rank sends the last one: MPI has a
+            // barrier.
             Note::Credits(_) | Note::Bye { .. } | Note::Leaving { .. } => {}
             Note::Ask => {
                 let barriers = state.barrier.n_entered();
@@ -138,7 +139,7 @@ impl Network {
         Ok(())
     }
 
-    /// Serves what comes until `ready`, as a call of the contract that waits for the network.
+    /// Serves arrivals until `ready`, for a call of the contract that waits for the network.
     pub(crate) fn wait(
         &self,
         awaited: Awaited<'_>,
@@ -197,7 +198,7 @@ impl Network {
                 None
             };
             let Some(mut letter) = next else {
-                // What was answered to all that was read, together.
+                // Send the answers to all messages that were read together.
                 state.post.send_open(&mpi)?;
                 return Ok(n);
             };

@@ -25,7 +25,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// `owns_mpi` says whether MPI was started for this session, and ends with it.
+    /// A session on `comm`. `owns_mpi`: whether MPI was started for this session, and ends with it.
     pub(crate) fn new(
         comm: Comm,
         owns_mpi: bool,
@@ -90,7 +90,7 @@ impl Session {
         result.and(Err(Error::rank_failed(Rank::new(first), cause)))
     }
 
-    /// The smallest and the largest number that a rank gives.
+    /// The smallest and the largest of all ranks' numbers.
     pub(crate) fn extremes(&self, value: u64) -> Result<(u64, u64)> {
         let mpi = sys::enter()?;
         let min = sys::allreduce(&mpi, self.comm(), value, Extreme::Min)?;
@@ -103,8 +103,7 @@ impl Session {
         sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, &[value])
     }
 
-    /// Sees to it that the job does not go on without this process, if that exits before the
-    /// session is closed.
+    /// Makes sure that the job ends if this process exits before the session is closed.
     pub(crate) fn watch_exit(&self) {
         if let Some(pmi_fd) = self.pmi_fd.filter(|_| self.owns_mpi) {
             sys::watch_exit(pmi_fd);
@@ -153,12 +152,12 @@ impl Session {
     }
 }
 
-/// A number that MPI gives and that is never negative.
+/// A number of MPI's that is never negative.
 pub(crate) fn number(n: c_int) -> u32 {
     u32::try_from(n).expect("MPI counts from zero")
 }
 
-/// A rank as MPI wants it.
+/// A rank as MPI's type.
 pub(crate) fn c_rank(rank: u32) -> c_int {
     c_int::try_from(rank).expect("it came from MPI as such a number")
 }

@@ -1,4 +1,4 @@
-//! Settings of MPI that are the user's.
+//! MPI's settings by the user.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 /// The setting that makes MPICH yield while it waits for messages, with some of its transports.
 pub(crate) const MPICH_YIELDS: &str = "MPIR_CVAR_POLLS_BEFORE_YIELD";
 
-/// Whether somebody wants MPICH to yield.
+/// Whether the user has set that MPICH yields.
 pub(crate) fn is_mpich_told_to_yield() -> bool {
     setting(MPICH_YIELDS).is_some_and(|polls| polls != "0")
 }

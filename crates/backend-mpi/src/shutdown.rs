@@ -1,5 +1,5 @@
-//! Leaves the job in order: no message is in flight to a rank that has left, and ranks know who has
-//! left.
+//! Leaves the job in good order: no message is in flight to a rank that has left, and ranks know
+//! which ranks have left.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,13 +12,12 @@ use crate::network::{Network, State};
 use crate::sys;
 use pgas_network::limits::Awaited;
 
-/// The time before a rank is asked whether it has left, after a question to this one or another
-/// one.
+/// The least time between two questions to ranks whether they have left.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Network {
-    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
-    /// next time.
+    /// Whether `rank` has left, and all its messages to this one were handed out. If this is not
+    /// known, asks it, for the next call.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
         if let Some(rank) = self.neighbours.reached(rank) {
             return self.member().has_left(rank);
@@ -34,7 +33,7 @@ impl Network {
         if is_due && rank != self.rank() {
             state.asked = Some(now);
             let told = sys::enter().and_then(|mpi| state.ask(&mpi, rank.number()));
-            // Whether MPI works is reported by calls that can say so.
+            // Calls that can return an error report it.
             drop(told);
         }
         false
@@ -42,13 +41,13 @@ impl Network {
 
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
-    /// 1. What this rank has begun is complete.
-    /// 2. It tells each rank that it sent messages to their number, by a note that is complete when
-    ///    received. Later notes are answers only, which their receiver waits for before it leaves
-    ///    itself.
-    /// 3. A barrier: then every rank has received every good-bye, and knows which messages are
-    ///    still in flight to it.
-    /// 4. That is taken from the network.
+    /// 1. The rank completes its operations.
+    /// 2. It tells each rank to which it has sent messages their number, by a note that is complete
+    ///    when received (the good-bye). Later notes are only answers, and their receiver waits for
+    ///    them before it leaves itself.
+    /// 3. After a barrier, every rank has received every good-bye, and knows the number of messages
+    ///    that are still in flight to it.
+    /// 4. It takes these messages from the network.
     pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;
@@ -99,7 +98,7 @@ impl Network {
         Ok(())
     }
 
-    /// Frees what MPI has of this world; collective.
+    /// Frees this world's objects of MPI; collective.
     fn close(&mut self) -> Result<()> {
         self.collectives.close()?;
         {

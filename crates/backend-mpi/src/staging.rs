@@ -1,8 +1,8 @@
-//! Copies of what short puts send, so that the callers' own are free at once.
+//! Copies of the sources of short puts, so that the callers' own are free at once.
 //!
-//! MPI says that a source is free by a local flush only, which with Open MPI takes half as long as
-//! a flush of both sides. A copy takes some nanoseconds, and is given up by the next flush of
-//! either kind that the target gets anyway.
+//! Only a local flush tells that MPI has taken a source, which with Open MPI takes half as long as
+//! a flush of both sides. A copy takes some nanoseconds, and is freed by the next flush of either
+//! kind that the target gets anyway.
 
 #![expect(unsafe_code, reason = "copies sources, and makes puts of the copies")]
 
@@ -10,10 +10,10 @@ use std::cell::Cell;
 
 use pgas_core::backend::Put;
 
-/// Room for copies, one behind the other, until MPI has taken them all.
+/// A buffer for copies, one behind the other, until MPI has taken them all.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// MPI reads them while others are written, so that nobody ever has them exclusively.
+    /// MPI reads some of them while others are written, so there is no exclusive reference to them.
     bytes: Vec<Cell<u8>>,
     n_used: usize,
 }
@@ -52,8 +52,8 @@ impl Staging {
             // SAFETY: as below; a length that the compiler knows needs no call.
             unsafe { copy.copy_from_nonoverlapping(src, size_of::<u64>()) };
         } else {
-            // SAFETY: who made the put promised so many readable bytes. As many are writable at
-            // `copy`, which `take` has given to nobody else; they are this process's own.
+            // SAFETY: the maker of the put promised `len` readable bytes. As many are writable at
+            // `copy`, which `take` has not handed out before; they are this process's own.
             unsafe { copy.copy_from_nonoverlapping(src, len) };
         }
         // SAFETY: the place in a segment is that of the put. The copy stays as it is until it is
@@ -61,13 +61,13 @@ impl Staging {
         Some(unsafe { Put::new(put.dst(), copy, len) })
     }
 
-    /// MPI has taken everything.
+    /// Frees all copies: MPI has taken them.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.n_used = 0;
     }
 
-    /// Leaves the room to MPI for ever.
+    /// Leaves the buffer to MPI for ever.
     pub(crate) fn leave(&mut self) {
         std::mem::take(&mut self.bytes).leak();
     }

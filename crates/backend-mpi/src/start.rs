@@ -32,27 +32,27 @@ use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it
 /// when the world is left. If the application has started MPI already, this is [`init_on`] its
-/// world. In a process that has joined already it gives another handle on that world
+/// world. In a process that has joined already it returns another handle on that world
 /// ([`process::join_once`]).
 ///
-/// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and
-/// `pt2pt` (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and
-/// the other crashes in `MPI_Compare_and_swap`. On a host with more ranks than processors both
-/// libraries are told to yield, and the system is asked for short time slices.
+/// Unless the user has chosen others, Open MPI uses the window components `sm` and `pt2pt`
+/// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the
+/// other crashes in `MPI_Compare_and_swap`. On a host with more ranks than processors both
+/// libraries are set to yield, and the system is asked for short time slices.
 ///
-/// It is told so by environment variables, which are set only while this process has no other
-/// thread that might read them. So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt`
-/// to the launcher; else a warning says what was left alone.
+/// These settings are environment variables. They are set only if this process has no other thread
+/// that might read them. So call this first in `main`, or give `OMPI_MCA_osc=sm,pt2pt` to the
+/// launcher; otherwise a warning names the settings that were not made.
 ///
 /// # Errors
 ///
-/// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different
-/// settings; memory that cannot be had; [`Error::CannotRejoin`] if this process has left its job.
+/// Errors of MPI; a launcher that is not the one of this program's MPI; ranks with different
+/// settings; too little memory; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }
 
-/// Joins the job of what started this process.
+/// Joins the job of the launcher that started this process.
 fn launched(config: &Config) -> Result<World> {
     let mpi = sys::enter()?;
     if sys::is_finalized(&mpi)? {
@@ -75,7 +75,8 @@ fn launched(config: &Config) -> Result<World> {
         IS_STARTED_HERE.store(true, Ordering::Relaxed);
         heed(level);
         if let Some(place) = place_of(&config.launcher) {
-            // MPI has started, so its launcher exists. An invisible parent ties no process.
+            // MPI has started, so its launcher exists. This fails only if the launcher is not
+            // visible, and then has no effect.
             drop(launcher::die_with_parent());
             check_launcher(&mpi, place, &config.launcher)?;
         }
@@ -88,19 +89,18 @@ fn launched(config: &Config) -> Result<World> {
 /// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective
 /// over `comm`. MPI keeps running when the world is left.
 ///
-/// Each call makes a world of its own, with segments of its own, so that worlds of several
-/// communicators, or several of one, may exist side by side and after one another; none of them is
-/// the one that `init` gives.
+/// Each call makes a world of its own, with segments of its own. So worlds of several
+/// communicators, or several worlds of one, may exist at the same time and one after another. None
+/// of them is the one that `init` returns.
 ///
-/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` any thread
-/// may use the world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling thread
-/// may use it. With `MPI_THREAD_SERIALIZED` somebody has to see to it that no two threads are
-/// inside of MPI, which the world cannot do for the program's own calls: that is
-/// [`init_on_serialized`].
+/// Any communicator will do; the world uses a duplicate of it. With `MPI_THREAD_MULTIPLE` any
+/// thread may use the world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling
+/// thread may use it. With `MPI_THREAD_SERIALIZED` no two threads may be inside of MPI at once,
+/// which the world cannot ensure for the program's own calls: see [`init_on_serialized`].
 ///
 /// # Errors
 ///
-/// What MPI reports; ranks with different settings; memory that cannot be had; a progress thread
+/// Errors of MPI; ranks with different settings; too little memory; a progress thread
 /// (`PGAS_PROGRESS=thread`) with a thread level that allows none; a program that has started MPI
 /// with `MPI_THREAD_SERIALIZED`.
 pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
@@ -110,7 +110,7 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
 }
 
 /// As [`init_on`], in a program that has started MPI with `MPI_THREAD_SERIALIZED`. Any thread may
-/// use the world, which lets one thread at a time of those that do call MPI.
+/// use the world, which lets only one of them at a time call MPI.
 ///
 /// # Errors
 ///
@@ -118,9 +118,9 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
 ///
 /// # Safety
 ///
-/// While this runs, and for as long as the world exists, the program calls MPI by itself only while
-/// no thread of the process is inside of a call of this library, and no thread of the library's own
-/// calls MPI: there is one with `PGAS_PROGRESS=thread` only.
+/// During this call, and as long as the world exists, the program calls MPI itself only while no
+/// thread of the process is inside of a call of this library. The library has no thread of its own
+/// that calls MPI, so `PGAS_PROGRESS=thread` is not set.
 pub unsafe fn init_on_serialized(
     comm: &impl AsRaw<Raw = MPI_Comm>,
     config: &Config,
@@ -129,7 +129,7 @@ pub unsafe fn init_on_serialized(
 }
 
 fn world_of(mpi: Mpi, comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
-    // SAFETY: who implements `AsRaw` promises that the handle is valid.
+    // SAFETY: an implementation of `AsRaw` promises that the handle is valid.
     let comm = unsafe { sys::dup_raw(&mpi, comm.as_raw()) }?;
     drop(mpi);
     let pmi_fd = pmi_fd_of(&config.launcher);
@@ -140,7 +140,7 @@ fn world_of(mpi: Mpi, comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Res
 /// Whether this library has started MPI in this process, and not the program.
 static IS_STARTED_HERE: AtomicBool = AtomicBool::new(false);
 
-/// An error unless this thread may make worlds where somebody has started MPI.
+/// An error unless this thread may make worlds in a program that has started MPI itself.
 fn admit(mpi: &Mpi, config: &Config) -> Result<()> {
     match sys::query_thread(mpi)? {
         ThreadLevel::Multiple => Ok(()),
@@ -230,7 +230,7 @@ fn pmi_fd_of(launcher: &Launcher) -> Option<i32> {
     }
 }
 
-/// Finds out whether the launcher speaks another MPI's language: then each process is alone.
+/// An error if the launcher is that of another MPI: then each process would be a job of its own.
 fn check_launcher(mpi: &Mpi, place: Place, launcher: &Launcher) -> Result<()> {
     let mut world = sys::dup_world(mpi)?;
     let n_ranks = sys::comm_size(mpi, &world)?;
@@ -269,7 +269,7 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
     let (member, host, config) = match made {
         Ok(made) => made,
         Err(error) => {
-            // All ranks have come to the same end, so that they can end together.
+            // All ranks have failed here, so they can close the session together.
             drop(session.close(true));
             return Err(error);
         }
@@ -284,7 +284,7 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
     World::new(Arc::new(network), config)
 }
 
-/// The memory of this host's ranks, with all that the ranks must agree on.
+/// The memory of this host's ranks, the host, and the settings that all ranks have agreed on.
 fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
     let config = agreed_settings(session, config)?;
     let (host, key) = meet_the_host(session)?;
@@ -354,7 +354,7 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
     const N_WORDS: usize = 2 + 2 * addresses::MOST;
     let lookout = session.lookout();
     let is_first = host.index() == 0;
-    // Without a socket others see no port, and say so.
+    // Without a socket the others get no port, and warn.
     let listener = lookout
         .silence()
         .filter(|_| is_first)

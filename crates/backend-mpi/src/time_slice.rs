@@ -7,10 +7,10 @@ const SHORTEST: u64 = 100_000;
 
 /// Asks the system for short time slices for this thread, and for those that it starts.
 ///
-/// MPICH's waits inside of collective calls never give up the processor. So where there are more
-/// ranks than processors each step of such a call takes somebody's whole slice. And a rank that has
-/// given up the processor gets it back the sooner the shorter its slices are. Linux does so since
-/// release 6.12; before, nothing changes.
+/// MPICH's waits inside of collective calls never give up the processor. So with more ranks than
+/// processors each step of such a call takes another rank's whole slice. And a rank that has given
+/// up the processor gets it back the sooner, the shorter its slices are. Linux supports this since
+/// release 6.12; earlier releases ignore it.
 pub(crate) fn shorten() {
     let Some(mut attributes) = scheduling() else {
         return;

@@ -1,4 +1,5 @@
-//! The window, by which peers reach this rank's segment, and what MPI needs of its target.
+//! The window, by which peers reach this rank's segment, and the operations that need the target's
+//! CPU.
 
 use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
@@ -49,8 +50,9 @@ pub(crate) fn open(
 /// The operations that need the target's CPU inside of MPI or of this library. Atomics always do:
 /// the CPU executes them.
 pub(crate) fn needs_target(mpi: &Mpi, is_open_mpi: bool) -> Result<NeedsTarget> {
-    // The setting does not change while MPI runs, and Open MPI loads all of its components to
-    // answer: fifth parts of a second, most of them naps in the constructor of a network's library.
+    // The setting does not change while MPI runs. To answer, Open MPI loads all of its components,
+    // which takes some tenths of a second, most of it sleeps in the constructor of a network's
+    // library.
     static OPEN_MPIS: OnceLock<NeedsTarget> = OnceLock::new();
     if !is_open_mpi {
         // MPICH's windows are messages.
@@ -64,9 +66,9 @@ pub(crate) fn needs_target(mpi: &Mpi, is_open_mpi: bool) -> Result<NeedsTarget> 
     Ok(*OPEN_MPIS.get_or_init(|| needs_target))
 }
 
-/// By Open MPI's setting `osc`, a list of components, or of excluded ones. Of its components
-/// `rdma`, `ucx` and `pt2pt` have such windows; the first two write and read without the target's
-/// CPU.
+/// The answer for Open MPI's setting `osc`, a list of components, or of excluded ones. Its
+/// components `rdma`, `ucx` and `pt2pt` have such windows; the first two write and read without the
+/// target's CPU.
 fn of_components(selection: &str) -> NeedsTarget {
     let (is_negative, list) = match selection.trim().strip_prefix('^') {
         Some(list) => (true, list),

@@ -1,15 +1,15 @@
-//! Atomics: all by the CPU of the rank that has the word.
+//! Atomics: all are executed by a CPU that has the word in its memory.
 //!
-//! An atomic on a word of another rank is a note with the operation, which the target executes with
-//! a CPU atomic when it makes progress, and a note with the former bits. Several may be on their
-//! way; a flush waits for the answers. Words of ranks that this one shares memory with it changes
-//! itself, and its own always.
+//! An atomic on a word of another host is a note with the operation, which the target executes with
+//! a CPU atomic when it makes progress, and a note with the former bits. Several may be in flight;
+//! a flush waits for the answers. A rank executes atomics on its own words, and on those of ranks
+//! that it shares memory with, itself.
 //!
-//! `fi_atomic` is not used. Updates are lost unless all atomics on a word take one way, and no
-//! tested provider has all of them: `tcp;ofi_rxm` and `shm` offer each, but their minima and maxima
-//! of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers some that it does not
-//! have, and `tcp` has none. Providers execute them in the target's progress, too, so that nothing
-//! would be saved.
+//! `fi_atomic` is not used. All atomics on a word must have one implementation, or updates are
+//! lost, and no tested provider has all of them. `tcp;ofi_rxm` and `shm` offer each, but their
+//! minima and maxima of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers some
+//! that it does not have, and `tcp` has none. Providers execute them in the target's progress, too,
+//! so nothing would be saved.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Backend, Former, OpId, RemoteAddr};
@@ -98,7 +98,7 @@ impl Network {
         execute(self.member(), RemoteAddr { rank, offset }, order)
     }
 
-    /// Executes an atomic whose word this rank reaches, and gives the former bits.
+    /// Executes an atomic whose word this rank reaches, and returns the former bits.
     fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
             Remote::Fetch(atomic) => self.member().fetch_atomic(self.on_this_host(atomic)?),

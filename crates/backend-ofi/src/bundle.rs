@@ -1,8 +1,8 @@
-//! Notes that wait for the same rank go in one message: answers to atomics that came together, and
-//! what there was no room for.
+//! Notes to the same rank travel in one message: answers to atomics that arrived together, and
+//! notes for which there was no room before.
 //!
-//! Nothing waits for company. A rank answers all that one look at the network has brought, and
-//! sends then, so that an answer waits for some atomics at most.
+//! No note waits for others. A rank answers all messages of one poll, and then sends, so that an
+//! answer waits for a few atomics at most.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use pgas_network::note::{NOTE_BYTES, Note, PLAIN_NOTE_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bundle {
     pub(crate) to: u32,
-    /// How many notes are in it.
+    /// The number of notes in it.
     pub(crate) n_notes: u16,
     /// Their bytes.
     pub(crate) len: usize,
@@ -56,12 +56,12 @@ pub(crate) fn unpack(bytes: &[u8], n_notes: u16, notes: &mut Vec<Note>) -> Resul
     Ok(())
 }
 
-/// Whether a rank may leave only when the receiver has it.
+/// Whether its sender may leave only when the receiver has it.
 fn is_sure(note: &Note) -> bool {
     matches!(note, Note::Bye { .. } | Note::Leaving { .. })
 }
 
-/// Whether a note has no text, and goes as others do.
+/// Whether a note has no text, so that it can share a message.
 fn is_plain(note: &Note) -> bool {
     !is_sure(note) && !matches!(note, Note::Failed { .. })
 }

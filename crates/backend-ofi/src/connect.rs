@@ -1,4 +1,5 @@
-//! Opening the network: which one, whose addresses, and what all ranks must agree on.
+//! Opens the network: the choice of a provider, the exchange of addresses, and the settings on
+//! which all ranks must agree.
 
 use pgas_core::{Config, Error, Result};
 use pgas_smp::Member;

@@ -38,7 +38,7 @@ impl Network {
 // or when the endpoint is closed; atomics at the target change one word.
 // 3. Writes are complete when they are delivered, and atomics when they are answered, which `flush`
 // waits for.
-// 4. Atomics are all a CPU's, of the rank that has the word, or of one that has it mapped.
+// 4. All atomics are executed by a CPU that has the word in its memory.
 // 5. Endpoints are reliable: libfabric delivers a message once and whole.
 unsafe impl Backend for Network {
     fn name(&self) -> &'static str {

@@ -1,5 +1,5 @@
 //! Joins a job of several hosts: the ranks of each host, its memory, and connections that show
-//! which hosts live.
+//! which hosts are alive.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +16,7 @@ use crate::bootstrap::{Way, agree, gather};
 use crate::connect::{compare, open};
 use crate::network::Network;
 
-/// Joins as `rank`, and gives the settings that all ranks have agreed on; collective.
+/// Joins as `rank`, and returns the settings that all ranks have agreed on, too. Collective.
 pub(crate) fn join(way: &mut dyn Way, rank: u32, config: &Config) -> Result<(Network, Config)> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))?;
     let config = agreed_settings(way, config)?;
@@ -51,7 +51,7 @@ fn agreed_settings(way: &mut dyn Way, config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// Random bytes of rank 0's, for all.
+/// Random bytes, drawn by rank 0 for all.
 fn agreed_secret(way: &mut dyn Way) -> Result<Secret> {
     let mut own: Secret = [0; 16];
     // The standard library's hashers begin with random numbers of the system.
@@ -65,7 +65,7 @@ fn agreed_secret(way: &mut dyn Way) -> Result<Secret> {
     first.ok_or_else(|| Error::backend("start-up", 0, "rank 0 has told no secret"))
 }
 
-/// Which ranks share this host.
+/// The ranks that share this host.
 fn meet_the_host(way: &mut dyn Way, rank: u32) -> Result<Host> {
     let own = identity();
     let all = gather(way, Ok(own.clone().into_bytes()))?;
@@ -131,7 +131,7 @@ fn connect_hosts(
     config: &Config,
 ) -> Result<Option<Lifeline>> {
     let is_first = host.index() == 0;
-    // Without a socket others see no port, and say so.
+    // Without a socket the others get no port, and warn.
     let listener = config
         .silence
         .filter(|_| is_first)
@@ -174,7 +174,7 @@ fn connect_hosts(
     Ok(lifeline)
 }
 
-/// The first rank of a host, of what a rank has said.
+/// The introduction of a host's first rank, decoded.
 fn elder(rank: u32, said: &[u8]) -> Option<Elder> {
     let (is_first, rest) = said.split_first()?;
     let (port, rest) = rest.split_first_chunk()?;

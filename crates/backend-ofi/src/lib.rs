@@ -1,11 +1,11 @@
 //! Libfabric backend of `pgas`: one-sided communication over the fabric of a cluster, or over TCP,
 //! without MPI.
 //!
-//! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher
-//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, or PMIx, as Open MPI's and
-//! Slurm's do, on several. `pgas::init` of the facade calls it, with feature `ofi` and
-//! `PGAS_BACKEND=ofi`. Libfabric and PMIx's client library are loaded when they are needed; nothing
-//! of them is needed to build.
+//! [`init`] joins a job on one host that `pgas-run` or the program itself has started, or a job on
+//! several hosts of a launcher that speaks PMI-1 (`pgas-run --hosts`, MPICH's and Slurm's) or PMIx
+//! (Open MPI's and Slurm's). `pgas::init` of the facade calls it, with feature `ofi` and
+//! `PGAS_BACKEND=ofi`. Libfabric and PMIx's client library are loaded when they are needed; the
+//! build needs neither.
 //!
 //! ```no_run
 //! # fn main() -> pgas_core::Result<()> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! # What goes which way
+//! # Paths of operations
 //!
 //! | between | put, get | atomics | messages | barrier |
 //! |---|---|---|---|---|
@@ -29,23 +29,23 @@
 //!
 //! # Which network
 //!
-//! The first provider of libfabric of this list that every rank has: the fabrics `cxi`, `efa`,
+//! The backend uses the first provider of this list that every rank has: the fabrics `cxi`, `efa`,
 //! `psm3`, `opx`, `psm2` and `verbs;ofi_rxm`, then `tcp;ofi_rxm`. `PGAS_OFI_PROVIDER` names another
-//! one. `shm` and `sockets` are taken only so: the one is slower than this library's own shared
-//! memory, the other is no longer looked after.
+//! one. `shm` and `sockets` are used only if they are named: the first is slower than this
+//! library's own shared memory, the second is no longer maintained.
 //!
-//! Writes are asked for with `FI_DELIVERY_COMPLETE`, so that what a flush has waited for is at its
-//! target. How a provider wants memory to be registered it says itself, and that is done: by
-//! address or offset, with its keys or ours, local buffers too, bound to an endpoint.
+//! Writes use `FI_DELIVERY_COMPLETE`, so that after a flush they are at the target. Memory is
+//! registered as the provider demands: by address or offset, with its keys or ours, local buffers
+//! too, bound to an endpoint.
 //!
-//! Atomics are not the provider's: none that was tried has all of the contract, and some of them by
-//! the network and others by a CPU would lose updates.
+//! Providers' atomics are not used: none that was tried has all that the contract demands, and a
+//! mixture of network and CPU atomics would lose updates.
 //!
 //! # Lost hosts
 //!
-//! The first ranks of hosts hold TCP connections to those of others, as over MPI. If nothing is
-//! heard of a host, or of the way to it, for [`silence`](pgas_core::Config::silence), the job ends.
-//! The ranks of its host name a rank that dies, and the launcher ends the others.
+//! The first ranks of hosts have TCP connections to those of others, as over MPI. If a host, or the
+//! network to it, is silent for [`silence`](pgas_core::Config::silence), the job ends. If a rank
+//! dies, the ranks of its host report its number, and the launcher ends the others.
 //!
 //! # Floors
 //!

@@ -2,11 +2,11 @@
 //! to what the receiver accepts.
 //!
 //! Requests, replies and the library's own [notes](Note) have send buffers of their own. Any
-//! message is received in any posted buffer, and another one is posted in its place. So messages
-//! that wait to be handed out, whose number credits bound, do not block those behind them. A reply
-//! therefore never waits for room that only requests could free. One of libfabric's messages may
-//! hold [several](pgas_network::send) of the program's, or several notes, whose number is in the
-//! place of the handler.
+//! message is received in any posted buffer, and another buffer is posted in its place. So messages
+//! that wait to be handed out, whose number is bounded by credits, do not block those behind them.
+//! A reply therefore never waits for room that only requests could free. One of libfabric's
+//! messages may contain [several](pgas_network::send) of the program's, or several notes, whose
+//! number is in the place of the handler.
 #![expect(unsafe_code, reason = "lends buffers to libfabric")]
 
 use std::collections::VecDeque;
@@ -25,19 +25,20 @@ use crate::sys::{Begun, Buffer, Endpoint};
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; nearly that of the mailboxes in shared memory.
 pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
-/// A payload up to this length costs no call of its own beside the message.
+/// A payload up to this length needs no further call beside that of its message.
 pub(crate) const MAX_SHORT: usize = SHORT_BYTES;
 
-/// Receives that are posted.
+/// The number of posted receives.
 const N_RECEIVES: usize = 32;
-/// Send buffers for each class; notes are bounded by their subjects.
+/// Send buffers for each class. The number of notes is bounded by their subjects.
 const N_SENDS: usize = 64;
 /// The kind of notes, behind the two classes.
 const NOTES: usize = 2;
 /// The longest message that is put together on the stack, to be sent without a buffer.
 const MAX_INJECTED: usize = 256;
 
-/// One of libfabric's messages that was taken out, so that what is in it can be handed to a sink.
+/// One of libfabric's messages, taken out so that the program's messages in it can be handed to a
+/// sink.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
@@ -48,7 +49,7 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Hands at most `limit` of the program's messages to `sink`, and gives their number.
+    /// Hands at most `limit` of the program's messages to `sink`, and returns their number.
     pub(crate) fn hand_out(
         &mut self,
         class: MessageClass,
@@ -79,7 +80,7 @@ struct Outgoing {
 struct Outbox {
     rank: u32,
     inject_bytes: usize,
-    /// From the index of a send to the number of its context.
+    /// A function from the index of a send to the number of its context.
     number: fn(usize) -> u64,
     sends: Vec<Outgoing>,
     free_sends: [Vec<usize>; 3],
@@ -92,7 +93,7 @@ struct Outbox {
 pub(crate) struct Post {
     rank: u32,
     n_ranks: u32,
-    /// From the index of a receive to the number of its context.
+    /// A function from the index of a receive to the number of its context.
     number: fn(usize) -> u64,
     /// Buffers lent to libfabric. Other buffers hold messages, or are free.
     receives: Vec<Option<Buffer>>,
@@ -217,7 +218,7 @@ impl Post {
         self.send_notes(endpoint, segments)
     }
 
-    /// Keeps a note until [`send_notes`](Self::send_notes), with which others may go.
+    /// Keeps a note until [`send_notes`](Self::send_notes), so that it may share a message.
     pub(crate) fn tell_later(&mut self, to: u32, note: Note) {
         self.peers.of(to).is_known = true;
         self.unsent.push_back((to, note));
@@ -260,7 +261,7 @@ impl Post {
         self.outbox.sends.get(index).map(|outgoing| outgoing.to)
     }
 
-    /// The send from buffer `index` is complete.
+    /// Records that the send from buffer `index` is complete.
     pub(crate) fn has_sent(&mut self, index: usize) {
         let outbox = &mut self.outbox;
         if let Some(outgoing) = outbox.sends.get(index) {
@@ -269,9 +270,9 @@ impl Post {
         }
     }
 
-    /// Something has come in buffer `index`: a message, which is kept, or notes, which are added to
-    /// `notes`. Gives who has sent them. Another receive is posted by the caller, after the answers
-    /// to all that has come.
+    /// Takes what has arrived in buffer `index`: a message, which is kept, or notes, which are
+    /// added to `notes`. Returns the sender of the notes. The caller posts another receive, after
+    /// the answers to all arrivals.
     pub(crate) fn has_received(
         &mut self,
         index: usize,
@@ -298,7 +299,7 @@ impl Post {
             });
             return Ok(from);
         }
-        // Anything else is no message of a rank, but of a stranger, or a failed receive.
+        // Anything else is a message of another program, or a failed receive.
         let read = match Reader::default().next(bytes) {
             Some((n_notes, bytes)) if kind == NOTES => bundle::unpack(bytes, n_notes.0, notes),
             _ => Ok(()),
@@ -311,12 +312,12 @@ impl Post {
         Ok(from)
     }
 
-    /// Messages of `class` that have come and wait to be taken.
+    /// The number of messages of `class` that have arrived and were not taken yet.
     pub(crate) fn n_arrived(&self, class: MessageClass) -> usize {
         self.arrived[class as usize].len()
     }
 
-    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) or
+    /// Takes the oldest message of `class`. Its buffer comes back by [`finish`](Self::finish) or
     /// [`put_back`](Self::put_back).
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let letter = self.arrived[class as usize].pop_front()?;
@@ -328,13 +329,13 @@ impl Post {
         Some(letter)
     }
 
-    /// The rest of a message is for later.
+    /// Puts back a message whose rest is for later.
     pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
         self.arrived[class as usize].push_front(letter);
     }
 
-    /// A message was handed out: its buffer receives again, and its sender may send again, if
-    /// `is_served`.
+    /// Ends a message that was handed out: its buffer receives again, and if it `is_served`, its
+    /// sender may send again.
     pub(crate) fn finish(
         &mut self,
         endpoint: &mut Endpoint,
@@ -459,7 +460,7 @@ impl Outbox {
     }
 }
 
-/// What sends messages.
+/// The sending side of a post.
 struct Sender<'a> {
     endpoint: &'a mut Endpoint,
     segments: &'a Segments,

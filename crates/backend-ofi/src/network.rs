@@ -28,7 +28,7 @@ use crate::sys::{Completion, Endpoint, Region};
 
 /// The longest single transfer, in bytes.
 const MAX_TRANSFER: u64 = 1 << 30;
-/// Completions that may wait to be read, beside those of operations.
+/// The most unread completions, beside those of operations.
 const MESSAGES: usize = 1024;
 
 /// The number of kinds of contexts, the lowest part of a context's number.
@@ -40,7 +40,7 @@ pub(crate) const SEND: u64 = 2;
 /// One rank of a job over libfabric.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// Before the segment that it has registered.
+    /// The state. It is dropped before the segment, which it has registered.
     state: Mutex<State>,
     pub(crate) rank: u32,
     /// The ranks of this host, reached by its memory.
@@ -53,8 +53,8 @@ pub(crate) struct Network {
     pub(crate) receiving: [Mutex<()>; 2],
     pub(crate) parking: Parking,
     pub(crate) failure: FirstFailure,
-    /// The first failed operation: its target, the error and the time. The job fails of it unless a
-    /// better explanation comes.
+    /// The first failed operation: its target, the error and the time. The job fails because of it,
+    /// unless a better explanation comes.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
     /// The launcher that is told when the rank has left.
     pub(crate) launcher: Option<Mutex<Pmi>>,
@@ -67,23 +67,23 @@ pub(crate) struct State {
     pub(crate) ops: Ops,
     pub(crate) staging: Staging,
     pub(crate) completions: Vec<Completion>,
-    /// Empty but while notes of one message are heeded.
+    /// The notes of the message that is being processed; otherwise empty.
     pub(crate) notes: Vec<Note>,
     /// This rank's segment, which peers access.
     exposed: Option<Region>,
-    /// The last one to go: all registrations are made with it.
+    /// The endpoint. It is dropped last, since all registrations are made with it.
     pub(crate) endpoint: Endpoint,
     /// The time of the last question to another rank whether it has left.
     pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions
-    /// would pile up.
+    /// Ranks that have not answered yet. A busy rank is not asked again, or the questions would
+    /// pile up.
     pub(crate) unanswered: HashSet<u32>,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
-    /// Connections to other hosts, of the first rank of one, and when they were last looked at.
+    /// Connections to other hosts, if this is the first rank of its host.
     pub(crate) lifeline: Option<Lifeline>,
     pub(crate) looked: Instant,
-    /// Rounds of the last barrier that others have come to, for this rank.
+    /// The rounds of the last barrier in which this rank was told that another one has come.
     pub(crate) rounds: HashSet<u32>,
 }
 
@@ -160,7 +160,7 @@ impl Network {
         }
     }
 
-    /// This rank, as one of its host's.
+    /// This rank as a member of its host.
     #[inline]
     pub(crate) fn member(&self) -> &Member {
         &self.neighbours.member

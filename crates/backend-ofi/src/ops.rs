@@ -1,4 +1,4 @@
-//! Operations in flight: a table whose places are used again.
+//! Operations in flight: a table with reused slots.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use pgas_core::backend::{Former, OpId};
 
 use crate::sys::{Buffer, Context, Region};
 
-/// Operations that may be in flight; the next one waits until one of them is over.
+/// The most operations in flight. A further one waits until one of them is over.
 pub(crate) const LIMIT: usize = 4096;
 
 /// Bits of the slot's index in an operation's id. The low bits of the slot's generation follow.
@@ -33,8 +33,7 @@ pub(crate) enum Flight {
         #[expect(dead_code, reason = "is closed with the operation")]
         region: Option<Region>,
     },
-    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only
-    /// counted.
+    /// An atomic at the target: its answer. Without a place for the result it is only counted.
     Answer { from: u32, result: Option<Former> },
 }
 
@@ -46,7 +45,7 @@ struct Slot {
     generation: u64,
     /// `None` if the slot is free.
     flight: Option<Flight>,
-    /// When it began, as flushes of its rank count.
+    /// The epoch in which it began: the number of flushes of its rank before it.
     epoch: u64,
 }
 
@@ -122,7 +121,7 @@ impl Ops {
         OpId(self.slots[index].generation << INDEX_BITS | (index as u64 + 1))
     }
 
-    /// The operation in slot `index` has begun.
+    /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
         if let Flight::Answer { from: rank, .. } | Flight::Put { rank, .. } = flight {
             let open = self.open.entry(rank).or_default();
@@ -144,7 +143,7 @@ impl Ops {
         self.index_of(op).is_none()
     }
 
-    /// On which rank the operation in slot `index` is.
+    /// The rank of the operation in slot `index`.
     pub(crate) fn rank_of(&self, index: usize) -> Option<u32> {
         match self.slots.get(index)?.flight.as_ref()? {
             Flight::Put { rank, .. } | Flight::Get { rank, .. } => Some(*rank),
@@ -152,7 +151,7 @@ impl Ops {
         }
     }
 
-    /// The transfer in slot `index` is complete; gives the copy of a put's source.
+    /// Records that the transfer in slot `index` is complete. Returns the copy of a put's source.
     pub(crate) fn complete(&mut self, index: usize) -> Option<Buffer> {
         let slot = self.slots.get_mut(index)?;
         let (flight, epoch) = (slot.flight.take()?, slot.epoch);
@@ -236,12 +235,12 @@ impl Ops {
         first.is_none_or(|first| *first >= flush.epoch)
     }
 
-    /// Whether anything is that a flush waits for.
+    /// Whether there are operations that a flush waits for.
     pub(crate) fn has_any(&self) -> bool {
         self.open.values().any(|open| !open.counts.is_empty())
     }
 
-    /// The ranks on which something is.
+    /// The ranks with such operations.
     pub(crate) fn awaited(&self) -> Vec<Rank> {
         let open = self.open.iter().filter(|(_, open)| !open.counts.is_empty());
         let mut ranks: Vec<u32> = open.map(|(rank, _)| *rank).collect();

@@ -1,13 +1,13 @@
-//! Which provider of libfabric a job uses.
+//! The choice of a job's libfabric provider.
 
 use pgas_core::{Error, Result};
 
 use crate::sys::{self, Info};
 
-/// Providers that are chosen unasked, best first.
+/// The default providers, best first.
 const ORDER: &[&str] = &["cxi", "efa", "psm3", "opx", "psm2", "verbs;ofi_rxm", TCP];
 
-/// Over TCP, which every host has.
+/// The provider over TCP, which every host has.
 const TCP: &str = "tcp;ofi_rxm";
 
 /// The separator of names in a message.
@@ -32,7 +32,7 @@ pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
         }
         return Ok(found);
     };
-    // Others take the text for something else: `shm` for its own name.
+    // For other providers the text has another meaning: for `shm` it is its own name.
     let node = is_over_tcp(asked).then_some(node);
     let found = sys::find(Some(asked), node)?;
     if found.is_empty() {

@@ -1,9 +1,9 @@
 //! Puts, gets and flushes.
 //!
-//! On the path of an operation this file is last before libfabric's own calls. A write is complete
-//! when its bytes are at the target (`FI_DELIVERY_COMPLETE`), so a flush waits for completions and
-//! needs nothing more. A short put uses a copy of its source, and its caller continues; a long one
-//! waits for its completion.
+//! On the path of an operation this file is the last one before libfabric's own calls. A write is
+//! complete when its bytes are at the target (`FI_DELIVERY_COMPLETE`), so a flush only waits for
+//! completions. A short put uses a copy of its source, and its caller continues; a long one waits
+//! for its completion.
 #![expect(unsafe_code, reason = "lends libfabric the memory of operands")]
 
 use pgas_core::backend::{Backend, Get, GetGrid, OpId, Operand, Put, PutGrid, Stage};
@@ -44,8 +44,8 @@ impl Network {
             // SAFETY: the source stays until the put is reported, which is after its registration
             // is closed with the operation, or after the endpoint was shut.
             let region = unsafe { endpoint.prepare(src.cast_mut(), len) }?;
-            // SAFETY: who made the put promised that its bytes lie in a segment, all of which is
-            // registered, and that the source is readable and stays as it is until the put is
+            // SAFETY: the maker of the put promised that its bytes lie in a segment, all of which
+            // is registered, and that the source is readable and unchanged until the put is
             // reported. The context is the table's.
             let begun =
                 unsafe { endpoint.write((src, len), region.as_ref(), target, ops.context(index)) };
@@ -81,9 +81,9 @@ impl Network {
             let (dst, len) = (get.dst(), get.len());
             // SAFETY: the destination stays until the get is reported, as the source of a put does.
             let region = unsafe { endpoint.prepare(dst, len) }?;
-            // SAFETY: who made the get promised that its bytes lie in a segment, all of which is
-            // registered, and that the destination is writable and nobody else's until the get is
-            // reported.
+            // SAFETY: the maker of the get promised that its bytes lie in a segment, all of which
+            // is registered, and that the destination is writable and accessed by nobody else until
+            // the get is reported.
             let begun =
                 unsafe { endpoint.read((dst, len), region.as_ref(), source, ops.context(index)) };
             let rank = rank.number();
@@ -143,14 +143,14 @@ impl Network {
         over
     }
 
-    /// Takes back the memory of `op`, which was given up. The network cannot be used after that:
-    /// only closing the endpoint certainly keeps libfabric from the memory.
+    /// Takes back the memory of `op`, which was abandoned. The network cannot be used after that:
+    /// only closing the endpoint ensures that libfabric does not access the memory.
     #[cold]
     fn take_memory_back(&self, op: OpId) {
         if self.state().ops.is_over(op) {
             return;
         }
-        // Before the way to tell it is closed.
+        // Tell the other ranks before the endpoint is closed.
         if self.health().is_ok() {
             drop(self.blame(Rank::new(self.rank), "gave up waiting for a transfer"));
         }
@@ -261,7 +261,7 @@ fn write_copy(
     };
     let len = put.len();
     put.copy_to(&mut buffer.bytes_mut()[..len]);
-    // SAFETY: who made the put promised that its bytes lie in a segment, all of which is
+    // SAFETY: the maker of the put promised that its bytes lie in a segment, all of which is
     // registered. The copy is kept with the operation, and left alone until that is complete.
     match unsafe { endpoint.write_buffer(&buffer, len, target, ops.context(index)) } {
         Ok(Begun::Yes) => Ok(Some(Flight::Put {

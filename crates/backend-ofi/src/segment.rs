@@ -1,4 +1,4 @@
-//! Each rank's segment as the others reach it: registered, with its address and key.
+//! The segments of all ranks as peers reach them: registered, with an address and a key.
 #![expect(unsafe_code, reason = "lets peers access this rank's segment")]
 
 use pgas_core::backend::{Backend, RemoteAddr};
@@ -16,7 +16,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Registers this rank's segment, and learns of all others'; collective.
+    /// Registers this rank's segment, and learns the addresses of all others; collective.
     pub(crate) fn open(
         endpoint: &mut Endpoint,
         member: &Member,
@@ -41,7 +41,7 @@ impl Segments {
         let bytes = member.segment_bytes();
         let len = usize::try_from(bytes).expect("a mapped segment fits into the address space");
         // SAFETY: the segment stays mapped as long as the member, which outlives the registration
-        // (`network.rs`). There are no references into segments, so that peers may change them.
+        // (`network.rs`). There are no references into segments, so peers may change them.
         let region = unsafe { endpoint.expose(start.as_ptr(), len) };
         let region = region.map_err(|error| {
             let text = format!(
@@ -61,7 +61,7 @@ impl Segments {
         Ok((region, said))
     }
 
-    /// The place, if there is such a rank.
+    /// The target of transfers to an address.
     pub(crate) fn target(&self, at: RemoteAddr) -> Target {
         let start = self.starts[at.rank.number() as usize];
         Target {
@@ -80,7 +80,7 @@ impl Segments {
     }
 }
 
-/// Reads what another rank has sent, which is as long as this rank's own.
+/// Decodes the message of another rank, which is as long as this rank's own.
 fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result<Target> {
     let wrong = || {
         let text = format!(

@@ -14,8 +14,8 @@ use crate::mailbox::Letter;
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
 use crate::sys::Completion;
 
-/// The time between the failure of an operation and that of the job: whoever watches ranks and
-/// hosts reports the cause better, if it is one of them.
+/// The time between the failure of an operation and that of the job. If the cause is a lost rank or
+/// host, the checks of these report it better meanwhile.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The interval at which the first rank of a host checks the others.
@@ -44,7 +44,7 @@ impl Network {
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments)?;
         post.send_open((endpoint, &self.segments))?;
-        // After the answers, which others wait for.
+        // After the answers, for which other ranks wait.
         post.post_receives(endpoint)?;
         self.look_at_hosts(state);
         self.tell_failure(state)?;
@@ -134,7 +134,7 @@ impl Network {
                 self.failure.hear(Rank::new(rank), cause);
             }
             Note::Execute { id, offset, order } => match self.execute(offset, order) {
-                // With the answers to what has come beside it.
+                // The answer may share a message with those to other atomics of this poll.
                 Ok(bits) => state.post.tell_later(from, Note::Former { id, bits }),
                 Err(error) => self.note_failure(Rank::new(from), &error.to_string()),
             },
@@ -154,8 +154,8 @@ impl Network {
         self.failure.note(rank, cause, &self.neighbours);
     }
 
-    /// As [`note_failure`](Self::note_failure), and tells everybody, without waiting for a thread
-    /// that is inside of libfabric.
+    /// As [`note_failure`](Self::note_failure), and tells all ranks, unless another thread is
+    /// inside of libfabric.
     pub(crate) fn fail(&self, rank: Rank, cause: &str) {
         self.note_failure(rank, cause);
         if let Some(mut state) = self.try_state() {
@@ -179,7 +179,7 @@ impl Network {
         Ok(())
     }
 
-    /// Serves what comes until `ready`, as a call of the contract that waits for the network.
+    /// Serves arrivals until `ready`, for a call of the contract that waits for the network.
     pub(crate) fn wait(
         &self,
         awaited: Awaited<'_>,
@@ -213,7 +213,7 @@ impl Network {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        // Also without the direct path: a rank's messages to itself.
+        // A rank's messages to itself come here even without the direct path.
         let mut n = self.neighbours.poll(class, limit, sink)?;
         let hint = &self.n_arrived[class as usize];
         if hint.load(Ordering::Relaxed) == 0 {
@@ -236,7 +236,7 @@ impl Network {
             }
             let next = if n < limit { post.take(class) } else { None };
             let Some(mut letter) = next else {
-                // What was answered to all that was read, together.
+                // Send the answers to all messages that were read together.
                 post.send_open((endpoint, &self.segments))?;
                 return Ok(n);
             };
@@ -246,7 +246,7 @@ impl Network {
         }
     }
 
-    /// An error when the job has failed.
+    /// An error if the job has failed.
     pub(crate) fn check_health(&self) -> Result<()> {
         self.failure
             .check(&self.neighbours, |rank, cause| self.blame(rank, cause))?;

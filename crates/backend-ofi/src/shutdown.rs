@@ -1,5 +1,5 @@
-//! Leaves the job in order: no message is in flight to a rank that has left, and ranks know who has
-//! left.
+//! Leaves the job in good order: no message is in flight to a rank that has left, and ranks know
+//! which ranks have left.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -11,8 +11,7 @@ use pgas_network::note::Note;
 
 use crate::network::{Network, State};
 
-/// The time before a rank is asked whether it has left, after a question to this one or another
-/// one.
+/// The least time between two questions to ranks whether they have left.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The step that a leaving rank has reached.
@@ -25,8 +24,8 @@ enum Step {
 }
 
 impl Network {
-    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the
-    /// next time.
+    /// Whether `rank` has left, and all its messages to this one were handed out. If this is not
+    /// known, asks it, for the next call.
     pub(crate) fn is_gone(&self, rank: Rank) -> bool {
         if let Some(rank) = self.neighbours.reached(rank) {
             return self.member().has_left(rank);
@@ -41,7 +40,7 @@ impl Network {
             .is_none_or(|at| now.duration_since(at) > ASK_AGAIN);
         if is_due && state.unanswered.insert(rank.number()) {
             state.asked = Some(now);
-            // Whether the network works is reported by calls that can say so.
+            // Calls that can return an error report it.
             drop(self.tell(&mut state, rank.number(), Note::Ask));
         }
         false
@@ -49,14 +48,14 @@ impl Network {
 
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
-    /// 1. What this rank has begun is complete.
-    /// 2. It tells each rank that it sent messages to their number, by a note that is complete when
-    ///    received. Later notes are answers only, which their receiver waits for before it leaves
-    ///    itself.
-    /// 3. A barrier: then every rank has received every good-bye, and knows which messages are
-    ///    still in flight to it. In each round a rank tells another one, twice as far away as in
-    ///    the round before.
-    /// 4. That is taken from the network.
+    /// 1. The rank completes its operations.
+    /// 2. It tells each rank to which it has sent messages their number, by a note that is complete
+    ///    when received (the good-bye). Later notes are only answers, and their receiver waits for
+    ///    them before it leaves itself.
+    /// 3. After a dissemination barrier, every rank has received every good-bye, and knows the
+    ///    number of messages that are still in flight to it. In each round a rank sends a note to
+    ///    another one, twice as far away as in the round before.
+    /// 4. It takes these messages from the network.
     pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;

@@ -1,4 +1,4 @@
-//! Copies of what short puts write, so that their sources are free at once.
+//! Copies of the sources of short puts, so that the callers' own are free at once.
 
 use pgas_core::Result;
 
@@ -6,7 +6,7 @@ use crate::sys::{Buffer, Endpoint};
 
 /// The longest put that is copied, in bytes: longer ones wait until they are written.
 pub(crate) const MAX_STAGED: usize = 4096;
-/// Copies that may be on their way.
+/// The most copies in flight.
 const LIMIT: usize = 512;
 
 /// The copies that are free.

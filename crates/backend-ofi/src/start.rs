@@ -1,4 +1,4 @@
-//! From what started the process to a world.
+//! Joins the job of the launcher that started the process.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,21 +12,20 @@ use crate::connect::open;
 use crate::hosts;
 use crate::network::Network;
 
-/// Joins the job that `config.launcher` describes; in a process that has joined already it gives
+/// Joins the job that `config.launcher` describes. In a process that has joined already it returns
 /// another handle on that world ([`process::join_once`]).
 ///
-/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as
-/// `pgas-run --hosts`, MPICH's and Slurm's (`srun --mpi=pmi2`) do, or PMIx, as Open MPI's `mpirun`,
-/// PRRTE's `prun` and Slurm's (`srun --mpi=pmix`) do; PMIx's client library is loaded then. One on
-/// a single host is started as for the shared-memory backend, and with the direct path
-/// ([`Config::direct`]) it is in shared memory alone. Without it, all but a rank's own memory is
-/// reached over libfabric.
+/// A job on several hosts needs a launcher that speaks PMI-1 (`pgas-run --hosts`, MPICH's, `srun
+/// --mpi=pmi2`) or PMIx (Open MPI's `mpirun`, PRRTE's `prun`, `srun --mpi=pmix`); for PMIx its
+/// client library is loaded. A job on one host is started as with the shared-memory backend. With
+/// the direct path ([`Config::direct`]) it uses shared memory alone. Without it, all but a rank's
+/// own memory is reached over libfabric.
 ///
 /// # Errors
 ///
-/// As the shared-memory backend's `init`; a libfabric or a PMIx that is not there; a libfabric
-/// without a provider of the kind that is needed; memory that cannot be registered; ranks with
-/// different settings; what the launcher reports.
+/// As the shared-memory backend's `init`; if libfabric or PMIx is not installed; if libfabric has
+/// no provider of the kind that is needed; if memory cannot be registered; if ranks have different
+/// settings; errors of the launcher.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| match &config.launcher {
         Launcher::Pmi { place, pmi_fd } if place.n_local_ranks != Some(place.n_ranks) => {
@@ -56,7 +55,7 @@ fn by_pmix(place: Option<Place>, config: &Config) -> Result<World> {
     World::new(Arc::new(network), config)
 }
 
-/// Ranks that cannot meet by their launcher's PMIx.
+/// The error of ranks that cannot meet through their launcher's PMIx.
 #[cold]
 fn no_way(launcher: &Launcher, error: &Error) -> Error {
     let hint = match launcher {

@@ -1,5 +1,5 @@
-//! Linux only: how a process becomes a rank, under any launcher. `attach_portable.rs` replaces it
-//! on other systems.
+//! Linux only: how a process joins a job as a rank, under any launcher. `attach_portable.rs`
+//! replaces it on other systems.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
 use crate::segment::{Job, JobMemory, create_job, warn_of_size};
 
-/// Joins the job that `config.launcher` describes; in a process that has joined already it gives
+/// Joins the job that `config.launcher` describes. In a process that has joined already it returns
 /// another handle on that world ([`process::join_once`]).
 ///
 /// With [`Launcher::SelfLaunch`] this process starts the ranks and ends with their exit code; the
@@ -22,13 +22,13 @@ use crate::segment::{Job, JobMemory, create_job, warn_of_size};
 ///
 /// # Errors
 ///
-/// When the settings do not fit, memory is refused, the job spans several hosts, or its other ranks
-/// do not come; [`Error::CannotRejoin`] if this process has left its job.
+/// If the settings do not fit, memory is refused, the job spans several hosts, or its other ranks
+/// do not arrive; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }
 
-/// Joins the job of what started this process.
+/// Joins the job of the launcher that started this process.
 fn launched(config: &Config) -> Result<World> {
     World::new(Arc::new(member(config)?), config.clone())
 }
@@ -105,13 +105,13 @@ impl Member {
     }
 }
 
-/// Ties this process to the one that started it: the launcher, or a script between the two, whose
-/// death would leave it behind.
+/// Makes this process end with the one that started it: the launcher, or a script between the two.
 fn die_with_parent() -> Result<()> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))
 }
 
-/// Without it each process would be a job of its own.
+/// The error for a launcher that speaks PMIx only. Without it each process would be a job of its
+/// own.
 #[cold]
 fn only_pmix() -> Error {
     let text = "PMIX_RANK is set, so a launcher has started this process as a rank, but tells by PMIx \
@@ -142,8 +142,8 @@ fn become_supervisor(n_ranks: u32, config: &Config) -> Result<Member> {
     std::process::exit(i32::from(outcome.code()))
 }
 
-/// A launcher's view of a job through its memory: the first failure, and a way to tell the ranks of
-/// one.
+/// A launcher's view of a job through its memory: it reads the first failure, and tells the ranks
+/// of a failure that it has found itself.
 #[derive(Debug)]
 pub struct Watcher {
     job: Arc<Job>,
@@ -198,7 +198,7 @@ impl JobHooks for Watcher {
     }
 }
 
-/// A failed meeting of ranks, or of what rank 0 does for it.
+/// The error of a rendezvous, or of rank 0's creation of the memory.
 enum Meeting {
     Core(Error),
     Meet(MeetError),

@@ -10,19 +10,19 @@ use crate::liveness::Liveness;
 use crate::member::Member;
 use crate::segment::{Job, layout};
 
-/// Makes this process a job of one rank; where it is one already, gives another handle on that
-/// world ([`process::join_once`]).
+/// Makes this process a job of one rank. If it is one already, returns another handle on that world
+/// ([`process::join_once`]).
 ///
 /// # Errors
 ///
-/// [`Error::Setting`] when the job has several ranks: as processes they need Linux. Else when the
-/// settings do not fit or memory is refused; [`Error::CannotRejoin`] if this process has left its
-/// job.
+/// [`Error::Setting`] if the job has several ranks, which as processes need Linux, or if the
+/// settings do not fit; an error if memory is refused; [`Error::CannotRejoin`] if this process has
+/// left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }
 
-/// Joins the job of what started this process, if that has one rank.
+/// Joins the job of the launcher that started this process, if the job has one rank.
 fn launched(config: &Config) -> Result<World> {
     if config.launcher.n_ranks() > 1 {
         return Err(refusal(&config.launcher));

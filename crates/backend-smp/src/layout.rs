@@ -1,7 +1,8 @@
 //! The layout of a job's memory.
 //!
 //! ```text
-//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... | rank 0's board | ... |
+//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier |
+//! | rank 0's mailboxes | ... | rank 0's buffers | ... | rank 0's board | ... | segments |
 //! ```
 
 use pgas_core::stats::Board;
@@ -23,12 +24,13 @@ pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
 pub(crate) const MAX_SHORT: usize = 48;
 
-/// Buffers of each rank for payloads that are filled in place, each as long as the longest message:
-/// 260 KiB, which cost memory only as far as they are used.
+/// Buffers of each rank for payloads that are filled in place. Each has room for the longest
+/// message. They take 260 KiB, which cost memory only as far as they are used.
 pub(crate) const N_BUFFERS: usize = if cfg!(miri) { 2 } else { 16 };
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 
-/// Peers that a rank counts apart at least: ranks of other hosts are peers, too.
+/// The least number of peers for which a rank's board has counts. Ranks of other hosts are peers,
+/// too.
 const MIN_PEERS: usize = 256;
 
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);

@@ -13,20 +13,19 @@
 //! # Ok::<(), pgas_core::Error>(())
 //! ```
 //!
-//! A put or get is a load, a store or a copy, an atomic an instruction; messages go through
-//! lock-free rings in the shared memory, and who waits for long sleeps in the kernel. The memory
-//! has no name, so nothing is left behind, however a job ends.
+//! A put or get is a load, a store or a copy, and an atomic is an instruction. Messages go through
+//! lock-free rings in the shared memory, and a rank that waits for long sleeps in the kernel. The
+//! memory has no name, so nothing is left behind, however a job ends.
 //!
-//! [`init`] makes a rank's world of what started the process. A backend for several hosts takes
-//! [`create_job`], [`launcher::share`] and [`Member`], for the ranks that share a host.
+//! [`init`] joins the job of the launcher that started the process. A backend for several hosts
+//! uses [`create_job`], [`launcher::share`] and [`Member`] for the ranks that share a host.
 //!
 //! # Systems
 //!
-//! Ranks as processes, their launcher and what brings them together are Linux's. Elsewhere, as on
-//! macOS, a job is one process or its ranks are [`threads`], and [`init`] refuses anything else in
-//! one sentence. Files that belong to Linux alone say so in their first line; `*_portable.rs` stand
-//! in for them. `RUSTFLAGS='--cfg pgas_portable'` builds the crate with these on Linux too, to test
-//! them.
+//! Ranks that are processes, their launcher and their rendezvous need Linux. On other systems, such
+//! as macOS, a job is one process or its ranks are [`threads`], and [`init`] refuses anything else
+//! in one sentence. Files for Linux alone say so in their first line; `*_portable.rs` replace them.
+//! `RUSTFLAGS='--cfg pgas_portable'` builds the crate with these on Linux too, to test them.
 //!
 //! # Building blocks
 //!
@@ -41,9 +40,9 @@
 //! |---|---|
 //! | joining a job; the contract | `attach`, `rma`, `threads` |
 //! | a rank of a job; observers from outside | `member`, `observer` |
-//! | the job's memory, and the lives of ranks | `liveness`, `segment` |
+//! | the job's memory, and whether ranks are alive | `liveness`, `segment` |
 //! | the words that ranks share | `control` |
-//! | where they lie | `layout` |
+//! | the offsets of these words | `layout` |
 //! | sleeping and waking | `doorbell` |
 //! | the system and the processor | `cores`, `launcher`, `machine`, `membarrier` |
 

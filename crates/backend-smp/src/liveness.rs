@@ -1,7 +1,7 @@
-//! Linux only: whether the other ranks of a job of processes live.
+//! Linux only: whether the other ranks of a job of processes are alive.
 //!
 //! Every rank holds a lock on one byte of the job's file ([`Hold`]). The kernel releases it when
-//! the process ends, however it ends, before anybody could reap it; so a rank that is in the job
+//! the process ends, however it ends, before its parent can reap it. So a rank that is in the job
 //! and whose lock is free has died. This needs no supervisor and works under any launcher.
 #![expect(
     unsafe_code,
@@ -31,7 +31,7 @@ const LONGEST_STOP_INTERVAL: Duration = Duration::from_secs(1);
 /// they check all ranks.
 const RANKS_PER_CHECK: u32 = 16;
 
-/// A rank's checks whether the other ranks live.
+/// A rank's checks whether the other ranks are alive.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     stall: Option<Duration>,
@@ -124,8 +124,8 @@ impl Liveness {
 }
 
 impl State {
-    /// Begins anew if this rank itself has not looked for a while: it may have been stopped
-    /// together with the others, and go on a little earlier than they.
+    /// Begins anew if this rank itself has not checked for a while: it may have been stopped
+    /// together with the others, and continue a little earlier.
     fn forget_if_absent(&mut self) {
         if self.stops.last.elapsed() > LONGEST_STOP_INTERVAL.max(self.stops.interval * 2) {
             self.stopped.clear();
@@ -170,8 +170,8 @@ fn lock_of(rank: u32, kind: i32) -> libc::flock {
     }
 }
 
-/// The lock that shows that this process, as a rank, lives: until this is dropped or the process
-/// ends.
+/// The lock that shows that this process, as a rank, is alive, until this value is dropped or the
+/// process ends.
 ///
 /// The lock belongs to an open file description of its own. It does not belong to the process,
 /// whose locks are all released when it closes any descriptor of the job's file. Nor does it belong
@@ -223,8 +223,8 @@ impl Drop for Hold {
     }
 }
 
-/// Descriptors that a forked child must close, since it would hold its parent's locks as long as it
-/// lives. Each is paired with a descriptor that takes its number in the child.
+/// Descriptors that a forked child must close, since it would hold its parent's locks until it
+/// ends. Each is paired with a descriptor that takes its number in the child.
 struct Forks {
     /// Both numbers in a word, or [`NONE`](Self::NONE).
     descriptors: [AtomicU64; Self::MOST],

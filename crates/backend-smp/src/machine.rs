@@ -1,4 +1,4 @@
-//! The processor's part of mailboxes: prefetches, and messages in place as bytes.
+//! The machine operations of mailboxes: prefetches, and messages in place as bytes.
 #![expect(
     unsafe_code,
     reason = "words of shared memory to which nobody writes meanwhile"

@@ -19,7 +19,7 @@ use rustix::thread::{MembarrierCommand, membarrier};
 /// Whether this process may use light fences.
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the system to let this process take part, and says whether it does. Once a process.
+/// Registers this process for asymmetric fences, once. Returns whether the system allows it.
 pub(crate) fn register() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -31,7 +31,7 @@ pub(crate) fn register() -> bool {
     })
 }
 
-/// The side that is in a hurry.
+/// The frequent side: a compiler fence, or a full fence if the process is not registered.
 #[inline]
 pub(crate) fn light() {
     if IS_REGISTERED.load(Ordering::Relaxed) {

@@ -8,13 +8,13 @@ pub(crate) fn register() -> bool {
     true
 }
 
-/// The side that is in a hurry.
+/// The frequent side: a full fence.
 #[inline]
 pub(crate) fn light() {
     fence(SeqCst);
 }
 
-/// The side that is not.
+/// The rare side: a full fence.
 pub(crate) fn heavy() {
     fence(SeqCst);
 }

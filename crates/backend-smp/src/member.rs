@@ -27,9 +27,8 @@ use crate::segment::Job;
 /// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this
 /// crate.
 ///
-/// A backend for several hosts has one for the ranks of its own host. Its ranks are then those of
-/// the memory that it joined, from 0, and its methods, this type's own and those of the contract,
-/// speak of these.
+/// A backend for several hosts has one for the ranks of its own host. All methods then number these
+/// ranks from 0, as in the memory that the member has joined.
 #[derive(Debug)]
 pub struct Member {
     job: Arc<Job>,
@@ -37,20 +36,21 @@ pub struct Member {
     /// The barrier that this rank has entered, or the last one that it left.
     epoch: AtomicU64,
     cores: Cores,
-    /// The number of health checks; every so often one also checks the other ranks.
+    /// The number of health checks. One in
+    /// [`HEALTH_CHECKS_PER_LIVENESS_CHECK`] also checks the other ranks.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
     /// The lock that proves to other ranks that this process lives.
     pub(crate) hold: Option<Hold>,
-    /// The credits that this rank has used of each rank's room for requests. Replies need none:
-    /// there are only as many as served requests.
+    /// The credits that this rank has used of each rank's room for requests. Replies need none,
+    /// since there are no more of them than of served requests.
     credits: Box<[Credits]>,
     /// The index where the search for a free buffer begins.
     next_buffer: AtomicUsize,
 }
 
-/// A rank that waits without sleeping checks the other ranks' lives once in so many checks of the
-/// failure word.
+/// A rank that waits without sleeping checks whether the other ranks are alive once in this many
+/// checks of the failure word.
 const HEALTH_CHECKS_PER_LIVENESS_CHECK: u32 = 256;
 
 impl Member {
@@ -105,8 +105,7 @@ impl Member {
         (control.membership(rank) != Membership::Absent).then(|| control.pid(rank))
     }
 
-    /// Enters a barrier, unless the job has failed, as it has when the last one is not over: it
-    /// would be complete for this rank alone.
+    /// Enters a barrier. An error if the last one is not complete: then the job has failed.
     pub(crate) fn arrive(&self) -> Result<BarrierTicket> {
         let control = self.job.control();
         if control.has_failed() {
@@ -173,8 +172,8 @@ impl Member {
     /// The credits that limit messages of this class; none for replies.
     #[inline]
     fn credits(&self, to: u32, class: MessageClass) -> Option<&Credits> {
-        // For replies, too: behind the mailboxes of the last rank lie buffers that somebody may
-        // read.
+        // Index for replies, too, to check the rank: behind the mailboxes of the last rank lie
+        // buffers that another rank may be reading.
         let credits = &self.credits[to as usize];
         match class {
             MessageClass::Request => Some(credits),
@@ -192,7 +191,7 @@ impl Member {
         let Some(index) = buffers.take(self.rank, hint, len, Native::prefetch_for_write) else {
             return Ok(Offer::BackPressure);
         };
-        // The one behind it has been on its way longest.
+        // The next buffer has been in use the longest.
         self.next_buffer.store(index + 1, Ordering::Relaxed);
         let payload = buffers.payload(self.rank, index).as_ptr();
         Ok(Offer::InPlace(Place {
@@ -203,8 +202,8 @@ impl Member {
         }))
     }
 
-    /// Sends a message whose opening goes in front of its payload in `place`. Returns `None`, and
-    /// does nothing, if the opening does not fit, or if the message is short enough for a slot.
+    /// Sends a message with the payload in `place` and an opening in front of it. Returns `None`,
+    /// and does nothing, if the opening does not fit, or if the message is short enough for a slot.
     /// After an error the place was taken back, unless the target may be reading it.
     #[inline]
     pub(crate) fn send_from(
@@ -248,7 +247,7 @@ impl Member {
         };
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             // The target leaves at this moment, and checks its mailbox once more: either it gives
-            // the buffer back, or the buffer stays in use for good.
+            // the buffer back, or the buffer stays taken until the job ends.
             return Err(has_left(to));
         }
         Ok(Some(Sent::Accepted))
@@ -301,8 +300,8 @@ impl Member {
         Error::backend("receive", 0, text)
     }
 
-    /// Sleeps until a message, a barrier's end, a ring or a failure, and checks the other ranks
-    /// meanwhile.
+    /// Sleeps until a message, the end of a barrier, a ring or a failure, and checks the other
+    /// ranks meanwhile.
     pub(crate) fn sleep(&self, at_most: Duration) {
         let control = self.job.control();
         let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
@@ -320,13 +319,13 @@ impl Member {
         self.check_other_ranks();
     }
 
-    /// Looks whether the other ranks live, if the last look was a while ago. What waits by other
-    /// means than this member's `park` calls it now and then: by the clock, and not only by the
-    /// number of its rounds, which are few on a busy machine.
+    /// Checks whether the other ranks are alive, if the last check was a while ago. A wait that
+    /// does not use this member's `park` calls it now and then, by the clock: on a busy machine a
+    /// wait has few rounds.
     ///
     /// # Cost
     ///
-    /// l: a look at the clock; a system call now and then.
+    /// ℓ: a read of the clock, and a system call now and then.
     pub fn check_other_ranks(&self) {
         if let (Some(liveness), Some(hold)) = (&self.liveness, &self.hold) {
             let n_ranks = self.job.layout().n_ranks;
@@ -375,13 +374,13 @@ impl Member {
         }
     }
 
-    /// Records a failure, if it is the first one, and gives the first one.
+    /// Records a failure, if it is the first one, and returns the first one.
     pub(crate) fn record_failure(&self, rank: Rank, cause: &str) -> Error {
         let control = self.job.control();
         control.fail(rank.number(), cause);
         match control.failure() {
             Some((first, text)) => Error::rank_failed(Rank::new(first), text),
-            // Another rank is about to tell its own.
+            // Another rank is about to write its own failure.
             None => Error::rank_failed(rank, cause),
         }
     }
@@ -428,7 +427,7 @@ impl Member {
     }
 }
 
-/// The error of a message to a rank that receives nothing any more.
+/// The error of a message to a rank that has left.
 #[cold]
 fn has_left(to: u32) -> Error {
     Error::rank_failed(Rank::new(to), "has left the job")

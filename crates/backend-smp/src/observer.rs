@@ -1,8 +1,8 @@
-//! Linux only: looking at a job from outside, by what its ranks tell in its memory.
+//! Linux only: observes a job from outside, by the figures that its ranks publish in its memory.
 //!
-//! The memory is read by the system's calls and not mapped: a look changes nothing of it, takes no
-//! page that the job has not taken, and needs no right to write. Ranks do nothing for it. Whatever
-//! is read may change meanwhile, or be nonsense, and is no more than shown.
+//! The memory is read by system calls and not mapped. So a look changes nothing, takes no page that
+//! the job has not taken, and needs no right to write. Ranks do nothing for it. What is read may
+//! change meanwhile, or be invalid; it is only displayed.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use pgas_lockfree::roster::{Failure, Membership, PLACE_WORDS, Place};
 use crate::layout::{FAILURE_AT, FAILURE_BYTES, Layout, Places, RANK_BYTES};
 use crate::segment::{JobMemory, read_header};
 
-/// Looks at the ranks of one host. See [`look`](Self::look).
+/// An observer of the ranks of one host; see [`look`](Self::look).
 #[derive(Debug)]
 pub struct Observer {
     file: File,
@@ -23,7 +23,7 @@ pub struct Observer {
     places: Places,
 }
 
-/// What is seen of one rank.
+/// The observed state of one rank.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Seen {
@@ -35,27 +35,27 @@ pub struct Seen {
     pub has_left: bool,
     /// Its process, once it has joined; 0 if it is a thread.
     pub process: u32,
-    /// What it tells of itself, once it has begun to.
+    /// The figures that it publishes, once it has begun to.
     pub live: Option<Live>,
 }
 
 impl Observer {
-    /// Looks at the job with this memory.
+    /// An observer of the job with this memory.
     ///
     /// # Errors
     ///
-    /// When the memory is not a job's of this version.
+    /// If the memory is not that of a job of this version.
     pub fn new(memory: &JobMemory) -> io::Result<Self> {
         let file = memory.try_clone().map_err(io::Error::other)?;
         Self::of_file(file.into_file())
     }
 
-    /// Looks at the job that the process is a rank of, or a launcher, if it is one; the user has to
-    /// be the same, or the superuser.
+    /// An observer of the job in which `process` is a rank or a launcher; `None` if it is neither.
+    /// The caller has the same user as the process, or is the superuser.
     ///
     /// # Errors
     ///
-    /// When there is no such process, or its files are not to be seen.
+    /// If there is no such process, or its descriptors cannot be read.
     pub fn of_process(process: u32) -> io::Result<Option<Self>> {
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let path = entry?.path();
@@ -85,17 +85,18 @@ impl Observer {
         })
     }
 
-    /// What tells this job's memory from that of others on this host.
+    /// The device and the number of the job's file, which differ from those of all other jobs of
+    /// this host.
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         let metadata = self.file.metadata()?;
         Ok((metadata.dev(), metadata.ino()))
     }
 
-    /// The ranks of the job that are on this host.
+    /// The number of ranks of the job on this host.
     #[must_use]
     pub fn n_ranks(&self) -> u32 {
         self.layout.n_ranks
@@ -111,18 +112,18 @@ impl Observer {
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn failure(&self) -> io::Result<Option<(u32, String)>> {
         let words = self.words(FAILURE_AT, FAILURE_BYTES)?;
         let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         Ok(Failure::attach(&words).told())
     }
 
-    /// What is to be seen of each rank now.
+    /// The present state of each rank.
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn look(&self) -> io::Result<Vec<Seen>> {
         let n_ranks = self.layout.n_ranks;
         let places = self.words(Layout::ranks_at(), n_ranks as usize * RANK_BYTES)?;
@@ -142,7 +143,8 @@ impl Observer {
         Ok(seen)
     }
 
-    /// What a rank tells, in a copy that did not change while it was made, if that can be had.
+    /// The figures of a rank, in a copy that did not change while it was made; `None` if there is
+    /// none, or if no such copy could be made.
     fn live(&self, at: usize) -> io::Result<Option<Live>> {
         const TRIES: usize = 3;
         let mut live = Live::read(&self.words(at, HEAD_BYTES)?);

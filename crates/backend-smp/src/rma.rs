@@ -77,18 +77,18 @@ unsafe impl Backend for Member {
 
     fn put(&self, put: Put) -> Result<()> {
         let place = self.place(put.dst());
-        // SAFETY: who made the put promised that so many bytes from its place on lie in a segment,
-        // which is mapped there, and that as many are readable at its source, which nobody writes
-        // meanwhile. References to segments do not exist, so that the source is none.
+        // SAFETY: the maker of the put promised that `put.len()` bytes from its place on lie in a
+        // segment, which is mapped there, and that as many are readable at its source, which nobody
+        // writes meanwhile. There are no references into segments, so the source is not in one.
         unsafe { copy::to_shared(place, put.src(), put.len()) };
         Ok(())
     }
 
     fn get(&self, get: Get) -> Result<()> {
         let place = self.place(get.src());
-        // SAFETY: who made the get promised that so many bytes from its place on lie in a segment,
-        // which is mapped there, and that as many are writable at its destination, which is no part
-        // of a segment and nobody else's meanwhile.
+        // SAFETY: the maker of the get promised that `get.len()` bytes from its place on lie in a
+        // segment, which is mapped there, and that as many are writable at its destination, which
+        // is no part of a segment and which nobody else accesses meanwhile.
         unsafe { copy::from_shared(get.dst(), place, get.len()) };
         Ok(())
     }
@@ -135,8 +135,8 @@ unsafe impl Backend for Member {
 
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
         let place = self.place(atomic.target());
-        // SAFETY: who made the operand promised a word in a segment, which is mapped there, aligned
-        // for the call's type. Segments are only accessed atomically.
+        // SAFETY: the maker of the operand promised a word in a segment, which is mapped there,
+        // aligned for the call's type. Segments are only accessed atomically.
         Ok(unsafe { word::fetch(place, atomic.call()) })
     }
 
@@ -211,8 +211,8 @@ unsafe impl Backend for Member {
         if let Some(sent) = self.send_from(place, to.number(), of, opening)? {
             return Ok(sent);
         }
-        // SAFETY: the caller promises that the place was offered for so many bytes, and that nobody
-        // writes to it meanwhile.
+        // SAFETY: the caller promises that the place was offered for `place.len` bytes, and that
+        // nobody writes to it meanwhile.
         let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
         let sent = self.send(to.number(), class, handler, &[opening, payload]);
         if !matches!(sent, Ok(Sent::BackPressure)) {

@@ -15,14 +15,15 @@ const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 /// order.
 ///
 /// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic
-/// is resumed here when all have ended. `init` on such a thread gives another handle on its rank's
-/// world. Jobs of threads know nothing of each other, nor of the job that the process is in.
+/// is resumed here when all have ended. `init` on such a thread returns another handle on its
+/// rank's world. Jobs of threads are independent of each other, and of the job that the process is
+/// in.
 ///
 /// [`Error::RankFailed`]: pgas_core::Error::RankFailed
 ///
 /// # Errors
 ///
-/// When the memory for the segments is refused.
+/// If the memory for the segments is refused.
 ///
 /// # Panics
 ///
@@ -50,7 +51,7 @@ pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Resul
 ///
 /// # Errors
 ///
-/// When the settings do not fit or the memory for the segments is refused.
+/// If the settings do not fit or the memory for the segments is refused.
 ///
 /// # Panics
 ///

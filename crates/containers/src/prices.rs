@@ -181,8 +181,8 @@ operations! {
     DARRAY_GET_MANY = "DArray::get_many", R, "";
     /// [`DArray::put_many`](crate::DArray::put_many).
     DARRAY_PUT_MANY = "DArray::put_many", W, "";
-    /// [`DArray::get_range`](crate::DArray::get_range), counted for each rank that holds some of the
-    /// elements.
+    /// [`DArray::get_range`](crate::DArray::get_range), counted for each rank that holds some of
+    /// the elements.
     DARRAY_GET_RANGE = "DArray::get_range", R, "";
     /// [`DArray::put_slice`](crate::DArray::put_slice), counted as
     /// [`DArray::get_range`](crate::DArray::get_range).

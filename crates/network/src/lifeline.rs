@@ -2,10 +2,10 @@
 //! all is well.
 //!
 //! The first ranks of up to 32 hosts are all connected with each other. More hosts form groups of
-//! 32 in which all are connected, and the first hosts of the groups form a tree. The kernels monitor
-//! the connections (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so these show whether a host and the
-//! network to it are alive, whatever its ranks do. A host that finds a neighbour silent tells the
-//! others. A host that is cut off from the others finds its own neighbours silent.
+//! 32 in which all are connected, and the first hosts of the groups form a tree. The kernels
+//! monitor the connections (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so these show whether a host and
+//! the network to it are alive, whatever its ranks do. A host that finds a neighbour silent tells
+//! the others. A host that is cut off from the others finds its own neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction

@@ -111,7 +111,7 @@ pub struct Job {
     pub lines: Vec<Line>,
     /// The phases of each container.
     pub objects: Vec<Vec<Phase>>,
-    /// The number of messages with both ends known.
+    /// The messages with both ends known.
     pub messages: Vec<Message>,
     /// The latencies of messages until they were served, in nanoseconds.
     pub latencies: Histogram<u64>,
@@ -123,7 +123,7 @@ pub struct Job {
     pub hosts: Vec<String>,
     /// The number of lost events.
     pub n_lost: u64,
-    /// What the ranks have counted. It is empty until it is [read](crate::statistics::read).
+    /// The statistics of the ranks. They are empty until they are [read](crate::statistics::read).
     pub statistics: Statistics,
 }
 
@@ -291,7 +291,8 @@ fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -
     stretches
 }
 
-/// Finds the cause of each wait. In the rounds of a barrier most ranks wait for some that wait, too.
+/// Finds the cause of each wait. In the rounds of a barrier most ranks wait for some that wait,
+/// too.
 fn find_causes(ranks: &mut [RankSummary]) {
     let waits: HashMap<u32, Vec<(i64, i64, u32)>> = ranks
         .iter()
@@ -301,7 +302,7 @@ fn find_causes(ranks: &mut [RankSummary]) {
             (rank.rank, waits.collect())
         })
         .collect();
-    // Whom a rank waits for at a time; its waits are in the order of their starts.
+    // The rank that a rank waits for at a time; its waits are in the order of their starts.
     let waited_for = |rank: u32, at: i64| {
         let waits = waits.get(&rank)?;
         let n_begun = waits.partition_point(|(from, _, _)| *from <= at);

@@ -36,7 +36,7 @@ impl Phase {
     }
 }
 
-/// The phases of a rank. What it has not ended ends at `until`.
+/// The phases of a rank. Open ones end at `until`.
 pub(crate) fn of_rank(trace: &Trace, from: i64, until: i64) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     // The phase that each object is in, by its place in `phases`.

@@ -53,7 +53,7 @@ pub struct Trace {
     pub n_ranks: u32,
     /// The start, in nanoseconds since 1970 by its host's clock.
     pub began: u64,
-    /// Where it ran.
+    /// The host on which the rank ran.
     pub host: String,
     /// The number of events that were lost because the ring was full.
     pub n_lost: u64,

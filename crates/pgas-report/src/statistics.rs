@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::read::ReadError;
 
-/// The file that the statistics are in, in the directory of the traces.
+/// The name of the file with the statistics, in the directory of the traces.
 pub const FILE: &str = "statistics.json";
 
 /// What a job has counted (`PGAS_STATS`), as far as this program shows it.
@@ -18,11 +18,11 @@ pub const FILE: &str = "statistics.json";
 pub struct Statistics {
     /// Operations of containers, by name.
     pub operations: Vec<Operation>,
-    /// How long operations of the transport took, by kind.
+    /// The durations of operations of the transport, by kind.
     pub latencies: Vec<Latency>,
 }
 
-/// How long operations of one kind took, of all ranks.
+/// The durations of all ranks' operations of one kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Latency {
@@ -51,7 +51,7 @@ impl Latency {
     }
 }
 
-/// An operation of a container, of all ranks in sum.
+/// An operation of a container, summed over all ranks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Operation {
@@ -117,18 +117,18 @@ impl Operation {
         parts.join(" + ")
     }
 
-    /// The elements on which it did not succeed, in parts of a hundred.
+    /// The elements on which it did not succeed, in percent.
     #[must_use]
     pub fn missed_percent(&self) -> u64 {
         crate::words::percent(self.missed, self.elements)
     }
 }
 
-/// The statistics in a directory, or empty ones if there is no such file.
+/// The statistics in a directory, or empty ones if there is no [`FILE`].
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or is no such file.
+/// If the file cannot be read, or does not contain statistics.
 pub fn read(directory: &Path) -> Result<Statistics, ReadError> {
     let path = directory.join(FILE);
     let bytes = match fs::read(&path) {

@@ -17,7 +17,7 @@ const MARGIN: usize = 70;
 /// The maximum number of containers whose phases are drawn, and the height of each.
 const MOST_LANES: usize = 8;
 const LANE: usize = 18;
-/// Units of width for a letter of a phase's name, at least.
+/// The least width of a letter of a phase's name.
 const LETTER: usize = 7;
 
 fn n_columns() -> i64 {

@@ -1,5 +1,5 @@
-//! The page of a job of a thousand ranks: its size, and a browser that draws it. `--nocapture` prints
-//! how long that takes.
+//! The page of a job of a thousand ranks: its size, and a browser that draws it. `--nocapture`
+//! prints how long that takes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 const REFUSAL: &[u8] = b"pgas: ranks as processes need Linux; here a program is one rank, \
     or its ranks are threads (`pgas::threads`)\n";
 
-/// Says so.
+/// Reports that this system cannot run `pgas-run`.
 pub(crate) fn main() -> ExitCode {
-    // There is nobody left to tell about a failure of this.
+    // There is nowhere to report a failure of this.
     io::stderr().write_all(REFUSAL).ok();
     ExitCode::FAILURE
 }

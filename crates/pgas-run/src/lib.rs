@@ -1,4 +1,4 @@
-//! What the programs `pgas-run` and `pgas-top` are made of.
+//! The programs `pgas-run` and `pgas-top`.
 #![doc = include_str!("../README.md")]
 
 #[cfg(all(target_os = "linux", not(pgas_portable)))]

@@ -26,35 +26,35 @@ use crate::watch::Watching;
 /// Starts the ranks of a pgas program on this host, or on several, and stays with them until all
 /// have ended.
 ///
-/// Rank 0 reads standard input, if the job is on this host. What the ranks print is passed on line
-/// by line. When a rank fails, one line says which, how and when, and the other ranks are ended;
-/// pgas-run then exits with the failed rank's exit code, or 128 and the number of the signal that
-/// killed it.
+/// Rank 0 reads standard input, if the job is on this host. The output of the ranks is passed on
+/// line by line. When a rank fails, one line says which, how and when, and the other ranks are
+/// ended; pgas-run then exits with the failed rank's exit code, or with 128 plus the number of the
+/// signal that killed it.
 #[derive(Debug, Parser)]
 #[command(name = "pgas-run", version, override_usage = USAGE, after_help = AFTER_HELP)]
 struct Arguments {
-    /// The number of ranks; with hosts, as many as they take unless it is given
+    /// The number of ranks; with hosts, by default as many as they take
     #[arg(short, long = "ranks", value_name = "RANKS", value_parser = number_of_ranks)]
     #[arg(required_unless_present_any = ["hosts", "hostfile", "serve_host"])]
     n: Option<u32>,
 
-    /// Hosts, with the ranks that each takes, 1 if it is not said; the first ones are filled first
+    /// The hosts, each with the number of its ranks (by default 1); the first are filled first
     #[arg(long, value_name = "HOST[:RANKS],...", conflicts_with = "hostfile")]
     hosts: Option<OsString>,
 
-    /// Hosts from a file: a line each, as `name`, `name:4` or `name slots=4`
+    /// A file with the hosts, one a line: `name`, `name:4` or `name slots=4`
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 
-    /// What starts a program on a host: the host's name and the program follow it
+    /// The command that starts a program on a host; the host's name and the program follow it
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     agent: OsString,
 
-    /// Where this host is reached from the others; all its addresses unless it is given
+    /// The address at which the others reach this host; by default all its addresses
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
 
-    /// How long the hosts may take to connect
+    /// The time in which all hosts must connect
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     start_timeout: Duration,
 
@@ -62,7 +62,7 @@ struct Arguments {
     #[arg(short, long)]
     prefix: bool,
 
-    /// Leave the output to the ranks: a terminal stays a terminal, but their lines may mix
+    /// Let the ranks write to this program's output: a terminal stays one, but lines may mix
     #[arg(long, conflicts_with = "prefix")]
     inherit: bool,
 
@@ -83,7 +83,7 @@ struct Arguments {
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = variable())]
     env: Vec<(OsString, OsString)>,
 
-    /// What an agent runs on a host: it is told the rest by standard input
+    /// Run as the agent of a host, which gets all else by standard input
     #[arg(long, hide = true, exclusive = true)]
     serve_host: bool,
 
@@ -222,9 +222,9 @@ impl Arguments {
     }
 }
 
-/// Whether a variable of this process is one of the ranks' on other hosts, too: those of this
-/// library and of libfabric, and what programs need to be found and understood. Who a process is,
-/// each is told itself.
+/// Whether a variable of this process is passed to ranks on other hosts: those of this library and
+/// of libfabric, and what programs need to find libraries and to explain errors. Not those that
+/// identify a process, which differ.
 fn is_passed_on(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_own = [
@@ -238,7 +238,7 @@ fn is_passed_on(name: &OsStr) -> bool {
     (is_setting || is_needed) && !is_own.contains(&&*name)
 }
 
-/// The settings, of which those in `env` are the ranks' in any case.
+/// The settings of this process, overridden by those in `env`.
 fn config_over(env: &[(OsString, OsString)]) -> pgas_core::Result<Config> {
     Config::from_env_over(&|name| {
         let set = env.iter().rev().find(|(key, _)| key == name);
@@ -247,13 +247,13 @@ fn config_over(env: &[(OsString, OsString)]) -> pgas_core::Result<Config> {
 }
 
 fn complain(message: &str) {
-    // There is nobody left to tell about a failure of this.
+    // There is nowhere to report a failure of this.
     io::stderr()
         .write_all(format!("pgas-run: {}\n", printable(message)).as_bytes())
         .ok();
 }
 
-/// What is wrong, by the name of the option that says it.
+/// The text of an error, with the name of the option to change.
 fn told(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref() {
         Some(pgas_core::Error::Setting(setting)) if setting.name == RANKS_VARIABLE => {

@@ -1,4 +1,4 @@
-//! Collectives: in flight, and, before there is a world, awaited.
+//! Collectives: non-blocking ones, and blocking ones for the time before there is a world.
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::ffi::{c_int, c_void};
@@ -17,8 +17,9 @@ use super::ffi::{
 use super::message::{ibarrier, test};
 use super::{Call, Comm, Datatype, Mpi, NAMES, Request, begin_wait, check};
 
-/// The type that gives the right bits: sums, products and bits are the same for signed integers,
-/// whose overflow C leaves undefined, as for unsigned ones.
+/// A type that gives the right bits. Sums, products and bit operations have the same bits for
+/// signed and for unsigned integers, so they use unsigned ones, since C leaves signed overflow
+/// undefined.
 fn datatype(elements: Elements) -> &'static Datatype {
     let is_ordered = matches!(elements.op, OpKind::Min | OpKind::Max);
     match elements.ty {
@@ -165,8 +166,8 @@ fn member(rank: u32) -> c_int {
     c_int::try_from(rank).expect("MPI counts its ranks with such integers")
 }
 
-/// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to
-/// others, which are waited for, also where there are more ranks than processors.
+/// Waits until `request` is complete. Unlike MPI's own waits it yields the processor to the ranks
+/// that it waits for, if there are more ranks than processors.
 fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
     /// Polls before the first yield.
     const MAX_POLLS: u32 = 100;
@@ -181,7 +182,7 @@ fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
     Ok(())
 }
 
-/// Carries `collective` out, and gives its values back.
+/// Performs `collective`, and returns its values.
 fn complete<T: Pod>(
     mpi: &Mpi,
     comm: &Comm,
@@ -238,7 +239,7 @@ pub(crate) fn allreduce(mpi: &Mpi, comm: &Comm, value: u64, extreme: Extreme) ->
     Ok(values[0])
 }
 
-/// Every rank's numbers, in the order of ranks; all give equally many.
+/// Every rank's numbers, in the order of ranks. Each rank gives the same number of them.
 pub(crate) fn allgather(
     mpi: &Mpi,
     comm: &Comm,

@@ -1,4 +1,4 @@
-//! Starting and ending MPI, and what a communicator is.
+//! Starting and ending MPI, and properties of communicators.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ pub(crate) fn is_initialized(_: &Mpi) -> Result<bool> {
 /// Whether this process has left MPI without ending it.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// MPI must not be called any more in this process.
+/// Records that MPI must not be called any more in this process.
 pub(super) fn note_left() {
     HAS_LEFT.store(true, Ordering::Relaxed);
 }

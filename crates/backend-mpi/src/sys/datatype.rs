@@ -1,4 +1,4 @@
-//! Types of elements, and shapes of memory.
+//! Datatypes, for the shapes of memory.
 
 use std::ffi::c_int;
 
@@ -40,12 +40,12 @@ pub(crate) fn type_hindexed(
     Ok(new)
 }
 
-/// Makes a type fit for communication.
+/// Commits a type, so that it can be used for communication.
 pub(crate) fn type_commit(_: &Mpi, ty: &mut Datatype) -> Result<()> {
     check(Call::TypeCommit, MPI_Type_commit(ty))
 }
 
-/// Frees a type; operations in flight keep what they need.
+/// Frees a type. MPI keeps it as long as operations in flight need it.
 pub(crate) fn type_free(_: &Mpi, mut ty: Datatype) -> Result<()> {
     check(Call::TypeFree, MPI_Type_free(&mut ty))
 }

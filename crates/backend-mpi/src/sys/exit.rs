@@ -1,7 +1,7 @@
 //! Telling MPICH's launcher of a process that exits in the middle of a job.
 //!
-//! Between hosts the launcher takes such an exit for a good one and waits for the other ranks,
-//! which wait for this one. Open MPI's ends the job by itself.
+//! Between hosts the launcher takes such an exit for one in good order, and waits for the other
+//! ranks, which wait for this one. Open MPI's launcher ends the job by itself.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -12,10 +12,10 @@ use crate::system;
 /// The launcher's descriptor while this process has a part in a job, else [`NONE`].
 static LAUNCHER: AtomicI32 = AtomicI32::new(NONE);
 const NONE: RawFd = -1;
-/// The process that has the part; a child of it has none, though it may exit in the same way.
+/// The process with that part. A forked child of it has none, but runs the same code at its exit.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// From now on an exit of this process ends the job that the launcher behind `pmi_fd` has started.
+/// Makes an exit of this process end the job that the launcher behind `pmi_fd` has started.
 pub(crate) fn watch(pmi_fd: RawFd) {
     static ONCE: Once = Once::new();
     PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -23,7 +23,7 @@ pub(crate) fn watch(pmi_fd: RawFd) {
     ONCE.call_once(|| system::at_exit(tell));
 }
 
-/// The end of what [`watch`] began: this process may exit.
+/// Ends the effect of [`watch`]: this process may exit.
 pub(crate) fn unwatch() {
     LAUNCHER.store(NONE, Ordering::Relaxed);
 }

@@ -1,11 +1,12 @@
 //! Safe declarations of MPI: its constants, and functions whose argument types express all that the
 //! C function relies on.
 //!
-//! A handle has a type of its own here, which only MPI makes: it is a constant of the library, or
-//! was written by one of its functions. Who owns it ends it by the function for that, which leaves
-//! the null handle in its place; others have the handle for as long as they borrow the owner. A
-//! pointer is a reference, and a text one that C can read. What is left in the crate `mpi`, and
-//! takes an `unsafe` block, reads or writes buffers whose length or life no type tells.
+//! Each kind of handle has a type of its own here, whose values come from MPI alone: they are
+//! constants of the library, or were written by one of its functions. The owner of a handle ends it
+//! by the function for that, which leaves the null handle in its place; other code borrows the
+//! owner. A pointer is a reference, and a text is one that C can read. The functions that are used
+//! from the crate `mpi`, in an `unsafe` block, read or write buffers whose length or lifetime no
+//! type expresses.
 #![expect(unsafe_code, reason = "declares functions of a C library")]
 
 use std::convert::Infallible;
@@ -23,7 +24,7 @@ pub(crate) trait Kind {
     type Raw: Copy + Debug + PartialEq;
 }
 
-/// The kinds, which are nothing but names.
+/// The kinds, as names.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Communicators;
 #[derive(Debug, PartialEq)]
@@ -66,7 +67,7 @@ impl Kind for Errors {
     type Raw = ffi::MPI_Errhandler;
 }
 
-/// An object of MPI's that this has to end, or that lives as long as MPI, or none.
+/// An object of MPI that its owner has to end, or that lives as long as MPI, or none.
 #[derive(Debug, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Object<K: Kind>(K::Raw);
@@ -102,7 +103,7 @@ impl<K: Kind> Object<K> {
         &raw mut self.0
     }
 
-    /// An object that somebody else has made.
+    /// An object that other code has made.
     ///
     /// # Safety
     ///
@@ -395,8 +396,8 @@ pub(super) fn testany(
 ) -> c_int {
     let n = list_len(requests);
     let first = requests.as_mut_ptr().cast();
-    // SAFETY: during the call MPI reads and writes `n` requests: so many are in the slice, of a
-    // transparent type around what MPI has. The others are references.
+    // SAFETY: during the call MPI reads and writes `n` requests, which is the length of the slice,
+    // of a transparent type around MPI's. The others are references.
     unsafe { ffi::MPI_Testany(n, first, index, flag, status) }
 }
 
@@ -407,8 +408,8 @@ pub(super) fn testsome<const N: usize>(requests: &mut [Request; N]) -> c_int {
     let (first, to) = (requests.as_mut_ptr().cast(), indices.as_mut_ptr());
     // SAFETY: a constant of the library, for which no status is written.
     let no_statuses = unsafe { ffi::RSMPI_STATUSES_IGNORE };
-    // SAFETY: during the call MPI reads and writes `n` requests, and writes up to `n` indices: so
-    // many are in each array, the former of a transparent type around what MPI has. The count is a
+    // SAFETY: during the call MPI reads and writes `n` requests, and writes up to `n` indices. `n`
+    // is the length of both arrays; requests are of a transparent type around MPI's. The count is a
     // reference.
     unsafe { ffi::MPI_Testsome(n, first, &raw mut n_complete, to, no_statuses) }
 }
@@ -423,7 +424,7 @@ pub(super) fn recv(
 ) -> c_int {
     let (n, ty) = (list_len(bytes), RSMPI_UINT8_T.raw());
     let to = bytes.as_mut_ptr().cast();
-    // SAFETY: during the call MPI writes up to `n` bytes: so many are in the slice.
+    // SAFETY: during the call MPI writes up to `n` bytes, which is the length of the slice.
     unsafe { ffi::MPI_Recv(to, n, ty, from, tag, comm.raw(), status) }
 }
 
@@ -437,8 +438,8 @@ pub(super) fn group_translate_ranks(
     assert_eq!(ranks.len(), in_other.len(), "a place for each rank");
     let (n, group, other) = (list_len(ranks), group.raw(), other.raw());
     let (from, to) = (ranks.as_ptr(), in_other.as_mut_ptr());
-    // SAFETY: during the call MPI reads `n` ranks, and writes as many: so many are in each slice,
-    // as was asserted.
+    // SAFETY: during the call MPI reads `n` ranks, and writes as many. `n` is the length of each
+    // slice, as was asserted.
     unsafe { ffi::MPI_Group_translate_ranks(group, n, from, other, to) }
 }
 
@@ -452,8 +453,8 @@ pub(super) fn type_create_hindexed(
     assert_eq!(lens.len(), places.len(), "a place for each block");
     let (n, inner, new) = (list_len(lens), inner.raw(), new.place());
     let (lens, places) = (lens.as_ptr(), places.as_ptr());
-    // SAFETY: during the call MPI reads `n` lengths and places: so many are in each slice, as was
-    // asserted.
+    // SAFETY: during the call MPI reads `n` lengths and places. `n` is the length of each slice, as
+    // was asserted.
     unsafe { ffi::MPI_Type_create_hindexed(n, lens, places, inner, new) }
 }
 

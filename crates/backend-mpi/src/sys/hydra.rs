@@ -1,11 +1,11 @@
 //! Ending a job of MPICH without `MPI_Finalize`, where that hangs.
 //!
 //! Up to release 4.1, `MPI_Finalize` closes its connections, for which the other side must still
-//! look at the network, and then waits in a barrier of the launcher, where nobody looks at it: a
-//! rank that comes late waits for one that came early, for ever. Over TCP, two hosts with two ranks
-//! each hang every other time. (Release 4.2 has no barrier there: pmodels/mpich, pull request
-//! 6596.) All that the launcher needs to know is that this process ends in good order, which two
-//! messages of its protocol, PMI-1, tell.
+//! poll the network, and then waits in a barrier of the launcher, in which no rank polls: a late
+//! rank waits for an early one for ever. Over TCP, two hosts with two ranks each hang every other
+//! time. (Release 4.2 has no barrier there: pmodels/mpich, pull request 6596.) The launcher only
+//! needs to know that this process ends in good order. Two messages of its protocol, PMI-1, tell
+//! it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -31,8 +31,8 @@ fn is_affected(library: &str) -> bool {
     version < (4, 2)
 }
 
-/// Waits until all ranks are here, then takes leave of the launcher behind `pmi_fd`; MPI must not
-/// be called any more in this process.
+/// Waits until all ranks are here, then finalizes PMI with the launcher behind `pmi_fd`. After that
+/// MPI must not be called any more in this process.
 pub(crate) fn leave(_: &Mpi, pmi_fd: i32) -> Result<()> {
     note_left();
     // MPI does not use the socket at the same time: it would have to be called for that.

@@ -7,7 +7,7 @@ use pgas_core::Result;
 use super::ffi::{Info, MPI_Info_create, MPI_Info_free, MPI_Info_set};
 use super::{Call, Mpi, check};
 
-/// Collects hints. A library passes over keys that it does not know.
+/// Collects hints. A library ignores keys that it does not know.
 pub(crate) fn info_create(mpi: &Mpi, hints: &[(&CStr, &CStr)]) -> Result<Info> {
     let mut info = Info::null();
     check(Call::InfoCreate, MPI_Info_create(&mut info))?;
@@ -21,7 +21,7 @@ pub(crate) fn info_create(mpi: &Mpi, hints: &[(&CStr, &CStr)]) -> Result<Info> {
     Ok(info)
 }
 
-/// Frees hints; what was made with them keeps what it needs.
+/// Frees hints. Objects that were made with them keep what they need.
 pub(crate) fn info_free(_: &Mpi, mut info: Info) -> Result<()> {
     check(Call::InfoFree, MPI_Info_free(&mut info))
 }

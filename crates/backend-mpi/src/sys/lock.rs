@@ -1,10 +1,11 @@
 //! The lock around MPI, which costs a process with one thread no atomic instruction.
 //!
-//! Such an instruction waits until all earlier stores have left the processor, and with shared
-//! memory below MPI these are what was put into other ranks' memory: two of them make a put of a
-//! word a tenth slower. So the lock is the first thread's, by plain stores and loads, until another
-//! thread comes. That one revokes it for good, makes every thread of the process pass a barrier by
-//! `membarrier(2)`, waits until the first one is outside, and from then on all take a mutex.
+//! Such an instruction waits until all earlier stores have left the processor. With shared memory
+//! below MPI these include the puts into other ranks' memory: two such instructions make a put of a
+//! word a tenth slower. So the first thread owns the lock, and takes it by plain stores and loads,
+//! until another thread comes. That one revokes it for good: it makes every thread of the process
+//! pass a barrier by `membarrier(2)`, and waits until the first one is outside. From then on all
+//! threads take a mutex.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -19,7 +20,8 @@ const NOBODY: usize = 0;
 /// All threads take the mutex.
 const EVERYBODY: usize = 1;
 
-/// The lock. One a process, or barriers would be waited for more often than they are worth.
+/// The lock. There is one for the process: with more of them the barriers would cost more than they
+/// save.
 #[derive(Debug)]
 pub(super) struct Lock {
     /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
@@ -37,11 +39,11 @@ thread_local! {
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
-/// The proof that the lock is held, by this thread, with which it stays as a mutex's guard does.
+/// The proof that this thread holds the lock. It stays with the thread, as a mutex's guard does.
 ///
-/// One word, which is handed around in a register. One with a part of a byte is written to memory
-/// in parts and read back whole, and such a load waits until all earlier stores have left the
-/// processor, as an atomic instruction does.
+/// It is one word, which is passed in a register. A guard with a further byte would be written to
+/// memory in two parts and read back as one, and such a load waits until all earlier stores have
+/// left the processor, as an atomic instruction does.
 #[derive(Debug)]
 pub(super) struct Guard {
     lock: &'static Lock,
@@ -141,7 +143,7 @@ impl Lock {
         self.hold(guard)
     }
 
-    /// The lock, if no other thread is inside now, nor this one. It never waits.
+    /// Takes the lock, if no thread is inside now. It never waits.
     #[cold]
     pub(super) fn try_lock(&'static self) -> Option<Guard> {
         let guard = match self.mutex.try_lock() {
@@ -179,7 +181,7 @@ impl Lock {
         drop(HELD.take());
     }
 
-    /// Takes the lock away from its owner, under the mutex, which may be inside still.
+    /// Takes the lock away from its owner, which may still be inside. Called under the mutex.
     #[cold]
     fn revoke(&self) {
         self.owner.store(EVERYBODY, Ordering::SeqCst);
@@ -187,9 +189,9 @@ impl Lock {
         passed.expect("the process has registered for it");
     }
 
-    /// Whether a thread is inside, for one that has taken the lock away from its owner, or found
-    /// none: that one either has stored before the barrier that it is inside, or looks after it who
-    /// owns the lock.
+    /// Whether a thread is inside. The caller has taken the lock away from its owner, or found
+    /// none. An owner has either stored before the barrier that it is inside, or reads after the
+    /// barrier that it no longer owns the lock.
     fn is_inside(&self) -> bool {
         // Acquire: pairs with the release at the end of a stay.
         self.n_turns.load(Ordering::Acquire) & 1 == 1
@@ -206,7 +208,7 @@ fn token() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// The thread, if the system has the barrier by which the lock can be taken away from it.
+/// The thread's token, if the system has the barrier by which the lock can be taken away from it.
 fn first_owner(me: usize) -> usize {
     let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
     registered.map_or(EVERYBODY, |()| me)

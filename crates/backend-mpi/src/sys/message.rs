@@ -20,7 +20,7 @@ pub(crate) struct Arrival {
     pub(crate) bytes: usize,
 }
 
-/// Posts a receive of up to `len` bytes from anybody.
+/// Posts a receive of up to `len` bytes from any rank.
 ///
 /// # Safety
 ///
@@ -35,8 +35,8 @@ pub(crate) unsafe fn irecv(
     let mut request = Request::null();
     let ty = RSMPI_UINT8_T.raw();
     let (at, anybody, to) = (at.cast(), RSMPI_ANY_SOURCE, request.place());
-    // SAFETY: MPI writes up to `len` bytes at `at` until the request is complete, for as long as
-    // which the caller promises them. The request's name is written during the call.
+    // SAFETY: MPI writes up to `len` bytes at `at` until the request is complete; the caller
+    // promises them until then. The request's name is written during the call.
     let code = unsafe { ffi::MPI_Irecv(at, len, ty, anybody, tag, comm.raw(), to) };
     check(Call::Irecv, code)?;
     Ok(request)
@@ -72,14 +72,14 @@ pub(crate) unsafe fn isend(
         Mode::Plain => Call::Isend,
         Mode::Synchronous => Call::Issend,
     };
-    // SAFETY: either call reads `len` bytes at `at` until the request is complete, for as long as
-    // which the caller promises them. The request's name is written during the call.
+    // SAFETY: either call reads `len` bytes at `at` until the request is complete; the caller
+    // promises them until then. The request's name is written during the call.
     let code = unsafe { send(at, len, ty, to, tag, comm.raw(), of) };
     check(call, code)?;
     Ok(request)
 }
 
-/// Whether a request is complete, which is null then; makes MPI's progress.
+/// Whether a request is complete; then it is null. Makes MPI's progress.
 pub(crate) fn test(_: &Mpi, request: &mut Request) -> Result<bool> {
     let mut flag: c_int = 0;
     let code = MPI_Test(request, &mut flag, RSMPI_STATUS_IGNORE);
@@ -105,7 +105,7 @@ pub(crate) fn test_any(
         return Ok(None);
     }
     if index >= n_receives {
-        // The status of another request says nothing.
+        // The status of another request has no meaning.
         let (from, bytes) = (0, 0);
         return Ok(Some(Arrival { index, from, bytes }));
     }
@@ -124,7 +124,7 @@ pub(crate) fn test_some<const N: usize>(_: &Mpi, requests: &mut [Request; N]) ->
     check(Call::Testsome, testsome(requests))
 }
 
-/// Takes back a receive that nothing will come for.
+/// Cancels a receive for which no message will come.
 pub(crate) fn cancel(_: &Mpi, request: &mut Request) -> Result<()> {
     if request.is_null() {
         return Ok(());
@@ -141,8 +141,8 @@ pub(crate) fn ibarrier(_: &Mpi, comm: &Comm) -> Result<Request> {
     Ok(request)
 }
 
-/// Receives a message of `bytes.len()` bytes with `tag` from anybody, if one has come, and says
-/// from whom.
+/// Receives a message of `bytes.len()` bytes with `tag` from any rank, if one has arrived, and
+/// returns the sender.
 pub(crate) fn receive_now(
     _: &Mpi,
     comm: &Comm,

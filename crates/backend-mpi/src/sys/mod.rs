@@ -1,8 +1,8 @@
 //! Every call of MPI, each checked: the only code of the crate that sees return codes.
 //!
-//! A wrapper has the name of its call and gives an error with that name and MPI's own text. It
-//! takes a [`Mpi`], the proof that this thread is the only one of the process inside of MPI: the
-//! library is asked for `MPI_THREAD_SERIALIZED`, since Open MPI's windows over TCP refuse more, and
+//! A wrapper has the name of its call, and its errors have that name and MPI's own text. It takes a
+//! [`Mpi`], the proof that this thread is the only one of the process inside of MPI. The library is
+//! asked for `MPI_THREAD_SERIALIZED`, since Open MPI's windows over TCP refuse a higher level, and
 //! a thread that waits inside of MPI makes MPI's progress for all.
 #![expect(unsafe_code, reason = "calls of a C library")]
 
@@ -120,7 +120,7 @@ pub(crate) enum Call {
     ToolFinalize,
 }
 
-/// In the order of [`Call`].
+/// The names of the calls, in the order of [`Call`].
 const NAMES: [&str; 63] = [
     "MPI_Initialized",
     "MPI_Finalized",
@@ -195,7 +195,7 @@ const _: () = assert!(
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
 
-/// Counts MPI calls from now on.
+/// Begins to count MPI calls.
 pub(crate) fn start_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
@@ -290,8 +290,8 @@ const CALL_BITS: u32 = 8;
 const RANK_BITS: u32 = 32;
 const _: () = assert!(NAMES.len() <= 1 << CALL_BITS, "a call's number has room");
 
-/// Notes that a call begins that waits for others, if it is about one of them for `rank`. Without
-/// it such a call is reported without its name.
+/// Records that a call begins that may wait for others; for `rank`, if it is about one. A call that
+/// is not recorded is reported without its name.
 #[inline]
 fn begin_wait(call: Call, rank: Option<c_int>) {
     let stay = INSIDE.stay().unwrap_or(0);
@@ -304,9 +304,9 @@ fn begin_wait(call: Call, rank: Option<c_int>) {
 /// A thread's stay inside of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stay {
-    /// No other stay of the process has it.
+    /// The number of the stay, unique in the process.
     pub(crate) number: u64,
-    /// The call that it is in, if that has said so, and the rank that this is about.
+    /// The recorded call, if there is one.
     pub(crate) call: Option<&'static str>,
     pub(crate) rank: Option<u32>,
 }
@@ -369,7 +369,7 @@ fn be_the_only_thread(only: ThreadId) -> Result<()> {
     Err(Error::backend(NAMES[Call::QueryThread as usize], 0, text))
 }
 
-/// From now on only this thread may call MPI.
+/// Makes this thread the only one that may call MPI.
 pub(crate) fn bind_to_this_thread() {
     let _ = ONLY_THREAD.set(thread::current().id());
 }

@@ -1,4 +1,4 @@
-//! Which processes share memory with this one.
+//! The processes that share memory with this one.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;

@@ -23,7 +23,7 @@ pub(crate) fn setting(_: &Mpi, name: &CStr) -> Result<Option<String>> {
     read
 }
 
-/// Between `MPI_T_init_thread` and `MPI_T_finalize`.
+/// Reads a setting. Called between `MPI_T_init_thread` and `MPI_T_finalize`.
 fn read(name: &CStr) -> Result<Option<String>> {
     let mut index: c_int = 0;
     if MPI_T_cvar_get_index(name.into(), &mut index) != 0 {

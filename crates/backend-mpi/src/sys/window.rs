@@ -17,7 +17,7 @@ use super::ffi::{
 };
 use super::{Call, Comm, Datatype, Info, Mpi, Request, begin_wait, check};
 
-/// A rank and an offset as MPI has them.
+/// The rank and the offset of an address, as MPI's types.
 #[inline]
 fn target(at: RemoteAddr) -> (c_int, ffi::MPI_Aint) {
     let rank = c_int::try_from(at.rank.number()).expect("MPI counts its ranks with such integers");
@@ -25,7 +25,7 @@ fn target(at: RemoteAddr) -> (c_int, ffi::MPI_Aint) {
     (rank, disp)
 }
 
-/// A number of bytes as MPI's type: core cuts transfers to what fits.
+/// A number of bytes as MPI's type. It fits, since core cuts longer transfers.
 #[inline]
 pub(crate) fn count_of(len: usize) -> c_int {
     c_int::try_from(len).expect("core keeps to max_transfer")
@@ -71,8 +71,8 @@ impl Drop for Window {
     }
 }
 
-/// Exposes the segment of the rank of this host that `rank` is there, and opens access to what the
-/// other ranks expose, until the window is freed; collective.
+/// Exposes the segment of `rank`, by its number on this host, and opens access to the segments of
+/// the other ranks, until the window is freed; collective.
 pub(crate) fn win_create(
     _: &Mpi,
     comm: &Comm,
@@ -128,10 +128,10 @@ pub(crate) fn win_free(_: &Mpi, window: &mut Window) -> Result<()> {
 pub(crate) fn put(_: &Mpi, window: &Window, put: &Put) -> Result<()> {
     let ((rank, at), n) = (target(put.dst()), count_of(put.len()));
     let (src, ty, window) = (put.src().cast(), Datatype::byte().raw(), window.raw());
-    // SAFETY: MPI reads `n` bytes at `src` until local completion: who made the put promised them
-    // until the transport reports that the source is free, which this one does after local
+    // SAFETY: MPI reads `n` bytes at `src` until local completion: the maker of the put promised
+    // them until the transport reports that the source is free, which this one does after local
     // completion. As many bytes from `at` on lie in a segment, by the same promise, and the window
-    // is all of each segment.
+    // covers all of each segment.
     let code = unsafe { ffi::MPI_Put(src, n, ty, rank, at, n, ty, window) };
     check(Call::Put, code)
 }
@@ -147,7 +147,7 @@ pub(crate) fn get(_: &Mpi, window: &Window, get: &Get) -> Result<()> {
     check(Call::Get, code)
 }
 
-/// Begins one put of several pieces, which are where the layouts say from the first ones on.
+/// Begins one put of several pieces, whose places the layouts give relative to the first ones.
 ///
 /// # Safety
 ///
@@ -168,7 +168,7 @@ pub(crate) unsafe fn put_pieces(
     check(Call::Put, code)
 }
 
-/// Begins one get of several pieces, which are where the layouts say from the first ones on.
+/// Begins one get of several pieces, whose places the layouts give relative to the first ones.
 ///
 /// # Safety
 ///
@@ -209,8 +209,8 @@ pub(crate) fn rget(_: &Mpi, window: &Window, get: &Get) -> Result<Request> {
     Ok(request)
 }
 
-/// A read of the first word of a rank, which that one's progress answers after all that was begun
-/// before, with the word that MPI has until then.
+/// A read of the first word of a rank's segment, which the rank's progress answers after all
+/// earlier operations. It owns the word that MPI writes to.
 #[derive(Debug)]
 pub(crate) struct Probe {
     request: Request,
@@ -236,7 +236,7 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// The word of one that is given up is MPI's for ever.
+    /// The word of an abandoned probe is left to MPI for ever.
     fn drop(&mut self) {
         if !self.request.is_null() {
             std::mem::take(&mut self.word).leak();
@@ -244,14 +244,14 @@ impl Drop for Probe {
     }
 }
 
-/// Completes this process's operations on `rank`, there and here.
+/// Completes this process's operations on `rank`, at the target and locally.
 #[inline]
 pub(crate) fn flush(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
     begin_wait(Call::WinFlush, Some(rank));
     check(Call::WinFlush, MPI_Win_flush(rank, window.handle()))
 }
 
-/// Completes this process's operations on `rank`, here.
+/// Completes this process's operations on `rank` locally.
 #[inline]
 pub(crate) fn flush_local(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
     begin_wait(Call::WinFlushLocal, Some(rank));
@@ -259,14 +259,14 @@ pub(crate) fn flush_local(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
     check(Call::WinFlushLocal, code)
 }
 
-/// Completes all of this process's operations, here.
+/// Completes all of this process's operations locally.
 pub(crate) fn flush_local_all(_: &Mpi, window: &Window) -> Result<()> {
     begin_wait(Call::WinFlushLocalAll, None);
     let code = MPI_Win_flush_local_all(window.handle());
     check(Call::WinFlushLocalAll, code)
 }
 
-/// Completes all of this process's operations, there and here.
+/// Completes all of this process's operations, at the targets and locally.
 pub(crate) fn flush_all(_: &Mpi, window: &Window) -> Result<()> {
     begin_wait(Call::WinFlushAll, None);
     check(Call::WinFlushAll, MPI_Win_flush_all(window.handle()))

@@ -18,7 +18,7 @@ use pgas_smp::launcher;
 
 use super::Way;
 
-/// Bytes of one value, which has two letters for each: launchers take 1,024 letters.
+/// Bytes of one value. Each takes two letters, and launchers accept 1,024 letters.
 const VALUE_BYTES: usize = 400;
 /// The interval at which a wait for the launcher checks its limits.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -66,7 +66,7 @@ impl Pmi {
         self.ask("cmd=finalize", "finalize_ack").map(drop)
     }
 
-    /// Asks a question and gives the answer's line, which has to be of the expected kind.
+    /// Asks a question and returns the answer, which has to be of the expected kind.
     fn ask(&mut self, question: &str, expected: &str) -> Result<String> {
         let line = format!("{question}\n");
         let sent = self.answers.get_mut().write_all(line.as_bytes());
@@ -167,7 +167,7 @@ impl Way for Pmi {
     }
 }
 
-/// Cuts `bytes` into values, each behind a byte that says whether it is the last one.
+/// Cuts `bytes` into values. Each begins with a byte that tells whether it is the last one.
 fn parts(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let n_parts = bytes.len().div_ceil(VALUE_BYTES).max(1);
     (0..n_parts).map(move |part| {

@@ -30,7 +30,8 @@ pub(crate) struct Pmix {
 }
 
 impl Pmix {
-    /// Introduces this process to its launcher, whose variables give it this place, if they say so.
+    /// Introduces this process to its launcher. `place` is that by the launcher's variables, if
+    /// they have one.
     pub(crate) fn connect(place: Option<Place>, config: &Config) -> Result<Self> {
         let client = Client::start()?;
         let (rank, n_ranks) = (client.rank(), client.n_ranks()?);

@@ -25,7 +25,7 @@ pub(crate) struct Info {
 // SAFETY: the structure is this value's alone, and libfabric does not care which thread reads it.
 unsafe impl Send for Info {}
 
-/// The ways of registering memory that this backend knows. A provider says which of them it wants.
+/// The modes of memory registration that this backend supports. A provider demands some of them.
 const MR_MODES: u32 =
     FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
@@ -88,7 +88,7 @@ fn c_text(text: &str) -> Result<CString> {
 }
 
 impl Info {
-    /// Fills hints.
+    /// Fills the hints for [`find`].
     fn want(&self, provider: Option<&str>) -> Result<()> {
         let provider = provider.map(c_text).transpose()?;
         // SAFETY: it is an empty structure with all its parts, and nobody else's.
@@ -120,7 +120,7 @@ impl Info {
         self.at
     }
 
-    /// As if the provider wanted memory of this process to be registered.
+    /// Pretends that the provider demands registration of local memory.
     #[cfg(test)]
     pub(super) fn pretend_local(&mut self) {
         // SAFETY: libfabric fills all parts, and this has the only reference.
@@ -128,7 +128,7 @@ impl Info {
         domain.mr_mode |= FI_MR_LOCAL.cast_signed();
     }
 
-    /// As if atomics had been asked for.
+    /// Asks for atomics, too.
     #[cfg(test)]
     pub(super) fn want_atomics(&mut self) {
         // SAFETY: the structure is this value's, and this has the only reference.

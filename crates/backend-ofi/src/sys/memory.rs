@@ -1,4 +1,4 @@
-//! Memory that libfabric uses: what a completion is known by, buffers, registrations.
+//! Memory that libfabric uses: contexts of operations, buffers, registrations.
 #![expect(
     unsafe_code,
     reason = "owns memory that libfabric reads and writes while an operation lasts"
@@ -11,14 +11,14 @@ use std::slice;
 use pgas_libfabric_sys::bindings::{fi_context2, fid_mr};
 use pgas_libfabric_sys::calls::{Local, fi_close, fi_mr_desc, fi_mr_key};
 
-/// A context, by which libfabric knows an operation: room that a provider may use meanwhile, and a
-/// number.
+/// A context, by which libfabric knows an operation: memory that a provider may use meanwhile, and
+/// a number.
 #[derive(Debug)]
 pub(crate) struct Context {
     at: NonNull<Known>,
 }
 
-/// libfabric gets its address, and gives it back with the completion.
+/// The memory of a context. libfabric gets its address, and returns it with the completion.
 #[repr(C)]
 #[derive(Debug)]
 struct Known {
@@ -60,7 +60,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was leaked by `new`, and who drops it promises by that that no operation has
+        // SAFETY: it was leaked by `new`, and the code that drops it promises that no operation has
         // it.
         drop(unsafe { Box::from_raw(self.at.as_ptr()) });
     }
@@ -88,7 +88,7 @@ impl Region {
         self.at
     }
 
-    /// The key that peers name it by.
+    /// The key by which peers name it.
     pub(crate) fn key(&self) -> u64 {
         // SAFETY: it is open until this is dropped.
         unsafe { fi_mr_key(self.at) }
@@ -102,8 +102,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it is open, and nobody has it any more. What closing reports would change
-        // nothing.
+        // SAFETY: it is open, and not used any more. An error of closing changes nothing.
         unsafe { fi_close(self.at.cast()) };
     }
 }
@@ -112,7 +111,7 @@ impl Drop for Region {
 /// it needs one.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// Before the memory that it registers.
+    /// The registration. It is dropped before the memory.
     region: Option<Region>,
     pub(crate) context: Context,
     start: NonNull<u8>,
@@ -123,7 +122,7 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Zeros. `number` names the operations that use it.
+    /// A buffer of `len` zeros. `number` names the operations that use it.
     pub(crate) fn new(len: usize, number: u64) -> Self {
         let bytes = Box::leak(vec![0_u8; len].into_boxed_slice());
         Self {

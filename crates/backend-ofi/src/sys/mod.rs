@@ -14,7 +14,7 @@ pub(crate) use endpoint::{Begun, Completion, Endpoint, Target};
 pub(crate) use info::{Info, find};
 pub(crate) use memory::{Buffer, Context, Region};
 
-/// The library, or why there is none and what else would do.
+/// The library. An error says why it cannot be loaded, and names alternatives.
 pub(crate) fn library() -> Result<&'static Library> {
     load().map_err(|error| {
         let text =
@@ -32,7 +32,7 @@ fn check(call: &'static str, code: c_int) -> Result<()> {
     }
 }
 
-/// The error of a call that gave this negative code.
+/// The error of a call that returned this negative code.
 #[cold]
 fn failed(call: &'static str, code: c_int) -> Error {
     let text = match load() {

@@ -31,8 +31,8 @@ pub(crate) fn limit() -> Duration {
 }
 
 /// What a process holds: KiB of address space for data, KiB that are pinned or locked, descriptors,
-/// threads. Pages that are in use would say less: libfabric gets all its buffers when it starts, and
-/// goes through them once for the first time in some thousand rounds.
+/// threads. Pages that are in use would say less: libfabric gets all its buffers when it starts,
+/// and goes through them once for the first time in some thousand rounds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     memory: u64,

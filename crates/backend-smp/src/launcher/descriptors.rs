@@ -12,12 +12,12 @@ const SPARE: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorLimit(pub(super) Rlimit);
 
-/// Raises this process's limit to what `n_needed` open descriptors take, as far as that is allowed,
-/// and gives the limit that was.
+/// Raises this process's limit so that it may have `n_needed` open descriptors, as far as the
+/// system allows, and returns the former limit.
 ///
 /// # Errors
 ///
-/// What the system reports.
+/// Errors of the system.
 pub fn allow_descriptors(n_needed: u64) -> io::Result<DescriptorLimit> {
     let before = rustix::process::getrlimit(Resource::Nofile);
     let needed = n_needed + SPARE;

@@ -1,4 +1,4 @@
-//! Passing on what the ranks print, line by line.
+//! Passes the ranks' output on, line by line.
 //!
 //! One thread reads the pipes of all ranks' standard outputs, another those of their standard
 //! errors. Each is the only writer of its stream, and writes whole lines, so lines of different
@@ -30,26 +30,26 @@ pub enum Stream {
     Error,
 }
 
-/// Where lines of output go to.
+/// A destination of lines of output.
 pub type Sink = Box<dyn Write + Send>;
 
 /// A thread that passes on one stream of all ranks.
 #[derive(Debug)]
 pub struct Forwarder {
     thread: JoinHandle<io::Result<()>>,
-    /// Closed to say that nobody writes any more.
+    /// Closed to announce that no rank writes any more.
     stop: PipeWriter,
-    /// At its end when the thread has finished.
+    /// Closed at the other end when the thread has finished.
     finished: PipeReader,
 }
 
 impl Forwarder {
-    /// Starts to pass on what comes out of `pipes`, to this process's own stream. With a `prefix`
-    /// each line begins with the number of its rank, which is that number for the first pipe.
+    /// Starts to pass on the output of `pipes`, to this process's own stream. With a `prefix` each
+    /// line begins with the number of its rank; `prefix` is the number of the first pipe's rank.
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn start(stream: Stream, pipes: Vec<OwnedFd>, prefix: Option<u32>) -> io::Result<Self> {
         let sink = match stream {
             Stream::Output => io::stdout().as_fd().try_clone_to_owned()?,
@@ -62,7 +62,7 @@ impl Forwarder {
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn start_to(
         stream: Stream,
         sink: Sink,
@@ -106,8 +106,8 @@ impl Forwarder {
     }
 }
 
-/// Waits until all forwarders have written what is left, for a second at most if the job has
-/// failed, and gives the signal by which somebody has ended the wait.
+/// Waits until all forwarders have written the rest of the output, for a second at most if the job
+/// has failed. If a signal that asks to end comes first, returns it.
 ///
 /// # Errors
 ///
@@ -223,7 +223,8 @@ impl Copier {
         }
     }
 
-    /// Waits for output, or for the word that no more will come; gives the ranks that have some.
+    /// Waits for output, or for the announcement that there will be no more. Returns the ranks that
+    /// have output, and whether it was announced.
     fn ready(&self) -> io::Result<(Vec<usize>, bool)> {
         let open = || {
             self.pipes
@@ -262,13 +263,13 @@ impl Copier {
     }
 }
 
-/// Writes one line of the launcher's own to standard error, unless nobody makes room for it.
+/// Writes one line of the launcher's own to standard error, unless its reader makes no room for it.
 pub fn tell(line: &str) {
     const PATIENCE: Duration = Duration::from_millis(100);
     let stderr = io::stderr();
     let room = super::poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(PATIENCE));
     if room.is_ok_and(|n_ready| n_ready > 0) {
-        // There is nobody left to tell about a failure of this.
+        // There is nowhere to report a failure of this.
         stderr
             .lock()
             .write_all(format!("pgas: {}\n", printable(line)).as_bytes())

@@ -31,7 +31,7 @@ struct Watched {
     /// The time that it had waited for a processor when the grace period began.
     waited_before: Duration,
     last: Turns,
-    /// Since when it has been waiting for a processor at least, without a turn.
+    /// The last time at which it was seen to get a turn on a processor.
     waits_since: Instant,
 }
 

@@ -13,7 +13,7 @@ use super::outcome::{Failure, Outcome};
 pub struct SuperviseOptions {
     /// The program that every rank runs; without a slash it is looked up in `PATH`.
     pub program: OsString,
-    /// What the program sees as its own name, if not `program`.
+    /// The name by which the program is called (`argv[0]`), if not `program`.
     pub arg0: Option<OsString>,
     /// The program's arguments.
     pub args: Vec<OsString>,
@@ -21,23 +21,23 @@ pub struct SuperviseOptions {
     pub env: Vec<(OsString, OsString)>,
     /// The number of ranks, at least 1.
     pub n_ranks: u32,
-    /// What becomes of the ranks' output.
+    /// The destination of the ranks' output.
     pub output: Output,
     /// The job's name, for messages.
     pub job_id: String,
-    /// After how long the job is ended, if it has not ended by then.
+    /// The time limit of the job, after which it is ended.
     pub timeout: Option<Duration>,
-    /// How long the other ranks have to end by themselves when one has failed. The time in which
+    /// The time that the other ranks have to end by themselves when one has failed. Time in which
     /// one of them waits for a processor does not count, up to ten times as long.
     pub grace: Duration,
-    /// How long they have after SIGTERM, before SIGKILL.
+    /// The time that they have between SIGTERM and SIGKILL.
     pub kill_after: Duration,
 }
 
 impl SuperviseOptions {
-    /// A job of `n_ranks` times `program`, without arguments, with everything else as usual: output
-    /// is inherited, there is no time limit, and when a rank has failed the others have 300 ms to
-    /// end by themselves and 500 ms more after SIGTERM.
+    /// A job of `n_ranks` times `program`, without arguments and with the defaults: output is
+    /// inherited, there is no time limit, and when a rank has failed the others have 300 ms to end
+    /// by themselves and 500 ms more after SIGTERM.
     #[must_use]
     pub fn new(program: impl Into<OsString>, n_ranks: u32) -> Self {
         let now = SystemTime::now()
@@ -67,10 +67,10 @@ pub struct Part {
     pub n_ranks: u32,
 }
 
-/// What becomes of the ranks' standard output and standard error.
+/// The destination of the ranks' standard output and standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The ranks have this process's own; a terminal stays a terminal.
+    /// The ranks inherit this process's own; a terminal stays a terminal.
     Inherit,
     /// This process reads it from pipes and passes it on line by line.
     Forward {
@@ -79,8 +79,8 @@ pub enum Output {
     },
 }
 
-/// The hooks by which the supervisor of a job asks and informs its owner, which knows the contents
-/// of the job's memory.
+/// The hooks by which the supervisor of a job asks and informs its owner, who knows the layout of
+/// the job's memory.
 pub trait JobHooks {
     /// All ranks were started. Threads that are started here leave the signals to the supervisor.
     /// Ranks of a [`Part`] ask by PMI-1, each on a socket of which this is the other end, in their
@@ -88,13 +88,14 @@ pub trait JobHooks {
     ///
     /// # Errors
     ///
-    /// What keeps the job from going on: the ranks are ended.
+    /// A reason why the job cannot go on; then the ranks are ended.
     fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
         drop(ranks);
         Ok(())
     }
 
-    /// Where the ranks' lines go to, if not to this process's own stream. Asked before any is there.
+    /// The destination of the ranks' lines, if not this process's own stream. Asked before there
+    /// are any.
     fn sink(&mut self, stream: Stream) -> Option<Sink> {
         let _ = stream;
         None
@@ -122,23 +123,23 @@ pub trait JobHooks {
     /// Whether `rank`, which exited with a code other than 0, had left the job in good order
     /// before.
     ///
-    /// Such a rank has said itself what was wrong, so if that holds for all that fail, nothing more
-    /// is told.
+    /// Such a rank has reported its error itself. If that holds for all ranks that fail, nothing
+    /// more is printed.
     fn left_before(&mut self, rank: u32) -> bool {
         let _ = rank;
         false
     }
 
-    /// The rank, if any, that the job's memory names as the first to fail, and what the ranks say
-    /// of it, to be read after "rank 3".
+    /// The rank, if any, that the job's memory names as the first to fail, and the cause, to be
+    /// read after "rank 3".
     ///
-    /// Ranks that end because another has failed may be seen to end before that one, which may not
-    /// end at all (it is stopped), or well (it left although others still needed it).
+    /// Ranks that end because another has failed may be seen to end before that one. It may not end
+    /// at all (if it is stopped), or with code 0 (if it left although others still needed it).
     fn culprit(&mut self) -> Option<(u32, String)> {
         None
     }
 
-    /// How many bytes of memory the ranks may fill together, as far as is known.
+    /// The bytes of memory that the ranks may fill together, if known.
     fn asked_for(&mut self) -> Option<u64> {
         None
     }
@@ -161,7 +162,7 @@ pub struct NoHooks;
 
 impl JobHooks for NoHooks {}
 
-/// Why a job could not be started or watched.
+/// The reason why a job could not be started or watched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SuperviseError {

@@ -8,17 +8,18 @@
 //! - [`meet`] brings together processes that Open MPI, MPICH or Slurm started: they agree on one
 //!   shared memory over a local socket, without a file.
 //!
-//! Nothing of a job has a name in a file system, so nothing can be left behind. What ends how:
+//! Nothing of a job has a name in a file system, so nothing can be left behind. How the rest of a
+//! job ends:
 //!
-//! | what happens | what ends the others |
+//! | event | ended by |
 //! |---|---|
 //! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second |
 //! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at its parent's death |
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
 //! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!
-//! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the
-//! kernel binds a rank to its parent, but nobody further down.
+//! If SIGKILL ends the supervisor, only processes that a rank started itself go on: the kernel
+//! binds a rank to its parent, but not the rank's own children.
 
 mod descriptors;
 mod forward;
@@ -59,11 +60,11 @@ pub use supervise::{self_launch, supervise, supervise_part};
 
 /// Waits until one of `fds` is ready or the time is up; `None` waits for ever.
 ///
-/// Gives the number of those that are ready, which is 0 if a signal handler ran.
+/// Returns the number of those that are ready, which is 0 if a signal handler ran.
 ///
 /// # Errors
 ///
-/// What the system reports.
+/// Errors of the system.
 pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     // More than the kernel can count is as good as for ever.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());

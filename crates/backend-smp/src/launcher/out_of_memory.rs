@@ -57,7 +57,7 @@ impl MemoryWatch {
     }
 }
 
-/// A number of bytes as people read it.
+/// A number of bytes in a readable unit.
 struct Bytes(u64);
 
 impl std::fmt::Display for Bytes {

@@ -17,16 +17,16 @@ pub enum Outcome {
     Finished,
     /// A rank failed, which ended the job.
     Failed(Failure),
-    /// Somebody ended the job by a signal to its launcher, from the keyboard for example.
+    /// A signal to the launcher ended the job, from the keyboard for example.
     Interrupted {
         /// The signal's number.
         signal: i32,
-        /// How long the job had run.
+        /// The time that the job had run.
         after: Duration,
     },
-    /// The job ran for longer than it was given.
+    /// The job exceeded its time limit.
     TimedOut {
-        /// How long that was.
+        /// The limit.
         limit: Duration,
     },
 }
@@ -40,11 +40,11 @@ pub struct Failure {
     pub pid: u32,
     /// What happened to it.
     pub cause: Cause,
-    /// How long the job had run.
+    /// The time that the job had run.
     pub after: Duration,
 }
 
-/// What ended a rank that should have gone on, or what else was wrong with it.
+/// The cause of a rank's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// It exited with a code other than 0; a panic is code 101.
@@ -58,15 +58,15 @@ pub enum Cause {
         signal: i32,
         /// Whether the kernel wrote a core file.
         core_dumped: bool,
-        /// What is known of the host's memory, if the system has killed for want of it while the
-        /// job ran.
+        /// A description of the host's memory, if the system has killed processes for lack of it
+        /// while the job ran.
         out_of_memory: Option<Box<str>>,
     },
     /// It exited with code 0 while it was still a member of the job.
     LeftEarly,
-    /// Its process went on, or ended well, but the other ranks found this.
+    /// Its process went on, or ended with code 0, but the other ranks have reported its failure.
     Reported {
-        /// What they say of it.
+        /// Their report.
         text: Box<str>,
     },
 }

@@ -21,8 +21,8 @@ pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
     key_behind(sys::adopt("PMI_FD", pmi_fd)?)
 }
 
-/// The socket to a launcher that speaks PMI-1, for a backend that does speak: see above what
-/// follows from that.
+/// The socket to a launcher that speaks PMI-1, for a backend that sends it messages; the module
+/// says what follows from that.
 ///
 /// # Errors
 ///

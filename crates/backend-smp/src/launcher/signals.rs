@@ -47,11 +47,12 @@ pub struct Received {
 }
 
 impl SignalWatch {
-    /// Blocks what is to be received; a signal that this process ignores stays ignored.
+    /// Blocks the signals that are to be received. A signal that this process ignores stays
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn start() -> io::Result<Self> {
         let mut watched = vec![libc::SIGCHLD];
         for signal in FORWARDED {
@@ -92,7 +93,7 @@ impl SignalWatch {
     ///
     /// # Errors
     ///
-    /// What the system reports.
+    /// Errors of the system.
     pub fn next(&self) -> io::Result<Option<Received>> {
         let mut record = [0; RECORD_BYTES];
         match (&self.descriptor).read(&mut record) {
@@ -130,7 +131,7 @@ impl Drop for SignalWatch {
 ///
 /// # Errors
 ///
-/// What the system reports.
+/// Errors of the system.
 pub fn stop_self() -> io::Result<()> {
     let stop = SignalSet::of(&[libc::SIGTSTP])?;
     stop.unblock()?;

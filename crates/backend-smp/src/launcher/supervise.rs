@@ -49,8 +49,8 @@ pub fn supervise(
 
 /// As [`supervise`], for the ranks of a job that are on this host, which have no standard input.
 ///
-/// Who brings them together with the others tells the user of the outcome, too: nothing is said
-/// here.
+/// The caller brings them together with the ranks of other hosts, and reports the outcome to the
+/// user: nothing is printed here.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn supervise_part(
     part: Part,
     hooks: &mut dyn JobHooks,
 ) -> Result<Outcome, SuperviseError> {
-    // A process, what comes of its output and its errors, and two ends of a socket.
+    // For each rank: a process, pipes for its output and its errors, and two ends of a socket.
     let descriptors = allow_descriptors(5 * u64::from(options.n_ranks))?;
     let (mut sockets, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..options.n_ranks {

@@ -30,7 +30,7 @@ impl SignalSet {
         Ok(Self(unsafe { set.assume_init() }))
     }
 
-    /// Blocks these signals in the calling thread and gives the mask that was in force.
+    /// Blocks these signals in the calling thread and returns the former mask.
     pub(super) fn block(&self) -> io::Result<Self> {
         self.change_mask(libc::SIG_BLOCK)
     }

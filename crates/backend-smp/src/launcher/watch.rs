@@ -312,7 +312,7 @@ impl<'a> Watch<'a> {
         self.begin_to_end(Outcome::Failed(failure), ranks);
     }
 
-    /// When that is due.
+    /// The time at which [`blame_who_left_early`](Self::blame_who_left_early) is due.
     fn exit_limit(&self) -> Option<Instant> {
         let ended = self.ended_well.iter().find(|ended| ended.was_member)?;
         self.started.checked_add(ended.after + EXIT_TOGETHER)

@@ -44,7 +44,7 @@ impl JobMemory {
         file.map(Self).map_err(|error| Error::os("dup", error))
     }
 
-    /// The file, for who only reads it.
+    /// The file, for a caller that only reads it.
     pub(crate) fn into_file(self) -> File {
         self.0
     }
@@ -66,8 +66,8 @@ impl launcher::Descriptor for JobMemory {
 ///
 /// # Errors
 ///
-/// [`Error::Setting`] for segments that do not fit and for more ranks than this host has processes,
-/// [`Error::Backend`] for a refusal of the system.
+/// [`Error::Setting`] for segments that do not fit and for more ranks than the system allows
+/// processes, [`Error::Backend`] if the system refuses the memory.
 pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
     check_processes(n_ranks)?;
     let layout = layout(n_ranks, config)?;
@@ -138,7 +138,7 @@ impl Job {
     }
 }
 
-/// The layout that a job's memory tells at its beginning.
+/// The layout of a job's memory, from its header.
 pub(crate) fn read_header(file: &File) -> Result<Layout> {
     let mut bytes = [0; 32];
     file.read_exact_at(&mut bytes, 0)

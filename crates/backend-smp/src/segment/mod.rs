@@ -1,5 +1,5 @@
-//! The memory of a job: one file without a name, or one anonymous mapping, that holds the control
-//! words and every rank's segment, mapped whole by every rank.
+//! The memory of a job: one file without a name, or one anonymous mapping, with the control words
+//! and the segments of all ranks. Every rank maps all of it.
 //!
 //! It is reserved, not allocated: pages cost memory once they are touched. The file, which only
 //! jobs of processes have, is in `file.rs`, for Linux only; the mapping itself is in `pages.rs`.
@@ -45,8 +45,7 @@ pub(crate) struct Job {
     file: Option<File>,
 }
 
-/// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks
-/// for it.
+/// The size in bytes of each segment in a job of `n_ranks` processes on this host, by `config`.
 ///
 /// # Errors
 ///
@@ -100,8 +99,8 @@ fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> R
 }
 
 /// Warns once, on standard error, if the segments that `config` asks for may exceed the host's
-/// memory. No warning without an explicit size: then each segment may grow to all of the memory,
-/// which is no surprise.
+/// memory. There is no warning without an explicit size: then each segment may grow to its share of
+/// the memory.
 pub fn warn_of_size(n_ranks: u32, config: &Config) {
     let Some(bytes) = config.segment_bytes else {
         return;

@@ -83,18 +83,18 @@ impl Pages {
     /// The control part as words.
     #[inline]
     pub(super) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` found so many words inside of the mapping, which is aligned, initialized,
-        // and mapped while `self` is borrowed. Others write it meanwhile, which atomics allow: they
-        // do so by atomics alone, but for payloads that are filled in place, and those have one
-        // owner at a time (`machine.rs`).
+        // SAFETY: `new` checked that the mapping has `control_words` words. It is aligned,
+        // initialized, and mapped while `self` is borrowed. Others write it meanwhile, which
+        // atomics allow: they do so by atomics alone, except for payloads that are filled in place,
+        // and those have one owner at a time (`machine.rs`).
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.control_words) }
     }
 
     /// The part of it with the ranks' states and doorbells, as doorbells.
     #[inline]
     pub(super) fn bells(&self) -> &[Doorbell] {
-        // SAFETY: `new` found this place, and so many doorbells from it on, inside of the control
-        // part.
+        // SAFETY: `new` checked that this place, and `n_bell_lines` doorbells from it on, lie in
+        // the control part.
         let bells = unsafe { self.base.add(BELLS_AT) };
         // SAFETY: as for `words`; the place is aligned as a page is, and `Doorbell` consists of
         // atomic words, of which any bits are a value.

@@ -87,8 +87,8 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.remove_where(other, false)
     }
 
-    /// Removes the keys that this rank holds and that are also in `other`, and returns their number.
-    /// When all ranks have done so, this set is the difference of both.
+    /// Removes the keys that this rank holds and that are also in `other`, and returns their
+    /// number. When all ranks have done so, this set is the difference of both.
     ///
     /// # Cost
     ///

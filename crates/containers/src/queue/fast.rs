@@ -7,8 +7,8 @@ use super::phase::Push;
 /// its host does both.
 ///
 /// It has no phase for pushes and pops at the same time, and so needs no mark of eight bytes for
-/// each slot. Otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It begins
-/// in the phase [`Push`].
+/// each slot. Otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It
+/// begins in the phase [`Push`].
 ///
 /// # Examples
 ///

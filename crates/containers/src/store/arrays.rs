@@ -63,8 +63,8 @@ impl<T: Object> DArray<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
-    /// be written.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one
+    /// cannot be written.
     ///
     /// # Examples
     ///
@@ -178,8 +178,8 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
-    /// be written.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one
+    /// cannot be written.
     ///
     /// # Examples
     ///

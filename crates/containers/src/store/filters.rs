@@ -28,8 +28,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
-    /// be written.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one
+    /// cannot be written.
     ///
     /// # Examples
     ///
@@ -68,8 +68,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// 2B + 5 collectives, and A for each word that is not zero, divided among the ranks. Collective
-    /// over the team.
+    /// 2B + 5 collectives, and A for each word that is not zero, divided among the ranks.
+    /// Collective over the team.
     ///
     /// # Errors
     ///

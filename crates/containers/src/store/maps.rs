@@ -38,8 +38,8 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one cannot
-    /// be written.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage), which names the file, if one
+    /// cannot be written.
     ///
     /// # Examples
     ///

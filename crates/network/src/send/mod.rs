@@ -90,8 +90,8 @@ impl Open {
 }
 
 impl Peer {
-    /// Whether the next message of `class` leaves at once. If earlier ones are on their way, records
-    /// the time.
+    /// Whether the next message of `class` leaves at once. If earlier ones are on their way,
+    /// records the time.
     fn is_quiet(&mut self, carrier: &impl Carrier, class: MessageClass) -> bool {
         if self.n_on_their_way(class) < AT_ONCE {
             return true;

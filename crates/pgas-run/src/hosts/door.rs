@@ -1,4 +1,4 @@
-//! Where hosts connect: who has the job's token is let in, and told to be no stranger.
+//! The sockets at which hosts connect. A connection with the job's token is accepted as a host's.
 
 use std::io::Write as _;
 use std::mem;
@@ -11,23 +11,23 @@ use super::invitation::is_same;
 use super::wire::{Found, HELLO_BYTES, HOST_TAKEN, Inbox, MAGIC, Token, WRONG_TOKEN};
 use crate::watch::View;
 
-/// How long who connects may take to say who it is, and how many may at a time.
+/// The time that a new connection has to introduce itself, and the most of them at a time.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 const MAX_STRANGERS: usize = 64;
 
-/// The launcher's sockets, and who has come.
+/// The launcher's sockets, and the connections that have not introduced themselves.
 #[derive(Debug)]
 pub(super) struct Door {
     pub(super) listeners: Vec<TcpListener>,
     pub(super) strangers: Vec<Stranger>,
-    /// What a host says.
+    /// The token that a host has to send.
     token: Token,
     has_told: bool,
-    /// What is told goes above it.
+    /// The view above which lines are printed.
     view: View,
 }
 
-/// Who has connected and not said who it is.
+/// A connection that has not introduced itself.
 #[derive(Debug)]
 pub(super) struct Stranger {
     pub(super) stream: TcpStream,
@@ -50,7 +50,7 @@ impl Door {
         let found = addresses::own();
         let (mut listeners, mut last) = (Vec::new(), None);
         for address in if told.is_empty() { &found } else { told } {
-            // Without waiting: who has called may be gone by the time that it is answered.
+            // Non-blocking: a connection may be gone before it is accepted.
             let opened = TcpListener::bind((*address, 0));
             let opened = opened.and_then(|listener| {
                 listener.set_nonblocking(true)?;
@@ -76,10 +76,10 @@ impl Door {
         })
     }
 
-    /// Lets somebody in who has connected.
+    /// Accepts a connection.
     pub(super) fn accept(&mut self, listener: usize) {
         let Ok((stream, from)) = self.listeners[listener].accept() else {
-            // Whoever it was has gone again.
+            // The connection is gone again.
             return;
         };
         if self.strangers.len() < MAX_STRANGERS {
@@ -92,7 +92,7 @@ impl Door {
         }
     }
 
-    /// Listens to those who are `ready`, and gives the hosts among them.
+    /// Reads from the connections that are `ready`, and returns the hosts among them.
     pub(super) fn meet(&mut self, ready: &[bool], n_hosts: usize) -> Vec<Guest> {
         let mut guests = Vec::new();
         for (index, mut stranger) in mem::take(&mut self.strangers).into_iter().enumerate() {
@@ -110,7 +110,7 @@ impl Door {
         guests
     }
 
-    /// Refuses who is no host of the job.
+    /// Accepts the connection as that of a host, or refuses it.
     fn judge(&mut self, stranger: Stranger, hello: &[u8], n_hosts: usize) -> Option<Guest> {
         let Stranger { stream, from, .. } = stranger;
         let (magic, rest) = hello.split_at(MAGIC.len());
@@ -132,14 +132,14 @@ impl Door {
 }
 
 impl Guest {
-    /// Somebody has come for this host before.
+    /// Refuses a second connection of the same host.
     pub(super) fn turn_away(&self) {
         refuse(&self.stream, HOST_TAKEN);
     }
 }
 
 fn refuse(mut stream: &TcpStream, verdict: u8) {
-    // It need not hear why.
+    // The other side may be gone.
     stream
         .write_all(&[&[verdict][..], &Token::default()].concat())
         .ok();

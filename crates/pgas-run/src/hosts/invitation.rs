@@ -1,5 +1,5 @@
-//! What an agent is told by its standard input: where the launcher is, and how the two know each
-//! other.
+//! The invitation that an agent gets by its standard input: the addresses of the launcher, and the
+//! tokens by which the two know each other.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,28 +12,28 @@ use super::wire::Token;
 /// The launcher and its hosts must be of one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a host needs to join the job.
+/// All that a host needs to join the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invitation {
-    /// What the host says, and what the launcher answers.
+    /// The host's token, and the launcher's.
     pub(crate) tokens: [Token; 2],
     pub(crate) host: u32,
-    /// Where the launcher listens.
+    /// The addresses at which the launcher listens.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// How long the two look for each other.
+    /// The time in which the two must connect.
     pub(crate) patience: Duration,
-    /// After how long without a sign of life the other side counts as lost, if ever.
+    /// The time without a sign of life after which the other side counts as lost, if any.
     pub(crate) silence: Option<Duration>,
 }
 
-/// Random bytes of the system's.
+/// Random bytes of the system.
 pub(crate) fn new_token() -> io::Result<Token> {
     let mut token = Token::default();
     File::open("/dev/urandom")?.read_exact(&mut token)?;
     Ok(token)
 }
 
-/// Whether two tokens are the same, in a time that does not tell how much of them is.
+/// Whether two tokens are equal, in a time that does not depend on their contents.
 pub(crate) fn is_same(one: &[u8], other: &Token) -> bool {
     let difference = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && difference == 0

@@ -1,4 +1,4 @@
-//! What a host is told to start.
+//! The part of a job that a host is to start.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub(crate) n_here: u32,
     pub(crate) n_ranks: u32,
     pub(crate) prefix: bool,
-    /// How often the launcher wants to know what the ranks do, if at all.
+    /// The interval at which the launcher wants the state of the ranks, if at all.
     pub(crate) watch: Option<Duration>,
     pub(crate) folder: PathBuf,
     /// The program and its arguments.

@@ -1,10 +1,10 @@
-//! Which hosts there are, and how many ranks each takes.
+//! The list of hosts, and the number of ranks of each.
 
 /// A host that the user has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) name: String,
-    /// Ranks on it.
+    /// The number of ranks on it.
     pub(crate) n_ranks: u32,
 }
 
@@ -36,8 +36,8 @@ pub(crate) fn from_file(text: &str) -> Result<Vec<Host>, String> {
     merged(hosts)
 }
 
-/// The hosts with the ranks that each gets of `n_ranks`, the first ones first; those without are
-/// left out. Without a number all places are taken.
+/// Places `n_ranks` on the hosts, the first hosts first. Hosts without ranks are left out. Without
+/// a number all places are taken.
 pub(crate) fn place(mut hosts: Vec<Host>, n_ranks: Option<u32>) -> Result<Vec<Host>, String> {
     let n_places: u64 = hosts.iter().map(|host| u64::from(host.n_ranks)).sum();
     if n_places > u64::from(pgas_core::config::launch::MAX_RANKS) {
@@ -73,7 +73,7 @@ fn host(text: &str) -> Result<Host, String> {
 
 fn sized(name: String, n_ranks: &str) -> Result<Host, String> {
     let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
-    // An agent would take it for an option.
+    // An agent would take a name with a leading hyphen for an option.
     if name.is_empty() || name.starts_with('-') || name.contains(is_odd) {
         return Err(format!("{name:?} is not the name of a host"));
     }
@@ -85,7 +85,7 @@ fn sized(name: String, n_ranks: &str) -> Result<Host, String> {
     }
 }
 
-/// A host that is named again has more places.
+/// Merges hosts of the same name, and adds their places.
 fn merged(hosts: Vec<Host>) -> Result<Vec<Host>, String> {
     let mut all: Vec<Host> = Vec::new();
     for host in hosts {

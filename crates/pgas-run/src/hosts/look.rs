@@ -1,4 +1,4 @@
-//! A host's looks at its ranks, for the launcher that shows them.
+//! A host's observation of its ranks, for the launcher that shows them.
 
 use std::io;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::watch::find::job_of;
 use crate::watch::picture::Looks;
 use crate::watch::told;
 
-/// The thread that looks, until this is dropped.
+/// The thread that observes the ranks, until this is dropped.
 pub(super) struct Looker {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Looker {
-    /// Tells the launcher what `ranks` do, every so often.
+    /// Sends the state of `ranks` to the launcher, at regular intervals.
     pub(super) fn start(
         shared: Arc<Shared>,
         ranks: Range<u32>,
@@ -55,15 +55,15 @@ impl Drop for Looker {
     }
 }
 
-/// What the ranks do now; `None` before their memory is there.
+/// The present state of the ranks; `None` before their memory is there.
 fn look(looks: &mut Option<Looks>, ranks: &Range<u32>) -> Option<Frame> {
     if looks.is_none() {
-        // It belongs to the ranks, which are children of this process.
+        // The ranks, whose memory it is, are children of this process.
         let observer = job_of(std::process::id()).ok()??;
         *looks = Some(Looks::new(observer, ranks.start));
     }
     let mut picture = looks.as_mut()?.picture().ok()?;
-    // What a tester calls several hosts may be one, whose ranks share memory.
+    // In tests several hosts may be one, whose ranks share memory.
     picture.rows.retain(|row| ranks.contains(&row.rank));
     Some(Frame::new(Kind::Look, told::to_fields(&picture)))
 }

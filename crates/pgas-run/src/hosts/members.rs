@@ -1,4 +1,4 @@
-//! The hosts of a job, as the launcher has them: an agent each, and a connection.
+//! The hosts of a job, as the launcher knows them: for each an agent and a connection.
 
 use std::env;
 use std::error::Error;
@@ -22,14 +22,14 @@ use crate::watch::View;
 pub(super) struct Member {
     pub(super) host: Host,
     pub(super) first_rank: u32,
-    /// Its agent; readable when that has ended, and how.
+    /// Its agent, and how it has ended.
     pub(super) child: Child,
     pub(super) ended: OwnedFd,
     pub(super) status: Option<ExitStatus>,
     pub(super) link: Option<(TcpStream, Inbox)>,
     /// Whether it has ever connected.
     pub(super) has_come: bool,
-    /// What its ranks have said, while they wait for those of other hosts.
+    /// The pairs that its ranks have put, while they wait for those of other hosts.
     pub(super) said: Option<Vec<Vec<u8>>>,
     /// The exit code of its ranks, when they have ended.
     pub(super) code: Option<i32>,
@@ -54,7 +54,7 @@ impl Member {
         })
     }
 
-    /// Ends the agent and what it has started here.
+    /// Kills the agent and what it has started here.
     pub(super) fn kill(&self) {
         if self.status.is_none() {
             // Not waited for, so it is there, though it may have just ended.
@@ -62,7 +62,7 @@ impl Member {
         }
     }
 
-    /// Sends to the host, if it is there; that it cannot be reached is noticed by who listens.
+    /// Sends to the host, if it is connected. The code that receives notices a lost connection.
     pub(super) fn send(&self, frame: &Frame) {
         if let Some((link, _)) = &self.link {
             frame.send(link).ok();
@@ -77,7 +77,7 @@ impl Drop for Member {
     }
 }
 
-/// Starts an agent for each host, and invites it.
+/// Starts an agent for each host, and sends it the invitation.
 pub(super) fn start(
     hosts: &[Host],
     agent: &[OsString],
@@ -86,7 +86,7 @@ pub(super) fn start(
 ) -> Result<Vec<Member>, Box<dyn Error>> {
     let program = own_path()?;
     let (agent, options) = agent.split_first().ok_or("--agent: no command")?;
-    // Three pipes, what shows the end of the agent, and the connection.
+    // For each host: three pipes, a descriptor that shows the end of the agent, and the connection.
     let descriptors = allow_descriptors(5 * hosts.len() as u64)?;
     let mut members = Vec::new();
     let mut first_rank = 0;
@@ -100,7 +100,7 @@ pub(super) fn start(
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // What the terminal sends is for the launcher alone.
+            // The terminal's signals are for the launcher alone.
             .process_group(0);
         signals.tie(&mut command, descriptors);
         let child = command.spawn().map_err(|error| {
@@ -115,7 +115,7 @@ pub(super) fn start(
             ..invitation.clone()
         };
         if let Some(input) = &mut member.child.stdin {
-            // Of an agent that has ended already its end tells.
+            // Fails if the agent has ended already, which is noticed by itself.
             input.write_all(invitation.to_text().as_bytes()).ok();
         }
         first_rank += host.n_ranks;
@@ -124,7 +124,7 @@ pub(super) fn start(
     Ok(members)
 }
 
-/// Where this program is, which hosts find at the same place.
+/// The path of this program, which hosts have at the same path.
 fn own_path() -> Result<PathBuf, String> {
     let path = env::current_exe().map_err(|error| format!("cannot tell where I am: {error}"))?;
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%".contains(letter);
@@ -137,7 +137,8 @@ fn own_path() -> Result<PathBuf, String> {
     }
 }
 
-/// Passes on what the agents print, which is what their ranks do, above the view if there is one.
+/// Passes on the output of the agents, which is that of their ranks, above the view if there is
+/// one.
 pub(super) fn forward(members: &mut [Member], view: &View) -> io::Result<Vec<Forwarder>> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     for member in members {

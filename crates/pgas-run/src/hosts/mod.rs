@@ -1,9 +1,9 @@
-//! Jobs over several hosts, without MPI and without PMI of others.
+//! Jobs over several hosts, without MPI and without another PMI.
 //!
-//! The launcher starts an agent for each host, by `ssh` or what stands in for it. What the agent
-//! runs over there is `pgas-run --serve-host`, which connects back to the launcher by TCP, starts
-//! the ranks of its host and stays with them. To ranks it is a launcher that speaks PMI-1; what
-//! they tell each other before they have a network goes through it and the launcher.
+//! The launcher starts an agent for each host: `ssh`, or the command that the user names. The agent
+//! runs `pgas-run --serve-host` on the host, which connects back to the launcher by TCP, starts the
+//! ranks of its host and stays with them. To ranks it is a launcher that speaks PMI-1. The pairs
+//! that ranks exchange before they have a network go through it and the launcher.
 //!
 //! ```text
 //! pgas-run --hosts a,b ── ssh a ── pgas-run --serve-host ── ranks 0, 1
@@ -12,13 +12,13 @@
 //!        └──────── ssh b ── pgas-run --serve-host ── ranks 2, 3
 //! ```
 //!
-//! Output comes by the agents' own pipes, line by line. Everything else comes by TCP, whose end,
-//! however it comes about, ends the job on both sides. Where the job is watched, that is also what
-//! each host sees of its ranks, by their memory and the system.
+//! Output travels through the agents' own pipes, line by line. Everything else travels by TCP; if
+//! the connection ends for any reason, the job ends on both sides. If the job is watched, each host
+//! also sends the state of its ranks.
 //!
-//! Two tokens of the job, of 128 random bits each, go to the agents' standard input, and so are on
-//! no command line and in no environment. A host says the one, so that nobody else joins the job;
-//! the launcher answers with the other, so that a host takes orders from nobody else.
+//! Two tokens of the job, of 128 random bits each, go to the agents' standard input. So they are on
+//! no command line and in no environment. A host sends one of them, so that no other process joins
+//! the job; the launcher answers with the other, so that a host takes orders from no other process.
 
 mod door;
 mod invitation;

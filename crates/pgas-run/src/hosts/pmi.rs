@@ -1,47 +1,47 @@
-//! PMI-1 as ranks of a host speak it: what they put is kept until all ranks of the job have come to
-//! the barrier, and then got by others.
+//! PMI-1 for the ranks of a host: the pairs that they put are kept until all ranks of the job are
+//! in the barrier; then other ranks can get them.
 
 use std::collections::HashMap;
 
-/// How far a rank has come.
+/// The stage of a rank's use of PMI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has not spoken yet, as a program that knows of no other ranks never does.
+    /// It has sent nothing yet. A program that knows of no other ranks never does.
     #[default]
     Silent,
     /// It takes part.
     Joined,
-    /// It has said good-bye.
+    /// It has finalized.
     Left,
 }
 
-/// What the ranks of this host have said.
+/// The state of PMI for the ranks of this host.
 #[derive(Debug)]
 pub(crate) struct Space {
     name: String,
     n_ranks: u32,
     stages: Vec<Stage>,
-    /// Who waits in the barrier.
+    /// For each rank whether it waits in the barrier.
     waiting: Vec<bool>,
-    /// What was put since the last barrier, a key and its value one behind the other.
+    /// The pairs that were put since the last barrier: each key, and its value behind it.
     fresh: Vec<Vec<u8>>,
     known: HashMap<String, String>,
 }
 
-/// What is to be done for a line of a rank.
+/// The action for a line of a rank.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Answer this.
     Line(String),
     /// Answer when all ranks of the job are in the barrier.
     Later,
-    /// All ranks of this host are: the others are to be told what these have said.
+    /// All ranks of this host are in the barrier: send their pairs to the others.
     AllHere,
     /// The rank ends the job, with that exit code.
     Abort(i32),
 }
 
-/// The answer to who was in the barrier.
+/// The answer to the ranks in the barrier.
 pub(crate) const ALL_HERE: &str = "cmd=barrier_out rc=0 msg=success";
 
 impl Space {
@@ -56,7 +56,7 @@ impl Space {
         }
     }
 
-    /// How far the rank at `index` has come.
+    /// The stage of the rank at `index`.
     pub(crate) fn stage(&self, index: usize) -> Stage {
         self.stages.get(index).copied().unwrap_or_default()
     }
@@ -105,12 +105,12 @@ impl Space {
         Answer::Line(text)
     }
 
-    /// What the ranks of this host have put since the last time.
+    /// Takes the pairs that the ranks of this host have put since the last call.
     pub(crate) fn take_fresh(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// All ranks of the job are in the barrier, and have put this.
+    /// Learns the pairs of all ranks, which are all in the barrier.
     pub(crate) fn learn(&mut self, pairs: &[Vec<u8>]) {
         self.waiting.fill(false);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

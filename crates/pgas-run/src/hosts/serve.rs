@@ -25,10 +25,10 @@ use super::wire::{
 };
 use crate::code::code_of;
 
-/// How long an attempt to reach the launcher at one of its addresses may take.
+/// The time limit of one attempt to connect to an address of the launcher.
 const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long ranks have to end after SIGTERM when the launcher is gone, and this process after that.
+/// The time that ranks have to end after SIGTERM when the launcher is gone, and then this process.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 const LAST_CHANCE: Duration = Duration::from_secs(5);
 /// The longest line of a rank.
@@ -39,7 +39,7 @@ pub(crate) fn serve() -> Result<ExitCode, Box<dyn Error>> {
     let invitation = Invitation::read(&mut io::stdin().lock())?;
     let link = connect(&invitation)?;
     let (job, inbox) = receive_job(&link, invitation.patience)?;
-    // A launcher that is gone needs no word; that it is gone has been said.
+    // If the launcher is gone, that has been reported already.
     let tell = |kind, code: u8, text: &str| {
         drop(Frame::of_code(kind, i32::from(code), text).send(&link));
     };
@@ -57,7 +57,7 @@ pub(crate) fn serve() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Reaches the launcher at one of its addresses.
+/// Connects to the launcher at one of its addresses.
 fn connect(invitation: &Invitation) -> Result<TcpStream, Box<dyn Error>> {
     let deadline = Instant::now() + invitation.patience;
     let mut last = None;
@@ -84,10 +84,10 @@ fn connect(invitation: &Invitation) -> Result<TcpStream, Box<dyn Error>> {
     .into())
 }
 
-/// Why this is no connection to the launcher.
+/// The reason why a connection is not one to the launcher.
 enum Refusal {
     Final(String),
-    /// Another address, or a later attempt, may do.
+    /// Another address, or a later attempt, may succeed.
     Elsewhere(io::Error),
 }
 
@@ -127,7 +127,7 @@ fn introduce(invitation: &Invitation, address: SocketAddr) -> Result<TcpStream, 
     }
 }
 
-/// What the launcher says first, and what has come behind that.
+/// Receives the job, the launcher's first message, and the bytes that have arrived behind it.
 fn receive_job(link: &TcpStream, patience: Duration) -> Result<(Job, Inbox), Box<dyn Error>> {
     link.set_read_timeout(Some(patience.max(ATTEMPT)))?;
     let mut inbox = Inbox::default();
@@ -174,7 +174,7 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
     Ok(launcher::supervise_part(&options, part, &mut hooks)?)
 }
 
-/// What both threads of this process use.
+/// The state that both threads of this process share.
 pub(super) struct Shared {
     link: TcpStream,
     writing: Mutex<()>,
@@ -192,13 +192,13 @@ impl Shared {
     }
 }
 
-/// What the supervisor asks and tells.
+/// The hooks of the supervisor.
 struct Local {
     shared: Arc<Shared>,
     ranks: Range<u32>,
-    /// What has come of the launcher's words, for the thread that listens to it.
+    /// The bytes that have arrived from the launcher, for the thread that listens to it.
     inbox: Option<Inbox>,
-    /// How often the launcher wants to know what the ranks do.
+    /// The interval at which the launcher wants the state of the ranks.
     watch: Option<Duration>,
     looker: Option<Looker>,
 }
@@ -247,7 +247,7 @@ impl JobHooks for Local {
             ..failure.clone()
         });
         let code = i32::from(outcome.code());
-        // Who had left in good order has said itself what was wrong.
+        // A rank that had left in good order has reported its error itself.
         let has_left = self.left_before(failure.rank);
         let text = if has_left {
             String::new()
@@ -264,7 +264,7 @@ impl JobHooks for Local {
 struct Exchange {
     shared: Arc<Shared>,
     inbox: Inbox,
-    /// Each rank's socket and what has come of a line; `None` once it is closed.
+    /// Each rank's socket and the beginning of an incomplete line; `None` once it is closed.
     ranks: Vec<Option<(UnixStream, Vec<u8>)>>,
 }
 
@@ -284,7 +284,7 @@ impl Exchange {
     }
 
     fn serve(&mut self) -> io::Result<std::convert::Infallible> {
-        // Some may have come with the job.
+        // Some messages may have arrived with the job.
         self.obey()?;
         loop {
             let link = &self.shared.link;
@@ -309,7 +309,7 @@ impl Exchange {
         }
     }
 
-    /// Does what the launcher has said.
+    /// Carries out the launcher's messages.
     fn obey(&mut self) -> io::Result<()> {
         while let Some(frame) = self.inbox.next()? {
             match frame.kind {
@@ -341,7 +341,7 @@ impl Exchange {
                 received.extend_from_slice(&chunk[..n]);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Its process has ended, or speaks something else.
+            // Its process has ended, or does not speak PMI.
             Ok(_) | Err(_) => {
                 self.ranks[index] = None;
                 return Ok(());
@@ -378,8 +378,8 @@ impl Exchange {
     }
 }
 
-/// Has the supervisor, which all signals to this process go to, pass one on to the ranks.
+/// Sends a signal to this process, whose supervisor passes it on to the ranks.
 fn end_self(signal: Signal) {
-    // It is there: this process.
+    // This does not fail: the process is this one.
     rustix::process::kill_process(rustix::process::getpid(), signal).ok();
 }

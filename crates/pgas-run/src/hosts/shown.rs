@@ -1,4 +1,4 @@
-//! What the launcher shows of a job over hosts: the pictures that they send, as one.
+//! The picture of a job over several hosts, made of those that the hosts send.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::watch::told;
 pub(super) struct Shown {
     parts: Vec<Part>,
     every: Duration,
-    /// When the job is shown although not every host has sent a new picture.
+    /// The time at which the job is shown even if not every host has sent a new picture.
     due: Instant,
 }
 
@@ -20,9 +20,9 @@ struct Part {
     first_rank: u32,
     n_ranks: u32,
     picture: Option<Picture>,
-    /// Whether it was not shown yet.
+    /// Whether its picture was not shown yet.
     is_new: bool,
-    /// Its ranks have ended so.
+    /// The state of its ranks, once they have ended.
     ended: Option<State>,
 }
 
@@ -47,7 +47,7 @@ impl Shown {
         }
     }
 
-    /// A host has sent a picture.
+    /// Takes the picture of a host.
     pub(super) fn take(&mut self, host: usize, fields: &[Vec<u8>]) {
         let Some(picture) = told::of_fields(fields) else {
             return;
@@ -57,13 +57,13 @@ impl Shown {
         part.is_new = true;
     }
 
-    /// The ranks of a host have ended.
+    /// Records that the ranks of a host have ended.
     pub(super) fn end(&mut self, host: usize, is_well: bool) {
         let state = if is_well { State::Left } else { State::Dead };
         self.parts[host].ended = Some(state);
     }
 
-    /// How long nothing new is shown, unless a host sends something.
+    /// The time at which the job is shown next, unless all hosts send a picture before.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
@@ -106,7 +106,7 @@ impl Shown {
 }
 
 impl Part {
-    /// All ranks of the host, of which some may not have been heard of.
+    /// All ranks of the host; some may have no picture yet.
     fn rows(&self) -> Vec<Row> {
         let known = self.picture.iter().flat_map(|picture| &picture.rows);
         let row = |rank: u32| known.clone().find(|row| row.rank == rank).cloned();

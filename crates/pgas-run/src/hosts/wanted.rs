@@ -1,4 +1,4 @@
-//! What the user wants of a job over hosts.
+//! The options of a job over several hosts.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use super::list::Host;
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) hosts: Vec<Host>,
-    /// What starts something on a host, whose name and words follow.
+    /// The command that starts a program on a host; the host's name and the program's words follow.
     pub(crate) agent: Vec<OsString>,
-    /// Where to listen; where this host is reached from others if it is not told.
+    /// The addresses to listen at; if there are none, all addresses of this host.
     pub(crate) bind: Vec<IpAddr>,
-    /// How long hosts may take to connect.
+    /// The time in which all hosts must connect.
     pub(crate) patience: Duration,
     pub(crate) silence: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) prefix: bool,
-    /// Whether to show what the ranks do, and how often if that was said.
+    /// Whether to show what the ranks do, and the interval if one is given.
     #[expect(
         clippy::option_option,
         reason = "given or not, with a value or without"

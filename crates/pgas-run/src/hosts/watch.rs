@@ -1,4 +1,4 @@
-//! The launcher's loop: what hosts say, what has ended, and what is due.
+//! The launcher's loop: messages of hosts, ends of agents, and actions that are due.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -26,7 +26,7 @@ const AFTER_TERM: Duration = Duration::from_millis(500);
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
-/// How far the end of the job has come.
+/// The progress of the job's end.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
@@ -42,7 +42,7 @@ enum Phase {
     Killing {
         until: Instant,
     },
-    /// Nobody is waited for.
+    /// The launcher no longer waits for any host.
     Over,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Watch<'a> {
     wanted: &'a Wanted,
     signals: &'a SignalWatch,
     door: Door,
-    /// What the launcher says to a host.
+    /// The token that the launcher sends to a host.
     token: Token,
     members: Vec<Member>,
     started: Instant,
@@ -61,7 +61,7 @@ pub(super) struct Watch<'a> {
     /// The first signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
     view: View,
-    /// How often the job is shown there, and what, if it is watched.
+    /// The interval at which the job is shown, and its pictures, if it is watched.
     every: Option<Duration>,
     shown: Option<Shown>,
 }
@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Stays until all hosts have ended, and gives the job's exit code.
+    /// Stays until all hosts have ended, and returns the job's exit code.
     pub(super) fn until_all_have_ended(&mut self) -> io::Result<u8> {
         while self.members.iter().any(|member| member.status.is_none()) {
             if matches!(self.phase, Phase::Over) {
@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
             for (index, _) in callers.iter().enumerate().filter(|(_, calls)| **calls) {
                 self.door.accept(index);
             }
-            // What a host has said explains the end of its agent.
+            // Messages first: one of a host explains the end of its agent.
             for index in 0..self.members.len() {
                 if heard[index] || (ended[index] && self.members[index].link.is_some()) {
                     self.hear(index, ended[index]);
@@ -135,7 +135,8 @@ impl<'a> Watch<'a> {
         Ok(self.verdict.unwrap_or(0))
     }
 
-    /// Waits for something to happen; in the order in which the loop above reads it.
+    /// Waits for an event. Returns for each descriptor whether it is ready, in the order in which
+    /// the loop above reads them.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
         let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
@@ -193,7 +194,7 @@ impl<'a> Watch<'a> {
             None => {
                 self.asked_to_end = Some((signal, now));
                 self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
-                // A host that has not come cannot follow.
+                // A host that has not connected cannot follow.
                 if self.members.iter().any(|member| !member.has_come) {
                     self.interrupted(signal);
                 }
@@ -213,7 +214,7 @@ impl<'a> Watch<'a> {
         self.fail(outcome.code(), &outcome.to_string());
     }
 
-    /// Something ends the job; the first cause is told, unless it has said so itself.
+    /// Ends the job. The first cause is printed, unless `sentence` is empty.
     fn fail(&mut self, code: u8, sentence: &str) {
         if self.verdict.is_some() {
             return;
@@ -231,7 +232,7 @@ impl<'a> Watch<'a> {
         self.phase = Phase::Grace { until };
     }
 
-    /// As [`fail`](Self::fail), of a host.
+    /// As [`fail`](Self::fail), because of a host.
     fn fail_of(&mut self, index: usize, code: u8, cause: &str) {
         let host = &self.members[index].host.name;
         let sentence = format!("host {host}: {cause}");
@@ -244,7 +245,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes a host in, the first time that it comes.
+    /// Accepts a host the first time that it connects.
     fn welcome(&mut self, guest: Guest) {
         let member = &self.members[guest.host];
         if member.has_come {
@@ -286,14 +287,14 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Takes what a host has said, to the end if its agent has ended.
+    /// Reads the messages of a host, to the end if its agent has ended.
     fn hear(&mut self, index: usize, to_the_end: bool) {
         loop {
             let Some((link, inbox)) = &mut self.members[index].link else {
                 return;
             };
             if to_the_end {
-                // The other side may be gone, and its connection not be over.
+                // The other side may be gone without an end of the connection.
                 link.set_read_timeout(Some(Duration::from_millis(100))).ok();
             }
             let found = inbox.fill(link);
@@ -320,7 +321,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// A connection is over: in good order, if the host's ranks have ended before.
+    /// Handles the end of a connection: in good order, if the host's ranks have ended before.
     fn lose(&mut self, index: usize, error: &io::Error) {
         self.members[index].link = None;
         if self.members[index].code.is_some() {
@@ -331,7 +332,7 @@ impl<'a> Watch<'a> {
                 let seconds = silence.as_secs_f64();
                 format!("nothing was heard of it for {seconds} s (PGAS_SILENCE)")
             }
-            // Its agent has ended, and no word of it has come in time.
+            // Its agent has ended, and no message of it has arrived in time.
             (
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
@@ -341,7 +342,7 @@ impl<'a> Watch<'a> {
             _ => format!("the connection to it is lost: {error}"),
         };
         self.fail_of(index, 1, &cause);
-        // What is left of the agent here may wait for a host that is gone.
+        // The agent here may wait for a host that is gone.
         self.members[index].kill();
     }
 
@@ -383,8 +384,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Tells all hosts what all ranks have said, if all have come to the fence; ends the job if
-    /// ranks wait there for some that have ended.
+    /// Sends all ranks' pairs to all hosts, if all ranks are in the barrier. Ends the job if ranks
+    /// wait there for some that have ended.
     fn close_fence(&mut self) {
         if self.members.iter().all(|member| member.said.is_some()) {
             let said = self
@@ -407,7 +408,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// An agent has ended.
+    /// Handles the end of an agent.
     fn take_leave(&mut self, index: usize) -> io::Result<()> {
         let member = &mut self.members[index];
         let status = member.child.wait()?;
@@ -440,14 +441,14 @@ impl<'a> Watch<'a> {
         self.phase = Phase::Terminating { until };
     }
 
-    /// Asks the hosts to kill them, which a second request to end does.
+    /// Asks the hosts to kill their ranks, as a second request to end does.
     fn end_ranks_now(&mut self) {
         self.broadcast(&Frame::of_code(Kind::Signal, Signal::TERM.as_raw(), ""));
         let until = Instant::now() + AFTER_KILL;
         self.phase = Phase::Killing { until };
     }
 
-    /// Does what is due.
+    /// Performs actions that are due.
     fn advance(&mut self) {
         let now = Instant::now();
         if let Some(shown) = &mut self.shown {
@@ -485,7 +486,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How long nothing is due; `None` is for ever.
+    /// The time until the next action is due; `None` if none is.
     fn time_left(&self) -> Option<Duration> {
         let due = match self.phase {
             Phase::Running => {

@@ -1,4 +1,4 @@
-//! What the launcher and the hosts tell each other, as bytes.
+//! The messages between the launcher and the hosts, as bytes.
 //!
 //! ```text
 //! | "pgas-run" | token: 16 bytes | host: u32 |        host to launcher, once
@@ -17,34 +17,35 @@ pub(crate) type Token = [u8; 16];
 pub(crate) const MAGIC: [u8; 8] = *b"pgas-run";
 pub(crate) const HELLO_BYTES: usize = MAGIC.len() + 16 + 4;
 pub(crate) const VERDICT_BYTES: usize = 1 + 16;
-/// The longest frame: what ranks of a host say at a time, of a job of many thousands.
+/// The longest frame: enough for what the ranks of a host put in a job of many thousands.
 const MAX_FRAME: usize = 256 << 20;
 /// Bytes before the fields.
 const HEAD: usize = 5;
 
-/// How long the other side may leave what is written to it unread.
+/// The time limit of a write, while the other side does not read.
 pub(crate) const WRITING: Duration = Duration::from_secs(10);
 
-/// What the launcher says to who has connected.
+/// The launcher's verdicts on a connection.
 pub(crate) const WELCOME: u8 = b'W';
 pub(crate) const WRONG_TOKEN: u8 = b'T';
 pub(crate) const HOST_TAKEN: u8 = b'D';
 
-/// What a message is about.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To a host: what to start.
+    /// To a host: the job to start.
     Job,
-    /// From a host: what its ranks have said before all meet. To a host: what all have said.
+    /// From a host: the pairs that its ranks have put, when all of them are in the barrier. To a
+    /// host: those of all ranks.
     Fence,
     /// To a host: a signal for its ranks.
     Signal,
-    /// From a host: a rank has failed, by which the job ends; exit code, and the sentence that is to
-    /// be told of it, if one is.
+    /// From a host: a rank has failed, which ends the job; the exit code, and the sentence to be
+    /// printed, if there is one.
     Failed,
     /// From a host: its ranks have ended; exit code and sentence.
     Ended,
-    /// From a host: what its ranks do now.
+    /// From a host: the present state of its ranks.
     Look,
 }
 
@@ -103,23 +104,23 @@ impl Frame {
     }
 }
 
-/// What has come of the other side's messages.
+/// The received bytes that were not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
 }
 
-/// What a look at a connection has found.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It goes on.
+    /// It is open.
     Open,
     /// It has ended.
     Over,
 }
 
 impl Inbox {
-    /// Takes some of what has come; waits if nothing has.
+    /// Reads some bytes; waits if there are none.
     pub(crate) fn fill(&mut self, mut from: &TcpStream) -> io::Result<Found> {
         let mut chunk = [0; 64 << 10];
         match from.read(&mut chunk) {
@@ -131,12 +132,12 @@ impl Inbox {
         Ok(Found::Open)
     }
 
-    /// Exactly so many bytes, once they have come.
+    /// Takes exactly `n_bytes`, once they have arrived.
     pub(crate) fn take(&mut self, n_bytes: usize) -> Option<Vec<u8>> {
         (self.bytes.len() >= n_bytes).then(|| self.bytes.drain(..n_bytes).collect())
     }
 
-    /// The next message, once it has come whole.
+    /// The next message, once it has arrived whole.
     pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
         let Some([kind, a, b, c, d]) = self.bytes.first_chunk::<HEAD>() else {
             return Ok(None);

@@ -20,29 +20,29 @@ use crate::watch::lines;
 use crate::watch::name_of;
 use crate::watch::picture::{Looks, Picture, State};
 
-/// Shows what the ranks of a running job do: their states, what each waits for and since when,
-/// their memory, and, if they count (PGAS_STATS), operations and bytes a second.
+/// Shows what the ranks of a running job do: their states, what each waits for and for how long,
+/// their memory, and, with PGAS_STATS=1, operations and bytes a second.
 ///
-/// The job may have been started by pgas-run, mpirun, srun or the program itself; of a job on
-/// several hosts the ranks of this one are shown. It is found by any of its processes, of the same
-/// user. Ranks do nothing for it.
+/// The job may have been started by pgas-run, mpirun, srun or the program itself; for a job on
+/// several hosts the ranks of this one are shown. It is found by the number of any of its
+/// processes, and has to be the same user's. Ranks do nothing for it.
 #[derive(Debug, Parser)]
 #[command(name = "pgas-top", version, after_help = AFTER_HELP)]
 struct Arguments {
-    /// The number of a process: a rank, or what started it; not needed where there is one job
+    /// The number of a process: a rank or its launcher; not needed if only one job runs
     #[arg(value_name = "JOB")]
     job: Option<u32>,
 
-    /// How often to look; without a terminal once, unless it is given
+    /// The interval between two looks; without a terminal, by default only one look
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     every: Option<Duration>,
 }
 
 const AFTER_HELP: &str = "\
-Keys: q ends it; arrows, Page Up, Page Down, Home and End go through the ranks; a shows again those
-that deserve a look most, if there is no room for all.";
+Keys: q ends it; arrows, Page Up, Page Down, Home and End scroll through the ranks; a goes back to
+the notable ones, which are shown if there is no room for all.";
 
-/// A pause that is longer ends no earlier for anybody.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs `pgas-top`.
@@ -55,7 +55,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = format!("pgas-top: {}\n", printable(error));
-            // There is nobody left to tell about a failure of this.
+            // There is nowhere to report a failure of this.
             io::stderr().write_all(text.as_bytes()).ok();
             ExitCode::FAILURE
         }
@@ -71,10 +71,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// In plain lines: once, or every so often until the job has ended.
+/// Prints plain lines: once, or at each interval until the job has ended.
 fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
     const BETWEEN: Duration = Duration::from_millis(200);
-    // The first look is what the second one's rates are counted from.
+    // The first look, from which the second one's rates are computed.
     looks.picture()?;
     std::thread::sleep(BETWEEN);
     loop {
@@ -91,13 +91,13 @@ fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
     }
 }
 
-/// Whether no rank is left. Its memory goes when nobody looks at it any more.
+/// Whether no rank is left. The job's memory is there as long as this program observes it.
 fn is_over(picture: &Picture) -> bool {
     let mut states = picture.rows.iter().map(|row| row.state);
     states.all(|state| matches!(state, State::Left | State::Dead))
 }
 
-/// The job of a process, or of one that it has started; else the only one that there is.
+/// The job of this process, or of one that it has started; without a number, the only job.
 fn find(job: Option<u32>) -> Result<Observer, Box<dyn Error>> {
     let Some(process) = job else {
         return the_only_one();

@@ -10,10 +10,10 @@ use super::is_over;
 use crate::watch::picture::{Looks, Picture};
 use crate::watch::table::Table;
 
-/// How long nothing new is shown, unless it was said.
+/// The default interval between two pictures.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
 
-/// Shows a job until it ends or a key ends the view. Gives back what there is no terminal for.
+/// Shows a job until it ends or a key ends the view. Without a terminal, returns the job.
 pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<Looks>> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Ok(Some(looks));
@@ -27,7 +27,7 @@ pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<L
 /// The view of the whole terminal.
 struct Top {
     looks: Looks,
-    /// How many ranks are left out above, if somebody has scrolled.
+    /// The number of ranks above the view, once the user has scrolled.
     from: Option<usize>,
     page: usize,
 }
@@ -70,7 +70,7 @@ impl Top {
         frame.render_widget(Table { picture, from }, area);
     }
 
-    /// Does what a key asks for, and says whether it ends the view.
+    /// Handles a key. Returns whether it ends the view.
     fn is_end(&mut self, key: KeyEvent, n_rows: usize) -> bool {
         let from = self.from.unwrap_or(0);
         let last = n_rows.saturating_sub(self.page);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::watch::picture::Looks;
 
-/// Gives the job back, to be shown in lines.
+/// Returns the job, to be shown in lines.
 #[expect(clippy::unnecessary_wraps, reason = "as with feature `terminal`")]
 pub(super) fn show(looks: Looks, _: Option<Duration>) -> io::Result<Option<Looks>> {
     Ok(Some(looks))

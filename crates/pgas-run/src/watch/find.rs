@@ -9,7 +9,7 @@ use pgas_smp::Observer;
 ///
 /// # Errors
 ///
-/// When there is no such process, or its files are not to be seen.
+/// If there is no such process, or its descriptors cannot be read.
 pub(crate) fn job_of(process: u32) -> io::Result<Option<Observer>> {
     if let Some(observer) = Observer::of_process(process)? {
         return Ok(Some(observer));

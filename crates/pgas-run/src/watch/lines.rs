@@ -4,10 +4,10 @@ use pgas_core::stats::{count, size};
 
 use super::picture::{Picture, Row, Weight, seconds};
 
-/// Ranks that deserve a look and are told singly.
+/// The most notable ranks that have a line each.
 const MOST: usize = 16;
 
-/// What is told of a job now and then: all of it in a line, and who deserves a look.
+/// The regular report of a job: a line for all of it, and a line for each notable rank.
 pub(crate) fn summary(picture: &Picture) -> String {
     let mut text = heading(picture);
     if let Some(work) = picture.work() {

@@ -1,8 +1,8 @@
-//! Watching a job while it runs: its ranks, what they wait for and since when.
+//! Watches a job while it runs: its ranks, what they wait for and for how long.
 //!
-//! All of it is read from the job's memory and from the system, beside the ranks, which do nothing
-//! for it. `picture` says what there is to be shown, `table` shows it on terminals (below the
-//! output by `screen`), `lines` elsewhere; `told` brings it to another host.
+//! All of it is read from the job's memory and from the system; the ranks do nothing for it.
+//! `picture` has the state of a job, `table` shows it on terminals (below the output by `screen`),
+//! `lines` elsewhere; `told` encodes it for another host.
 
 pub(crate) mod find;
 pub(crate) mod lines;
@@ -31,7 +31,7 @@ use picture::Looks;
 /// A job's hooks, with a view of it while it runs.
 pub(crate) struct Watching {
     watcher: Watcher,
-    /// Until the view begins.
+    /// The job, until the view begins.
     looks: Option<Looks>,
     every: Option<Duration>,
     view: View,
@@ -46,7 +46,7 @@ struct Viewer {
 }
 
 impl Watching {
-    /// Watches the job that `watcher` knows, too: anew after each such time, or as it suits.
+    /// Watches the job of `watcher`, at each interval `every`, or at the view's default.
     pub(crate) fn new(watcher: Watcher, observer: Observer, every: Option<Duration>) -> Self {
         Self {
             watcher,
@@ -122,7 +122,7 @@ impl JobHooks for Watching {
     fn ended(&mut self, outcome: &Outcome) {
         if let Some(Viewer { stop, thread }) = self.viewer.take() {
             drop(stop);
-            // What it had to say it has said.
+            // A panic of the thread was reported by it.
             thread.join().ok();
         }
         self.view.hide(true);
@@ -130,7 +130,7 @@ impl JobHooks for Watching {
     }
 }
 
-/// Tells lines of a picture as lines of the launcher's.
+/// Prints the lines of a picture as lines of the launcher.
 fn tell_lines(text: &str) {
     text.lines().for_each(launcher::tell);
 }

@@ -1,4 +1,4 @@
-//! What there is to be shown of a job: made of two looks at it, one after the other.
+//! The state of a job that is shown: made of two looks at it, one after the other.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ pub(crate) enum State {
     Stopped,
     /// It has left in good order.
     Left,
-    /// It has ended without that.
+    /// Its process has ended without leaving the job.
     Dead,
 }
 
@@ -42,7 +42,7 @@ impl State {
         Self::Dead,
     ];
 
-    /// In one word, of one rank.
+    /// The word for one rank.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Starts => "starts",
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// The same of several.
+    /// The word for several ranks.
     fn words(self) -> &'static str {
         match self {
             Self::Starts => "start",
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// How much a rank deserves a look.
+/// How notable a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     /// All is well.
@@ -84,14 +84,14 @@ pub(crate) struct Row {
     pub(crate) rank: u32,
     pub(crate) state: State,
     pub(crate) weight: Weight,
-    /// What it waits for, and since when.
+    /// What it waits for, and for how long it has.
     pub(crate) wait: Option<(LiveWait, Duration)>,
-    /// How many ranks wait for it for long, and for how long at most.
+    /// The number of ranks that have waited for it for long, and the longest of these waits.
     pub(crate) awaited: Option<(u32, Duration)>,
-    /// Parts of a hundred of a processor.
+    /// The use of a processor, in percent.
     pub(crate) processor: Option<u64>,
     pub(crate) resident: Option<u64>,
-    /// A second.
+    /// Its operations and bytes a second.
     pub(crate) rates: Option<Counted>,
     pub(crate) work: Option<LiveWork>,
 }
@@ -100,9 +100,9 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     pub(crate) program: String,
-    /// Since the first rank began.
+    /// The time since the first rank began.
     pub(crate) age: Duration,
-    /// The ranks of the whole job, of which some may be on other hosts.
+    /// The number of ranks of the whole job, of which some may be on other hosts.
     pub(crate) n_ranks: u32,
     /// The hosts whose ranks are shown.
     pub(crate) n_hosts: usize,
@@ -114,13 +114,13 @@ pub(crate) struct Picture {
 #[derive(Debug)]
 pub(crate) struct Looks {
     observer: Observer,
-    /// The number of the host's first rank, for those that have not begun to tell theirs.
+    /// The number of the host's first rank, for ranks that have not published theirs yet.
     first_rank: u32,
     former: HashMap<u32, Former>,
     program: Option<String>,
 }
 
-/// What was seen of a rank when it was looked at before.
+/// The state of a rank at the former look.
 #[derive(Clone, Copy, Debug)]
 struct Former {
     at: Instant,
@@ -200,7 +200,7 @@ impl Looks {
 }
 
 impl Former {
-    /// Parts of a hundred of a processor since this look.
+    /// The use of a processor since this look, in percent.
     fn processor(&self, later: &Self) -> Option<u64> {
         let ticks = later.ticks?.saturating_sub(self.ticks?);
         let millis = later.at.duration_since(self.at).as_millis().max(1);
@@ -209,7 +209,7 @@ impl Former {
         u64::try_from(parts).ok()
     }
 
-    /// What was counted a second since this look.
+    /// Operations and bytes a second since this look.
     fn rates(&self, later: &Self) -> Option<Counted> {
         let (before, after) = (self.counted?, later.counted?);
         let millis = later.at.duration_since(self.at).as_millis().max(1);
@@ -224,12 +224,12 @@ impl Former {
     }
 }
 
-/// How long ago a time in nanoseconds since 1970 is.
+/// The duration since `then`, a time in nanoseconds since 1970.
 fn since(then: u64, now: Duration) -> Duration {
     now.saturating_sub(Duration::from_nanos(then))
 }
 
-/// What a rank does, whose process, if it is one, is told by the system.
+/// The state of a rank. `process` has the system's figures, if the rank is a process.
 fn state(
     seen: &Seen,
     process: Option<Option<Process>>,
@@ -273,12 +273,12 @@ fn blame(rows: &mut [Row]) {
 }
 
 impl Picture {
-    /// Finds out who has waited for long, and for whom.
+    /// Finds the ranks that have waited for long, and those that they wait for.
     pub(crate) fn blame(&mut self) {
         blame(&mut self.rows);
     }
 
-    /// How many ranks are in each state, as in `3 wait, 1 runs`.
+    /// The number of ranks in each state, as in `3 wait, 1 runs`.
     pub(crate) fn states(&self) -> String {
         let mut parts = Vec::new();
         for state in State::ALL {
@@ -291,7 +291,7 @@ impl Picture {
         parts.join(", ")
     }
 
-    /// What all ranks do a second, if anything is counted.
+    /// The operations and bytes of all ranks a second, if anything is counted.
     pub(crate) fn rates(&self) -> Option<Counted> {
         let rates = self.rows.iter().filter_map(|row| row.rates);
         rates.reduce(|mut sum, rates| {
@@ -301,13 +301,13 @@ impl Picture {
         })
     }
 
-    /// The memory of all ranks. What they share is in that of each which has touched it.
+    /// The memory of all ranks in bytes. Shared memory counts for each rank that has touched it.
     pub(crate) fn resident(&self) -> u64 {
         let sizes = self.rows.iter().filter_map(|row| row.resident);
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Long work of all ranks that do the same, in sum.
+    /// The progress of a long work, summed over the ranks that do it.
     pub(crate) fn work(&self) -> Option<LiveWork> {
         let works: Vec<&LiveWork> = self
             .rows
@@ -317,7 +317,7 @@ impl Picture {
         LiveWork::sum(&works)
     }
 
-    /// The ranks that deserve a look most, in the order of their numbers.
+    /// The `most` most notable ranks, in the order of their numbers.
     pub(crate) fn choose(&self, most: usize) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         if rows.len() > most {
@@ -345,7 +345,7 @@ impl Row {
         }
     }
 
-    /// What the rank waits for, or who waits for it.
+    /// What the rank waits for, or the number of ranks that wait for it.
     pub(crate) fn note(&self) -> String {
         if let Some((wait, _)) = &self.wait {
             let mut text = format!("for {}", wait.what);

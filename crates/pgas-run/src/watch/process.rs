@@ -1,4 +1,4 @@
-//! What the system tells of a rank's process.
+//! The system's figures of a rank's process.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use std::fs;
 pub(crate) struct Process {
     /// A letter: `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped, `Z` has ended.
     pub(crate) state: char,
-    /// Its time on processors so far, in ticks.
+    /// Its processor time so far, in ticks.
     pub(crate) ticks: u64,
     /// Its memory, in pages.
     pub(crate) pages: u64,
@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// The name of a process, as the system tells it.
+/// The name of a process, by the system.
 pub(crate) fn name_of(number: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     Some(name.trim_end().to_owned())

@@ -1,9 +1,9 @@
 //! A view below a program's output, on a terminal.
 //!
-//! The output goes on as if there was no view: each piece of it takes the view away, and the view
-//! follows it. So it lies where a terminal keeps it, to scroll back to and to copy, and stays when
-//! the view goes. Only movements from where the cursor is are used: nothing has to be asked of the
-//! terminal, whose input is rank 0's, and a launcher that is killed leaves it as it should be.
+//! The output is as if there was no view: before each piece of it the view is erased, and behind it
+//! the view is drawn again. So the output can be scrolled back to and copied, and stays when the
+//! view goes. Only relative movements of the cursor are used. So nothing is asked of the terminal,
+//! whose input is rank 0's, and a launcher that is killed leaves it in a usable state.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -24,18 +24,18 @@ use super::lines;
 use super::picture::Picture;
 use super::table::Table;
 
-/// A terminal with a view at the end of what is on it.
+/// A terminal with a view below the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// The view as it is written, and how many columns each of its lines takes.
+    /// The text of the view, and the number of columns of each of its lines.
     view: String,
     widths: Vec<usize>,
     /// Whether it is on the terminal now.
     is_shown: bool,
-    /// Whether it may be.
+    /// Whether it is to be shown.
     is_wanted: bool,
 }
 
@@ -53,7 +53,7 @@ impl Screen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows another view, of so many columns and lines.
+    /// Shows another view, of `width` columns and `height` lines.
     pub(crate) fn show(&self, view: impl Widget, (width, height): (u16, u16)) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
         view.render(buffer.area, &mut buffer);
@@ -64,7 +64,7 @@ impl Screen {
         write(&text);
     }
 
-    /// Takes the view away, for a while or for good, or lets it be there again.
+    /// Hides the view, or shows it again.
     pub(crate) fn hide(&self, is_hidden: bool) {
         let mut state = self.state();
         let mut text = state.erased();
@@ -74,7 +74,7 @@ impl Screen {
     }
 }
 
-/// Where a job is shown: below its output on a terminal, or in plain lines.
+/// The view of a job: below its output on a terminal, or in plain lines.
 #[derive(Clone, Debug)]
 pub(crate) struct View(Option<Screen>);
 
@@ -84,12 +84,12 @@ impl View {
         Self(is_terminal.then(Screen::new))
     }
 
-    /// No view: what the launcher tells is all that there is.
+    /// No view: only the launcher's own lines are printed.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// How long nothing new is shown.
+    /// The default interval between two pictures.
     pub(crate) fn usual_pause(&self) -> Duration {
         match self.0 {
             Some(_) => Duration::from_millis(500),
@@ -110,7 +110,7 @@ impl View {
         screen.show(table, (width.saturating_sub(1), lines));
     }
 
-    /// Tells a line of the launcher's.
+    /// Prints a line of the launcher's own.
     pub(crate) fn tell(&self, line: &str) {
         self.hide(true);
         launcher::tell(line);
@@ -123,7 +123,7 @@ impl View {
         }
     }
 
-    /// Where output goes to, if the view lies below it.
+    /// The destination of output, if the view lies below it.
     pub(crate) fn sink(&self, stream: Stream) -> Option<Sink> {
         let screen = self.0.clone()?;
         let sink = match stream {
@@ -136,19 +136,19 @@ impl View {
 }
 
 impl State {
-    /// What takes the view away.
+    /// The text that erases the view.
     fn erased(&mut self) -> String {
         if !std::mem::take(&mut self.is_shown) {
             return String::new();
         }
-        // Up to its first line, and from there on nothing. A terminal that has become narrower
-        // has broken its lines.
+        // Go up to its first line, and clear from there on. A terminal that has become narrower has
+        // broken its lines.
         let width = size().map_or(usize::MAX, |(width, _)| width.max(1).into());
         let lines = self.widths.iter().map(|used| used.div_ceil(width).max(1));
         format!("\x1b[{}A\r\x1b[J", lines.sum::<usize>())
     }
 
-    /// What brings it back.
+    /// The text that draws the view.
     fn drawn(&mut self) -> String {
         if !self.is_wanted || self.widths.is_empty() {
             return String::new();
@@ -195,7 +195,7 @@ fn file_of(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// What writes a buffer line by line, and the columns that each line takes.
+/// The text of a buffer, and the number of columns of each line.
 fn encode(buffer: &Buffer) -> (String, Vec<usize>) {
     let (mut text, mut widths) = (String::new(), Vec::new());
     for cells in buffer.content.chunks(buffer.area.width.max(1).into()) {
@@ -217,7 +217,7 @@ pub(crate) fn size() -> Option<(u16, u16)> {
     ratatui::crossterm::terminal::size().ok()
 }
 
-/// The terminal's own colours are not set anew.
+/// The style of text. The terminal's own colours stay.
 fn styled(style: Style) -> ContentStyle {
     let mut plain = Style::new().add_modifier(style.add_modifier);
     plain.fg = style.fg.filter(|color| *color != Color::Reset);

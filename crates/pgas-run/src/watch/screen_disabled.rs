@@ -8,7 +8,7 @@ use pgas_smp::launcher::{self, Sink, Stream};
 use super::lines;
 use super::picture::Picture;
 
-/// Where a job is shown: in plain lines.
+/// The view of a job: in plain lines.
 #[derive(Clone, Debug)]
 pub(crate) struct View;
 
@@ -18,12 +18,12 @@ impl View {
         Self
     }
 
-    /// No view: what the launcher tells is all that there is.
+    /// No view: only the launcher's own lines are printed.
     pub(crate) fn none() -> Self {
         Self
     }
 
-    /// How long nothing new is shown.
+    /// The default interval between two pictures.
     pub(crate) fn usual_pause(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -32,15 +32,15 @@ impl View {
         super::tell_lines(&lines::summary(picture));
     }
 
-    /// Tells a line of the launcher's.
+    /// Prints a line of the launcher's own.
     pub(crate) fn tell(&self, line: &str) {
         launcher::tell(line);
     }
 
-    /// Nothing: what is written stays.
+    /// Does nothing: there is nothing to hide.
     pub(crate) fn hide(&self, _: bool) {}
 
-    /// None: output goes where it goes without a view.
+    /// None: output has its usual destination.
     pub(crate) fn sink(&self, _: Stream) -> Option<Sink> {
         None
     }

@@ -14,8 +14,8 @@ use super::picture::{Picture, Row, State, Weight, seconds};
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) picture: &'a Picture,
-    /// How many ranks are left out above, where one has scrolled; else those are shown that
-    /// deserve a look most.
+    /// The number of ranks above the view, once the user has scrolled. Until then the most notable
+    /// ranks are shown.
     pub(crate) from: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Table<'a> {
 const HEADING: u16 = 2;
 
 impl Table<'_> {
-    /// The lines that all of it takes.
+    /// The number of lines of the whole table.
     pub(crate) fn height(&self) -> u16 {
         let n_rows = u16::try_from(self.picture.rows.len()).unwrap_or(u16::MAX);
         let n_more = u16::from(self.picture.work().is_some()) + u16::from(self.has_failed());
@@ -34,7 +34,7 @@ impl Table<'_> {
         self.picture.failure.is_some()
     }
 
-    /// The ranks for which there is room in so many lines, and what is said of the others.
+    /// The ranks for which there is room in `n_lines`, and a line about the others.
     fn rows(&self, n_lines: usize) -> (Vec<&Row>, Option<String>) {
         let all = &self.picture.rows;
         if all.len() <= n_lines {
@@ -86,7 +86,7 @@ impl Table<'_> {
     fn render_ranks(&self, area: Rect, buffer: &mut Buffer) {
         let n_lines = usize::from(area.height.saturating_sub(1));
         let (rows, more) = self.rows(n_lines);
-        // Of a narrow terminal most is for what a rank waits for.
+        // On a narrow terminal, most of the width is for what a rank waits for.
         let is_used = |column: usize| match column {
             3 | 4 => area.width >= 76,
             5 | 6 => area.width >= 94 && self.picture.rates().is_some(),
@@ -109,7 +109,7 @@ impl Table<'_> {
     }
 }
 
-/// A cell of a column: numbers end at the right.
+/// A cell of a column; numbers are aligned to the right.
 fn aligned(text: String, column: usize) -> Cell<'static> {
     let line = Line::from(text);
     let is_text = matches!(column, 1 | 7);
@@ -127,7 +127,7 @@ fn heading(picture: &Picture) -> Line<'static> {
     Line::from(vec![Span::styled(ranks(picture), bold), Span::raw(text)])
 }
 
-/// How a rank is shown.
+/// The style of a rank.
 fn of(weight: Weight) -> Style {
     match weight {
         Weight::Usual => Style::new(),

@@ -1,5 +1,5 @@
-//! A picture as fields of bytes, for who shows it elsewhere. Times go as durations, since clocks
-//! differ.
+//! The encoding of a picture, for another host that shows it. Times are encoded as durations, since
+//! clocks differ.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ pub(crate) fn to_fields(picture: &Picture) -> Vec<Vec<u8>> {
     fields.0
 }
 
-/// The picture that was told so, if it is one.
+/// The picture with this encoding; `None` if the fields are invalid.
 pub(crate) fn of_fields(fields: &[Vec<u8>]) -> Option<Picture> {
     let mut fields = Reader(fields);
     let program = fields.text()?;
@@ -64,7 +64,7 @@ impl Fields {
         self.0.push(text.as_bytes().to_vec());
     }
 
-    /// A number, or nothing.
+    /// An optional number.
     fn number(&mut self, number: Option<u64>) {
         self.text(&number.map_or(String::new(), |number| number.to_string()));
     }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         Some(String::from_utf8_lossy(first).into_owned())
     }
 
-    /// A number, or nothing, if that is what was told.
+    /// An optional number.
     #[expect(clippy::option_option, reason = "a field, with a number or without")]
     fn number(&mut self) -> Option<Option<u64>> {
         match self.text()? {

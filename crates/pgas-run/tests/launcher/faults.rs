@@ -1,5 +1,5 @@
-//! Ranks of this library that fail in every way while the others wait for them in a barrier. Every other
-//! kind of wait is in the whole library's tests.
+//! Ranks of this library that fail in every way while the others wait for them in a barrier. Every
+//! other kind of wait is in the whole library's tests.
 
 use crate::job::{Ended, start};
 use crate::self_launch::{PART, variable};

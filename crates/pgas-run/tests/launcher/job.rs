@@ -12,8 +12,8 @@ pub(crate) fn run(n_ranks: u32, options: &[&str], script: &str) -> Ended {
 
 /// `pgas-run` with a shell script as the program.
 ///
-/// Signals that whoever runs the tests ignores (`nohup`, a shell's background job) would be ignored by
-/// all of the job: each has its default again.
+/// Signals that whoever runs the tests ignores (`nohup`, a shell's background job) would be ignored
+/// by all of the job: each has its default again.
 pub(crate) fn pgas_run(n_ranks: u32, options: &[&str], script: &str) -> Command {
     let mut command = Command::new("env");
     command

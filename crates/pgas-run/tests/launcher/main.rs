@@ -1,4 +1,5 @@
-//! Linux only: jobs of real processes, started by `pgas-run`, by the program itself, and by foreign launchers.
+//! Linux only: jobs of real processes, started by `pgas-run`, by the program itself, and by foreign
+//! launchers.
 
 #![cfg(all(target_os = "linux", not(pgas_portable)))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,7 +1,7 @@
-//! Why atomics are executed by the target's CPU, and not by `fi_atomic`: a trial of the providers.
+//! Tests that show why atomics are executed by a CPU, and not by `fi_atomic`.
 //!
-//! Either all atomics of the contract go one way, or updates are lost. So a provider would have to
-//! have them all, as the contract has them, for each type.
+//! All atomics of the contract must have one implementation, or updates are lost. So a provider
+//! would have to have them all, as the contract defines them, for each type.
 #![expect(unsafe_code, reason = "calls what only this trial calls")]
 
 use pgas_core::backend::{AtomicOp, AtomicType};

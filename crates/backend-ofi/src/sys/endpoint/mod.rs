@@ -1,4 +1,4 @@
-//! An endpoint, with all that it needs: fabric, domain, table of addresses, queue of completions.
+//! An endpoint, with its fabric, domain, table of addresses and queue of completions.
 //!
 //! All methods take it by exclusive reference: one thread at a time is inside of libfabric, which
 //! therefore needs no locks of its own (`FI_THREAD_DOMAIN`).
@@ -28,7 +28,7 @@ use super::info::Info;
 use super::memory::{Buffer, Context, Region};
 use super::{check, failed, library};
 
-/// Whether libfabric has taken an operation.
+/// Whether libfabric has accepted an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an operation that was not taken has to be begun again"]
 pub(crate) enum Begun {
@@ -48,7 +48,7 @@ pub(crate) struct Completion {
     pub(crate) error: Option<String>,
 }
 
-/// Memory of a peer: its place in the table of addresses, where, and by which key.
+/// Memory of a peer: the peer's place in the table of addresses, the address, and the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) peer: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Endpoint {
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens a fabric and an endpoint for about `n_ranks` peers, with room for so many completions.
+    /// Opens a fabric and an endpoint for about `n_ranks` peers, with room for `n_completions`.
     pub(crate) fn open(info: Info, n_ranks: u32, n_completions: usize) -> Result<Self> {
         let library = library()?;
         let mut this = Self {
@@ -153,14 +153,15 @@ impl Endpoint {
         let mut address = vec![0; 512];
         let mut len = address.len();
         let at = address.as_mut_ptr().cast();
-        // SAFETY: the endpoint is open, and there are so many bytes.
+        // SAFETY: the endpoint is open, and there are `len` bytes at `at`.
         let code = unsafe { fi_getname(self.endpoint, at, &raw mut len) };
         check("fi_getname", code)?;
         address.truncate(len);
         Ok(address)
     }
 
-    /// Adds a peer's address, which has as many bytes as the provider's have, and gives its place.
+    /// Adds a peer's address, which has the length of the provider's addresses, and returns its
+    /// place.
     pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
         let mut place = 0;
         let at = address.as_ptr().cast();
@@ -179,7 +180,7 @@ impl Endpoint {
     ///
     /// # Safety
     ///
-    /// It stays for as long as the registration, and whatever peers do with it is no harm.
+    /// It stays for as long as the registration, and peers may read and write it at any time.
     pub(crate) unsafe fn expose(&mut self, start: *mut u8, len: usize) -> Result<Region> {
         let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
         // SAFETY: as the caller promises.
@@ -251,8 +252,8 @@ impl Endpoint {
     pub(crate) unsafe fn receive(&mut self, buffer: &Buffer) -> Result<Begun> {
         self.check_open()?;
         let (local, context) = (buffer.local(usize::MAX), buffer.context.as_ptr());
-        // SAFETY: the endpoint is open, and the caller promises the rest. Messages of anybody are
-        // meant.
+        // SAFETY: the endpoint is open, and the caller promises the rest. It receives messages of
+        // any peer.
         begun("fi_recv", unsafe {
             fi_recv(self.endpoint, local, u64::MAX, context)
         })
@@ -302,7 +303,7 @@ impl Endpoint {
         })
     }
 
-    /// Sends bytes, no more than the provider takes so; nobody hears when they are sent.
+    /// Sends bytes, no more than the provider's limit for this. There is no completion.
     pub(crate) fn inject(&mut self, bytes: &[u8], peer: u64) -> Result<Begun> {
         self.check_open()?;
         let (start, len) = (bytes.as_ptr().cast(), bytes.len());
@@ -407,7 +408,7 @@ impl Endpoint {
         self.check_open()?;
         let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); PER_POLL];
         let at = entries.as_mut_ptr().cast();
-        // SAFETY: the queue is open, its entries have this type, and there is room for so many.
+        // SAFETY: the queue is open, its entries have this type, and there is room for `PER_POLL`.
         let n = unsafe { fi_cq_read(self.cq, at, PER_POLL) };
         if n == AGAIN {
             return Ok(());
@@ -464,7 +465,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// libfabric's text, and the provider's.
+    /// The text of an error: libfabric's, and the provider's.
     fn text_of(&self, entry: &fi_cq_err_entry) -> String {
         let text = library().map_or_else(|_| String::new(), |it| it.error_text(entry.err));
         let (err_data, none) = (entry.err_data.cast_const(), ptr::null_mut());
@@ -507,11 +508,11 @@ impl Drop for Endpoint {
     }
 }
 
-/// Closes an object that nobody has any more, if there is one.
+/// Closes an object that is not used any more, if there is one.
 fn close<T>(object: *mut T) {
     if !object.is_null() {
-        // SAFETY: all objects begin with what `fi_close` takes, it is open, and what was made with
-        // it is closed. What closing reports would change nothing.
+        // SAFETY: all objects begin with the structure that `fi_close` takes, this one is open, and
+        // the objects made with it are closed. An error of closing changes nothing.
         unsafe { fi_close(object.cast()) };
     }
 }
@@ -548,7 +549,7 @@ fn part_of(local: Local) -> iovec {
 
 /// A structure of C's with zeros.
 fn zeroed<T: OfC>() -> T {
-    // SAFETY: who implements the trait says that zeros are a value.
+    // SAFETY: the trait promises that zeros are a value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 

@@ -17,18 +17,18 @@ use pgas_libfabric_sys::dynamic::Loaded;
 const NAME: &CStr = c"libpmix.so.2";
 
 const SUCCESS: c_int = 0;
-/// An operation is over, and will not be reported.
+/// The status of an operation that is complete on return, and will not be reported.
 const OPERATION_SUCCEEDED: c_int = -157;
 /// All ranks of a name space.
 const WILDCARD: u32 = u32::MAX - 1;
-/// For ranks of all hosts.
+/// The scope of values for ranks of all hosts.
 const GLOBAL: u8 = 3;
 const BOOL: u16 = 1;
 const UINT32: u16 = 14;
 const BYTE_OBJECT: u16 = 27;
 /// The key of the job's number of ranks.
 const JOB_SIZE: &CStr = c"pmix.job.size";
-/// Whether a fence brings all ranks what the others have put, by its name.
+/// The name of the directive by which a fence distributes what the ranks have put.
 const COLLECT_DATA: &CStr = c"pmix.collect";
 
 /// A rank.
@@ -39,7 +39,7 @@ struct Proc {
     rank: u32,
 }
 
-/// Bytes of some number.
+/// A number of bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ByteObject {
@@ -52,7 +52,7 @@ union Data {
     flag: bool,
     uint32: u32,
     bytes: ByteObject,
-    /// As long as the longest one.
+    /// As long as the longest kind of value.
     _longest: [usize; 3],
 }
 
@@ -87,7 +87,7 @@ type Get =
     unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// The functions of use. The library stays loaded for good.
+/// The functions that are used. The library stays loaded.
 struct Library {
     init: Init,
     finalize: Finalize,
@@ -99,7 +99,7 @@ struct Library {
 }
 
 impl Library {
-    /// Loads it by the ordinary library path, the first time; then gives what that gave.
+    /// Loads it by the ordinary library path, once. Later calls return the same result.
     fn load() -> Result<&'static Self> {
         static LOADED: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
         let loaded = LOADED.get_or_init(|| Self::open(NAME));
@@ -223,7 +223,7 @@ impl Client {
             if object.size == 0 {
                 return Some(Vec::new());
             }
-            // SAFETY: the library has written so many bytes there, which are the value's.
+            // SAFETY: the library has written `object.size` bytes there, which are the value's.
             let bytes = unsafe { std::slice::from_raw_parts(object.bytes.cast(), object.size) };
             Some(bytes.to_vec())
         })

@@ -29,7 +29,7 @@ use rustix::net::{
 
 use super::{Memory, pmi, sys};
 
-/// How long the ranks wait for each other unless told otherwise.
+/// The default time that the ranks wait for each other.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The first bytes of a connection.
@@ -54,7 +54,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// The room for the key in an abstract socket's name.
 const KEY_BYTES: usize = 80;
 
-/// Why the ranks of a foreign launcher did not come together.
+/// The reason why the ranks of a foreign launcher did not come together.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeetError {
@@ -133,13 +133,13 @@ const _: () = assert!(size_of::<MeetError>() <= 32);
 ///
 /// # Cost
 ///
-/// *Collective over the job.* One connection a rank, all of them to rank 0; under a millisecond
-/// each once both sides have started.
+/// A connection of each rank to rank 0, which takes less than a millisecond once both have started.
+/// Collective over the job.
 ///
 /// # Errors
 ///
-/// Whatever `create` gives, and a [`MeetError`] if ranks are on other hosts, or do not come within
-/// `patience`, or are not who they say.
+/// The error of `create`; a [`MeetError`] if ranks are on other hosts, do not arrive within
+/// `patience`, or belong to another user.
 pub fn meet<M: Memory, E: From<MeetError>>(
     launcher: &Launcher,
     patience: Duration,
