@@ -119,8 +119,8 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
 /// # Safety
 ///
 /// During this call, and as long as the world exists, the program calls MPI itself only while no
-/// thread of the process is inside of a call of this library. The library has no thread of its own
-/// that calls MPI, so `PGAS_PROGRESS=thread` is not set.
+/// thread of the process is inside of a call of this library. `PGAS_PROGRESS=thread` is not set:
+/// with it a thread of the library's own calls MPI at any time.
 pub unsafe fn init_on_serialized(
     comm: &impl AsRaw<Raw = MPI_Comm>,
     config: &Config,
