@@ -133,8 +133,11 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`](pgas_core::Error::NotAMember), and as
-    /// [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
+    /// As [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     ///
     /// # Examples
     ///
@@ -147,6 +150,7 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     /// assert_eq!(number.fetch(0)?.wait()?, 0);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
+    #[track_caller]
     pub fn fetch(&self, member: u32) -> Result<PgasFuture<T>> {
         let copy = |object: Self| T::clone(&object);
         self.team().rpc(member, copy, self.clone())

@@ -52,10 +52,11 @@
 //!
 //! # What it does not do
 //!
-//! - Order messages. - Send an active message of more than
-//! [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes. (A long one puts its payload
-//! separately. A remote call of up to 64 MiB goes in pieces.) - Run functions of libraries that
-//! were loaded at run time.
+//! - Order messages.
+//! - Send an active message of more than
+//!   [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes. (A long one puts its
+//!   payload separately. A remote call of up to 64 MiB goes in pieces.)
+//! - Run functions of libraries that were loaded at run time.
 //!
 //! # Floors
 //!

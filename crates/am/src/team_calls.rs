@@ -1,7 +1,7 @@
 //! Calls of a team's members, and messages to them, by their numbers in the team.
 
 use pgas_core::backend::Sent;
-use pgas_core::{Error, Pod, Rank, Result, Team};
+use pgas_core::{Pod, Result, Team};
 
 use crate::codec::Wire;
 use crate::function::Returns;
@@ -110,7 +110,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
+    /// As [`RemoteCalls::rpc`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc<A: Wire, R: Returns>(
         &self,
@@ -127,7 +131,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_view`].
+    /// As [`RemoteCalls::rpc_view`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc_view<A: Wire, T: Pod, R: Returns>(
         &self,
@@ -145,7 +153,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_views`].
+    /// As [`RemoteCalls::rpc_views`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
         &self,
@@ -163,7 +175,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff`].
+    /// As [`RemoteCalls::rpc_ff`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()>;
 
@@ -175,7 +191,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::try_rpc_ff`].
+    /// As [`RemoteCalls::try_rpc_ff`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent>;
 
@@ -187,7 +207,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff_view`].
+    /// As [`RemoteCalls::rpc_ff_view`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc_ff_view<A: Wire, T: Pod>(
         &self,
@@ -205,7 +229,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc_ff_views`].
+    /// As [`RemoteCalls::rpc_ff_views`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
         &self,
@@ -223,7 +251,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::try_rpc_ff_view`].
+    /// As [`RemoteCalls::try_rpc_ff_view`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn try_rpc_ff_view<A: Wire, T: Pod>(
         &self,
@@ -241,7 +273,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`ActiveMessages::request`].
+    /// As [`ActiveMessages::request`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()>;
 
@@ -253,7 +289,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`ActiveMessages::try_request`].
+    /// As [`ActiveMessages::try_request`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent>;
 
@@ -265,7 +305,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`ActiveMessages::request_medium`].
+    /// As [`ActiveMessages::request_medium`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn request_medium<H: RequestHandler>(
         &self,
@@ -282,7 +326,11 @@ pub trait TeamCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`ActiveMessages::try_request_medium`].
+    /// As [`ActiveMessages::try_request_medium`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
     #[track_caller]
     fn try_request_medium<H: RequestHandler>(
         &self,
@@ -316,7 +364,7 @@ impl TeamCalls for Team {
         function: fn(A) -> R,
         args: A,
     ) -> Result<PgasFuture<R::Value>> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc(to, function, args)
     }
 
@@ -328,7 +376,7 @@ impl TeamCalls for Team {
         args: A,
         view: &[T],
     ) -> Result<PgasFuture<R::Value>> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc_view(to, function, args, view)
     }
 
@@ -340,19 +388,19 @@ impl TeamCalls for Team {
         args: A,
         views: (&[T], &[U]),
     ) -> Result<PgasFuture<R::Value>> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc_views(to, function, args, views)
     }
 
     #[track_caller]
     fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc_ff(to, function, args)
     }
 
     #[track_caller]
     fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().try_rpc_ff(to, function, args)
     }
 
@@ -364,7 +412,7 @@ impl TeamCalls for Team {
         args: A,
         view: &[T],
     ) -> Result<()> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc_ff_view(to, function, args, view)
     }
 
@@ -376,7 +424,7 @@ impl TeamCalls for Team {
         args: A,
         views: (&[T], &[U]),
     ) -> Result<()> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().rpc_ff_views(to, function, args, views)
     }
 
@@ -388,19 +436,19 @@ impl TeamCalls for Team {
         args: &A,
         view: &[T],
     ) -> Result<Sent> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().try_rpc_ff_view(to, function, args, view)
     }
 
     #[track_caller]
     fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().request::<H>(to, args)
     }
 
     #[track_caller]
     fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().try_request::<H>(to, args)
     }
 
@@ -411,7 +459,7 @@ impl TeamCalls for Team {
         args: &H::Args,
         payload: &[u8],
     ) -> Result<()> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().request_medium::<H>(to, args, payload)
     }
 
@@ -422,7 +470,7 @@ impl TeamCalls for Team {
         args: &H::Args,
         payload: &[u8],
     ) -> Result<Sent> {
-        let to = rank_of(self, member)?;
+        let to = self.world_rank(member);
         self.world().try_request_medium::<H>(to, args, payload)
     }
 
@@ -436,14 +484,15 @@ impl TeamCalls for Team {
     }
 }
 
-/// The rank of a member, or an error.
-fn rank_of(team: &Team, member: u32) -> Result<Rank> {
-    if member < team.n_ranks() {
-        return Ok(team.world_rank(member));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a team of 1 has no member 1")]
+    fn a_call_of_a_member_that_the_team_does_not_have_panics() {
+        let world = pgas_core::backend::loopback::world();
+        crate::attach(&world).unwrap();
+        drop(world.team().rpc(1, |x: u64| x, 7));
     }
-    Err(Error::NotAMember {
-        team: team.id().bits(),
-        last: team.n_ranks() - 1,
-        member,
-    })
 }

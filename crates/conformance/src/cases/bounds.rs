@@ -192,9 +192,11 @@ fn operations_outside_of_an_atomic_domain_panic(world: &World) -> Result<()> {
     assert_panics(part, || domain.atomic_op(cell, AtomicOp::Swap, 1));
     assert_panics(part, || domain.fetch_op_nb(cell, AtomicOp::Load, 0));
     assert_panics(part, || domain.compare_exchange(cell, 4, 9));
+    assert_panics(part, || domain.compare_exchange_nb(cell, 4, 9));
     let all = AtomicDomain::<u64>::new(world, AtomicOps::ALL);
     assert_eq!(all.compare_exchange(cell, 4, 9)?, Ok(4));
-    assert_eq!(cell.atomic_load(world)?, 9);
+    assert_eq!(all.compare_exchange_nb(cell, 9, 6)?.wait()?, Ok(9));
+    assert_eq!(cell.atomic_load(world)?, 6);
     world.barrier()
 }
 

@@ -71,6 +71,7 @@ impl BitOr for AtomicOps {
 /// world.flush(cell.rank())?;
 /// assert_eq!(counters.fetch_op_nb(cell, AtomicOp::Load, 0)?.wait()?, 7);
 /// assert_eq!(counters.compare_exchange(cell, 7, 1)?, Ok(7));
+/// assert_eq!(counters.compare_exchange_nb(cell, 7, 2)?.wait()?, Err(1));
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -179,6 +180,31 @@ impl<T: Atomic> AtomicDomain<T> {
     pub fn compare_exchange(&self, ptr: GlobalPtr<T>, current: T, new: T) -> Result<Result<T, T>> {
         self.check(AtomicOps::COMPARE_SWAP);
         ptr.compare_exchange(&self.world, current, new)
+    }
+
+    /// As [`GlobalPtr::compare_exchange_nb`].
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// If compare-and-swap is not in the domain's set; as [`GlobalPtr::compare_exchange`].
+    #[inline]
+    #[track_caller]
+    pub fn compare_exchange_nb(
+        &self,
+        ptr: GlobalPtr<T>,
+        current: T,
+        new: T,
+    ) -> Result<Event<Result<T, T>>> {
+        self.check(AtomicOps::COMPARE_SWAP);
+        ptr.compare_exchange_nb(&self.world, current, new)
     }
 
     #[inline]

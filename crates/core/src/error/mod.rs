@@ -127,16 +127,6 @@ pub enum Error {
     /// differs from rank to rank.
     #[error("the function lies outside the program's own code, where other ranks cannot find it")]
     ForeignFunction,
-    /// A call to a member that the team does not have.
-    #[error("team {team} has members 0 to {last}, and {member} was called")]
-    NotAMember {
-        /// The team's identity.
-        team: u64,
-        /// The number of its last member.
-        last: u32,
-        /// The member that was called.
-        member: u32,
-    },
     /// A call names a distributed object (by number and team) that this rank has not built yet. The
     /// call waits until it is built.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
