@@ -48,6 +48,13 @@ fn scattered_elements_are_written_swapped_and_read(world: &World) -> Result<()> 
         assert_eq!(hosted.get(3)?, 7 + 2 * n as u64);
         assert_eq!(hosted.ptr(4).get(world)?, 7);
         assert_eq!(array.ptr(5).rank(), array.rank_of(5));
+        array.put(n * 4 + me, &(100 + me as u64))?;
+        hosted.put_slice(n * 10 + 2 * me, &[me as u64; 2])?;
+        world.barrier()?;
+        let put: Vec<u64> = (100..100 + n as u64).collect();
+        assert_eq!(array.get_range(4 * n..5 * n)?, put);
+        let pairs: Vec<u64> = (0..2 * n as u64).map(|i| i / 2).collect();
+        assert_eq!(hosted.get_range(10 * n..12 * n)?, pairs);
         world.barrier()?;
     }
     Ok(())
@@ -126,6 +133,12 @@ fn each_rank_has_its_elements_as_a_slice_in_the_local_phase(world: &World) -> Re
             for (column, x) in columns.clone().zip(tile.row_mut(row)) {
                 *x = (10 * row + column) as u64;
             }
+            assert_eq!(tile.row(row)[0], (10 * row + columns.start) as u64);
+        }
+    }
+    for tile in local.tiles() {
+        for (row, first) in tile.rows().map(|row| (row, tile.columns().start)) {
+            assert_eq!(tile.row(row)[0], (10 * row + first) as u64);
         }
     }
     let rows = local

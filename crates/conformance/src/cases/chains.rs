@@ -184,6 +184,13 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     let never = Promise::<u64>::of_value(world)?;
     let first = when_any([never.future(), word.get_nb(world)?.future()]).wait()?;
     assert_eq!((first.index, first.result?), (1, 7));
+    // One that is looked at until it is ready, and its copies.
+    let mut asked = world.rpc(next, |x: u64| x + 1, 8)?;
+    world.wait_for("an answer", || asked.test())?;
+    assert!(asked.is_ready());
+    let copies = asked.shared();
+    assert!(copies.is_ready());
+    assert_eq!((copies.future().wait()?, copies.wait()?), (9, 9));
     // A chain over a call and transfers, shared by two futures.
     let (same, at) = (world.clone(), word);
     let chain = world

@@ -4,7 +4,7 @@ use pgas_core::{Error, GlobalPtr, Result, Symmetric, World};
 
 use super::{case, case_alone};
 use crate::Case;
-use crate::support::neighbour;
+use crate::support::{assert_panics, neighbour};
 use pgas_testkit::{rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     case_alone!(1, random_allocations_never_overlap),
     case_alone!(1, local_allocations_need_no_other_rank),
     case_alone!(1, an_allocation_of_nothing_has_a_place_of_its_own),
+    case_alone!(1, memory_is_aligned_as_it_was_asked_for),
 ];
 
 fn an_exhausted_local_heap_says_what_was_asked_and_what_is_left(world: &World) -> Result<()> {
@@ -218,5 +219,36 @@ fn an_allocation_of_nothing_has_a_place_of_its_own(world: &World) -> Result<()> 
     assert!(array.is_empty());
     let other = world.alloc_symmetric::<u64>(0)?;
     assert_ne!(array.here(), other.here());
+    world.barrier()
+}
+
+fn memory_is_aligned_as_it_was_asked_for(world: &World) -> Result<()> {
+    let before = world.local_heap_use();
+    let mut kept = Vec::new();
+    for align in [1, 8, 64, 512, 4096] {
+        // Something small between two of them.
+        kept.push(world.alloc::<u8>(3)?);
+        let local = world.alloc_aligned::<u8>(100, align)?;
+        assert_eq!(local.offset_bytes() % align as u64, 0);
+        kept.push(local);
+        let symmetric = world.alloc_symmetric_aligned::<u8>(100, align)?;
+        for rank in world.ranks() {
+            assert_eq!(symmetric.on(rank).offset_bytes() % align as u64, 0);
+        }
+        // At least as the type is.
+        let words = world.alloc_aligned::<u64>(5, align)?;
+        assert_eq!(words.offset_bytes() % 8, 0);
+        words.put_slice(world, &[align as u64; 5])?;
+        world.flush(words.rank())?;
+        assert_eq!(words.get_vec(world, 5)?, [align as u64; 5]);
+        world.free(words);
+        world.barrier()?;
+    }
+    assert_panics("no power of two", || world.alloc_aligned::<u8>(1, 24));
+    assert_panics("no power of two", || world.alloc_aligned::<u8>(1, 8192));
+    for ptr in kept {
+        world.free(ptr);
+    }
+    assert_eq!(world.local_heap_use(), before);
     world.barrier()
 }

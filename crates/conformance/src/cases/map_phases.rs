@@ -2,6 +2,7 @@
 //! values a key. Of the types of `maps`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::when_all;
 use pgas_containers::hash_map::{Combine, Inserted, SeededHasher};
@@ -20,6 +21,9 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_map_that_was_cleared_has_all_its_room_again),
     case!(1, members_of_a_set_are_asked_for_and_removed_together),
     case!(1, values_in_flight_of_all_ranks_are_found_and_removed_once),
+    case!(1, sets_and_maps_grow_and_forget_what_was_removed),
+    case!(1, values_are_counted_and_read_in_every_phase),
+    case!(1, entries_of_a_rank_are_visited_by_many_threads),
 ];
 
 const N_KEYS: u64 = 90;
@@ -234,5 +238,110 @@ fn values_in_flight_of_all_ranks_are_found_and_removed_once(world: &World) -> Re
     }
     assert_eq!(world.allreduce(n_removed, Sum)?, 30 * n, "each by one rank");
     assert!(map.is_empty()?);
+    world.barrier()
+}
+
+fn sets_and_maps_grow_and_forget_what_was_removed(world: &World) -> Result<()> {
+    pgas_am::attach(world)?;
+    let (n, me) = numbers(world);
+    let mut map = Words::with_capacity(world, 10 * world.ranks().len())?;
+    let set = HashSet::<u64>::with_capacity(world, 10 * world.ranks().len())?;
+    let mut set = set.into_insert_phase()?;
+    for i in 0..5 {
+        map.insert(&(n * i + me), i)?;
+        set.insert(&(n * i + me))?;
+    }
+    map.resize(150 * world.ranks().len())?;
+    set.resize(150 * world.ranks().len())?;
+    assert!(map.capacity() >= 150 * n && set.capacity() >= 150 * n);
+    for i in 5..90 {
+        map.insert(&(n * i + me), i)?;
+        set.insert(&(n * i + me))?;
+    }
+    assert_eq!(set.len()?, 90 * n);
+    let mut local = set.into_local_phase()?;
+    local.local_retain(|key| key / n < 20)?;
+    let set = local.into_atomic_phase()?.reuse_slots()?;
+    world.barrier()?;
+    let next = (me + 1) % n;
+    for key in (0..20).map(|i| n * i + next) {
+        assert_eq!(map.find(&key)?, Some(key / n));
+        assert!(set.remove(&key)?, "it was not removed before");
+        assert!(!set.remove(&key)?);
+    }
+    world.barrier()?;
+    assert!(set.is_empty()?);
+    for round in 0..4 {
+        let keys: Vec<u64> = (0..10).map(|i| n * (10 * round + i) + me).collect();
+        set.insert_many(&keys)?;
+        let removals = keys.iter().map(|key| set.remove_nb(key));
+        let removed = when_all(removals.collect::<Result<Vec<_>>>()?).wait()?;
+        assert!(removed.into_iter().all(|removed| removed));
+    }
+    world.barrier()?;
+    assert!(set.is_empty()?);
+    world.barrier()
+}
+
+fn values_are_counted_and_read_in_every_phase(world: &World) -> Result<()> {
+    let (n, me) = numbers(world);
+    let map = MultiMap::<u64, u64>::with_capacity(world, 1000)?.reuse_slots()?;
+    map.extend((0..30).map(|i| (i % 3, n * i + me)))?;
+    let map = map.into_find_phase()?;
+    for key in 0..3 {
+        assert_eq!(map.count(&key)?, 10 * n);
+        let mut found = map.find(&key)?;
+        found.sort_unstable();
+        assert!(
+            found
+                .into_iter()
+                .eq((0..30 * n).filter(|value| value / n % 3 == key))
+        );
+    }
+    let mut here = [0, 0];
+    for entry in map.local_iter() {
+        let (key, value) = entry?;
+        assert_eq!(value / n % 3, key);
+        here = [here[0] + 1, here[1] + value];
+    }
+    world.allreduce_slice(&mut here, Sum)?;
+    assert_eq!(here, [30 * n, (0..30 * n).sum()]);
+    let map = map.into_atomic_phase()?;
+    map.insert(&(3 + me), 1)?;
+    world.barrier()?;
+    assert_eq!((map.n_keys()?, map.len()?), (3 + n, 31 * n));
+    if me == 0 {
+        assert_eq!(map.remove(&0)?.len() as u64, 10 * n);
+    }
+    world.barrier()?;
+    assert_eq!((map.n_keys()?, map.count(&0)?), (2 + n, 0));
+    world.barrier()
+}
+
+fn entries_of_a_rank_are_visited_by_many_threads(world: &World) -> Result<()> {
+    let (n, me) = numbers(world);
+    let map = Words::with_capacity(world, 2000)?;
+    let set = HashSet::<u64>::with_capacity(world, 2000)?;
+    let values = MultiMap::<u64, u64>::with_capacity(world, 2000)?;
+    let keys: Vec<u64> = (0..N_KEYS).map(|i| n * i + me).collect();
+    map.insert_many(&keys.iter().map(|key| (*key, 2 * key)).collect::<Vec<_>>())?;
+    set.insert_many(&keys)?;
+    values.extend(keys.iter().map(|key| (key % 5, *key)))?;
+    world.barrier()?;
+    let (entries, of_set, of_values) = <[AtomicU64; 3]>::default().into();
+    map.par_for_each_local(|key, value| {
+        assert_eq!(value, 2 * key);
+        entries.fetch_add(key, Ordering::Relaxed);
+    })?;
+    set.par_for_each_local(|key| {
+        of_set.fetch_add(key, Ordering::Relaxed);
+    })?;
+    values.par_for_each_local(|key, value| {
+        assert_eq!(value % 5, key);
+        of_values.fetch_add(value, Ordering::Relaxed);
+    })?;
+    let mut sums = [entries, of_set, of_values].map(AtomicU64::into_inner);
+    world.allreduce_slice(&mut sums, Sum)?;
+    assert_eq!(sums, [(0..n * N_KEYS).sum(); 3]);
     world.barrier()
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
+use pgas_core::backend::{HandlerId, Message, MessageClass, Offer, Sent};
 use pgas_core::{Error, Rank, Result, World};
 
 use super::{case, case_alone};
@@ -15,6 +15,7 @@ use pgas_testkit::rng;
 pub(super) const CASES: &[Case] = &[
     case_alone!(1, messages_of_every_size_arrive_whole),
     case_alone!(1, a_message_is_the_concatenation_of_its_parts),
+    case_alone!(1, messages_are_written_where_the_transport_has_room),
     case_alone!(1, a_flood_from_all_to_all_arrives_once_each),
     case_alone!(1, requests_are_answered_under_back_pressure),
     case_alone!(1, a_handler_may_answer_at_once),
@@ -135,6 +136,55 @@ fn a_message_is_the_concatenation_of_its_parts(world: &World) -> Result<()> {
     let empty = seen.iter().filter(|bytes| bytes.is_empty()).count();
     let whole = seen.iter().filter(|bytes| **bytes == all).count();
     assert_eq!((empty, whole), (1, cuts.len()));
+    world.barrier()
+}
+
+fn messages_are_written_where_the_transport_has_room(world: &World) -> Result<()> {
+    let (next, received) = (neighbour(world, 1), Shared::new());
+    let seen = received.another();
+    world.set_handler(FIRST, move |_, message| seen.push(message.payload.to_vec()));
+    world.barrier()?;
+    let sizes = [0, 1, 8, 100, 500];
+    for size in sizes {
+        let payload = random_bytes(&mut rng(size as u64), size);
+        let mut place = None;
+        world.wait_for("room for a message", || {
+            Ok(match world.prepare_in_place(next, size)? {
+                Offer::InPlace(offered) => {
+                    place = Some(offered);
+                    true
+                }
+                Offer::BackPressure => false,
+                Offer::Elsewhere => true,
+            })
+        })?;
+        let Some(mut place) = place else {
+            // The transport copies; or this one message, since it is long or for this rank.
+            send(
+                world,
+                next,
+                MessageClass::Request,
+                FIRST,
+                &[b"opening.", &payload],
+            )?;
+            continue;
+        };
+        assert_eq!((place.to(), place.world().rank()), (next, world.rank()));
+        place[..size].copy_from_slice(&payload);
+        let mut offered = Some(place);
+        while let Some(place) = offered {
+            let message = (MessageClass::Request, FIRST);
+            offered = place.try_commit(message.0, message.1, b"opening.", size)?;
+            world.progress()?;
+        }
+    }
+    world.wait_for("the messages", || Ok(received.lock().len() == sizes.len()))?;
+    let mut received = std::mem::take(&mut *received.lock());
+    received.sort_by_key(Vec::len);
+    for (size, seen) in sizes.into_iter().zip(received) {
+        let payload = random_bytes(&mut rng(size as u64), size);
+        assert_eq!(seen, [&b"opening."[..], &payload].concat());
+    }
     world.barrier()
 }
 

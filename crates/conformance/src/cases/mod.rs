@@ -23,6 +23,8 @@ mod queues;
 mod reductions;
 mod remote_calls;
 mod signal;
+mod stored;
+mod team_calls;
 mod team_containers;
 mod team_memory;
 mod teams;
@@ -88,9 +90,11 @@ const GROUPS: &[&[Case]] = &[
     remote_calls::CASES,
     threads::CASES,
     chains::CASES,
+    team_calls::CASES,
     teams::CASES,
     team_memory::CASES,
     team_containers::CASES,
+    stored::CASES,
     collectives::CASES,
     reductions::CASES,
     values::CASES,

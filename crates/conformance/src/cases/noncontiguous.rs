@@ -341,6 +341,13 @@ fn indexed_blocks_move_what_loops_would(world: &World) -> Result<()> {
         assert_eq!(out, values);
         let begun = world.get_indexed_nb(there, &slots, block)?;
         assert_eq!(begun.wait()?, values);
+        let turned: Vec<u32> = values.iter().rev().copied().collect();
+        world.scope(|scope| scope.put_indexed(there, &slots, block, &turned))??;
+        world.scope(|scope| scope.get_indexed(there, &slots, block, &mut out))??;
+        assert_eq!(out, turned);
+        for (slot, value) in slots.iter().zip(turned.chunks(block)) {
+            model[*slot..slot + block].copy_from_slice(value);
+        }
     }
     world.barrier()
 }

@@ -98,9 +98,8 @@ fn what_is_pushed_in_one_phase_is_popped_in_the_next_one(world: &World) -> Resul
         circular
             .push_slice(&[1, 2])
             .map_err(pgas_core::Error::from)?;
-        let Err(PushError::Full(3)) = circular.push(3) else {
-            panic!("it has room for two");
-        };
+        let refused = circular.push(3).expect_err("it has room for two");
+        assert_eq!(refused.full()?, 3);
     }
     circular.resize(4)?;
     let circular = circular.into_push_pop_phase()?;

@@ -12,7 +12,7 @@ use pgas_am::{
 };
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
-use pgas_core::{GlobalPtr, Rank, Result, Team, World};
+use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
 use crate::Case;
@@ -29,8 +29,6 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_call_that_meets_back_pressure_was_not_made),
     case!(1, a_remote_function_may_call_others_but_not_wait),
     case!(1, calls_and_results_longer_than_a_message_travel_in_pieces),
-    case!(1, all_members_of_a_team_are_called),
-    case!(1, a_team_arrives_as_the_targets_own_handle),
     case!(1, what_was_put_before_a_call_is_there_when_it_runs),
     case!(1, a_call_follows_whatever_completes),
     case!(1, futures_that_are_dropped_or_forgotten_lose_nothing_else),
@@ -131,39 +129,6 @@ fn slices_are_viewed_as_they_were_sent(world: &World) -> Result<()> {
     assert_eq!(asked.wait()?, [7, 1]);
     quiet(world)?;
     assert_eq!(counter.load(Ordering::Relaxed), 13 + 130);
-    world.barrier()
-}
-
-/// Who returns first from a split calls the others at once.
-fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
-    attach(world)?;
-    let seat = |(team, n): (Team, u32)| (team.rank(), team.n_ranks() + n);
-    for n in 0..10 {
-        let team = world
-            .team()
-            .reorder(world.n_ranks() - world.rank().number())?;
-        let asked = (0..team.n_ranks()).map(|member| team.rpc(member, seat, (team.clone(), n)));
-        let seats = when_all(asked.collect::<Result<Vec<_>>>()?).wait()?;
-        let expected = (0..team.n_ranks()).map(|member| (member, world.n_ranks() + n));
-        assert!(seats.into_iter().eq(expected));
-        assert_eq!(
-            team.member_before(team.member_after(team.rank())),
-            team.rank()
-        );
-        world.barrier()?;
-    }
-    let alone = world
-        .team()
-        .split(Some(world.rank().number()), 0)?
-        .expect("a colour");
-    let next = neighbour(world, 1);
-    let asked = world.rpc(next, seat, (alone.clone(), 0))?.wait();
-    if next == world.rank() {
-        assert_eq!(asked?, (0, 1));
-    } else {
-        let refused = asked.expect_err("it is no member").to_string();
-        assert!(refused.contains("is no member of team"), "{refused}");
-    }
     world.barrier()
 }
 
@@ -333,27 +298,6 @@ fn a_remote_function_may_call_others_but_not_wait(world: &World) -> Result<()> {
     }
     quiet(world)?;
     Ok(())
-}
-
-fn all_members_of_a_team_are_called(world: &World) -> Result<()> {
-    attach(world)?;
-    let number = |(here, x): (Here, u32)| here.world().rank().number() + x;
-    let numbers = world.rpc_all(number, &(Here::new(world), 10))?.wait()?;
-    assert!(
-        numbers
-            .into_iter()
-            .eq((0..world.n_ranks()).map(|rank| rank + 10))
-    );
-    let half = world.team().split(Some(world.rank().number() % 2), 0)?;
-    if let Some(half) = half {
-        let numbers = half.rpc_all(number, &(Here::new(world), 0))?.wait()?;
-        assert!(numbers.into_iter().eq(half.ranks().map(Rank::number)));
-        let last = half.n_ranks() - 1;
-        let number = half.rpc(last, number, (Here::new(world), 0))?.wait()?;
-        assert_eq!(number, half.world_rank(last).number());
-        assert!(half.rpc(last + 1, |x: u64| x, 0).is_err());
-    }
-    world.barrier()
 }
 
 fn what_was_put_before_a_call_is_there_when_it_runs(world: &World) -> Result<()> {

@@ -2,18 +2,15 @@
 //! and with other numbers of operations, on teams within these, and on ones whose ranks are not
 //! evenly spaced. Of few types, as in `maps`.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use pgas_am::{DistObject, TeamCalls as _, ValueCollectives as _};
 use pgas_containers::array::{Distribution, Halo};
 use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, HashMap, HashMapBuffer,
+    HashSet,
 };
 use pgas_core::collective::op;
-use pgas_core::{Rank, Result, Team, World};
+use pgas_core::{Lock, Result, Team, World};
 
-use super::{case, case_alone};
+use super::case;
 use crate::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -21,13 +18,12 @@ pub(super) const CASES: &[Case] = &[
     case!(1, arrays_of_teams_side_by_side),
     case!(1, queues_and_filters_of_teams_side_by_side),
     case!(1, elements_are_distributed_among_the_members),
-    case_alone!(1, what_a_team_has_saved_another_one_loads),
-    case!(1, members_are_called_and_sent_to),
+    case!(1, containers_know_their_team),
 ];
 
 /// This rank's teams: the first three ranks, or half of them if there are few, or the others, in
 /// reverse; every second one of these; and rank 1, or the others, in an order without a step.
-fn teams(world: &World) -> Result<[Team; 3]> {
+pub(super) fn teams(world: &World) -> Result<[Team; 3]> {
     let (me, n) = (world.rank().number(), world.n_ranks());
     let split = |team: &Team, colour, key| -> Result<Team> {
         Ok(team.split(Some(colour), key)?.expect("a colour"))
@@ -194,7 +190,8 @@ fn elements_are_distributed_among_the_members(world: &World) -> Result<()> {
         for number in 0..each {
             sent.send(number % n, (team.rank(), number))?;
         }
-        let mut received = sent.finish().map_err(pgas_containers::Error::from)?;
+        let mut received = sent.poll().map_err(pgas_containers::Error::from)?;
+        received.extend(sent.finish().map_err(pgas_containers::Error::from)?);
         received.sort_unstable();
         let mine = |from| {
             (team.rank()..each)
@@ -207,87 +204,35 @@ fn elements_are_distributed_among_the_members(world: &World) -> Result<()> {
     world.barrier()
 }
 
-fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
-    // Several hosts may have no directory in common. A simulated node has one that can be written
-    // only if it is given (`rae run --files-rw`).
-    if world.team().split_host()?.n_ranks() < world.n_ranks() || !has_a_directory(world)? {
-        return Ok(());
-    }
-    // The directory's name is the first rank's.
-    let name = world.broadcast(Rank::ZERO, u64::from(std::process::id()))?;
-    let at = |i: u32| {
-        let case = format!("pgas-team-{name}-{}-{i}", world.n_ranks());
-        std::env::temp_dir().join(case)
-    };
-    let [outer, _, uneven] = &teams(world)?;
-    let dir = at(outer.world_rank(0).number());
-    let map = Words::with_capacity(outer, 100)?;
-    let me = u64::from(world.rank().number());
-    map.insert(&me, me)?;
-    map.save(&dir)?;
-    world.barrier()?;
-    // By members of both teams.
-    let again = Words::load(uneven, &dir_of_first(uneven, &dir)?)?;
-    let n = again.len()?;
-    assert_eq!(n, team_size_of_first(world, outer, uneven)?);
-    for entry in again.local_iter() {
-        let (key, value) = entry?;
-        assert_eq!(key, value);
-    }
-    world.barrier()?;
-    if outer.rank() == 0 {
-        std::fs::remove_dir_all(&dir).expect("the directory is there");
-    }
-    world.barrier()
-}
-
-/// Whether all ranks can write files. All can, but for those on simulated nodes.
-fn has_a_directory(world: &World) -> Result<bool> {
-    let name = format!("pgas-writes-{}-{}", std::process::id(), world.rank());
-    let path = std::env::temp_dir().join(name);
-    let written = std::fs::write(&path, []).and_then(|()| std::fs::remove_file(&path));
-    let is_simulated = cfg!(target_arch = "riscv64");
-    assert!(
-        written.is_ok() || is_simulated,
-        "{}: {written:?}",
-        path.display()
-    );
-    let n_writing = world.allreduce(u32::from(written.is_ok()), op::Sum)?;
-    Ok(n_writing == world.n_ranks())
-}
-
-/// How large the first team is of which the first member of the second is one.
-fn team_size_of_first(world: &World, first: &Team, second: &Team) -> Result<u64> {
-    let sizes = world.allgather(&[first.n_ranks()])?;
-    Ok(sizes[second.world_rank(0).index()].into())
-}
-
-/// The directory that the first member names.
-fn dir_of_first(team: &Team, dir: &Path) -> Result<PathBuf> {
-    let named = dir.to_str().expect("a plain path").to_owned();
-    Ok(team.broadcast_value(0, named)?.into())
-}
-
-fn members_are_called_and_sent_to(world: &World) -> Result<()> {
-    pgas_am::attach(world)?;
+fn containers_know_their_team(world: &World) -> Result<()> {
     for team in teams(world)? {
-        let sum = DistObject::new(&team, AtomicU64::new(0))?;
-        let next = (team.rank() + 1) % team.n_ranks();
-        let add = |(sum, n): (DistObject<AtomicU64>, u64)| {
-            sum.fetch_add(n, Ordering::Relaxed);
+        let is_same = |world: &World, of: &Team| {
+            assert_eq!(world.rank(), team.world().rank());
+            assert_eq!(of.id(), team.id());
         };
-        let add_all = |sum: DistObject<AtomicU64>, words: &[u64]| {
-            sum.fetch_add(words.iter().sum::<u64>(), Ordering::Relaxed);
-        };
-        let len = |_: (), words: &[u64]| words.len();
-        team.rpc(next, add, (sum.clone(), 1))?.wait()?;
-        team.rpc_ff(next, add, (sum.clone(), 10))?;
-        team.rpc_ff_view(next, add_all, sum.clone(), &[100, 200])?;
-        assert_eq!(team.rpc_view(next, len, (), &[7; 5])?.wait()?, 5);
-        world.wait_for("the calls of another member", &mut || {
-            Ok(sum.load(Ordering::Relaxed) == 311)
-        })?;
-        assert!(team.rpc_ff(team.n_ranks(), |(): ()| (), ()).is_err());
+        let set = HashSet::<u64>::with_capacity(&team, 20)?;
+        is_same(set.world(), set.team());
+        assert!(set.capacity() >= 20);
+        let buffer = HashMapBuffer::new(Words::with_capacity(&team, 20)?, 16, |a: u64, b| a + b)?;
+        is_same(buffer.world(), buffer.team());
+        drop(buffer.into_map()?);
+        let queue = CircularQueue::<u64>::with_capacity(&team, 0, 2)?;
+        is_same(queue.world(), queue.team());
+        assert!(queue.is_empty()?);
+        let sent = Distributor::<u64, u32>::with_capacity(&team, 8)?;
+        is_same(team.world(), sent.team());
+        let empty = DArray::<u64>::new(&team, 0, Distribution::Block, &0)?;
+        is_same(empty.world(), empty.team());
+        assert!(empty.is_empty() && empty.sum()? == 0);
+        is_same(empty.into_local()?.world(), &team);
+        let hosted = Array::<u64>::new(&team, 0, 3, &0)?;
+        is_same(hosted.world(), hosted.team());
+        assert!(!hosted.is_empty());
+        let matrix = DMatrix::<u64>::new(&team, [4, 4], [2, 2], 0)?;
+        assert_eq!(matrix.rank_of(3, 1), matrix.ptr(3, 1).rank());
+        is_same(matrix.into_local()?.world(), &team);
+        let lock = Lock::new(&team, 0)?;
+        is_same(lock.world(), &team);
         team.barrier()?;
     }
     world.barrier()

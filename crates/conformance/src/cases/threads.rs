@@ -6,16 +6,19 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use pgas_am::{DistObject, LocalCalls, RemoteCalls, ThreadHandle, quiet};
+use pgas_am::{DistObject, LocalCalls, RemoteCalls, ThreadHandle, attach, quiet};
 use pgas_core::collective::op::Sum;
-use pgas_core::{Result, World};
+use pgas_core::{HandlerMutex, Result, World};
 
 use super::case;
 use super::remote_calls::{add, counter};
 use crate::Case;
 use crate::support::neighbour;
 
-pub(super) const CASES: &[Case] = &[case!(1, threads_of_a_rank_call_together)];
+pub(super) const CASES: &[Case] = &[
+    case!(1, threads_of_a_rank_call_together),
+    case!(1, handlers_and_threads_share_what_a_mutex_guards),
+];
 
 fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
     const EACH: u64 = 200;
@@ -90,5 +93,37 @@ fn one_thread_runs_the_handlers_for_all(world: &World) -> Result<()> {
     })?;
     let places = places.lock().expect("nobody panics with it");
     assert_eq!(*places, [server; 20]);
+    world.barrier()
+}
+
+fn handlers_and_threads_share_what_a_mutex_guards(world: &World) -> Result<()> {
+    const EACH: u64 = 100;
+    type Sums = DistObject<HandlerMutex<[u64; 2]>>;
+    attach(world)?;
+    let sums = Sums::new(&world.team(), HandlerMutex::new("two sums", [0; 2]))?;
+    let add_both = |(sums, n): (Sums, u64)| {
+        let mut sums = sums.lock();
+        sums[0] += n;
+        sums[1] += n;
+    };
+    let next = neighbour(world, 1);
+    thread::scope(|scope| {
+        let local = scope.spawn(|| {
+            for _ in 0..EACH {
+                let mut sums = sums.lock();
+                sums[0] += 1;
+                thread::yield_now();
+                sums[1] += 1;
+            }
+        });
+        for _ in 0..EACH {
+            world.rpc_ff(next, add_both, (sums.clone(), 1000))?;
+        }
+        local.join().expect("no panic");
+        Ok::<(), pgas_core::Error>(())
+    })?;
+    quiet(world)?;
+    assert_eq!(*sums.lock(), [EACH + 1000 * EACH; 2]);
+    assert_eq!(HandlerMutex::new("a word", 7_u64).into_inner(), 7);
     world.barrier()
 }

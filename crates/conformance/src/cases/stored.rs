@@ -1,0 +1,191 @@
+//! What containers save in files, and load again: all kinds, and by other ranks than have saved it.
+//! Of few types, as in `maps`.
+
+use std::path::{Path, PathBuf};
+
+use pgas_am::ValueCollectives as _;
+use pgas_containers::array::Distribution;
+use pgas_containers::hash_map::SeededHasher;
+use pgas_containers::{
+    Array, BloomFilter, CircularQueue, DArray, DMatrix, HashMap, HashSet, MultiMap,
+};
+use pgas_core::collective::op;
+use pgas_core::{Rank, Result, Team, World};
+
+use super::team_containers::teams;
+use super::{case, case_alone};
+use crate::Case;
+
+pub(super) const CASES: &[Case] = &[
+    case_alone!(1, what_a_team_has_saved_another_one_loads),
+    case!(1, maps_and_sets_are_loaded_as_they_were_saved),
+    case!(1, arrays_queues_and_filters_are_loaded_as_they_were_saved),
+];
+
+type Words = HashMap<u64, u64>;
+
+fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
+    let Some(common) = directory(world, "teams")? else {
+        return Ok(());
+    };
+    let [outer, _, uneven] = &teams(world)?;
+    let dir = common.join(outer.world_rank(0).number().to_string());
+    let map = Words::with_capacity(outer, 100)?;
+    let me = u64::from(world.rank().number());
+    map.insert(&me, me)?;
+    map.save(&dir)?;
+    world.barrier()?;
+    // By members of both teams.
+    let again = Words::load(uneven, &dir_of_first(uneven, &dir)?)?;
+    let n = again.len()?;
+    assert_eq!(n, team_size_of_first(world, outer, uneven)?);
+    for entry in again.local_iter() {
+        let (key, value) = entry?;
+        assert_eq!(key, value);
+    }
+    removed(world, &common)
+}
+
+/// Whether all ranks can write files. All can, but for those on simulated nodes.
+fn has_a_directory(world: &World) -> Result<bool> {
+    let name = format!("pgas-writes-{}-{}", std::process::id(), world.rank());
+    let path = std::env::temp_dir().join(name);
+    let written = std::fs::write(&path, []).and_then(|()| std::fs::remove_file(&path));
+    let is_simulated = cfg!(target_arch = "riscv64");
+    assert!(
+        written.is_ok() || is_simulated,
+        "{}: {written:?}",
+        path.display()
+    );
+    let n_writing = world.allreduce(u32::from(written.is_ok()), op::Sum)?;
+    Ok(n_writing == world.n_ranks())
+}
+
+/// How large the first team is of which the first member of the second is one.
+fn team_size_of_first(world: &World, first: &Team, second: &Team) -> Result<u64> {
+    let sizes = world.allgather(&[first.n_ranks()])?;
+    Ok(sizes[second.world_rank(0).index()].into())
+}
+
+/// The directory that the first member names.
+fn dir_of_first(team: &Team, dir: &Path) -> Result<PathBuf> {
+    let named = dir.to_str().expect("a plain path").to_owned();
+    Ok(team.broadcast_value(0, named)?.into())
+}
+
+/// A directory of this `case` that all ranks can write in, if there is one.
+///
+/// Several hosts may have none in common. A simulated node has one that can be written only if it
+/// is given (`rae run --files-rw`).
+fn directory(world: &World, case: &str) -> Result<Option<PathBuf>> {
+    if world.team().split_host()?.n_ranks() < world.n_ranks() || !has_a_directory(world)? {
+        return Ok(None);
+    }
+    // The directory's name is the first rank's.
+    let name = world.broadcast(Rank::ZERO, u64::from(std::process::id()))?;
+    let name = format!("pgas-{case}-{name}-{}", world.n_ranks());
+    Ok(Some(std::env::temp_dir().join(name)))
+}
+
+/// Removes the directory once all ranks have come here.
+fn removed(world: &World, directory: &Path) -> Result<()> {
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        std::fs::remove_dir_all(directory).expect("the directory is there");
+    }
+    world.barrier()
+}
+
+fn maps_and_sets_are_loaded_as_they_were_saved(world: &World) -> Result<()> {
+    let Some(dir) = directory(world, "maps")? else {
+        return Ok(());
+    };
+    let (n, me) = (u64::from(world.n_ranks()), u64::from(world.rank().number()));
+    let map = Words::with_capacity(world, 1000)?;
+    let set = HashSet::<u64>::with_capacity(world, 1000)?;
+    let values = MultiMap::<u64, u64>::with_capacity(world, 1000)?;
+    for i in 0..30 {
+        map.insert(&(n * i + me), i)?;
+        set.insert(&(n * i + me))?;
+        values.insert(&(i % 3), n * i + me)?;
+    }
+    map.save(dir.join("map"))?;
+    set.save(dir.join("set"))?;
+    values.save(dir.join("values"))?;
+    drop((map, set, values));
+    let map = Words::load(world, dir.join("map"))?;
+    let set = HashSet::<u64>::load(world, dir.join("set"))?;
+    let hasher = SeededHasher::new(11);
+    let seeded = HashMap::<u64, u64, _, _>::load_with_hasher(world, dir.join("map"), hasher)?;
+    let values = MultiMap::<u64, u64>::load(world, dir.join("values"))?;
+    assert_eq!(
+        (map.len()?, seeded.len()?, set.len()?),
+        (30 * n, 30 * n, 30 * n)
+    );
+    for key in 0..30 * n {
+        assert_eq!(map.find(&key)?, Some(key / n));
+        assert_eq!(seeded.find(&key)?, Some(key / n));
+        assert!(set.contains(&key)?);
+    }
+    for key in 0..3 {
+        let mut found = values.find(&key)?;
+        found.sort_unstable();
+        assert!(
+            found
+                .into_iter()
+                .eq((0..30 * n).filter(|value| value / n % 3 == key))
+        );
+    }
+    removed(world, &dir)
+}
+
+fn arrays_queues_and_filters_are_loaded_as_they_were_saved(world: &World) -> Result<()> {
+    let Some(dir) = directory(world, "arrays")? else {
+        return Ok(());
+    };
+    let (len, host) = (25 * world.ranks().len() + 3, Rank::ZERO);
+    let numbers: Vec<u64> = (0..len as u64).map(|i| i * i).collect();
+    let me = u64::from(world.rank().number());
+    let array = DArray::from_fn(world, len, Distribution::BlockCyclic(3), |i| (i * i) as u64)?;
+    array.save(dir.join("array"))?;
+    let hosted = Array::<u64>::new(world, host, len, &0)?;
+    let matrix = DMatrix::<u64>::new(world, [len, 5], [2, 3], 0)?;
+    let mut queue = CircularQueue::<u64>::with_capacity(world, host, len)?;
+    if world.rank() == host {
+        hosted.put_slice(1, &numbers[1..])?;
+        for (row, number) in numbers.iter().enumerate() {
+            matrix.put_block(row..row + 1, 0..5, &[*number; 5])?;
+        }
+        queue
+            .push_slice(&numbers)
+            .map_err(pgas_containers::Error::from)?;
+    }
+    let filter = BloomFilter::<u64>::with_rate(world, 400, 0.0001)?;
+    filter.insert(&me)?;
+    hosted.save(dir.join("hosted"))?;
+    matrix.save(dir.join("matrix"))?;
+    queue.save(dir.join("queue"))?;
+    filter.save(dir.join("filter"))?;
+    drop((array, hosted, matrix, queue, filter));
+    let array = DArray::<u64>::load(world, dir.join("array"), Distribution::Cyclic, &0)?;
+    assert_eq!(array.get_range(0..len)?, numbers);
+    let hosted = Array::<u64>::load(world, dir.join("hosted"), host, &0)?;
+    assert_eq!(hosted.get_range(0..len)?, numbers);
+    let matrix = DMatrix::<u64>::load(world, dir.join("matrix"), [3, 2])?;
+    assert_eq!(matrix.shape(), [len, 5]);
+    for (row, number) in numbers.iter().enumerate() {
+        assert_eq!(matrix.get_block(row..row + 1, 0..5)?, [*number; 5]);
+    }
+    let queue = CircularQueue::<u64>::load(world, host, dir.join("queue"))?;
+    assert_eq!(queue.len()?, len);
+    world.barrier()?;
+    if world.rank() == host {
+        let popped = queue.pop_many(len).map_err(pgas_containers::Error::from)?;
+        assert_eq!(popped, numbers);
+    }
+    let filter = BloomFilter::<u64>::load(world, dir.join("filter"))?;
+    for rank in world.ranks() {
+        assert!(filter.contains(&rank.number().into())?);
+    }
+    removed(world, &dir)
+}

@@ -1,0 +1,152 @@
+//! Calls and active messages to members of teams, and teams that travel.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_am::{
+    ActiveMessages, DistObject, Here, Payload, RemoteCalls, RequestHandler, TeamCalls, Token,
+    attach, quiet, when_all,
+};
+use pgas_core::backend::Sent;
+use pgas_core::{Rank, Result, Team, World};
+
+use super::team_containers::teams;
+use super::{case, case_alone};
+use crate::Case;
+use crate::support::neighbour;
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, members_are_called_and_sent_to),
+    case_alone!(1, members_get_active_messages),
+    case!(1, all_members_of_a_team_are_called),
+    case!(1, a_team_arrives_as_the_targets_own_handle),
+];
+
+/// Repeats `offer`, with progress between, until it is taken.
+fn until_accepted(world: &World, mut offer: impl FnMut() -> Result<Sent>) -> Result<()> {
+    world.wait_for("room for a message", || Ok(offer()? == Sent::Accepted))
+}
+
+fn members_are_called_and_sent_to(world: &World) -> Result<()> {
+    attach(world)?;
+    for team in teams(world)? {
+        let sum = DistObject::new(&team, AtomicU64::new(0))?;
+        let next = (team.rank() + 1) % team.n_ranks();
+        let add = |(sum, n): (DistObject<AtomicU64>, u64)| {
+            sum.fetch_add(n, Ordering::Relaxed);
+        };
+        let add_all = |sum: DistObject<AtomicU64>, words: &[u64]| {
+            sum.fetch_add(words.iter().sum::<u64>(), Ordering::Relaxed);
+        };
+        let len = |_: (), words: &[u64]| words.len();
+        let lens = |_: (), words: &[u64], bytes: &[u8]| (words.len(), bytes.len());
+        team.rpc(next, add, (sum.clone(), 1))?.wait()?;
+        team.rpc_ff(next, add, (sum.clone(), 10))?;
+        team.rpc_ff_view(next, add_all, sum.clone(), &[100, 200])?;
+        assert_eq!(team.rpc_view(next, len, (), &[7; 5])?.wait()?, 5);
+        assert_eq!(
+            team.rpc_views(next, lens, (), (&[7; 5], &[1; 3]))?.wait()?,
+            (5, 3)
+        );
+        until_accepted(world, || team.try_rpc_ff(next, add, &(sum.clone(), 1000)))?;
+        until_accepted(world, || {
+            team.try_rpc_ff_view(next, add_all, &sum, &[2000, 3000])
+        })?;
+        world.wait_for("the calls of another member", &mut || {
+            Ok(sum.load(Ordering::Relaxed) == 6311)
+        })?;
+        assert!(team.rpc_ff(team.n_ranks(), |(): ()| (), ()).is_err());
+        team.barrier()?;
+    }
+    world.barrier()
+}
+
+/// Sums up its arguments, and the bytes of payloads.
+struct Sum(Arc<AtomicU64>);
+
+impl RequestHandler for Sum {
+    type Args = u64;
+
+    fn handle(&self, _: Token<'_>, n: u64, payload: Payload<'_>) -> Result<()> {
+        let bytes = match payload {
+            Payload::Medium(bytes) => bytes.iter().copied().map(u64::from).sum(),
+            Payload::Short | Payload::Long(..) => 0,
+        };
+        self.0.fetch_add(n + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn members_get_active_messages(world: &World) -> Result<()> {
+    attach(world)?;
+    let sum = Arc::new(AtomicU64::new(0));
+    world.register(Sum(Arc::clone(&sum)))?;
+    world.barrier()?;
+    for team in teams(world)? {
+        let next = (team.rank() + 1) % team.n_ranks();
+        team.request::<Sum>(next, &1)?;
+        team.request_medium::<Sum>(next, &10, &[1, 2, 3])?;
+        until_accepted(world, || team.try_request::<Sum>(next, &100))?;
+        until_accepted(world, || team.try_request_medium::<Sum>(next, &1000, &[4]))?;
+        assert!(team.request::<Sum>(team.n_ranks(), &1).is_err());
+        assert!(team.try_request::<Sum>(team.n_ranks(), &1).is_err());
+        quiet(world)?;
+        assert_eq!(sum.swap(0, Ordering::Relaxed), 1111 + 10);
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+fn all_members_of_a_team_are_called(world: &World) -> Result<()> {
+    attach(world)?;
+    let number = |(here, x): (Here, u32)| here.world().rank().number() + x;
+    let numbers = world.rpc_all(number, &(Here::new(world), 10))?.wait()?;
+    assert!(
+        numbers
+            .into_iter()
+            .eq((0..world.n_ranks()).map(|rank| rank + 10))
+    );
+    let half = world.team().split(Some(world.rank().number() % 2), 0)?;
+    if let Some(half) = half {
+        let numbers = half.rpc_all(number, &(Here::new(world), 0))?.wait()?;
+        assert!(numbers.into_iter().eq(half.ranks().map(Rank::number)));
+        let last = half.n_ranks() - 1;
+        let number = half.rpc(last, number, (Here::new(world), 0))?.wait()?;
+        assert_eq!(number, half.world_rank(last).number());
+        assert!(half.rpc(last + 1, |x: u64| x, 0).is_err());
+    }
+    world.barrier()
+}
+
+/// Who returns first from a split calls the others at once.
+fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
+    attach(world)?;
+    let seat = |(team, n): (Team, u32)| (team.rank(), team.n_ranks() + n);
+    for n in 0..10 {
+        let team = world
+            .team()
+            .reorder(world.n_ranks() - world.rank().number())?;
+        let asked = (0..team.n_ranks()).map(|member| team.rpc(member, seat, (team.clone(), n)));
+        let seats = when_all(asked.collect::<Result<Vec<_>>>()?).wait()?;
+        let expected = (0..team.n_ranks()).map(|member| (member, world.n_ranks() + n));
+        assert!(seats.into_iter().eq(expected));
+        assert_eq!(
+            team.member_before(team.member_after(team.rank())),
+            team.rank()
+        );
+        world.barrier()?;
+    }
+    let alone = world
+        .team()
+        .split(Some(world.rank().number()), 0)?
+        .expect("a colour");
+    let next = neighbour(world, 1);
+    let asked = world.rpc(next, seat, (alone.clone(), 0))?.wait();
+    if next == world.rank() {
+        assert_eq!(asked?, (0, 1));
+    } else {
+        let refused = asked.expect_err("it is no member").to_string();
+        assert!(refused.contains("is no member of team"), "{refused}");
+    }
+    world.barrier()
+}
