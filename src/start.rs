@@ -133,7 +133,8 @@ fn choice(launcher: &Launcher) -> BackendKind {
 ///
 /// # Errors
 ///
-/// If the system refuses the memory for the segments; for a value of `PGAS_CHECK` that cannot be used.
+/// If the system refuses the memory for the segments, or if `PGAS_CHECK` has a value that cannot be
+/// used.
 ///
 /// # Panics
 ///

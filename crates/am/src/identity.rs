@@ -42,7 +42,8 @@ impl Program {
 
     fn read() -> io::Result<Self> {
         if cfg!(miri) {
-            // Under Miri code has no bytes, and each function has an address of its own, below this.
+            // Under Miri code has no bytes, and each function has an address of its own, below
+            // this.
             return Ok(Self {
                 code: 0..u32::MAX as usize,
                 build: 1,

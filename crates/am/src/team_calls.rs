@@ -102,11 +102,11 @@ use crate::rpc::{RemoteCalls, call_each};
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait TeamCalls {
-    /// As [`RemoteCalls::rpc`], of a member.
+    /// As [`RemoteCalls::rpc`], to a member.
     ///
     /// # Cost
     ///
-    /// Two messages.
+    /// M: two messages.
     ///
     /// # Errors
     ///
@@ -123,11 +123,11 @@ pub trait TeamCalls {
         args: A,
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// As [`RemoteCalls::rpc_view`], of a member.
+    /// As [`RemoteCalls::rpc_view`], to a member.
     ///
     /// # Cost
     ///
-    /// Two messages.
+    /// M: two messages.
     ///
     /// # Errors
     ///
@@ -145,11 +145,11 @@ pub trait TeamCalls {
         view: &[T],
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// As [`RemoteCalls::rpc_views`], of a member.
+    /// As [`RemoteCalls::rpc_views`], to a member.
     ///
     /// # Cost
     ///
-    /// Two messages.
+    /// M: two messages.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ pub trait TeamCalls {
         views: (&[T], &[U]),
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// As [`RemoteCalls::rpc_ff`], of a member.
+    /// As [`RemoteCalls::rpc_ff`], to a member.
     ///
     /// # Cost
     ///
@@ -183,7 +183,7 @@ pub trait TeamCalls {
     #[track_caller]
     fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()>;
 
-    /// As [`RemoteCalls::try_rpc_ff`], of a member.
+    /// As [`RemoteCalls::try_rpc_ff`], to a member.
     ///
     /// # Cost
     ///
@@ -199,7 +199,7 @@ pub trait TeamCalls {
     #[track_caller]
     fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent>;
 
-    /// As [`RemoteCalls::rpc_ff_view`], of a member.
+    /// As [`RemoteCalls::rpc_ff_view`], to a member.
     ///
     /// # Cost
     ///
@@ -221,7 +221,7 @@ pub trait TeamCalls {
         view: &[T],
     ) -> Result<()>;
 
-    /// As [`RemoteCalls::rpc_ff_views`], of a member.
+    /// As [`RemoteCalls::rpc_ff_views`], to a member.
     ///
     /// # Cost
     ///
@@ -243,7 +243,7 @@ pub trait TeamCalls {
         views: (&[T], &[U]),
     ) -> Result<()>;
 
-    /// As [`RemoteCalls::try_rpc_ff_view`], of a member.
+    /// As [`RemoteCalls::try_rpc_ff_view`], to a member.
     ///
     /// # Cost
     ///
@@ -265,7 +265,7 @@ pub trait TeamCalls {
         view: &[T],
     ) -> Result<Sent>;
 
-    /// As [`ActiveMessages::request`], of a member.
+    /// As [`ActiveMessages::request`], to a member.
     ///
     /// # Cost
     ///
@@ -281,7 +281,7 @@ pub trait TeamCalls {
     #[track_caller]
     fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()>;
 
-    /// As [`ActiveMessages::try_request`], of a member.
+    /// As [`ActiveMessages::try_request`], to a member.
     ///
     /// # Cost
     ///
@@ -297,7 +297,7 @@ pub trait TeamCalls {
     #[track_caller]
     fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent>;
 
-    /// As [`ActiveMessages::request_medium`], of a member.
+    /// As [`ActiveMessages::request_medium`], to a member.
     ///
     /// # Cost
     ///
@@ -318,7 +318,7 @@ pub trait TeamCalls {
         payload: &[u8],
     ) -> Result<()>;
 
-    /// As [`ActiveMessages::try_request_medium`], of a member.
+    /// As [`ActiveMessages::try_request_medium`], to a member.
     ///
     /// # Cost
     ///
@@ -339,11 +339,11 @@ pub trait TeamCalls {
         payload: &[u8],
     ) -> Result<Sent>;
 
-    /// As [`RemoteCalls::rpc_all`], of every member.
+    /// As [`RemoteCalls::rpc_all`], to every member.
     ///
     /// # Cost
     ///
-    /// Two messages a member.
+    /// An M for each member: two messages.
     ///
     /// # Errors
     ///

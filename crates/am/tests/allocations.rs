@@ -1,5 +1,5 @@
-//! What takes no memory: short messages, calls once the table of answers has grown, futures that
-//! are ready. And what takes little: bytes that nobody has written.
+//! Short messages, calls (once the table of answers has grown) and ready futures allocate nothing.
+//! Decoding of random bytes allocates little.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -71,7 +71,7 @@ impl ReplyHandler for Pong {
     }
 }
 
-/// Runs `body` on a rank of its own; its messages to itself travel as those to others do.
+/// Runs `body` on a job of one rank. Messages to itself take the same path as those to others.
 fn on_one_rank(body: impl Fn(&World) + Sync) {
     let ran = pgas_smp::threads(1, |world| {
         pgas_am::attach(&world).expect("one program");
@@ -131,7 +131,7 @@ fn a_ready_future_allocates_nothing() {
     assert_eq!(n_allocations(ready), 0);
 }
 
-/// A type of the user's, which may lie within itself.
+/// A recursive type of the user.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Tree {
     Leaf(String),
@@ -153,7 +153,7 @@ fn tree(depth: u64) -> Tree {
     }
 }
 
-/// Of every codec something.
+/// A value of every codec.
 type Zoo = (
     Vec<Tree>,
     Vec<String>,

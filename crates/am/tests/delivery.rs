@@ -1,5 +1,5 @@
-//! What becomes of calls: from handlers, to ranks that never wait for long, to objects that are
-//! gone, and at the end of a rank.
+//! The delivery of calls: from handlers, to ranks that never wait for long, to dropped objects, and
+//! at the end of a rank.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::{Deadline, weak};
 
-/// How long a test may take at most; far more than any needs.
+/// The maximum time of a test; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(120);
 const ONE: Rank = Rank::new(1);
 
@@ -189,7 +189,7 @@ fn all_ranks_hear_of_calls_to_an_object_that_was_dropped() {
                 world.rpc_ff(ONE, add, (kept.clone(), x))?;
             }
         }
-        // What rank 1 calls next has nothing to do with them.
+        // The next call of rank 1 is independent of them.
         for _ in 0..3 {
             world.barrier()?;
             world.allreduce(1, Sum)?;
@@ -200,12 +200,12 @@ fn all_ranks_hear_of_calls_to_an_object_that_was_dropped() {
         };
         assert_eq!((lost.n, lost.rank), (10, ONE));
         assert!(lost.reason.contains("was dropped"), "{lost}");
-        // Told once, and everything else was done.
+        // The error comes once, and everything else was done.
         quiet(&world)?;
         if world.rank() == ONE {
             assert_eq!(kept.load(Ordering::Relaxed), 30);
         }
-        // Who awaits an answer is told by it.
+        // A caller that awaits an answer gets the error.
         if let Some(object) = &dropped {
             let call = world.rpc(ONE, |_: Object| 1, object.clone())?;
             assert!(matches!(call.wait(), Err(Error::Remote(_))));
@@ -342,7 +342,7 @@ fn a_handler_that_panics_leaves_quiet_in_step() {
     });
 }
 
-/// Over a network on which a transfer may be under way for long.
+/// Over a network on which a transfer may be in flight for long.
 #[test]
 fn quiet_waits_for_what_follows_transfers() {
     static N_RUN: AtomicU64 = AtomicU64::new(0);
@@ -368,9 +368,8 @@ fn quiet_waits_for_what_follows_transfers() {
     }
 }
 
-/// Over a network on which a transfer is under way for as long as a rank sends a hundred messages:
-/// a round of `quiet` sends some, and two rounds that are alike are enough where there is nothing
-/// to wait for.
+/// Over a network on which a transfer is in flight while a rank sends a hundred messages. A round
+/// of `quiet` sends some, and `quiet` ends after two equal rounds if nothing is in flight.
 #[test]
 fn quiet_waits_for_what_follows_transfers_that_take_long() {
     static N_RUN: AtomicU64 = AtomicU64::new(0);

@@ -13,7 +13,7 @@ use pgas_core::{Config, Rank, World};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 
-/// How long a future may take at most; far more than any needs.
+/// The maximum time of a future; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn config() -> Config {

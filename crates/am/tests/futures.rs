@@ -1,4 +1,4 @@
-//! Futures that are chained, joined and promised: long, often, at once, and dropped on the way.
+//! Chains, joins and promises of futures: long ones, many, concurrent ones, and dropped ones.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::Deadline;
 
-/// How long a test may take at most; far more than any needs.
+/// The maximum time of a test; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The links of a long chain.
 const LONG: u64 = if cfg!(debug_assertions) {
@@ -444,7 +444,7 @@ fn deeply_nested_joins_are_built_completed_and_dropped_on_a_small_stack() {
     });
 }
 
-/// A tree of joins without an action between them, of which each type is known only by its maker.
+/// A tree of joins without an action between them; the type of each join differs.
 #[test]
 fn joins_of_joins_alone_are_dropped_and_waited_for_on_a_small_stack() {
     fn as_unit(future: PgasFuture<Vec<()>>) -> PgasFuture<()> {

@@ -1,4 +1,4 @@
-//! What becomes of calls to a rank that has left the job in good order.
+//! Calls to a rank that has left the job in good order.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pgas_am::{PgasFuture, Promise, RemoteCalls, when_all};
 use pgas_core::{Config, Rank, World};
 
-/// How long a future may take at most; far more than any needs.
+/// The maximum time of a future; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const GONE: Rank = Rank::new(1);

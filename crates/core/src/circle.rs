@@ -16,7 +16,8 @@ use crate::team_id::TeamId;
 /// The maximum number of ranks of a circle that are named.
 pub(crate) const MAX_NAMED: usize = 16;
 
-/// The collective in which a rank waits, and the rank that it waits for, in an answer to a rank that asks.
+/// The collective in which a rank waits, and the rank that it waits for, in an answer to a rank
+/// that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Edge {

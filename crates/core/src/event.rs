@@ -294,8 +294,8 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`] inside a
-    /// handler, unless the operation is complete.
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
+    /// inside a handler, unless the operation is complete.
     ///
     /// # Panics
     ///

@@ -398,7 +398,8 @@ impl Lock {
     #[track_caller]
     fn take_for_thread(&self) -> Option<OfThread<'_>> {
         let number = thread_number::get();
-        // Acquire: pairs with the release in the drop of `OfThread`, to see what the last thread did.
+        // Acquire: pairs with the release in the drop of `OfThread`, to see what the last thread
+        // did.
         let taken = self
             .thread
             .compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed);

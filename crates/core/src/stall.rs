@@ -139,7 +139,8 @@ impl Noted<'_> {
         self.next_renewal = Instant::now() + RENEWAL;
     }
 
-    /// Sends the question when it is due. Returns the report when all have answered, or have had the time to.
+    /// Sends the question when it is due. Returns the report when all have answered, or have had
+    /// the time to.
     fn advance(&mut self, world: &World, awaited: &Awaited<'_>, stall: Duration) -> Option<String> {
         let now = Instant::now();
         let mut state = self.watch.state();

@@ -143,9 +143,9 @@ impl World {
     ///
     /// # Cost
     ///
-    /// Up to 32 KiB, log n rounds with all elements. Above that 2 log n rounds, in which a rank sends
-    /// the elements about twice in all. Two rounds more unless n is a power of two. Collective over
-    /// the world.
+    /// Up to 32 KiB, log n rounds with all elements. Above that 2 log n rounds, in which a rank
+    /// sends the elements about twice in all. Two rounds more unless n is a power of two.
+    /// Collective over the world.
     ///
     /// # Examples
     ///

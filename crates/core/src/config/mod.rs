@@ -138,8 +138,8 @@ pub struct Config {
     /// Whether such a report also ends the job.
     pub stall_ends: bool,
     /// The time without a sign of life from another host after which its ranks count as failed, at
-    /// least [`SHORTEST_SILENCE`](Self::SHORTEST_SILENCE). A host gives signs of life even if all its
-    /// ranks compute or are stopped. `None`: no limit.
+    /// least [`SHORTEST_SILENCE`](Self::SHORTEST_SILENCE). A host gives signs of life even if all
+    /// its ranks compute or are stopped. `None`: no limit.
     pub silence: Option<Duration>,
 }
 
@@ -161,7 +161,8 @@ pub enum BackendKind {
 pub enum Routing {
     /// One hop: each rank sends to every other rank.
     Direct,
-    /// At most two hops: the ranks form a grid, and each sends to the ranks of its row and its column.
+    /// At most two hops: the ranks form a grid, and each sends to the ranks of its row and its
+    /// column.
     Grid,
     /// At most three hops: the same in three dimensions.
     Cube,

@@ -160,7 +160,8 @@ pub enum Error {
     /// A map with a capacity of 0 was asked for.
     #[error("a hash map has at least one slot; it was to be made with a capacity of 0")]
     NoCapacity,
-    /// A queue has no room for a value. (Methods that give the value back return a `PushError` instead.)
+    /// A queue has no room for a value. (Methods that give the value back return a `PushError`
+    /// instead.)
     #[error("the queue is full")]
     QueueFull,
     /// A container cannot be made with this argument. The text has its name and its value.
@@ -283,7 +284,8 @@ impl Error {
         }
     }
 
-    /// The error of a value of type `T` that could not be encoded or decoded. `what` names the operation.
+    /// The error of a value of type `T` that could not be encoded or decoded. `what` names the
+    /// operation.
     #[cold]
     #[must_use]
     pub fn codec<T: ?Sized>(what: &'static str, reason: impl Into<String>) -> Self {

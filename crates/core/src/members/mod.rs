@@ -99,7 +99,8 @@ impl Shared {
         }
     }
 
-    /// The first member's rank, and the distance from one member to the next, if it is the same for all.
+    /// The first member's rank, and the distance from one member to the next, if it is the same for
+    /// all.
     pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
         self.members.spacing()
     }

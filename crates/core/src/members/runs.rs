@@ -93,7 +93,8 @@ impl Members {
         Some(Rank::new(run.rank(i - run.start)))
     }
 
-    /// The first member's rank, and the distance from one member to the next, if it is the same for all.
+    /// The first member's rank, and the distance from one member to the next, if it is the same for
+    /// all.
     pub(crate) fn spacing(&self) -> Option<(u32, i32)> {
         match &*self.runs {
             [run] => Some((run.first, run.stride)),

@@ -1,6 +1,6 @@
-//! Elements of a segment, once rank, bounds and alignment were checked, and what may be done with
-//! them after that: by this process's own instructions where the segment is mapped, else by the
-//! backend, whose operands are made here.
+//! Elements of a segment whose rank, bounds and alignment were checked, and the operations on them:
+//! by this process's own instructions if the segment is mapped, else by the backend, whose operands
+//! are made here.
 #![expect(
     unsafe_code,
     reason = "makes operands and mapped places of what was checked"
@@ -84,19 +84,19 @@ impl World {
 }
 
 impl<T> Checked<T> {
-    /// Whose segment.
+    /// The rank whose segment it is.
     #[inline]
     pub(crate) fn rank(&self) -> Rank {
         self.at.rank
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.n
     }
 
-    /// Where the first element is.
+    /// The address of the first element.
     #[inline]
     pub(super) fn at(&self) -> RemoteAddr {
         self.at
@@ -119,7 +119,7 @@ impl<T> Checked<T> {
         Some(unsafe { Mapped::new(place, self.n) })
     }
 
-    /// What `call` does to the first element, for the backend.
+    /// The operand of `call` on the first element, for the backend.
     #[inline]
     pub(crate) fn atomic<C: Call>(&self, call: C) -> backend::Atomic<C> {
         let bytes = call.ty().bytes();
@@ -226,9 +226,9 @@ impl<T: Pod> Checked<T> {
         Ok(Event::brief(world, op, words, few_words::value_of::<T>))
     }
 
-    /// Writes `values`, which are as many elements, by the backend, and then does `signal`, on the
-    /// same rank. What the backend does not take at once goes ahead, and is there before the rest
-    /// is sent.
+    /// Writes `values`, which are as many elements, by the backend, and then performs `signal`, on
+    /// the same rank. If they are too long for one put, the first pieces are put and flushed before
+    /// the last one.
     pub(super) fn put_signal(
         &self,
         world: &World,
@@ -253,7 +253,7 @@ impl<T: Pod> Checked<T> {
     }
 }
 
-/// Where a box begins, in bytes from the first element on either side.
+/// The corner of a box, in bytes from the first element, in the segment and in local memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Corner {
     pub(super) remote: isize,
@@ -268,8 +268,8 @@ impl Corner {
     };
 }
 
-/// Asserts that all blocks of a box lie within `bytes` bytes, the first of them `first` bytes
-/// behind their beginning, and the others at distances that `strides` says.
+/// Asserts that all blocks of a box lie within `bytes` bytes. The first block begins at byte
+/// `first`, and `strides` has the distances to the others.
 pub(super) fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
     let farthest = |end: fn(isize) -> isize| {
         let mut dims = shape.extents.iter().zip(strides);
@@ -291,7 +291,8 @@ pub(super) fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: 
 }
 
 impl<T: Pod> Checked<T> {
-    /// Where the box begins in the segment, if all of it is among the elements.
+    /// The address of the box's corner in the segment. Asserts that the box lies among the
+    /// elements.
     pub(super) fn corner(&self, corner: Corner, shape: &Shape) -> RemoteAddr {
         let bytes = self.n * size_of::<T>();
         assert_within(bytes, corner.remote, shape, &shape.remote);
@@ -347,7 +348,7 @@ impl<T: Pod> Checked<T> {
 }
 
 impl World {
-    /// Begins an atomic by `begin`, whose event gives what `finish` makes of the former bits and of
+    /// Begins an atomic by `begin`. Its event gives the result of `finish` on the former bits and
     /// `given`.
     pub(crate) fn begin_atomic<R: Send + 'static>(
         &self,
@@ -402,9 +403,9 @@ pub(super) fn put_directly(world: &World, put: Put) -> bool {
     let Some(dst) = world.memory().place(put.dst()) else {
         return false;
     };
-    // SAFETY: who made the put promised that it lies in a segment of the job, which is mapped at
-    // `dst`, and that so many bytes can be read at its source; that is no part of a segment, since
-    // core makes puts of references only.
+    // SAFETY: the maker of the put promised that it lies in a segment of the job, which is mapped
+    // at `dst`, and that as many bytes can be read at its source. The source is not part of a
+    // segment, since core makes puts of references only.
     unsafe { copy::to_shared(dst.as_ptr(), put.src(), put.len()) };
     true
 }
@@ -414,8 +415,8 @@ pub(super) fn get_directly(world: &World, get: Get) -> bool {
     let Some(src) = world.memory().place(get.src()) else {
         return false;
     };
-    // SAFETY: who made the get promised that it lies in a segment of the job, which is mapped at
-    // `src`, and that so many bytes can be written at its destination, which is no part of a
+    // SAFETY: the maker of the get promised that it lies in a segment of the job, which is mapped
+    // at `src`, and that as many bytes can be written at its destination, which is not part of a
     // segment.
     unsafe { copy::from_shared(get.dst(), src.as_ptr(), get.len()) };
     true

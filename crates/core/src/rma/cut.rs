@@ -1,4 +1,4 @@
-//! Transfers of many pieces, cut to the length that a backend takes at once.
+//! Cuts transfers of many pieces to the length that a backend takes at once.
 
 use crate::backend::{Get, Put, Shape};
 use crate::{Result, World};
@@ -38,7 +38,7 @@ pub(super) fn longest(world: &World) -> usize {
         .max(1)
 }
 
-/// Hands `fragments` to `transfer` in lists of `longest` bytes at most, in order.
+/// Passes `fragments` to `transfer`, in order, in lists of at most `longest` bytes.
 pub(super) fn fragments<F: Cut>(
     fragments: &[F],
     longest: usize,
@@ -109,7 +109,7 @@ pub(super) fn shape(
     Ok(())
 }
 
-/// A contiguous block, which is longer.
+/// Cuts a contiguous block that is longer than `longest`.
 fn block(
     shape: &Shape,
     longest: usize,

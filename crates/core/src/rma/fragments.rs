@@ -1,4 +1,4 @@
-//! Vector and indexed transfers: many pieces of global memory against one piece of local memory.
+//! Vector and indexed transfers between many pieces of global memory and local memory.
 
 use super::checked::{Checked, get_all, put_all};
 use super::parts;
@@ -76,7 +76,7 @@ impl World {
         }))
     }
 
-    /// Writes `values`, `block` elements at a time, to the blocks that begin at `base` + each index
+    /// Writes `values` to blocks of `block` elements each, which begin at `base` + each index
     /// (UPC++'s `rput_regular`).
     ///
     /// # Cost
@@ -102,7 +102,8 @@ impl World {
         self.put_fragments(&blocks(base, indices, block), values)
     }
 
-    /// Reads the blocks of `block` elements that begin at `base` + each index into `out`.
+    /// Reads blocks of `block` elements each, which begin at `base` + each index, into `out`
+    /// (UPC++'s `rget_regular`).
     ///
     /// # Cost
     ///
@@ -126,7 +127,8 @@ impl World {
         self.get_fragments(&blocks(base, indices, block), out)
     }
 
-    /// Writes each slice to the place beside it: scattered on both sides (GASNet's vector puts).
+    /// Writes each slice to its pointer: a transfer that is scattered on both sides (GASNet's
+    /// vector put).
     ///
     /// # Cost
     ///
@@ -139,8 +141,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If a place is null, misaligned or not all elements fit within its segment; then nothing was
-    /// written.
+    /// If a pointer is null or misaligned, or its elements do not fit within the segment; then
+    /// nothing was written.
     ///
     /// # Examples
     ///
@@ -165,8 +167,8 @@ impl World {
         self.put_pieces(places.into_iter().zip(slices))
     }
 
-    /// Reads into each slice from the place beside it: scattered on both sides (GASNet's vector
-    /// gets). See [`put_each`](Self::put_each).
+    /// Reads into each slice from its pointer: a transfer that is scattered on both sides (GASNet's
+    /// vector get). See [`put_each`](Self::put_each).
     ///
     /// # Cost
     ///
@@ -178,7 +180,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If a place is null, misaligned or not all elements lie within its segment.
+    /// If a pointer is null or misaligned, or its elements do not lie within the segment.
     #[track_caller]
     pub fn get_each<T: Pod>(&self, pieces: &mut [(GlobalPtr<T>, &mut [T])]) -> Result<()> {
         let mut places = Vec::with_capacity(pieces.len());
@@ -263,7 +265,7 @@ impl World {
         parts::begin_puts(self, &places, values, None)
     }
 
-    /// Begins a [`get_fragments`](Self::get_fragments), whose event gives the elements, in order.
+    /// Begins a [`get_fragments`](Self::get_fragments). The event gives the elements, in order.
     ///
     /// # Cost
     ///
@@ -341,7 +343,7 @@ impl World {
         self.get_fragments_nb(&blocks(base, indices, block))
     }
 
-    /// As [`check`](Self::check), and counts an operation for each.
+    /// As [`check`](Self::check), and counts an operation for each fragment.
     #[track_caller]
     pub(super) fn check_counted<T>(
         &self,
@@ -356,7 +358,7 @@ impl World {
         places
     }
 
-    /// Checks all fragments, before anything is done with one.
+    /// Checks all fragments, before any is transferred.
     #[track_caller]
     fn check<T>(&self, fragments: &[Fragment<T>], n: usize) -> Vec<Checked<T>> {
         let check = |fragment: &Fragment<T>| self.checked(fragment.ptr, fragment.len);

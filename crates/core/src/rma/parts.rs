@@ -1,4 +1,4 @@
-//! Transfers of many parts, each of which is begun before the first is complete.
+//! Transfers of many parts, all of which are in flight at once.
 #![expect(unsafe_code, reason = "makes operands of what was checked")]
 
 use std::mem;
@@ -12,15 +12,15 @@ use crate::event::Event;
 use crate::flight::{Begun, Flight};
 use crate::{Error, Pod, Rank, Result, World};
 
-/// What was begun of a transfer. Its buffers have to stay until all of it is over, which
-/// [`owning`](Self::owning) sees to, or a scope.
+/// The parts of a transfer that were begun. Its buffers must stay until all are over;
+/// [`owning`](Self::owning) or a scope ensures that.
 #[derive(Debug)]
 pub(super) struct Parts<'w> {
     world: &'w World,
     /// The longest transfer that the backend takes at once.
     longest: usize,
     ops: Vec<OpId>,
-    /// Whom this process has written to by its own instructions last.
+    /// The rank to whose segment this process has stored last, until a flush.
     written: Option<Rank>,
     failure: Option<Error>,
 }
@@ -38,7 +38,7 @@ impl<'w> Parts<'w> {
 
     fn note(&mut self, begun: Result<OpId>) {
         match begun {
-            // Of a flood that has one id for all its operations one is enough.
+            // If many operations have the same id, one entry is enough.
             Ok(op) if op == OpId::DONE || self.ops.last() == Some(&op) => {}
             Ok(op) => self.ops.push(op),
             Err(error) => {
@@ -73,7 +73,7 @@ impl<'w> Parts<'w> {
         }
     }
 
-    /// Makes what this process has written itself visible to all.
+    /// Completes the stores of this process, so that all ranks see them.
     fn complete_written(&mut self) {
         if let Some(rank) = self.written.take()
             && let Err(error) = self.world.flush(rank)
@@ -82,7 +82,7 @@ impl<'w> Parts<'w> {
         }
     }
 
-    /// Begins to write `values` to `places`, one behind the other.
+    /// Begins to write `values` to `places`, in order.
     ///
     /// # Safety
     ///
@@ -163,15 +163,15 @@ impl<'w> Parts<'w> {
         debug_assert!(begun.is_ok(), "failures are noted");
     }
 
-    /// What was begun, for a scope that borrows the buffers, and what kept the rest from being
-    /// begun.
+    /// The operations that were begun, for a scope that borrows the buffers, and the error that
+    /// kept others from being begun.
     pub(super) fn into_ops(mut self) -> (Vec<OpId>, Result<()>) {
         self.complete_written();
         (self.ops, self.failure.map_or(Ok(()), Err))
     }
 
-    /// The event of a transfer that owns `buffers`, which the program may have at stage
-    /// `buffers_at`, and which `signal` follows.
+    /// The event of a transfer that owns `buffers`, and gives them back at stage `buffers_at`.
+    /// `signal` follows the transfer.
     fn owning<B: Send + 'static>(
         mut self,
         buffers_at: Stage,

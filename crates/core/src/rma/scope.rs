@@ -19,10 +19,10 @@ use crate::handler::in_handler;
 use crate::waits::Awaited;
 use crate::{Error, GlobalPtr, Pod, Result, World};
 
-/// How long transfers may take to complete after the job has failed.
+/// The time that transfers have to complete after the job has failed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where transfers on borrowed buffers are begun; made by [`World::scope`].
+/// Begins transfers on borrowed buffers; from [`World::scope`].
 ///
 /// # Examples
 ///
@@ -53,14 +53,14 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Scope<'scope, 'env: 'scope> {
     world: &'env World,
     ops: RefCell<Vec<OpId>>,
-    /// What is followed by signals.
+    /// The puts that signals follow.
     signalled: RefCell<Vec<Signalled>>,
     // Invariant lifetimes, as in `std::thread::Scope`: a buffer must outlive the scope.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// A put that a signal follows.
+/// A put that is followed by a signal.
 struct Signalled {
     /// Its parts that are not complete.
     ops: Vec<OpId>,
@@ -74,8 +74,8 @@ impl std::fmt::Debug for Scope<'_, '_> {
 }
 
 impl World {
-    /// Runs `body`, which may begin transfers on buffers that it borrows, and returns when all of
-    /// them are complete, also when `body` panics.
+    /// Runs `body`, which may begin transfers on borrowed buffers. Returns, or unwinds if `body`
+    /// panics, when all of them are complete.
     ///
     /// # Cost
     ///
@@ -83,7 +83,9 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
+    /// inside a handler. If the transfers cannot be completed after a failure, the process ends,
+    /// since the network could still write into the buffers.
     ///
     /// # Examples
     ///
@@ -100,7 +102,7 @@ impl World {
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     ///
-    /// A buffer that dies in the scope is refused:
+    /// A buffer that does not outlive the scope does not compile:
     ///
     /// ```compile_fail,E0597
     /// # let world = pgas_core::backend::loopback::world();
@@ -368,8 +370,8 @@ impl<'scope> Scope<'scope, '_> {
         self.put_fragments(&blocks(base, indices, block), values)
     }
 
-    /// Begins to write `values`, and updates `signal` when they are at the target, at the end of
-    /// the scope at the latest, as [`GlobalPtr::put_signal`] does.
+    /// Begins to write `values`; when they are at the target, and at the latest at the end of the
+    /// scope, updates `signal` as [`GlobalPtr::put_signal`] does.
     ///
     /// # Cost
     ///
@@ -431,8 +433,8 @@ impl<'scope> Scope<'scope, '_> {
         begun
     }
 
-    /// Something is in flight, or complete already. Of a flood that has one id for all its
-    /// operations one is enough.
+    /// Records an operation that was begun. If many operations have the same id, one entry is
+    /// enough.
     fn note(&self, op: OpId) {
         let mut ops = self.ops.borrow_mut();
         if op != OpId::DONE && ops.last() != Some(&op) {
@@ -440,12 +442,12 @@ impl<'scope> Scope<'scope, '_> {
         }
     }
 
-    /// Waits for what is in flight. Unwinding leaves what is not complete yet in the list, for
-    /// another call.
+    /// Waits for the operations in flight. After an unwinding, another call waits for those that
+    /// are left in the list.
     #[track_caller]
     fn complete(&self) -> Result<()> {
         let is_over = self.ops.borrow().is_empty() && self.signalled.borrow().is_empty();
-        // Where waits are refused, so is a scope, whatever the transport has done at once.
+        // A scope inside a handler is refused, even if nothing is in flight.
         if is_over && !in_handler() {
             return self.world.flush_all();
         }
@@ -468,7 +470,7 @@ impl<'scope> Scope<'scope, '_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Sends the signals of what is complete, and says whether that is all.
+    /// Sends the signals of complete puts, and says whether none is left.
     #[cold]
     fn send_signals(&self, ops: &mut Vec<OpId>, failure: &mut Option<Error>) -> bool {
         let backend = self.world.backend();
@@ -477,7 +479,7 @@ impl<'scope> Scope<'scope, '_> {
             let mut own_failure = None;
             retain_unfinished(backend, &mut put.ops, &mut own_failure);
             if let Some(error) = own_failure {
-                // What else there is of it is waited for, without the signal.
+                // The other parts of the put are waited for, and no signal is sent.
                 ops.append(&mut put.ops);
                 failure.get_or_insert(error);
                 return false;
@@ -494,9 +496,9 @@ impl<'scope> Scope<'scope, '_> {
         signalled.is_empty()
     }
 
-    /// Returns the error of a failed wait once no transfer is left, which may still come about;
-    /// else the network may write into the caller's buffers, returning would be unsound, and the
-    /// job ends.
+    /// Returns the error of a failed wait once no transfer is left, which may still happen.
+    /// Otherwise ends the job: the network may still write into the caller's buffers, so returning
+    /// would be unsound.
     fn give_up(&self, error: Error, mut is_empty: impl FnMut() -> bool) -> Result<()> {
         let began = Instant::now();
         while !is_empty() {
@@ -511,7 +513,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// Takes out of `ops` what is over, and keeps the first error of these.
+/// Removes operations that are over from `ops`, and keeps their first error.
 #[inline]
 fn retain_unfinished(backend: &dyn Backend, ops: &mut Vec<OpId>, failure: &mut Option<Error>) {
     ops.retain(|op| match backend.test(*op, Stage::Operation) {
@@ -533,7 +535,7 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Completes a scope whose body panics, or in which a handler does while it is completed. A second
+/// Completes a scope if its body panics, or if a handler panics during its completion. A second
 /// panic then ends the process.
 struct Completion<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
 

@@ -1,4 +1,4 @@
-//! Puts that tell the target: data, then a signal word, and waiting for such a word.
+//! Puts with signal: data, then a signal word; and waits for such words.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -47,8 +47,8 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Cost
     ///
-    /// W + A, the second when the first is complete. One-sided. Complete with the event; also if
-    /// that is dropped, the signal is updated by this rank's progress.
+    /// W + A, the second when the first is complete. One-sided. Complete with the event. If the
+    /// event is dropped, this rank's progress still updates the signal.
     ///
     /// # Errors
     ///
@@ -111,11 +111,12 @@ impl<T: Pod> GlobalPtr<T> {
 }
 
 impl World {
-    /// Waits until one of `words`, which lie in this rank's own segment, fulfils `condition`, and
-    /// returns its index and its value then; of several the first (OpenSHMEM's `wait_until_any`).
+    /// Waits until one of `words`, which lie in this rank's own segment, fulfils `condition`.
+    /// Returns its index and its value; if several do, those of the first (OpenSHMEM's
+    /// `wait_until_any`).
     ///
-    /// The condition is given the index, too, so that each word may have one of its own. For the
-    /// sleep of the waiter see [`wait_until`](GlobalPtr::wait_until).
+    /// The condition also gets the index, so each word may have a condition of its own.
+    /// [`wait_until`](GlobalPtr::wait_until) tells when the waiting rank wakes.
     ///
     /// # Cost
     ///
@@ -147,10 +148,7 @@ impl World {
         words: &[GlobalPtr<u64>],
         condition: impl Fn(usize, u64) -> bool,
     ) -> Result<(usize, u64)> {
-        assert!(
-            !words.is_empty(),
-            "a wait for none of no signals never ends"
-        );
+        assert!(!words.is_empty(), "a wait for one of no signals never ends");
         words.iter().for_each(|word| word.assert_own(self));
         let mut found = None;
         self.wait_until(&Awaited::new("one of several signals"), || {
@@ -167,7 +165,7 @@ impl World {
     }
 }
 
-/// Does both by this process's own instructions, if it reaches the segment so.
+/// Performs both by this process's own instructions, if the segment is mapped.
 #[inline]
 pub(super) fn put_and_signal<T: Pod>(
     world: &World,
@@ -190,8 +188,8 @@ impl GlobalPtr<u64> {
     /// Waits until the word, which lies in this rank's own segment, fulfils `condition`, and
     /// returns its value then.
     ///
-    /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiter; after a plain atomic it may sleep
-    /// up to 2 ms longer.
+    /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiting rank; after a plain atomic it may
+    /// sleep up to 2 ms longer.
     ///
     /// # Cost
     ///

@@ -6,8 +6,8 @@ use crate::backend::Shape;
 use crate::cost::CostKind;
 use crate::{Event, GlobalPtr, Pod, Result, World};
 
-/// A box of `extents` elements in two arrays: in each dimension, the distance in elements between
-/// neighbours in global memory (`global`) and in the local slice (`local`).
+/// A box of `extents` elements, in global memory and in a local slice: for each dimension the
+/// distance between neighbours in elements, in global memory (`global`) and in the slice (`local`).
 ///
 /// # Examples
 ///
@@ -72,7 +72,8 @@ impl<const N: usize> Strides<N> {
         }
     }
 
-    /// The elements that the box is among, counted as one operation; `None` if there are none.
+    /// The range of elements that contains the box, counted as one operation; `None` if the box is
+    /// empty.
     #[track_caller]
     pub(super) fn counted<T: Pod>(
         &self,
@@ -104,8 +105,8 @@ impl<const N: usize> Strides<N> {
         Some(world.checked(ptr, span))
     }
 
-    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements
-    /// that the box is among, and with the corners of each part and its shape.
+    /// Cuts the box into parts that the backend takes at once. Calls `carry_out` for each with the
+    /// range of elements, the part's corner and its shape.
     #[track_caller]
     fn in_parts<T: Pod>(
         &self,

@@ -1,11 +1,11 @@
-//! Comparing several words at once, as they were read from shared memory.
+//! Compares several words at once.
 
 use crate::raw::copy::{self, Sixteen};
 
-/// Four words of four bytes, as they were read together.
+/// Four words of four bytes that were loaded by one instruction.
 ///
-/// A container that keeps such words side by side learns with one load and a few instructions which
-/// of them to look at.
+/// A container with such words side by side finds the relevant ones with one load and a few
+/// instructions.
 ///
 /// # Examples
 ///
@@ -22,7 +22,7 @@ use crate::raw::copy::{self, Sixteen};
 pub struct FourWords(pub(super) Sixteen);
 
 impl From<[u64; 2]> for FourWords {
-    /// Words as they are in memory.
+    /// The words in the order of memory.
     #[inline(always)]
     fn from(words: [u64; 2]) -> Self {
         Self(copy::sixteen_of(words))
@@ -30,8 +30,8 @@ impl From<[u64; 2]> for FourWords {
 }
 
 impl FourWords {
-    /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each
-    /// word, the lowest one for the first in memory.
+    /// Compares the words, with the bits of `ignored` set, to `wanted`. Returns a bit for each
+    /// equal word, the lowest bit for the first word in memory.
     #[must_use]
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few instructions")]

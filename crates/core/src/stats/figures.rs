@@ -86,7 +86,7 @@ impl Figures {
         Some(this)
     }
 
-    /// A rank that died while it waited has waited until then.
+    /// The wait of a rank that died in it ends with its latest figures.
     fn add_wait_in_progress(&mut self, board: &Board) {
         let index = usize::try_from(board.get(word::WAITS_AT)).unwrap_or(0);
         if self.is_over || index == 0 || index > N_WAITS {
@@ -119,12 +119,12 @@ impl Figures {
         bytes_of(kind, is_near).map_or(0, |at| self.ops[at])
     }
 
-    /// How long the rank has run, in nanoseconds.
+    /// The time that the rank has run, in nanoseconds.
     pub(super) fn nanos(&self) -> u64 {
         self.until.saturating_sub(self.began)
     }
 
-    /// How long it has waited.
+    /// The time that it has waited, in nanoseconds.
     pub(super) fn waited(&self) -> u64 {
         self.waits
             .iter()
@@ -158,7 +158,7 @@ impl Line {
         (&self.file, self.line, &self.what) == (&other.file, other.line, &other.what)
     }
 
-    /// Adds what another rank has waited at the same line.
+    /// Adds the waits of another rank at the same line.
     pub(super) fn add(&mut self, other: &Self) {
         self.n += other.n;
         self.nanos = self.nanos.saturating_add(other.nanos);

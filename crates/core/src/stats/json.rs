@@ -7,7 +7,7 @@ use super::report::{Report, Spread};
 use crate::cost::CostKind;
 
 impl Report {
-    /// All figures, of each rank and in sum.
+    /// All figures, of each rank and summed.
     #[must_use]
     pub fn json(&self) -> String {
         let list = |parts: Vec<String>| format!("[{}]", parts.join(",\n"));
@@ -138,7 +138,7 @@ fn json_of_operation(one: &Performed) -> String {
     )
 }
 
-/// A text as JSON has it.
+/// A text as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {

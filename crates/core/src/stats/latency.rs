@@ -1,4 +1,4 @@
-//! How long operations and waits take, where that is asked for.
+//! The times of operations and waits, with `PGAS_STATS=latency`.
 //!
 //! Each kind has a histogram on the board: four buckets for each doubling, so that a bucket's ends
 //! are a fifth apart.
@@ -9,23 +9,24 @@ use super::board::{LATENCIES, LATENCY_WORDS, N_TIMED};
 use super::counting::{Counting, nanos};
 use super::report::{Report, count, time};
 
-/// What has a histogram.
+/// The kinds of operations that have a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timed {
-    /// A get by the transport: one, of fragments or of a box, from the call to its return.
+    /// A blocking get by the transport, of contiguous elements, fragments or a box, from call to
+    /// return.
     Get,
-    /// A put by the transport, likewise: its source may be used again.
+    /// A blocking put by the transport, likewise; on return its source may be reused.
     Put,
-    /// A fetching atomic by the transport, likewise.
+    /// A blocking fetching atomic by the transport, likewise.
     Atomic,
-    /// A get by the transport that does not wait, from its beginning until the rank learns that it
-    /// is complete.
+    /// A non-blocking get by the transport, from its beginning until the rank learns of its
+    /// completion.
     GetNb,
-    /// A put, likewise: it is at the target.
+    /// A non-blocking put, likewise; it is then complete at the target.
     PutNb,
-    /// An atomic, likewise.
+    /// A non-blocking fetching atomic, likewise.
     AtomicNb,
-    /// A remote call, until its answer is here.
+    /// A remote call, until its answer arrives.
     Call,
     /// A wait of more than about a microsecond.
     Wait,
@@ -44,7 +45,7 @@ const NAMES: [(Timed, &str); N_TIMED] = [
 ];
 
 impl Counting {
-    /// Counts something that took so long, if there are histograms.
+    /// Counts an operation with its time, if there are histograms.
     pub(crate) fn record(&self, kind: Timed, took: Duration) {
         if self.is_timing() {
             let at = LATENCIES + kind as usize * LATENCY_WORDS + bucket_of(nanos(took));
@@ -62,7 +63,7 @@ fn bucket_of(nanos: u64) -> usize {
     usize::try_from(bucket).map_or(LATENCY_WORDS - 1, |bucket| bucket.min(LATENCY_WORDS - 1))
 }
 
-/// The least duration in a bucket.
+/// The shortest duration in a bucket.
 fn start_of(bucket: usize) -> u64 {
     match bucket {
         0..4 => bucket as u64,
@@ -70,8 +71,8 @@ fn start_of(bucket: usize) -> u64 {
     }
 }
 
-/// The histogram of a kind of operations: the least duration of each bucket that has some, in
-/// nanoseconds, and their number.
+/// The histogram of a kind of operations: the shortest duration of each bucket that is not empty,
+/// in nanoseconds, and the number of operations in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Latency {
     name: &'static str,
@@ -83,7 +84,7 @@ impl Latency {
         self.buckets.iter().map(|(_, n)| n).sum()
     }
 
-    /// Where so many parts of a thousand are over, at the latest.
+    /// An upper bound of the time within which that many of a thousand operations end.
     fn within(&self, permille: u64) -> u64 {
         let wanted = self.n().saturating_mul(permille).div_ceil(1000);
         let mut n_seen = 0;
@@ -96,7 +97,7 @@ impl Latency {
 }
 
 impl Report {
-    /// The histograms of all ranks in sum, of kinds that were timed.
+    /// The summed histograms of all ranks, of the kinds that were timed.
     fn latencies(&self) -> Vec<Latency> {
         let of_kind = |i: usize| {
             let n = |bucket: usize| -> u64 {

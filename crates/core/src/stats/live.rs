@@ -1,8 +1,8 @@
-//! What a rank does at this moment, in the first words of its board, for who watches the job.
+//! The present activity of a rank, in the first words of its board, for watchers of the job.
 //!
-//! A rank writes there when a wait has become long anyway, and where long work goes on by a piece:
-//! nothing that is short pays for it. Who reads gets a copy of the words and believes nothing of
-//! it: a text that changes meanwhile may be half an old one.
+//! A rank writes these words when a wait has become long, and at steps of long work; short
+//! operations pay nothing. A reader copies the words and trusts none of them: a text that changes
+//! meanwhile may be half an old one.
 
 use std::fmt;
 use std::time::Duration;
@@ -47,31 +47,31 @@ const _: () = assert!(WORK + WORK_WORDS <= LIVE + LIVE_WORDS, "they have room");
 /// The bytes at the beginning of a board that [`Live::read`] reads.
 pub const HEAD_BYTES: usize = (LIVE + LIVE_WORDS) * 8;
 
-/// What a rank tells of itself at this moment.
+/// The present activity of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Live {
     /// The rank's number.
     pub rank: u32,
-    /// The ranks of the whole job.
+    /// The number of ranks of the job.
     pub n_ranks: u32,
-    /// When the rank began, in nanoseconds since 1970.
+    /// The time of the rank's beginning, in nanoseconds since 1970.
     pub began: u64,
-    /// What it waits for, if it does so for longer than a tenth of a millisecond or so.
+    /// Its wait, if that has taken more than about a tenth of a millisecond.
     pub wait: Option<LiveWait>,
-    /// Long work that goes on, or the last one that did.
+    /// Its present or latest long work.
     pub work: Option<LiveWork>,
-    /// What it has counted, if it counts (`PGAS_STATS`).
+    /// Its counts, if it counts operations (`PGAS_STATS`).
     pub counted: Option<Counted>,
 }
 
-/// A wait that goes on.
+/// A wait in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveWait {
-    /// What for.
+    /// The name of the wait.
     pub what: String,
-    /// The call that it is a part of, or nothing.
+    /// The call that it is a part of, or an empty text.
     pub whole: String,
     /// The program's file and line.
     pub file: String,
@@ -79,13 +79,13 @@ pub struct LiveWait {
     pub line: u64,
     /// Since when, in nanoseconds since 1970.
     pub since: u64,
-    /// How many ranks are missing, as far as that is known.
+    /// The number of missing ranks, as far as known.
     pub n_missing: u64,
     /// The first one of them.
     pub missing: Option<u32>,
 }
 
-/// What progress of long work is told in.
+/// The unit of long work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
@@ -96,27 +96,27 @@ pub enum Unit {
     Elements,
 }
 
-/// Long work of the library's: of one rank, or of several in sum.
+/// Long work, of one rank or summed over several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveWork {
-    /// What is done, as in `saving counts`.
+    /// Its name, as in `saving counts`.
     pub what: String,
-    /// How much is done.
+    /// The amount that is done.
     pub done: u64,
-    /// Of how much; 0 if that is not known.
+    /// The total amount; 0 if that is not known.
     pub total: u64,
-    /// In what.
+    /// The unit of both.
     pub unit: Unit,
     /// Since when, in nanoseconds since 1970.
     pub since: u64,
-    /// How many works of the rank there were before.
+    /// The number of earlier works of the rank.
     pub number: u64,
     /// Whether it is over.
     pub is_over: bool,
 }
 
-/// What a rank has counted so far.
+/// The counts of a rank so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counted {
@@ -127,7 +127,7 @@ pub struct Counted {
 }
 
 impl Live {
-    /// What the first [`HEAD_BYTES`] of a board tell, as words, if a rank has begun to use it.
+    /// Reads the first [`HEAD_BYTES`] of a board, as words; `None` if no rank uses it.
     ///
     /// # Examples
     ///
@@ -183,7 +183,7 @@ impl LiveWork {
 }
 
 impl LiveWork {
-    /// The work that goes on on one of several ranks, of all that do the same in sum.
+    /// The work of the ranks that do the same, in sum.
     ///
     /// # Examples
     ///
@@ -221,7 +221,7 @@ impl LiveWork {
         sum
     }
 
-    /// How much of it is done, in parts of a hundred, if that is known.
+    /// The percentage that is done, if that is known.
     #[must_use]
     pub fn percent(&self) -> Option<u64> {
         let parts = u128::from(self.done) * 100;
@@ -229,7 +229,7 @@ impl LiveWork {
         Some(u64::try_from(parts).unwrap_or(100).min(100))
     }
 
-    /// How long it will still take, if it goes on as it has until now.
+    /// The time that is left, at the average rate so far.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let elapsed = u128::from(now().saturating_sub(self.since));
@@ -293,7 +293,7 @@ pub(crate) struct Waiting<'a> {
     pub(crate) missing: &'a [Rank],
 }
 
-/// Where this rank tells what it does now: nowhere, if its transport has no boards.
+/// This rank's published activity, if its transport has boards.
 #[derive(Clone, Debug)]
 pub(crate) struct Now(Option<Board>);
 

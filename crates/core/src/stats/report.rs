@@ -13,7 +13,7 @@ use crate::notice::{self, printable};
 
 /// Lines of the table about waits.
 const N_LINES: usize = 10;
-/// The most ranks whose matrix is printed.
+/// The maximum number of ranks whose matrix is printed.
 const N_COLUMNS: usize = 16;
 
 /// The figures of a job, for the report at its end.
@@ -27,7 +27,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The figures on `boards`, if there are some and they are wanted. `outcome` says how the job
+    /// The figures on `boards`, if a report of them is wanted. `outcome` is the text of how the job
     /// has ended.
     #[must_use]
     pub fn of(boards: &[Board], n_ranks: u32, outcome: &str) -> Option<Self> {
@@ -48,7 +48,7 @@ impl Report {
     pub fn tell(&self) {
         if self.table {
             let text = self.to_string();
-            // In one piece, so that nothing mixes with it.
+            // In one piece, so that other output does not mix with it.
             drop(io::Write::write_all(&mut io::stderr(), text.as_bytes()));
         }
         if let Some(file) = &self.file
@@ -64,7 +64,7 @@ impl Report {
             .fold(0, |sum, rank| sum.saturating_add(of(rank)))
     }
 
-    /// How long the job has run, in nanoseconds.
+    /// The time that the job has run, in nanoseconds.
     pub(super) fn nanos(&self) -> u64 {
         let began = self.ranks.iter().map(|rank| rank.began).min();
         let until = self.ranks.iter().map(|rank| rank.until).max();
@@ -124,7 +124,8 @@ impl Report {
     }
 }
 
-/// The least, the median and the most of a figure among ranks, with the ranks that have it.
+/// The smallest, the median and the largest value of a figure among the ranks, with the ranks that
+/// have them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     pub(super) least: (u64, u32),
@@ -150,7 +151,7 @@ impl Spread {
     }
 }
 
-/// A number with as many digits as one reads.
+/// A number with three significant digits.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
 fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut scaled = number as f64;
@@ -208,7 +209,7 @@ pub fn time(nanos: u64) -> String {
     scaled(nanos, 1000.0, &["ns", " us", " ms", " s", " ks"])
 }
 
-/// Parts of a hundred.
+/// A percentage.
 fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100)
         .checked_div(whole)

@@ -1,4 +1,4 @@
-//! Long work of one rank that goes on, and who wants to hear of it.
+//! The long work of one rank, and its reports to the program.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use super::counting::now;
 use super::live::{LiveWork, Now};
 use crate::locks::lock;
 
-/// How long work goes on before anybody hears of it, and how often then.
+/// The time until the first report of long work, and the interval of later reports.
 const PAUSE: Duration = Duration::from_millis(100);
 
 type Hook = Box<dyn FnMut(&LiveWork) + Send>;
@@ -22,10 +22,10 @@ pub(crate) struct Works {
     hook: Mutex<Option<Hook>>,
 }
 
-/// The work that goes on.
+/// The present work.
 struct Current {
     work: LiveWork,
-    /// When somebody may hear of it next.
+    /// The time of the next report.
     due: Instant,
     was_told: bool,
 }
@@ -59,8 +59,8 @@ impl Works {
         true
     }
 
-    /// So much of it is done. Tells who wants to hear of it if it is time to: `all` gives the works
-    /// of all ranks that are seen from here.
+    /// Records the amount that is done, and calls the hook when a report is due. `all` returns the
+    /// work of all ranks that this one can read.
     pub(crate) fn advance(&self, place: &Now, done: u64, all: impl Fn() -> Vec<LiveWork>) {
         place.advance_work(done);
         let mut current = lock(&self.current);
@@ -75,7 +75,7 @@ impl Works {
         }
     }
 
-    /// It is over. Who has heard of it hears of that, too.
+    /// Ends the work. If the hook was called for it, it is called once more.
     pub(crate) fn end(&self, place: &Now, done: u64, all: impl Fn() -> Vec<LiveWork>) {
         place.advance_work(done);
         place.end_work();
@@ -89,7 +89,7 @@ impl Works {
     }
 
     fn tell(&self, own: &LiveWork, all: &[LiveWork]) {
-        // It does not hear of what it does itself.
+        // The hook gets no reports of work that it does itself.
         if let Ok(mut hook) = self.hook.try_lock()
             && let Some(hook) = &mut *hook
         {
