@@ -225,7 +225,7 @@ pub trait LocalCalls {
     ///         drop(give.send(world.this_thread()?));
     ///         let mut n_rounds = 0;
     ///         while n_rounds == 0 {
-    ///             n_rounds += u32::from(world.progress()?); // runs what is handed to this thread
+    ///             n_rounds += u32::from(world.progress()?); // runs this thread's calls
     ///         }
     ///         Ok(n_rounds)
     ///     }

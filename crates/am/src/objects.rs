@@ -17,8 +17,8 @@ use pgas_core::{Error, Result};
 /// The maximum number of calls that wait for objects.
 const MAX_SET_ASIDE: usize = 1 << 16;
 
-/// In the place of an object's number: the call names a team, and this rank has not returned yet
-/// from a split that may make it.
+/// In the place of an object's number: the call names a team, and this rank has not yet returned
+/// from a split that may make the team.
 pub(crate) const OF_SPLIT: u64 = u64::MAX;
 
 /// The name of an object on every rank.

@@ -20,7 +20,7 @@ fn alone(body: impl Fn(&World) + Sync) {
     });
 }
 
-/// Asserts that `f`, and what it leads to until all is quiet, costs these messages and writes.
+/// Asserts that `f`, with all that follows until `quiet` returns, costs these messages and writes.
 #[track_caller]
 fn costs<T>(world: &World, messages: u64, writes: u64, f: impl FnOnce() -> Result<T>) {
     let before = world.costs();

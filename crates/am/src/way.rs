@@ -1,4 +1,4 @@
-//! The way of a call to a rank: its header, arguments and views become a message.
+//! Sends calls: the header, the arguments and the views of a call become a message.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ids::CALL;
 use crate::send::fits;
 use crate::state::{Am, am};
 
-/// The way of a call to a rank.
+/// Sends calls to one rank.
 #[derive(Clone, Copy)]
 pub(crate) struct Way<'a> {
     world: &'a World,
@@ -53,8 +53,8 @@ impl<'a> Way<'a> {
         self.close_call(future, self.send(CALL, header.as_bytes(), args, view))
     }
 
-    /// The future of a call's answer, and the header to send. No closure sends it: the name of the
-    /// call in traces is the line of the program, which a closure would hide.
+    /// The future of a call's answer, and the header to send. The caller sends it, and not a
+    /// closure: traces name a call by the line of the program, which a closure would hide.
     #[inline]
     pub(crate) fn open_call<T: Wire + Send>(self, function: FunctionId) -> (PgasFuture<T>, Call) {
         let cookie = self.am.pending.take_slot(self.to.number());
@@ -156,7 +156,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Writes what a call begins with: everything but the slice that is viewed.
+/// Writes the beginning of a call: everything except the viewed slice.
 #[inline]
 fn open<A: Wire>(out: &mut Encoder, header: &[u8], args: &A, view: Option<&[u8]>) -> Result<()> {
     out.write(header);

@@ -312,7 +312,7 @@ impl Future for Flying {
 }
 
 impl Drop for Flying {
-    /// Leaves the buffers of what is not over allocated for ever: the network may still use them.
+    /// Leaks the buffers of operations that are not over: the network may still use them.
     #[expect(clippy::mem_forget, reason = "leaks on purpose")]
     fn drop(&mut self) {
         if !self.parts.is_empty() {

@@ -34,7 +34,7 @@
 //! # Ok::<(), pgas_core::Error>(())
 //! ```
 //!
-//! # What is where
+//! # Where to look
 //!
 //! | to | see |
 //! |---|---|

@@ -1,13 +1,15 @@
-//! Lines for the user on the standard error output, each whole and known by its beginning.
+//! Lines for the user on the standard error output. Each is written in one piece and begins with
+//! `pgas: `.
 //!
-//! What comes from files, settings, the environment or a program's own texts is [`printable`] in
-//! them: a line end in it would begin a line that looks like one of the library's, and a terminal
-//! obeys other control characters.
+//! Texts from files, settings, the environment or the program are made [`printable`] first: a line
+//! end in them would begin a line that looks like the library's, and a terminal obeys other control
+//! characters.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-/// A text whose control characters and marks of writing direction are escaped as in Rust.
+/// The text with its control characters and marks of writing direction escaped, as in Rust
+/// literals.
 ///
 /// # Cost
 ///
@@ -66,7 +68,7 @@ fn is_harmful(letter: char) -> bool {
 /// A system call.
 pub fn tell(text: &dyn fmt::Display) {
     let line = format!("pgas: {}\n", printable(text));
-    // There is nobody left to tell about a failure of this.
+    // A failure of this cannot be reported.
     drop(std::io::stderr().write_all(line.as_bytes()));
 }
 

@@ -73,7 +73,7 @@ impl Orphans {
         self.len.store(list.len(), Ordering::Relaxed);
     }
 
-    /// Leaves the buffers allocated for ever: the network may still write into them.
+    /// Leaks the buffers: the network may still write into them.
     pub(crate) fn leak(&self) {
         for orphan in lock(&self.list).drain(..) {
             Box::leak(Box::new(orphan));

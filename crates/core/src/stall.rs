@@ -40,7 +40,7 @@ const QUESTION: u8 = b'?';
 /// The question of a rank that looks for a circle.
 const EARLY_QUESTION: u8 = b'~';
 const ANSWER: u8 = b'!';
-/// Some of what a rank has counted, at its end.
+/// A piece of a rank's statistics, at its end.
 pub(crate) const FIGURES: u8 = b'#';
 
 /// A noted wait, until it is over.

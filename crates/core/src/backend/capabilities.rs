@@ -1,4 +1,4 @@
-//! The capabilities of a transport, and what it needs of its ranks.
+//! The capabilities of a transport, and its demands on ranks.
 
 /// The abilities of a transport and its demands on ranks; the same on every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -116,7 +116,7 @@ impl Collective {
     }
 }
 
-/// Integers that are combined place by place.
+/// Integers that are combined element by element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements {
     /// The type of each.
@@ -270,7 +270,7 @@ impl<T: Pod> Flying<T> {
     ///
     /// # Panics
     ///
-    /// If the buffers are shorter than what the collective has of them.
+    /// If the buffers are shorter than the collective needs.
     pub(crate) fn begin(
         group: &dyn Group,
         call: &Collective,

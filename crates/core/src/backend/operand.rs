@@ -135,7 +135,7 @@ impl Put {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If the put has fewer bytes.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> Self {
         assert_part(start, len, self.len);
@@ -253,7 +253,7 @@ impl Get {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If the get has fewer bytes.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> Self {
         assert_part(start, len, self.len);

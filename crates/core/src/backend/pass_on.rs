@@ -1,12 +1,12 @@
-//! A transport in front of another one: forwards the one-sided part of the contract, and other
-//! methods by their names.
+//! Macros for a transport that wraps another one: they forward the one-sided part of the contract,
+//! and other methods by name.
 
-/// The one-sided operations of a [`Backend`](crate::backend::Backend) that is in front of another
-/// one, of the same ranks and segments: they go to the field `$inner`, after `self.$first(name)?`
-/// if that is given.
+/// The one-sided operations of a [`Backend`](crate::backend::Backend) that wraps another one, of
+/// the same ranks and segments. They call the field `$inner`, after `self.$first(name)?` if that is
+/// given.
 ///
-/// For the inside of an `unsafe impl Backend`, whose author promises that the field is such a
-/// transport, and that what the field reports is reported no sooner.
+/// For use in an `unsafe impl Backend`, whose author promises that the field is such a transport,
+/// and that the wrapper reports an operation no sooner than the field does.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pass_on_one_sided {
@@ -47,8 +47,8 @@ macro_rules! pass_on_one_sided {
     };
 }
 
-/// Methods of a [`Backend`](crate::backend::Backend) that is in front of another one, as
-/// [`pass_on_one_sided`]: the named ones go to the field `$inner`.
+/// Methods of a [`Backend`](crate::backend::Backend) that wraps another one, as
+/// [`pass_on_one_sided`]: the named ones call the field `$inner`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pass_on {
@@ -184,8 +184,9 @@ macro_rules! pass_on {
             place: $crate::backend::Place,
             opening: &[u8],
         ) -> $crate::Result<$crate::backend::Sent> {
-            // SAFETY: the caller promises that the place came from `prepare` for this rank and is
-            // his; the author of the list, that `prepare` gives what the field offers.
+            // SAFETY: the caller promises that the place came from `prepare` for this rank and
+            // belongs to the caller; the author of the list promises that `prepare` returns the
+            // field's offers.
             unsafe { self.$inner.try_commit(to, class, handler, place, opening) }
         }
     };

@@ -17,7 +17,7 @@ use crate::stats::{Counting, Timed};
 pub(crate) struct TimedBackend {
     backend: Arc<dyn Backend>,
     counting: Arc<Counting>,
-    /// What is in flight. Operations that complete together have the same number.
+    /// The operations in flight. Operations that complete together have the same id.
     in_flight: Mutex<HashMap<OpId, Vec<(Timed, Instant)>>>,
 }
 

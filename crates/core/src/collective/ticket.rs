@@ -1,10 +1,10 @@
-//! The order in which a team's collectives begin where the transport performs them.
+//! The order in which a team's collectives begin, if the transport performs them.
 //!
-//! A transport wants a group's operations begun in the same order by all members. Calls of a team's
-//! collectives have such an order, but what comes before an operation can begin (the meeting of a
-//! window, the comparison of the arguments) may take one call longer than the next, and another
-//! thread may drive it. So every call that is the transport's takes a ticket, and they begin in
-//! that order.
+//! All members must begin a group's operations in the same order. The calls of a team's collectives
+//! have such an order. But the steps before the operation (the meeting of a window, the comparison
+//! of arguments) may take longer for one call than for the next, and another thread may drive them.
+//! So every call that the transport performs takes a ticket, and operations begin in the order of
+//! tickets.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -115,7 +115,7 @@ pub(super) unsafe fn store_word(dst: *mut u8, word: u64) {
 /// # Safety
 ///
 /// `len` bytes can be read at `src`, and as many, elsewhere, can be written at `dst`. Others may
-/// access either side meanwhile, by what is atomic for them, too.
+/// access either side at the same time by atomic accesses.
 #[inline]
 unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     match len {

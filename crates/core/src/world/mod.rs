@@ -106,7 +106,7 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// What a message runs where it arrives.
+/// The function that a message runs at its target.
 type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 
 /// One rank's handle on the job.
@@ -116,7 +116,7 @@ type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 ///
 /// # Examples
 ///
-/// What a rank knows of its job:
+/// The properties of a job:
 ///
 /// ```
 /// # let world = pgas_core::backend::loopback::world();
