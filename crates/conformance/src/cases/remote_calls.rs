@@ -16,7 +16,7 @@ use pgas_core::{GlobalPtr, Rank, Result, World};
 
 use super::case;
 use crate::Case;
-use crate::support::{neighbour, random_values};
+use crate::support::{assert_panics, neighbour, random_values};
 use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
@@ -516,7 +516,7 @@ fn objects_of_teams_and_their_errors(world: &World) -> Result<()> {
         let rank = half.world_rank(member).number();
         assert_eq!(object.fetch(member)?.wait()?, u64::from(rank));
     }
-    assert!(object.fetch(half.n_ranks()).is_err());
+    assert_panics("has no member", || object.fetch(half.n_ranks()));
     world.barrier()?;
     // An object that the target has dropped is an error there, and not an endless wait.
     let gone = DistObject::new(&world.team(), 1_u64)?;

@@ -13,7 +13,7 @@ use pgas_core::{Rank, Result, Team, World};
 use super::team_containers::teams;
 use super::{case, case_alone};
 use crate::Case;
-use crate::support::neighbour;
+use crate::support::{assert_panics, neighbour};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, members_are_called_and_sent_to),
@@ -21,6 +21,9 @@ pub(super) const CASES: &[Case] = &[
     case!(1, all_members_of_a_team_are_called),
     case!(1, a_team_arrives_as_the_targets_own_handle),
 ];
+
+/// What a call says to a member that the team does not have.
+const NO_MEMBER: &str = "has no member";
 
 /// Repeats `offer`, with progress between, until it is taken.
 fn until_accepted(world: &World, mut offer: impl FnMut() -> Result<Sent>) -> Result<()> {
@@ -55,7 +58,9 @@ fn members_are_called_and_sent_to(world: &World) -> Result<()> {
         world.wait_for("the calls of another member", &mut || {
             Ok(sum.load(Ordering::Relaxed) == 6311)
         })?;
-        assert!(team.rpc_ff(team.n_ranks(), |(): ()| (), ()).is_err());
+        let nobody = team.n_ranks();
+        assert_panics(NO_MEMBER, || team.rpc_ff(nobody, |(): ()| (), ()));
+        assert_panics(NO_MEMBER, || team.rpc(nobody, |(): ()| (), ()));
         team.barrier()?;
     }
     world.barrier()
@@ -88,8 +93,8 @@ fn members_get_active_messages(world: &World) -> Result<()> {
         team.request_medium::<Sum>(next, &10, &[1, 2, 3])?;
         until_accepted(world, || team.try_request::<Sum>(next, &100))?;
         until_accepted(world, || team.try_request_medium::<Sum>(next, &1000, &[4]))?;
-        assert!(team.request::<Sum>(team.n_ranks(), &1).is_err());
-        assert!(team.try_request::<Sum>(team.n_ranks(), &1).is_err());
+        assert_panics(NO_MEMBER, || team.request::<Sum>(team.n_ranks(), &1));
+        assert_panics(NO_MEMBER, || team.try_request::<Sum>(team.n_ranks(), &1));
         quiet(world)?;
         assert_eq!(sum.swap(0, Ordering::Relaxed), 1111 + 10);
         world.barrier()?;
@@ -113,7 +118,7 @@ fn all_members_of_a_team_are_called(world: &World) -> Result<()> {
         let last = half.n_ranks() - 1;
         let number = half.rpc(last, number, (Here::new(world), 0))?.wait()?;
         assert_eq!(number, half.world_rank(last).number());
-        assert!(half.rpc(last + 1, |x: u64| x, 0).is_err());
+        assert_panics(NO_MEMBER, || half.rpc(last + 1, |x: u64| x, 0));
     }
     world.barrier()
 }
