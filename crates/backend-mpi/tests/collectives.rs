@@ -1,5 +1,5 @@
-//! Whose collectives are used, MPI's or core's, and what becomes of a wait in MPI's for a rank that
-//! has left. That their results are right is the conformance suite's matter.
+//! Which collectives are used, MPI's or core's, and how a wait inside of MPI's ends if a rank has
+//! left. The conformance suite tests their results.
 
 mod support;
 
@@ -108,7 +108,7 @@ fn obey() {
     });
 }
 
-/// Rank 1 leaves; the others wait for it in a collective that is MPI's also on one host.
+/// Rank 1 leaves. The others wait for it in a collective that is MPI's even on one host.
 fn wait_for_one_that_left() {
     let world = join();
     let block = vec![1_u8; 40_000];

@@ -2,7 +2,7 @@
 //! under valgrind.
 //!
 //! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with,
-//! once for many cases; a rank that finds something wrong ends its job, and the next case starts
+//! once for many cases. A rank that finds something wrong ends its job, and the next case starts
 //! another one.
 
 mod support;
@@ -61,11 +61,11 @@ const OF_EVERY_KIND: &[&str] = &[
     "a_rank_may_leave_with_dropped_operations_in_flight",
 ];
 
-/// As if the ranks with odd numbers were on another host, which MPICH can be told; Open MPI knows
-/// no such thing.
+/// Makes MPICH work as if the ranks with odd numbers were on another host. Open MPI has no such
+/// setting.
 const HOSTS: &[(&str, &str)] = &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")];
 
-/// The job that runs, if one does, and how its ranks work.
+/// The running job, if there is one, and its way to run cases.
 type Running = Mutex<Option<(Way, Job)>>;
 
 fn main() -> ExitCode {
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();
-    // The ranks of one job have the machine's processors for themselves.
+    // One job at a time, whose ranks have all of the machine's processors.
     arguments.test_threads = Some(1);
     let running = Arc::new(Running::default());
     let mut trials = Vec::new();
@@ -111,9 +111,9 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Of the cases most ways run one in so many, and the next way the next ones, so that any three of
-/// them together run each: beside all with two ranks, and all with ranks as processes in the tests
-/// of the shared-memory backend.
+/// Most ways run one case in this many, and the next such way runs the next ones. So any three of
+/// them in a row run each case. Besides, some ways with two ranks run all cases, and so do ranks as
+/// processes in the tests of the shared-memory backend.
 const SHARES: usize = 3;
 
 fn ways() -> Vec<Way> {
@@ -137,7 +137,7 @@ fn ways() -> Vec<Way> {
 }
 
 impl Way {
-    /// Whether it runs all cases in any event.
+    /// Whether it always runs all cases.
     fn runs_all(self) -> bool {
         self.n_ranks == 2 && matches!(self.name, "direct" | "window")
     }
@@ -149,7 +149,7 @@ fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
     Trial::test(name, move || {
         let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.as_ref().is_none_or(|(other, _)| *other != way) {
-            // One after the other: a job that waits would take time from the next one.
+            // One job at a time: one that waits would take time from the next one.
             drop(running.take());
             *running = Some((way, Job::start(command(way))));
         }
@@ -171,7 +171,7 @@ const MEMORY: &str = "memory";
 
 /// Open MPI's own list of reports that mean nothing. MPICH has none, and needs none.
 const OF_OPEN_MPI: &str = "--suppressions=/usr/share/openmpi/openmpi-valgrind.supp";
-/// What it lacks.
+/// Further reports that mean nothing.
 const SUPPRESSIONS: &str = concat!(
     "--suppressions=",
     env!("CARGO_MANIFEST_DIR"),

@@ -14,16 +14,16 @@ use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Deadline, setting};
 
-/// The argument by which the binary plays a rank; what it does follows.
+/// The argument by which the binary is a rank. The next arguments name what the rank does.
 const PART: &str = "--part";
 /// What rank 0 prints before something fails.
 const ALL_ARE_HERE: &str = "all ranks are here";
-/// What a job may take at most; far more than any needs, also on a busy machine.
+/// The maximum time of a job: far more than any needs, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
-/// What the end of a job may take when something has failed, also on a busy machine.
+/// The maximum time from a failure to the end of the job, on a busy machine.
 const END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// Cases of every kind of operation, for who has not asked for all.
+/// Cases of every kind of operation. They run unless all cases are asked for.
 const OF_EVERY_KIND: &[&str] = &[
     "long_transfers_arrive_whole",
     "slices_of_structs_round_trip",
@@ -40,7 +40,7 @@ const OF_EVERY_KIND: &[&str] = &[
     "an_all_to_all_of_varying_lengths_transposes",
 ];
 
-/// Some of these, for launchers that differ in how ranks meet alone.
+/// Some of these, for launchers that differ only in the way in which ranks meet.
 const A_FEW: &[&str] = &[
     "long_transfers_arrive_whole",
     "messages_of_every_size_arrive_whole",
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         return play(words);
     }
     let mut args = Arguments::from_args();
-    // Every test has the machine for itself: hosts share its processors.
+    // One test at a time, since the hosts share the machine's processors.
     args.test_threads = Some(1);
     let trials = if are_wanted() { trials() } else { Vec::new() };
     libtest_mimic::run(&args, trials).exit_code()
@@ -201,7 +201,7 @@ fn end_after_a_cut() {
     hosts.cut(1);
     let is_named = running.has_printed("rank 0 waited: rank 1 is on host node1", END_OF_JOB);
     hosts.mend(1);
-    // The launcher itself waits for its part on the other host.
+    // The launcher waits for its agent on the other host.
     hosts.kill_all();
     let ended = running.end(END_OF_JOB);
     assert!(is_named, "{ended:#?}");
@@ -283,8 +283,8 @@ fn end_alone_after_a_cut() {
     hosts.cut(1);
     let ended = running.end(END_OF_JOB);
     assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
-    // The launcher hears no more of that host, or the ranks here, or what is left of the agent, are
-    // faster to say so.
+    // The launcher notices that the host is silent, unless the ranks here or the rest of the agent
+    // are faster to say so.
     let lines = [
         "pgas: host node1: nothing was heard of it for 3 s (PGAS_SILENCE)",
         "pgas: host node1: its agent has ended early",
@@ -308,7 +308,8 @@ fn end_silent_ranks_after_a_cut() {
         are_here && ended.in_time && !ended.status.success(),
         "{ended:#?}"
     );
-    // The agent of these tests outlives the cut, and ends when the host has heard nothing either.
+    // The agent of these tests outlives the cut. It ends when the other host, too, has heard
+    // nothing for long.
     let lines = [
         "pgas: host node1: nothing was heard of it for 3 s (PGAS_SILENCE)",
         "pgas: host node1: its agent has ended early",
@@ -357,7 +358,7 @@ fn join() -> Result<World> {
     pgas_ofi::init(&Config::from_env()?)
 }
 
-/// Cases that can share a world: these, or all if they are asked for.
+/// Runs the cases that can share a world: those of `wanted`, or all of them if all are asked for.
 fn run_cases(wanted: &[&str]) -> Result<()> {
     let world = join()?;
     let is_all = setting("PGAS_TEST_ALL", 0) != 0;
@@ -378,7 +379,7 @@ fn run_cases(wanted: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The last rank comes late, so that the others wait for it.
+/// The last rank comes late, and the others wait for it.
 fn be_late() -> Result<()> {
     let world = join()?;
     world.barrier()?;
@@ -388,7 +389,7 @@ fn be_late() -> Result<()> {
     world.barrier()
 }
 
-/// The last rank fails, or nobody, and the others go on.
+/// The last rank fails, or no rank does, and the others go on.
 fn fail(fault: Option<Fault>) -> Result<()> {
     let world = join()?;
     let words = world.alloc_symmetric::<u64>(1)?;

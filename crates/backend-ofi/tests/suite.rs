@@ -21,11 +21,12 @@ struct Way {
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
 
-/// Of the cases that need a job of their own, whose start takes longer than they do, one in so many
-/// times as many.
+/// The share of cases with a job of their own is smaller by this factor, since the start of a job
+/// takes longer than a case.
 const ALONE: usize = 4;
 
-/// With two ranks over TCP and over shared memory: the one's cases are the other's gaps.
+/// With two ranks over TCP and over shared memory, each way runs the cases that the other one
+/// leaves out.
 #[rustfmt::skip]
 const WAYS: &[Way] = &[
     Way { name: "tcp", n_ranks: 1, share: 8, settings: TCP },
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     suite.main()
 }
 
-/// Whether everything is to be done that takes long.
+/// Whether tests that take long are to run, too.
 fn is_all() -> bool {
     setting("PGAS_TEST_ALL", 0) != 0
 }

@@ -1,8 +1,8 @@
 //! Round trip and one-way rate of the mailbox between two threads, beside the floor: two bare cache
 //! lines.
 //!
-//! `cargo run --release -p pgas-smp --example mailbox_rate`. Needs two cores; the figures of one
-//! run compare with each other, those of two runs do not.
+//! `cargo run --release -p pgas-smp --example mailbox_rate`. Needs two cores. Only figures of the
+//! same run can be compared.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 
 use std::{
@@ -26,7 +26,7 @@ const N_SAMPLES: usize = 7;
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Nanoseconds a round trip of a number between two cache lines.
+/// Nanoseconds per round trip of a number between two cache lines.
 fn bare_round_trip() -> f64 {
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
     let wait = |line: &Line, n| {
@@ -74,7 +74,7 @@ fn receive(mailbox: &Mailbox<'_>, buf: &mut Vec<u8>) {
     }
 }
 
-/// Nanoseconds a round trip of a message of `len` bytes; rings after each if `rings`.
+/// Nanoseconds per round trip of a message of `len` bytes. Rings after each message if `rings`.
 fn round_trip(len: usize, rings: bool) -> f64 {
     let (ping, pong, bell) = (words(), words(), Doorbell::default());
     let (ping, pong) = (
@@ -101,7 +101,7 @@ fn round_trip(len: usize, rings: bool) -> f64 {
     })
 }
 
-/// Nanoseconds a message of `len` bytes in one direction.
+/// Nanoseconds per message of `len` bytes in one direction.
 fn one_way(len: usize) -> f64 {
     let words = words();
     let mailbox = Mailbox::attach(&words, N_SLOTS);

@@ -22,7 +22,7 @@ const N_RANKS: u32 = 4;
 const N_SLOTS: usize = 32;
 const N_MESSAGES: u64 = 3_000;
 const N_EPOCHS: u64 = 300;
-/// Of every process: none outlives a test that went wrong.
+/// The maximum time of each process: none outlives a test that failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 const BELL_WORDS: usize = size_of::<Doorbell>() / 8;
@@ -33,8 +33,8 @@ const BARRIER_AT: usize = MAILBOX_AT + MAILBOX_WORDS;
 const CELLS_AT: usize = BARRIER_AT + BARRIER_WORDS;
 const N_WORDS: usize = CELLS_AT + N_RANKS as usize;
 
-/// Shared memory as one process sees it: a doorbell a rank, a mailbox, a barrier and a cell a rank.
-/// Mapped until the process ends.
+/// Shared memory as one process sees it: a doorbell for each rank, a mailbox, a barrier, and a cell
+/// for each rank. It is mapped until the process ends.
 #[derive(Clone, Copy)]
 struct Job {
     bells: &'static [Doorbell],
@@ -62,8 +62,9 @@ impl Job {
         // SAFETY: N_WORDS mapped and aligned words, never unmapped, which all processes access as
         // atomics alone; zero is a value.
         let words = unsafe { slice::from_raw_parts(base.as_ptr(), N_WORDS) };
-        // SAFETY: the first words are one aligned doorbell a rank (pages are aligned, a doorbell is
-        // a line), atomics too, and zero is one at rest; nothing accesses them through `words`.
+        // SAFETY: the first words are an aligned doorbell for each rank (pages are aligned, and a
+        // doorbell is a line). Doorbells are atomics, too, and zero is one at rest. Nothing
+        // accesses them through `words`.
         let bells = unsafe { slice::from_raw_parts(base.as_ptr().cast(), N_RANKS as usize) };
         Self {
             bells,
@@ -73,7 +74,7 @@ impl Job {
         }
     }
 
-    /// Waits for `ready`, as a rank does. Whether it came in time.
+    /// Waits for `ready`, as a rank does. Returns whether it came in time.
     fn wait(&self, rank: u32, mut ready: impl FnMut() -> bool) -> bool {
         for _ in 0..100 {
             if ready() {
@@ -84,7 +85,7 @@ impl Job {
         self.bells[rank as usize].sleep_until(ready, DEADLINE)
     }
 
-    /// Meets the other ranks. Whether they came in time.
+    /// Meets the other ranks. Returns whether they came in time.
     fn meet(&self, rank: u32) -> bool {
         let ticket = self.barrier.arrive(rank);
         if ticket.is_last() {
@@ -124,8 +125,8 @@ fn run_ranks(others: RankMain, rank_0: impl FnOnce(&Job)) {
     let job = Job::map(&memory);
     let children: Vec<_> = (1..N_RANKS)
         .map(|rank| {
-            // SAFETY: the child calls nothing but what is written to be called there, and ends by
-            // `_exit`.
+            // SAFETY: the child calls only functions that are written to be called after a fork,
+            // and ends by `_exit`.
             match unsafe { libc::fork() } {
                 0 => {
                     let code = enter(&memory, &job, others, rank);
@@ -150,8 +151,8 @@ fn run_ranks(others: RankMain, rank_0: impl FnOnce(&Job)) {
     }
 }
 
-/// The length and the bytes of message `n` of `src`: some of every number of slots that fits, the
-/// shortest and the longest included.
+/// The length and the bytes of message `n` of `src`. Among the messages are some of every number of
+/// slots that fits, the shortest and the longest included.
 fn payload(src: u32, n: u64, max: usize, buf: &mut [u8; 256]) -> usize {
     let len = usize::try_from(n * 37 % 257).unwrap_or(0).min(max);
     for (i, byte) in (0..).zip(&mut buf[..len]) {

@@ -16,13 +16,13 @@ use std::path::Path;
 /// Barriers, and other collectives: allreduces, or broadcasts by the first rank.
 type Price = (u64, u64);
 
-/// What `f` costs the first of two ranks.
+/// The cost of `f` on the first of two ranks.
 fn price<T>(world: &World, f: impl FnOnce() -> Result<T>) -> Price {
     let before = world.costs();
     let made = f().unwrap();
     let costs = world.costs() - before;
     drop(made);
-    // Of two ranks each sends the other one a message for a barrier or an allreduce.
+    // In a barrier or an allreduce each of the two ranks sends one message to the other one.
     (costs.barriers, costs.messages - costs.barriers)
 }
 
@@ -45,7 +45,7 @@ fn queue(world: &World) -> CircularQueue<u64> {
     CircularQueue::with_capacity(world, Rank::ZERO, 9).unwrap()
 }
 
-/// What `f` costs, which saves to a directory, and what `load` costs, which loads from it.
+/// The cost of `f`, which saves to a directory, and that of `load`, which loads from it.
 fn prices_of_a_checkpoint<T>(
     world: &World,
     save: impl FnOnce(&Path) -> Result<()>,

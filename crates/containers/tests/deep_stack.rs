@@ -1,4 +1,4 @@
-//! Large values in a stack of the usual size, also in a build without optimization, which gives
+//! Large values on a stack of the usual size, also in a build without optimization, which gives
 //! each copy a place of its own.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
@@ -12,7 +12,7 @@ use pgas_core::{Config, Rank, World};
 
 const BYTES: usize = 1 << 16;
 
-/// That of the main thread of a program under Linux.
+/// The size of the main thread's stack under Linux.
 const STACK: usize = 8 << 20;
 
 fn on_a_usual_stack(body: impl FnOnce() + Send) {
@@ -40,7 +40,7 @@ fn steps<C: Sync>(container: C, number: usize, steps: &[fn(&C, usize)]) -> C {
     container
 }
 
-/// Runs `body` as two ranks, by instructions and through the backend, on threads with much stack.
+/// Runs `body` as two ranks, with the direct path and without, on threads with a large stack.
 fn everywhere(body: fn(&World, usize)) {
     let mut config = Config::default();
     config.segment_bytes = Some(64 << 20);

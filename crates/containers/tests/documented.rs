@@ -54,7 +54,7 @@ fn cost(ty: &str, method: &str) -> String {
     panic!("{ty}::{method} is in none of {:?}", files(ty))
 }
 
-/// The prices in a text: what stands between plus signs, as `2A + W`.
+/// The prices in a text: sums such as `2A + W`.
 fn prices_in(text: &str) -> BTreeSet<String> {
     let is_price = |word: &str| {
         let letter = word.trim_start_matches(|digit: char| digit.is_ascii_digit());
@@ -106,7 +106,7 @@ fn the_documentation_of_each_operation_states_its_prices() {
     }
 }
 
-/// The statistics keep so many bytes of them.
+/// The statistics keep only this many bytes of a name.
 #[test]
 fn the_prices_of_each_operation_are_not_too_long_for_the_statistics() {
     for operation in prices::ALL {

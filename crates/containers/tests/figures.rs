@@ -29,7 +29,7 @@ fn work(world: &World) {
             filter.insert(&item).unwrap();
         }
         array.get(3).unwrap();
-        // Threads whose price is not known are counted all the same.
+        // Operations of threads whose price is not known are counted, too.
         std::thread::scope(|scope| scope.spawn(|| map.find(&7).unwrap()).join().unwrap());
     }
     let queue = queue.into_pop_phase().unwrap();

@@ -1,4 +1,4 @@
-//! What the slots cost that a search passes behind the key's home slot.
+//! The cost of the slots that a search passes behind the key's home slot.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
@@ -22,7 +22,7 @@ impl Combine<u64> for Second {
     }
 }
 
-/// Keys that are new; they are there afterwards.
+/// New keys, which are present afterwards.
 const NEW: &[Row] = &[
     (&prices::HASH_MAP_INSERT, "new", |map, key| {
         map.insert(&key, 1).map(drop).unwrap();
@@ -44,7 +44,7 @@ const NEW: &[Row] = &[
     }),
 ];
 
-/// Keys that are there.
+/// Present keys.
 const PRESENT: &[Row] = &[
     (&prices::HASH_MAP_INSERT, "over a word", |map, key| {
         map.insert(&key, 1).map(drop).unwrap();
@@ -78,7 +78,7 @@ const PRESENT: &[Row] = &[
     }),
 ];
 
-/// Keys that are not there, or no longer.
+/// Absent keys, some of which were removed.
 const ABSENT: &[Row] = &[
     (&prices::HASH_MAP_FIND, "absent", |map, key| {
         map.find(&key).map(drop).unwrap();
@@ -100,7 +100,8 @@ const ABSENT: &[Row] = &[
     }),
 ];
 
-/// The atomics of `run`; none if another slot had the key's fingerprint, which costs a read.
+/// The number of atomics of `run`. `None` if another slot had the key's fingerprint, which costs a
+/// read.
 fn atomics(world: &World, n_reads: u64, run: impl FnOnce()) -> Option<u64> {
     let before = world.costs();
     run();

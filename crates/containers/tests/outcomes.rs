@@ -1,5 +1,5 @@
-//! Collective calls of containers end alike on all ranks, whatever step of one fails on one of
-//! them, and all can go on or have been told that the job has failed.
+//! Any step of a collective call may fail on one rank. Then the call fails on all ranks, and all
+//! can go on, or they have been told that the job has failed.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails}
 
 const N_RANKS: u32 = 3;
 
-/// A collective call with results that are checked by other tests.
+/// A collective call. Other tests check its results.
 type Call = fn(&World) -> Result<()>;
 
 const HOST: Rank = Rank::new(1);
@@ -89,7 +89,7 @@ const CALLS: &[(&str, Call)] = &[
     }),
 ];
 
-/// What keeps entries whose insert has failed, and tries again.
+/// Calls that keep entries whose insert has failed, and try again.
 const COPING: &[(&str, Call)] = &[
     ("HashMapBuffer::flush and into_map", |world| {
         let map = HashMap::<u64, u64>::with_capacity(world, 4)?;
@@ -125,7 +125,7 @@ const COPING: &[(&str, Call)] = &[
     }),
 ];
 
-/// To and from files.
+/// Calls that write and read files.
 const SAVES: &[(&str, Call)] = &[
     ("HashMap::save and load", |world| {
         let dir = saved("map");
@@ -141,8 +141,8 @@ const SAVES: &[(&str, Call)] = &[
     }),
 ];
 
-/// What ranks do at the same time with what others wait for: an error on one of them is agreed on
-/// behind it, unless it is the job's.
+/// Operations of all ranks at the same time, in which ranks may wait for each other. The ranks
+/// agree on an error behind them, unless the error is the job's.
 const TOGETHER: &[(&str, Call)] = &[
     ("pushes and pops", |world| {
         let queue = CircularQueue::<u64>::with_capacity(world, HOST, 4)?;
@@ -213,12 +213,13 @@ const TOGETHER: &[(&str, Call)] = &[
     }),
 ];
 
-/// Errors before which others may have come to wait are the job's, and each rank is told.
+/// Ranks agree on an outcome. An error while others may already wait is the job's, and each rank is
+/// told.
 fn all_have(what: &'static str, world: &World, outcome: Result<()>) -> Result<()> {
     world.team().all_succeeded(what, outcome)
 }
 
-/// Where a container is saved, over and over.
+/// The folder in which a container is saved again and again.
 fn saved(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("outcomes")

@@ -1,7 +1,7 @@
 //! The prices of the containers' methods in every phase, counted, in one table:
-//! `cargo test -p pgas-containers --test prices -- --nocapture` prints it. The third column is what
-//! BCL asks for the same (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data Structures
-//! Library", 2019, tables 2 to 4).
+//! `cargo test -p pgas-containers --test prices -- --nocapture` prints it. The third column is the
+//! cost in BCL (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data Structures Library",
+//! 2019, tables 2 to 4).
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
@@ -31,14 +31,14 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// A row of the table: `run` performs `operation` on one element and pays what the table of
-    /// prices says of the case `when`.
+    /// A row of the table: `run` performs `operation` on one element, and its cost must be that of
+    /// the table of prices for the case `when`.
     #[track_caller]
     fn row<T>(&self, operation: &'static Operation, when: &'static str, run: impl FnOnce() -> T) {
         self.compared(operation, when, None, run);
     }
 
-    /// As [`row`](Self::row), with what BCL asks for it.
+    /// As [`row`](Self::row), with BCL's cost.
     #[expect(clippy::print_stdout, reason = "the table is there to be read")]
     #[track_caller]
     fn compared<T>(

@@ -11,7 +11,7 @@ use pgas_core::backend::loopback;
 use pgas_core::trace::{EVENT_BYTES, HEADER_BYTES, Kind};
 use pgas_core::{Config, Rank};
 
-/// What a rank's trace says of phases, in order: the name, and whether it begins there.
+/// The phases in a rank's trace, in order: the name, and whether the phase begins there.
 fn phases(directory: &Path, rank: u32) -> Vec<(String, bool)> {
     let names = fs::read_to_string(directory.join(format!("rank-{rank}.names"))).unwrap();
     let trace = fs::read(directory.join(format!("rank-{rank}.trace"))).unwrap();

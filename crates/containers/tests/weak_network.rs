@@ -1,6 +1,6 @@
-//! Every container over a network that is late, reorders and tears, with many seeds, of which
-//! some run with ranks that serve each other's requests: nothing is lost, nothing comes twice,
-//! and nothing is seen in part.
+//! Every container over a network that delays, reorders and tears transfers, with many seeds. With
+//! some of them ranks serve each other's requests. Nothing is lost, nothing comes twice, and
+//! nothing is seen in part.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
@@ -13,7 +13,7 @@ use pgas_core::backend::loopback::Options;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::{setting, weak};
 
-/// Of each container; `PGAS_TEST_SEEDS` says another number.
+/// The number of seeds for each container, unless `PGAS_TEST_SEEDS` has another one.
 const N_SEEDS: u64 = 1000;
 
 fn with_many_seeds(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
@@ -267,8 +267,8 @@ fn elements_of_arrays_are_seen_whole_while_they_are_overwritten() {
     });
 }
 
-/// The memory of what is read is given back by the first overwriting, and has another value after
-/// the second one.
+/// The first overwriting gives back the memory that is being read. After the second one it has
+/// another value.
 #[test]
 fn an_element_that_is_overwritten_twice_while_it_is_read_is_read_again() {
     with_many_seeds(2, |world, seed| {

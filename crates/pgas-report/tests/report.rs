@@ -20,7 +20,7 @@ use pgas_report::{align, chrome, html, read, statistics, words};
 const CULPRIT: Rank = Rank::new(2);
 /// What the culprit does meanwhile.
 const WORK: &str = "a lot of <work>";
-/// How long something may take at most, on whatever machine.
+/// The maximum time of a wait, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config(directory: &Path) -> Config {
@@ -39,8 +39,8 @@ fn try_job(directory: &Path) -> Result<Job, read::ReadError> {
     Ok(Job::of(&traces))
 }
 
-/// Waits until the traces that the ranks have written so far show what they are to show. On a busy
-/// machine that may take a while.
+/// Waits until the traces that the ranks have written so far pass a check. On a busy machine that
+/// may take a while.
 fn until_seen(directory: &Path, mut is_seen: impl FnMut(&Job) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     // A rank may be about to begin its file.
@@ -50,7 +50,7 @@ fn until_seen(directory: &Path, mut is_seen: impl FnMut(&Job) -> bool) {
     }
 }
 
-/// Whether the others have waited for the culprit, each for long.
+/// Whether each other rank has waited for the culprit for long.
 fn has_culprit(job: &Job) -> bool {
     let is_named = words::hints(job).iter().any(|hint| names_culprit(hint));
     let is_other = |rank: &u32| *rank != CULPRIT.number();
@@ -72,8 +72,8 @@ fn names_culprit(hint: &str) -> bool {
     hint.contains("mostly for rank 2, which is in \"a lot of <work>\" meanwhile")
 }
 
-/// A job in which one rank works until the others have waited for it for long. Returns the line at
-/// which they do.
+/// A job in which one rank works until the others have waited for it for long. Returns the line in
+/// which they wait.
 fn imbalanced(directory: &Path) -> u32 {
     const N_ROUNDS: u32 = 3;
     let line = Mutex::new(0);
@@ -233,7 +233,7 @@ fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
         }
         world.barrier().unwrap();
     });
-    // As if each phase took ten milliseconds, however long it did.
+    // As if each phase took ten milliseconds, however long it really took.
     let mut traces = read::read(directory.path()).unwrap();
     for trace in &mut traces {
         let is_phase = |event: &Event| matches!(event.kind, Kind::Phase | Kind::PhaseEnd);
@@ -301,8 +301,8 @@ fn the_page_needs_nothing_from_outside_and_the_other_file_is_json() {
     assert!(n("s") >= 6);
 }
 
-/// The trace of a rank with stretches of these kinds and names, from a time to another one in
-/// milliseconds; a wait is for a rank.
+/// The trace of a rank with stretches: each has a kind, a name, a beginning and an end in
+/// milliseconds, and, if it is a wait, the rank that is waited for.
 fn busy(rank: u32, stretches: &[(Kind, &str, [i64; 2], Option<u32>)]) -> Trace {
     let mut trace = Trace {
         rank,

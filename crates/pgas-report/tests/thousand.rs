@@ -16,7 +16,7 @@ use pgas_report::{align, html};
 
 const N_RANKS: u32 = 1000;
 
-/// Ranks that run, and leave the traces of which those of the others are copies.
+/// The number of ranks that run. The traces of the others are copies of theirs.
 const N_RUNNING: u32 = 10;
 
 /// A job in which a thousand ranks have spans, phases, waits and messages: a hundred groups that do

@@ -1,8 +1,8 @@
-//! Jobs of more ranks than processors, none of which reaches the memory of another one: whether an
-//! operation takes as long for all of them as for two.
+//! Jobs of more ranks than processors, where no rank reaches the memory of another one: whether an
+//! operation takes as long with many ranks as with two.
 //!
-//! All ranks work at once, and share so many operations, whatever their number is. So with no loss
-//! all of them together take as long as two ranks do, which is the floor here.
+//! All ranks work at once. The number of operations of all ranks together is the same in each job.
+//! So without a loss each job takes as long as that of two ranks, which is the floor here.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::measure::{is_smoke_test, median, tell_row};
 
-/// How many ranks there are in each job; those of the first one are the floor of the others.
+/// The number of ranks of each job. The first job is the floor of the others.
 pub(crate) fn sizes() -> &'static [u32] {
     if is_smoke_test() {
         &[2, 4]
@@ -25,7 +25,7 @@ pub(crate) fn sizes() -> &'static [u32] {
 /// Keys in a batch.
 const BATCH: usize = 1 << 10;
 
-/// Measures as one of the ranks. Rank 0 tells the figures.
+/// Measures as one of the ranks. Rank 0 prints the figures.
 pub(crate) fn measure(wanted: &[String]) {
     let mut config = Config::from_env().expect("usable settings");
     config.statistics = Statistics::Off;
@@ -51,7 +51,7 @@ pub(crate) fn measure(wanted: &[String]) {
             }
         }),
         ("find_many", 16 * n, &|| {
-            // Any part of the keys, as long for all ranks.
+            // A part of the keys, of the same length on each rank.
             let mut left = 16 * n / n_ranks;
             let mut at = here * left;
             while left > 0 {
@@ -84,14 +84,14 @@ fn compare(world: &World, name: &str, n: usize, row: &dyn Fn()) {
         #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
         let each = 1e9 / n as f64;
         let name = format!("{name}, {} ranks", world.n_ranks());
-        // The first one counts for nothing.
+        // The first one warms up and is not counted.
         let figures =
             json!({ "name": name, "n": n, "pgas_ns": median(rounds.split_off(1)) * each });
         tell_row(&figures);
     }
 }
 
-/// Adds the floor to the rows of a job: the figures of the first one, in the same order.
+/// Adds the floor to the rows of a job: the figures of the first job, in the same order.
 pub(crate) fn beside(first: &[Value], rows: &mut [Value]) {
     for (row, floor) in rows.iter_mut().zip(first) {
         let number = |row: &Value| row["pgas_ns"].as_f64().unwrap_or(f64::NAN);

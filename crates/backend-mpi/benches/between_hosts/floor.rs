@@ -17,7 +17,7 @@ impl Comm {
         self.0.barrier();
     }
 
-    /// A window of so many words on each rank; collective.
+    /// Makes a window of this many words on each rank. Collective.
     pub(crate) fn window(&self, n_words: usize) -> Window {
         Window::new(&self.0, n_words)
     }
@@ -38,7 +38,8 @@ impl Comm {
         (come, n_here)
     }
 
-    /// A request to the other rank while it makes one, and an answer to it, so many times.
+    /// Sends this many requests to the other rank, one after the other, and answers as many of its
+    /// requests.
     pub(crate) fn requests<const ASK: usize, const ANSWER: usize>(&self, n_times: usize) {
         let other = self.0.process_at_rank(1 - self.0.rank());
         let (mut request, mut answer) = ([0_u64; ASK], [0_u64; ANSWER]);
@@ -48,7 +49,7 @@ impl Comm {
         }
     }
 
-    /// So many messages to the other rank while it sends as many: 64 at a time.
+    /// Sends this many messages to the other rank, 64 at a time, while it sends as many.
     pub(crate) fn messages<const N: usize>(&self, n_times: usize) {
         const AT_ONCE: usize = 64;
         let other = self.0.process_at_rank(1 - self.0.rank());

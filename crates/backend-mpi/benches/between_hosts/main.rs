@@ -3,10 +3,10 @@
 //!
 //! `cargo xtask bench-hosts` runs this with each MPI library. The program starts itself again under
 //! the library's launcher, with a rank on each of two hosts, in each of the [`ways`](Way) to have
-//! two hosts on one machine. Both ranks work at once. A figure is the median of several rounds, in
-//! each of which floor and library run one after the other.
+//! two hosts on one machine. Both ranks work at once. A figure is the median of several rounds. In
+//! each round floor and library run one after the other.
 //!
-//! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
+//! Words choose rows by their names. `--json FILE` also writes the figures to a file.
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
 #[path = "../../../../benches/between_hosts/containers.rs"]
@@ -36,10 +36,10 @@ use crate::floor::Comm;
 
 /// The argument by which the program is a rank.
 const RANK: &str = "--rank-of-two";
-/// The argument by which it is one of as many as there are.
+/// The argument by which the program is a rank of a job of any size.
 const RANK_OF_MANY: &str = "--rank-of-many";
 
-/// What a job may take at most.
+/// The maximum time of a job.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 fn main() -> ExitCode {
@@ -99,18 +99,19 @@ fn measure_two() {
     measure::measure(world, Comm(comm));
 }
 
-/// How two ranks come to be on two hosts.
+/// A way to have two ranks on two hosts.
 struct Way {
     name: &'static str,
     about: &'static str,
     launcher: Launcher,
-    /// Settings of the MPI library on one host; nothing on hosts of namespaces.
+    /// Settings that make one host two for the MPI library. None with hosts of namespaces.
     on_one_host: Option<&'static [(&'static str, &'static str)]>,
 }
 
-/// Namespaces that are joined by TCP show what a network costs. A library that is told that its
-/// ranks share no memory has less of it, so that the rest is seen better. Open MPI cannot be told
-/// so, but this library can: without its direct path, a rank reaches its own memory alone.
+/// Namespaces that are joined by TCP show what a network costs. An MPI library that is told that
+/// its ranks share no memory spends less time in the network, so the other costs are seen better.
+/// Open MPI cannot be told so. But this library can: without its direct path, a rank reaches its
+/// own memory alone.
 fn ways(library: &str) -> Vec<Way> {
     let launcher = if library.starts_with("Open MPI") {
         Launcher::OpenMpi
@@ -156,8 +157,7 @@ impl Way {
             }
             None => {
                 let hosts = Hosts::new(2, Link::Clean).map_err(|error| error.to_string())?;
-                // Which Open MPI takes before the library, which does not start MPI here, can say
-                // so.
+                // The bench starts MPI, so this library cannot make this setting in time.
                 let mpirun = hosts.mpirun(self.launcher);
                 let mut command = mpirun.env("OMPI_MCA_osc", "sm,pt2pt").command(program);
                 command.arg(RANK).args(words);
@@ -174,7 +174,7 @@ impl Way {
         Ok(rows)
     }
 
-    /// Runs jobs of ever more ranks on one host, and prints the table of them all.
+    /// Runs jobs of more and more ranks on one host, and prints the table of all of them.
     fn run_crowds(&self, words: &[String]) -> Result<Vec<Value>, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let settings = self.on_one_host.unwrap_or_default();
@@ -212,7 +212,7 @@ impl Way {
     }
 }
 
-/// What a program says, what it complains of, and whether it ends well.
+/// The standard output and standard error of a program, and whether it succeeded.
 fn output_of(command: &mut Command) -> Result<(String, String, bool), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -24,7 +24,7 @@ pub(crate) fn compare_with_smp() {
     }
 }
 
-/// A rank of such a job: tells seconds for one operation.
+/// A rank of such a job: prints the seconds of one operation.
 pub(crate) fn measure() {
     let world = world();
     let n = match (is_smoke_test(), world.is_direct(Rank::new(1))) {

@@ -4,8 +4,8 @@
 //! `cargo bench -p pgas-mpi` starts this program again under the launcher of its MPI library, with
 //! two ranks: rank 0 measures, and rank 1 waits in a barrier, MPI's own or ours, since most windows
 //! need their target inside of MPI. Both sides use windows of the same kind (`MPI_Win_create`), of
-//! the same component and over the same kind of memory, and the same buffers. The loop on MPI runs
-//! beside itself too, on two windows, which tells what is chance. Latency and flood bandwidth are
+//! the same component and over the same kind of memory, and the same buffers. The loop on MPI also
+//! runs beside itself, on two windows, which shows what is chance. Latency and flood bandwidth are
 //! those of figure 6 and table 1 of the GASNet-EX paper (Bonachea, Hargrove: GASNet-EX, LCPC 2018).
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 

@@ -21,7 +21,7 @@ pub(crate) const TARGET: Rank = Rank::new(1);
 pub(crate) struct Sides {
     pub(crate) world: World,
     raw: RawWindow,
-    /// As `raw`. Where the two differ, it is by chance or by their place in memory.
+    /// As `raw`. The two differ only by chance or by their place in memory.
     twin: RawWindow,
     pub(crate) ours: GlobalPtr<u64>,
 }
@@ -40,7 +40,7 @@ enum Side {
     Ours,
 }
 
-/// Every order of the three, one a round, so that each comes as often behind each other.
+/// Every order of the three, one per round: each follows each other one equally often.
 const ORDERS: [[Side; 3]; 6] = [
     [Side::Raw, Side::Twin, Side::Ours],
     [Side::Ours, Side::Raw, Side::Twin],
@@ -254,7 +254,7 @@ fn atomics(sides: &Sides, places: &[usize]) {
             });
         },
     );
-    // One word for all, whose bits each side asks for before it begins.
+    // One word for all. Each side reads its bits before it begins.
     sides.compare(
         "compare_exchange",
         places.len(),

@@ -34,8 +34,8 @@ pub(crate) enum Job {
 type Figures = Vec<(String, Vec<(f64, f64)>)>;
 
 impl Job {
-    /// Runs so many jobs over shared memory, with the direct path, and over MPI with it or without
-    /// it, in turn.
+    /// Runs this many jobs over shared memory, with the direct path, and over MPI, with it or
+    /// without it, in turn.
     pub(crate) fn in_turn(self, n_jobs: usize, direct: &str) -> Figures {
         let mut figures = Figures::new();
         for _ in 0..n_jobs {

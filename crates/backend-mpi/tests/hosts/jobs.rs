@@ -13,14 +13,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::parts::ALL_ARE_HERE;
 use crate::{PART, wanted};
 
-/// What a job may take at most; far more than any needs, also on a busy machine.
+/// The maximum time of a job: far more than any needs, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
-/// What the end of a job may take when a rank or its launcher has failed, and then that of its
-/// processes: seconds, but for a machine that does other things too.
+/// The maximum time from the failure of a rank or launcher to the end of the job, and from there to
+/// the end of its processes. Both take seconds, or more on a busy machine.
 pub(crate) const END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// Cases that take seconds over a link where a round trip takes milliseconds.
+/// Cases of every kind with few round trips: they take seconds if a round trip takes milliseconds.
 const FEW_ROUND_TRIPS: [&str; 16] = [
     "long_transfers_arrive_whole",
     "slices_of_structs_round_trip",
@@ -49,7 +49,7 @@ pub(crate) const FAULTS: [Fault; 5] = [
     Fault::Segfault,
 ];
 
-/// How many hosts and ranks a job has, and which ranks share a host.
+/// The numbers of hosts and ranks of a job, and which ranks share a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     n_hosts: u32,
@@ -168,9 +168,10 @@ pub(crate) fn share_no_memory(shape: Shape) {
 /// Removes what `look-around` leaves, on up to three hosts.
 const CLEAN: &str = "for host in node0 node1 node2; do /tmp/agent $host 'rm /dev/shm/rank*' 2>/dev/null; done; true";
 
-/// Every case of the suite holds between hosts. Where that would take long, some of every kind do:
-/// over a bad link, where each round trip takes milliseconds, and, unless all are asked for, with
-/// more ranks than processors, and over MPICH, where nothing moves until the target runs.
+/// Every case of the suite passes between hosts. Only [some of every kind](FEW_ROUND_TRIPS) run
+/// where all would take long: over a bad link, where each round trip takes milliseconds, and,
+/// unless all are asked for, with more ranks than processors, and over MPICH, where nothing moves
+/// until the target runs.
 pub(crate) fn pass_the_suite(shape: Shape, link: Link, direct: &str) {
     let _deadline = Deadline::new("the suite between hosts", 2 * LIMIT);
     let hosts = shape.hosts(link);
@@ -222,8 +223,8 @@ pub(crate) fn end_after_a_stop_beside_another() {
     end_after_a_stop(shape, stopped, STALL, &text);
 }
 
-/// One that is alone on its host is to the others as one that computes for long: the limit of a
-/// wait names it.
+/// A stopped rank that is alone on its host looks to the others like one that computes for long.
+/// The limit of waits ends the job and names it.
 pub(crate) fn end_after_a_stop_alone() {
     let shape = Shape::new(2, 1, Mapping::Slot);
     end_after_a_stop(shape, 1, ("PGAS_TIMEOUT", "2"), "rank 0 waited ");

@@ -18,7 +18,7 @@ use pgas_test_hosts::{Conditions, Link, Mapping, are_wanted};
 
 use crate::jobs::Shape;
 
-/// The argument by which the binary plays a rank; what it does follows.
+/// The argument by which the binary is a rank. The next arguments name what the rank does.
 const PART: &str = "--part";
 
 /// 2 ms, 1 ms more or less, and every hundredth frame gets lost.
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         return parts::play(words);
     }
     let mut args = Arguments::from_args();
-    // Every test has the machine for itself: hosts share its processors.
+    // One test at a time, since the hosts share the machine's processors.
     args.test_threads = Some(1);
     let trials = if are_wanted() { trials() } else { Vec::new() };
     libtest_mimic::run(&args, trials).exit_code()

@@ -72,7 +72,7 @@ fn look_around() -> Result<()> {
 
 /// Runs cases one after the other.
 fn run_cases(cases: impl Iterator<Item = &'static Case>) -> Result<()> {
-    // MPI ends with this world, so it is the last to end.
+    // MPI ends with this world, so this world is the last one to end.
     let outer = join()?;
     let mut worlds = Worlds::new(&outer, Config::from_env()?);
     let mut n_cases = 0;

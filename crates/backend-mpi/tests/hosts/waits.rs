@@ -23,18 +23,19 @@ use crate::wanted;
 const LOST: Rank = Rank::new(1);
 /// What rank 0 prints when all ranks wait for each other again and again.
 const BUSY: &str = "all ranks are busy";
-/// Rounds of each kind before the rank that is to stop does so, and after it.
+/// Rounds of each kind before the lost rank stops, and rounds after it.
 const ROUNDS: u64 = 20;
-/// For how long it is stopped at least: longer than a host may be silent, three seconds.
+/// The least time for which it is stopped: longer than a host may be silent, which is three
+/// seconds.
 const STOP: Duration = Duration::from_millis(3500);
 const SHORT_SILENCE: (&str, &str) = ("PGAS_SILENCE", "1");
 
-/// The kinds that have a job of their own for each way to end: one of each way to wait. The others
-/// have if all is to be tested: in core's loop, in the backend's, inside of MPI, and in none of the
-/// program's calls.
+/// The kinds that always have a job of their own for each way to end: one for each place to wait,
+/// which are core's loop, the backend's loop, the inside of MPI, and no call of the program. The
+/// other kinds have such jobs if all is to be tested.
 const ONE_OF_EACH: [&str; 4] = ["barrier", "atomic", "long_put", "leaving"];
 
-/// What ranks wait for, and how each does its part in it, round after round.
+/// A kind of wait, and what each rank does in each round of it.
 pub(crate) struct Kind {
     name: &'static str,
     round: fn(&World, &Things, u64) -> Result<()>,
@@ -51,7 +52,7 @@ impl Kind {
     }
 }
 
-/// What a round works on.
+/// The data of a round.
 struct Things {
     words: Symmetric<u64>,
     map: HashMap<u64, u64>,
@@ -159,7 +160,7 @@ pub(crate) fn take_part(kind: &str, how: &str) -> Result<()> {
             return Ok(());
         }
         if kind.name == "leaving" {
-            // The others wait for this one to leave, too.
+            // The others also wait until this one leaves.
             let waited = world.wait_for("nothing", || Ok(false));
             give_up(world.rank(), &waited.expect_err("nothing ends this wait"));
         }
@@ -191,7 +192,7 @@ fn stop() {
     stopped.expect("a process may send signals to itself");
 }
 
-/// The handler of a message that has rank 0 wait inside of MPI, in a handler.
+/// The handler in which rank 0 waits inside of MPI.
 const WRITE_TO_ME: HandlerId = HandlerId(HandlerId::N_RESERVED);
 
 /// Rank 0 runs a handler that waits, inside of MPI, for a rank that is stopped.
@@ -211,7 +212,7 @@ pub(crate) fn be_stuck_in_a_handler() -> Result<()> {
     if world.rank() == LOST {
         let sent = world.try_send(Rank::ZERO, MessageClass::Request, WRITE_TO_ME, &[])?;
         assert_eq!(sent, Sent::Accepted);
-        // The message goes on its way.
+        // Time for the message to leave.
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(300) {
             world.progress()?;
@@ -221,8 +222,8 @@ pub(crate) fn be_stuck_in_a_handler() -> Result<()> {
     world.barrier()
 }
 
-/// A handler that does not return, since MPI waits in it, ends the job by the report of that: the
-/// thread that reports it does not wait for the one that is inside of MPI.
+/// A handler does not return, since MPI waits in it. The report of that ends the job: the thread
+/// that reports it does not wait for the one inside of MPI.
 pub(crate) fn end_in_a_handler() {
     let _deadline = Deadline::new("the end of a handler that waits", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
@@ -260,7 +261,7 @@ fn ranks_of(hosts: &Hosts) -> Vec<u32> {
     .collect()
 }
 
-/// Waits until `is_so`, and says whether it came to that.
+/// Waits until `is_so`. Returns whether that came true in time.
 fn eventually(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     while !is_so() {
@@ -272,7 +273,7 @@ fn eventually(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// All ranks end when the way between them is cut, on both sides, and say which host they have
+/// The way between the hosts is cut. All ranks on both sides end and name the host that they have
 /// lost.
 pub(crate) fn end_after_a_cut(kind: &Kind) {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
@@ -287,7 +288,7 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     let began = Instant::now();
     let have_ended = eventually(END_OF_JOB, || ranks_of(&hosts).is_empty());
     let took = began.elapsed();
-    // The launcher gets to know of the other host's end.
+    // The launcher learns of the other host's end.
     hosts.mend(LOST.number());
     let ended = running.end(END_OF_JOB);
     assert!(have_ended, "ranks go on: {ended:#?}");
@@ -299,7 +300,7 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     assert_nothing_left(&hosts);
 }
 
-/// All ranks end when the way between two hosts is cut that both reach the third one.
+/// The way between two hosts is cut, while both still reach a third one. All ranks end.
 pub(crate) fn end_after_a_cut_between_two() {
     let _deadline = Deadline::new("the end after a cut between two hosts", LIMIT);
     let hosts = THREE_HOSTS.hosts(Link::Clean);
@@ -345,8 +346,8 @@ pub(crate) fn end_at_the_limit(kind: &Kind) {
     assert_nothing_left(&hosts);
 }
 
-/// A wait for a stopped rank is reported, whatever kind it is of, and goes on when the rank does.
-/// The rank's host gives signs of life meanwhile, for longer than it might be silent.
+/// A wait of any kind for a stopped rank is reported, and continues when the rank does. Meanwhile
+/// the rank's host gives signs of life, for longer than a host may be silent.
 pub(crate) fn go_on_after_a_stop() {
     let _deadline = Deadline::new("waits for a stopped rank", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
@@ -365,7 +366,7 @@ pub(crate) fn go_on_after_a_stop() {
     assert_nothing_left(&hosts);
 }
 
-/// Waits until the rank is stopped and rank 0 has said that it waits, and lets it go on.
+/// Waits until the rank is stopped and rank 0 has reported its wait, and then continues the rank.
 fn see_a_report(
     hosts: &Hosts,
     running: &mut Running<'_>,

@@ -45,8 +45,8 @@ pub(crate) fn attach(_: &str) {
     all.barrier();
 }
 
-/// A process joins once; who asks again gets the same world, beside which others may be made of
-/// communicators.
+/// A process joins once: the next call returns the same world. Further worlds may be made of
+/// communicators beside it.
 pub(crate) fn joined_twice(direct: &str) {
     assert_well(&run(ranks(3, "twice", "", direct)));
 }
@@ -112,7 +112,7 @@ pub(crate) fn attached_by_one_at_a_time(direct: &str) {
     assert_well(&run(command));
 }
 
-/// With `MPI_THREAD_SERIALIZED` the program has to promise that it keeps out of MPI.
+/// With `MPI_THREAD_SERIALIZED` the program has to promise that it keeps out of MPI meanwhile.
 pub(crate) fn serialized(_: &str) {
     let (universe, level) = mpi::initialize_with_threading(Threading::Serialized).expect("MPI");
     assert_eq!(level, Threading::Serialized);
@@ -178,7 +178,7 @@ pub(crate) fn many_threads(_: &str) {
     needs_what_it_says(&world);
 }
 
-/// What a backend says to need the target for waits for it, and what it does not, does not.
+/// An operation waits for the target if the backend's capabilities say so, and else it does not.
 pub(crate) fn target_needed(direct: &str) {
     assert_well(&run(ranks(2, "need", "", direct)));
 }
@@ -187,7 +187,7 @@ pub(crate) fn need(_: &str) {
     needs_what_it_says(&world());
 }
 
-/// How long the target computes.
+/// The time for which the target computes.
 const ABSENCE: Duration = Duration::from_millis(400);
 
 fn needs_what_it_says(world: &World) {
@@ -204,8 +204,8 @@ fn needs_what_it_says(world: &World) {
         ("an atomic", needs.atomics, &atomic),
     ];
     for (what, needs, operation) in operations {
-        // One try of several is enough: a processor that others use too lets a rank wait that need
-        // not, or does not let the target go to sleep in time.
+        // One success of several tries is enough. On a busy machine a rank may wait though it need
+        // not, or the target may sleep too late.
         let is_as_said = (0..TRIES).any(|_| {
             let has_waited = waits_for_the_target(world, operation);
             let of_rank_0 = world.broadcast(Rank::ZERO, u32::from(has_waited));
@@ -216,16 +216,17 @@ fn needs_what_it_says(world: &World) {
     world.barrier().expect("all are here");
 }
 
-/// How often an operation is tried.
+/// The maximum number of tries of an operation.
 const TRIES: usize = 20;
 
-/// Whether rank 0 has waited until rank 1, which does nothing for others meanwhile, came back.
+/// Whether rank 0 waited in `operation` until rank 1 came back, which did nothing for others
+/// before.
 fn waits_for_the_target(world: &World, operation: &dyn Fn() -> pgas_core::Result<()>) -> bool {
     world.barrier().expect("all are here");
     let began = Instant::now();
     match world.rank().number() {
         0 => {
-            // The target serves what comes while it is still in the barrier.
+            // While the target is still in the barrier, it serves others.
             std::thread::sleep(ABSENCE / 8);
             operation().expect("an operation that works");
         }

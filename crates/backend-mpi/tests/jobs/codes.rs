@@ -1,4 +1,4 @@
-//! What becomes of MPI's return codes.
+//! MPI's return codes become errors.
 #![expect(unsafe_code, reason = "wraps calls of MPI")]
 
 use std::ffi::{c_int, c_void};
@@ -9,7 +9,7 @@ use pgas_core::{Error, Rank};
 
 use crate::{assert_well, ranks, run, world};
 
-/// The code that the calls below return instead of doing anything, unless it is 0.
+/// If this is not 0, the calls of MPI below do nothing and return it.
 static CODE: AtomicI32 = AtomicI32::new(0);
 
 pub(crate) fn reported() {
@@ -30,7 +30,7 @@ pub(crate) fn err(_: &str) {
             world.flush(word.rank())
         };
         type Operation<'a> = &'a dyn Fn() -> pgas_core::Result<()>;
-        // Those that are the same calls however this rank waits.
+        // Operations that make these calls in whatever way this rank waits.
         let operations: [(&str, Operation<'_>); 2] =
             [("MPI_Isend", &swap), ("MPI_Win_flush", &flush)];
         for code in [ffi::MPI_ERR_RANK, ffi::MPI_ERR_OTHER] {
@@ -73,8 +73,8 @@ fn failure() -> Option<c_int> {
     (code != 0).then_some(code)
 }
 
-/// What this process has sent that a program pays for, and what it has sent for credits. The rest
-/// are answers, and questions of ranks that wait for long.
+/// The numbers of messages of this process: requests and orders, which are prices of operations,
+/// and notes with credits. Not counted are answers, and questions of ranks that wait for long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) requests: u64,
@@ -86,14 +86,14 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 static ORDERS: AtomicU64 = AtomicU64::new(0);
 static CREDITS: AtomicU64 = AtomicU64::new(0);
 
-/// The tags of requests and of the library's own notes, and the first words of notes with credits
-/// and of those that order an atomic.
+/// The tags of requests and of the library's own notes. The first words of notes with credits and
+/// of notes that order an atomic.
 const REQUEST: c_int = 0;
 const NOTE: c_int = 2;
 const CREDIT: u64 = 0;
 const EXECUTE: u64 = 6;
 
-/// All that was sent until now.
+/// The numbers of messages sent until now.
 pub(crate) fn sent() -> Sent {
     Sent {
         requests: REQUESTS.load(Ordering::Relaxed),
@@ -113,7 +113,7 @@ fn note_sent(bytes: &[u8], tag: c_int) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2).
+/// Wraps MPI's own function, as programs may do (MPI-3.1, section 14.2).
 ///
 /// # Safety
 ///

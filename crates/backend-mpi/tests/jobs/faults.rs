@@ -25,7 +25,7 @@ pub(crate) fn ends_by(fault: Fault, direct: &str) {
             assert!(stderr.contains(text), "{ended:?}");
             assert_eq!(ended.code(), 5, "{ended:?}");
         }
-        // Whoever ends first says why, one of those that wait or the one that leaves.
+        // The rank that ends first says why: one of those that wait, or the one that leaves.
         Fault::Leave => {
             let text = "rank 1 has left the job while others wait for it in a barrier";
             let is_told = stdout.contains(text) || stderr.contains(text);
@@ -35,7 +35,7 @@ pub(crate) fn ends_by(fault: Fault, direct: &str) {
             let text = "rank 1 has been stopped for ";
             assert!(stdout.contains(text), "{ended:?}");
         }
-        // These are the launcher's to tell.
+        // The launcher reports these.
         Fault::Exit(_) | Fault::Abort | Fault::Kill | Fault::Segfault => {}
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn launcher_killed(direct: &str) {
     assert_nothing_left(&ended);
 }
 
-/// Waits for ever, as a rank whose others compute for long.
+/// Waits for ever, as a rank does while the others compute for long.
 pub(crate) fn wait(_: &str) {
     let world = world();
     job::say("here");
@@ -79,7 +79,7 @@ pub(crate) fn returned_early(direct: &str) {
     let ended = run(ranks(3, "return_early", "", direct));
     assert!(ended.took < END, "{ended:?}");
     assert_ne!(ended.code(), 0, "{ended:?}");
-    // Who is heard before the launcher ends all is up to chance.
+    // It is chance which rank is heard before the launcher ends all.
     let texts = [
         "rank 2 gives up",
         "rank 2 has left the job while others wait",
@@ -98,7 +98,8 @@ pub(crate) fn told_by_who_left(direct: &str) {
     assert_nothing_left(&ended);
 }
 
-/// Rank 1 leaves in good order; the others, whose barrier fails of that, say nothing and stay.
+/// Rank 1 leaves in good order. The barrier of the others fails for that; they stay and say
+/// nothing.
 pub(crate) fn leave_the_silent(_: &str) {
     let world = world();
     world.barrier().expect("all are here");

@@ -1,4 +1,4 @@
-//! Very many operations in flight at once, which are waited for in any order or not at all.
+//! Very many operations in flight at once. They are waited for in any order, or not at all.
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Event, GlobalPtr, Rank, Result, World};
@@ -7,18 +7,18 @@ use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, wanted, world};
 
 const MILLION: usize = 1 << 20;
-/// How many of them for each order of waits: more than a rank has slots for what it has begun. Open
-/// MPI takes some ten microseconds for a get.
+/// The number of operations for each order of waits: more than a rank has slots for operations in
+/// flight. Open MPI takes some ten microseconds for a get.
 const MANY: usize = 1 << 14;
 const N_WORDS: usize = 1 << 14;
 
-/// What one operation in flight may take, an event with its buffer, and what MPI has of it.
+/// The maximum memory of one operation in flight: an event with its buffer, and what MPI keeps.
 const BYTES_EACH: usize = 2048;
-/// What the second flood may take that the first one did not leave.
+/// The maximum memory that the second flood takes in addition to that of the first one.
 const SLACK_BYTES: usize = 32 << 20;
 
-/// A million where all is wanted. Through the window, and between ranks that are told that they are
-/// on different hosts.
+/// A million operations if all is to be tested. Through the window, and, with MPICH, between ranks
+/// that are told that they are on different hosts.
 pub(crate) fn flooded() {
     for direct in ["0", "1"] {
         if direct == "1" && is_open_mpi() {
@@ -61,7 +61,7 @@ pub(crate) fn flood(most: &str) {
     world.barrier().expect("all are here");
 }
 
-/// So many gets and then so many puts at once.
+/// `n` gets at once, and then `n` puts at once.
 fn outstanding(world: &World, there: GlobalPtr<u64>, n: usize) -> Result<()> {
     let before = resident_bytes();
     let at = |i: usize| there.add(i % N_WORDS);
@@ -86,8 +86,8 @@ const PUT_WORDS: usize = 16;
 const N_PUTS: usize = 800;
 const N_JOBS: usize = 6;
 
-/// Puts wait inside of MPI until it has connected the ranks and while the target takes none. Their
-/// copied sources are kept for so long.
+/// Puts wait inside of MPI until it has connected the ranks, and while the target takes none. Until
+/// then their copied sources are kept.
 pub(crate) fn first_puts() {
     for _ in 0..N_JOBS {
         assert_well(&run(ranks(2, "put_first", "", "0")));
@@ -121,7 +121,7 @@ pub(crate) fn put_first(_: &str) {
 const ORDERS: [fn(usize, usize) -> usize; 3] = [
     |i, _| i,
     |i, n| n - 1 - i,
-    // As good as any: the factor has no divisor but 1 in common with a power of two.
+    // In no particular order, each once: the factor is odd, and `n` is a power of two.
     |i, n| i.wrapping_mul(0x9e37_79b1) % n,
 ];
 
@@ -134,7 +134,7 @@ fn all_orders(world: &World, there: GlobalPtr<u64>) -> Result<()> {
         })?;
         let puts = (0..MANY).map(|i| at(i).put_nb(world, (i % N_WORDS) as u64));
         wait_for(puts, order, |_, ()| {})?;
-        // All on one word: each finds another number.
+        // All on one word: each gets a different number.
         let mut found = vec![false; MANY];
         let adds = (0..MANY).map(|_| there.fetch_op_nb(world, AtomicOp::Add, 1));
         wait_for(adds, order, |_, word| {
@@ -147,7 +147,7 @@ fn all_orders(world: &World, there: GlobalPtr<u64>) -> Result<()> {
         there.put(world, 0)?;
         world.flush(there.rank())?;
     }
-    // What is not waited for is complete after a flush.
+    // Operations that are not waited for are complete after a flush.
     for i in 0..MANY {
         drop(at(i).get_nb(world)?);
         drop(there.fetch_op_nb(world, AtomicOp::Add, 1)?);

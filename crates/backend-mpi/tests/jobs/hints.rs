@@ -1,4 +1,4 @@
-//! What MPI makes of the hints that the window is created with.
+//! The hints that MPI gives back for a window.
 #![expect(unsafe_code, reason = "wraps a call of MPI")]
 
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ use pgas_testkit::job;
 use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, world};
 
-/// The variable that makes this program say what its windows have.
+/// The variable that makes this program print the hints of its windows.
 const ASKED: &str = "PGAS_TEST_HINTS";
 
-/// What both libraries are told, and MPICH understands.
+/// The hints that both libraries get and MPICH understands.
 const TOLD: &[(&str, &str)] = &[("same_disp_unit", "true"), ("same_size", "true")];
 
-/// MPICH gives back what it has understood, and Open MPI whatever it was told.
+/// MPICH gives back the hints that it has understood, and Open MPI all that it got.
 pub(crate) fn taken() {
     let mut command = ranks(2, "create", "", "0");
     command.env(ASKED, "1");
@@ -36,7 +36,7 @@ pub(crate) fn create(_: &str) {
     world().barrier().expect("all are here");
 }
 
-/// What MPI does not change while it runs it is asked for once, however many worlds a process
+/// MPI is asked only once for what does not change while it runs, however many worlds a process
 /// makes: Open MPI loads all of its components for an answer.
 pub(crate) fn asked_once() {
     let mut command = ranks(2, "create_often", "", "0");
@@ -63,7 +63,7 @@ pub(crate) fn create_often(_: &str) {
     drop(first);
 }
 
-/// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2).
+/// Wraps MPI's own function, as programs may do (MPI-3.1, section 14.2).
 ///
 /// # Safety
 ///
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn MPI_Win_create(
     code
 }
 
-/// Says what the window has, each list in the order of its words: libraries have orders of their
-/// own.
+/// Prints the window's hints. The words of each list are sorted, since each library has an order of
+/// its own.
 fn tell_hints(window: ffi::MPI_Win) {
     // SAFETY: a constant of the library.
     let mut info = unsafe { ffi::RSMPI_INFO_NULL };

@@ -1,4 +1,4 @@
-//! What bad input gets: one line on every rank.
+//! Bad input gets one line on every rank.
 #![expect(unsafe_code, reason = "wraps a call of MPI")]
 
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ use pgas_testkit::job::{self, eventually};
 use crate::support::is_open_mpi;
 use crate::{PART, assert_nothing_left, assert_well, mpirun, mpirun_with_each, ranks, run, world};
 
-/// Starts, and says what is wrong.
+/// Joins the job, and prints what is wrong.
 pub(crate) fn start(_: &str) {
     let made = Config::from_env().and_then(|config| pgas_mpi::init(&config));
     if let Err(error) = made {
@@ -32,7 +32,8 @@ pub(crate) fn start(_: &str) {
 /// The variable that names the folder in which each rank notes that it has said what is wrong.
 const TOLD: &str = "PGAS_TEST_TOLD";
 
-/// A launcher ends all as soon as one has, so that each waits until all have said what is wrong.
+/// A launcher ends all ranks as soon as one has ended. So each waits until all have said what is
+/// wrong.
 fn wait_for_the_others() {
     #[expect(
         clippy::disallowed_methods,
@@ -147,8 +148,8 @@ pub(crate) fn separate_model_refused() {
     assert_refused(command, "separate memory model only");
 }
 
-/// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2): the backend asks it for
-/// nothing but the memory model of its window.
+/// Wraps MPI's own function, as programs may do (MPI-3.1, section 14.2). The backend asks it only
+/// for the memory model of its window.
 ///
 /// # Safety
 ///
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
     code
 }
 
-/// Settings for MPI are written to the environment by a process with one thread, and by no other.
+/// Only a process with one thread writes settings for MPI to the environment.
 pub(crate) fn environment_left() {
     for what in ["alone", "beside another"] {
         let mut command = ranks(2, "start_beside", what, "1");

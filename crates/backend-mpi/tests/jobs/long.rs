@@ -5,15 +5,15 @@ use pgas_core::{GlobalPtr, Rank, World};
 use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, wanted, world};
 
-/// More than an `int` counts, and a multiple of nothing.
+/// More than an `int` can count, and no multiple of a unit.
 const LEN: usize = (1 << 31) + (1 << 20) + 5;
 /// Where they begin: a place that is not aligned.
 const START: usize = 3;
-/// What lies before them and behind.
+/// The byte that lies before them and behind.
 const MARGIN: u8 = 0xA5;
 
-/// Whether this is tested. It takes seconds, and makes the same calls of both libraries: one of
-/// them is enough, the faster.
+/// Whether this is tested. It takes seconds, and makes the same calls of both MPI libraries. So
+/// only the faster one is tested unless all is to be tested.
 pub(crate) fn is_wanted() -> bool {
     !is_open_mpi() || wanted::is_all()
 }
@@ -57,7 +57,7 @@ pub(crate) fn transfer(_: &str) {
     world.barrier().expect("all are here");
 }
 
-/// By gets that are not cut, so that a get that errs as the put did hides nothing.
+/// Reads by gets that are not cut: a get that is cut might repeat the put's error and so hide it.
 fn assert_blocks_begin_at_their_places(world: &World, there: GlobalPtr<u8>) {
     for (number, at) in (0..LEN).step_by(Pattern::BLOCK).enumerate() {
         let mut own = Pattern::number(0);
@@ -72,7 +72,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// A prime, so that what lands elsewhere is seen wherever the transfer is cut.
+    /// A prime, so that a part at a wrong place is seen wherever the transfer is cut.
     const BLOCK: usize = 1_000_003;
 
     fn new() -> Self {

@@ -1,4 +1,4 @@
-//! One-way calls to a rank that leaves meanwhile: each is served, or somebody tells of it.
+//! One-way calls to a rank that leaves meanwhile: each is served, or reported as lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +37,7 @@ pub(crate) fn call_who_leaves(_: &str) {
     if world.rank() == Rank::ZERO {
         let mut n_sent = 0_u64;
         let error = loop {
-            // It learns of the other's end by asking, as who waits for it does.
+            // It learns of the other's end by asking, as a rank that waits does.
             let is_gone = world.has_left(Rank::new(1));
             match world.rpc_ff(Rank::new(1), serve, ()) {
                 Ok(()) => assert!(!is_gone, "who knows that it has left is told"),

@@ -33,9 +33,9 @@ use pgas_testkit::fault::Fault;
 use pgas_testkit::job::{self, Ended, PART, Part, eventually};
 use support::{is_open_mpi, launcher, mpirun};
 
-/// What a test may take at most.
+/// The maximum time of a test.
 const LIMIT: Duration = Duration::from_secs(100);
-/// What the end of a job may take under a foreign launcher, on a busy machine.
+/// The maximum time that a job takes to end under a foreign launcher, on a busy machine.
 const END: Duration = Duration::from_secs(60);
 
 const PARTS: &[(&str, Part)] = &[
@@ -67,7 +67,7 @@ const PARTS: &[(&str, Part)] = &[
     ("need", attached::need),
 ];
 
-/// What is tested with the direct path and without.
+/// The tests that run with the direct path and without.
 #[rustfmt::skip]
 const TESTS: &[(&str, Part)] = &[
     ("a_killed_launcher_leaves_nothing_behind", faults::launcher_killed),

@@ -1,5 +1,5 @@
-//! Who serves a rank's memory: a thread while it computes, and the component of Open MPI that its
-//! user has chosen.
+//! Who serves a rank's memory: a thread while the rank computes, and the component of Open MPI that
+//! the user has chosen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,8 @@ pub(crate) fn compute(_: &str) {
     world.barrier().expect("all are here");
 }
 
-/// Open MPI's `rdma`, which this library would not choose: what it is known to do is what the world
-/// says.
+/// With Open MPI's `rdma`, which this library would not choose, the world's capabilities are those
+/// that `rdma` is known to have.
 pub(crate) fn by_a_choice() {
     let mut command = ranks(3, "choose", "", "0");
     command.env("OMPI_MCA_osc", "rdma");

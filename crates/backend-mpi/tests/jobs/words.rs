@@ -21,8 +21,8 @@ pub(crate) fn hammered_from_two_hosts() {
     assert_well(&run(command));
 }
 
-/// All ranks change the same two words of rank 0 at once, by operations that differ in kind and in
-/// form: what one form adds, another one must not lose.
+/// All ranks change the same two words of rank 0 at once, by operations of different kinds and
+/// forms. No form may lose what another one adds.
 pub(crate) fn hammer(n_added: &str) {
     hammer_in(&world(), n_added.parse().expect("a number"));
 }
@@ -71,9 +71,9 @@ pub(crate) fn prices() {
     assert_well(&run(command));
 }
 
-/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank
-/// reaches another one's memory: the message that is an operation's price, and nothing for an own
-/// key.
+/// Counts the calls of MPI by puts, atomics and operations of a hash map where no rank reaches
+/// another one's memory: the message that is an operation's price, and nothing for a key of this
+/// rank.
 pub(crate) fn pay(_: &str) {
     let world = world();
     assert!(world.capabilities().ranks_serve_atomics());
@@ -155,9 +155,9 @@ fn pay_for_a_batch(world: &World, map: &HashMap<u64, u64>) {
     assert_eq!(after.orders, before.orders);
 }
 
-/// A short put is one call of MPI. That its source is free takes another one at most: with Open MPI
-/// only when puts turn to another rank or have filled their room, and never if a flush comes
-/// before.
+/// A short put is one call of MPI, and at most one more until its source is free. With Open MPI
+/// that one is only made when puts turn to another rank or have filled their room, and never if a
+/// flush comes before.
 fn pay_for_short_puts(world: &World, words: [GlobalPtr<u64>; 2]) {
     const N_PUTS: u64 = 100;
     let paid = |puts: &dyn Fn(u64)| {

@@ -14,12 +14,12 @@ use serde_json::Value;
 /// The time by which the last rank is late.
 const DELAY: Duration = Duration::from_millis(300);
 
-/// Where a job writes what it counts and traces; removed when this is dropped.
+/// The folder to which a job writes its statistics and traces. It is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Figures(PathBuf);
 
 impl Figures {
-    /// Has the ranks of `command` write to a new folder within `directory`.
+    /// Makes the ranks of `command` write to a new folder within `directory`.
     pub(crate) fn of(command: &mut Command, directory: impl AsRef<Path>) -> Self {
         let name = format!("figures-{}", std::process::id());
         let directory = directory.as_ref().join(name);
@@ -83,7 +83,7 @@ fn check_job(job: &Job, n_ranks: u32, place: &str) {
 
 impl Drop for Figures {
     fn drop(&mut self) {
-        // What is left lies among the files of the build.
+        // If that fails, the folder stays among the files of the build.
         drop(fs::remove_dir_all(&self.0));
     }
 }

@@ -1,6 +1,6 @@
 //! How much is to be tested.
 
-/// Whether everything is to be done that takes long.
+/// Whether tests that take long are to run, too.
 pub(crate) fn is_all() -> bool {
     #[expect(
         clippy::disallowed_methods,

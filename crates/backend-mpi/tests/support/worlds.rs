@@ -4,8 +4,8 @@ use mpi::topology::SimpleCommunicator;
 use pgas_conformance::Case;
 use pgas_core::{Config, Result, World};
 
-/// With two ranks each case has a world of its own. With more, those that can share one do: where
-/// ranks share processors, making a window takes longer than most cases.
+/// With two ranks each case has a world of its own. With more, cases share a world if they can:
+/// where ranks share processors, making a window takes longer than most cases.
 pub(crate) struct Worlds {
     settings: Config,
     comm: SimpleCommunicator,
@@ -14,7 +14,7 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    /// Beside `first`, with `settings` where cases ask for nothing else.
+    /// Worlds beside `first`. They have `settings` unless a case asks for others.
     pub(crate) fn new(first: &World, settings: Config) -> Self {
         Self {
             settings,

@@ -25,7 +25,7 @@ pub(crate) struct Comm {
 const ANYBODY: u64 = u64::MAX;
 
 impl Comm {
-    /// Opens an endpoint on each rank; collective.
+    /// Opens an endpoint on each rank. Collective.
     pub(crate) fn open(world: &World, provider: &str) -> Result<Self> {
         let own = addresses::own();
         let node = own.first().expect("a host has an address").to_string();
@@ -46,8 +46,9 @@ impl Comm {
         Window { raw, n_begun }
     }
 
-    /// Gives each rank its words, one rank's behind another's: the number of the other rank's by a
-    /// message, and they by another one; returns what has come, likewise.
+    /// Gives each rank its words, those of one rank behind those of the other: one message has
+    /// their number, and the next one the words. Returns the words that have come, in the same
+    /// order.
     pub(crate) fn exchange(&self, words: &[u64], counts: &[usize]) -> (Vec<u64>, Vec<usize>) {
         let mut n_come = [0];
         let there = &counts[1 - self.rank];
@@ -72,7 +73,8 @@ impl Comm {
         (come, n)
     }
 
-    /// A request to the other rank while it makes one, and an answer to it, so many times.
+    /// Sends this many requests to the other rank, one after the other, and answers as many of its
+    /// requests.
     pub(crate) fn requests<const ASK: usize, const ANSWER: usize>(&self, n_times: usize) {
         let (mut request, mut answer) = ([0_u64; ASK], [0_u64; ANSWER]);
         for _ in 0..n_times {
@@ -81,7 +83,7 @@ impl Comm {
         }
     }
 
-    /// So many messages to the other rank while it sends as many: 64 at a time.
+    /// Sends this many messages to the other rank, 64 at a time, while it sends as many.
     pub(crate) fn messages<const N: usize>(&self, n_times: usize) {
         const AT_ONCE: usize = 64;
         let raw = &mut *self.raw.borrow_mut();
@@ -110,7 +112,7 @@ impl Comm {
         }
     }
 
-    /// Sends a message to the other rank, and receives one of it.
+    /// Sends a message to the other rank, and receives one from it.
     fn swap(&self, sent: &[u64], come: &mut [u64]) {
         let raw = &mut *self.raw.borrow_mut();
         let (start, len) = (come.as_mut_ptr().cast(), size_of_val(come));
@@ -186,7 +188,7 @@ impl Window {
         self.raw.borrow_mut().complete(n_begun);
     }
 
-    /// As [`flush`](Self::flush): libfabric knows no other completion of what is read.
+    /// As [`flush`](Self::flush): libfabric has no other kind of completion for reads.
     pub(crate) fn flush_local(&self) {
         self.flush();
     }

@@ -5,7 +5,7 @@
 //! again under MPICH's launcher, by whose PMI the ranks meet, on two hosts of namespaces that are
 //! joined by TCP; nothing of MPI is in the ranks. `PGAS_OFI_PROVIDER` chooses the provider of both.
 //!
-//! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
+//! Words choose rows by their names. `--json FILE` also writes the figures to a file.
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
 #[path = "../../../../benches/between_hosts/containers.rs"]
@@ -33,7 +33,7 @@ use crate::floor::Comm;
 
 /// The argument by which the program is a rank.
 const RANK: &str = "--rank-of-two";
-/// What a job may take at most.
+/// The maximum time of a job.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// What every host has.
 const PROVIDER: &str = "tcp;ofi_rxm";

@@ -21,11 +21,11 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::{Config, GlobalPtr, Rank, Result, Symmetric, World};
 use raw::{LONG, Raw, WINDOW};
 
-/// The argument by which the binary is a rank; the number of samples follows.
+/// The argument by which the binary is a rank. The next one is the number of samples.
 const RANK: &str = "--rank";
 const SAMPLES: usize = 31;
 
-/// An operation, by its name, and how often a sample does it.
+/// The name of an operation, and its number in a sample.
 const OPERATIONS: &[(&str, usize)] = &[
     ("put of 8 B and flush", 200),
     ("get of 8 B", 200),
@@ -126,7 +126,7 @@ struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// The time that one operation takes; rank 1 serves meanwhile.
+    /// The time of one operation, while rank 1 serves.
     fn sample(&mut self, which: usize, n_times: usize) -> Result<Duration> {
         self.n_rounds += 1;
         let (world, there) = (self.world, Rank::new(1));

@@ -43,9 +43,9 @@ pub(crate) struct Raw {
     pub(crate) there: Remote,
     contexts: Vec<fi_context2>,
     n_rounds: u64,
-    /// Messages that have come.
+    /// The number of messages that have come.
     pub(crate) n_received: usize,
-    /// Other operations that are complete, and were not waited for yet.
+    /// The number of other operations that are complete and were not waited for yet.
     n_done: usize,
 }
 
@@ -152,7 +152,7 @@ impl Raw {
         }
     }
 
-    /// Connects both ranks; collective.
+    /// Connects both ranks. Collective.
     pub(crate) fn meet(&mut self, world: &World) -> Result<()> {
         let (own, mut all) = (self.address(), Vec::new());
         for rank in 0..2 {
@@ -200,7 +200,7 @@ impl Raw {
         };
     }
 
-    /// The time that one operation takes; the other rank makes progress meanwhile.
+    /// The time of one operation, while the other rank makes progress.
     pub(crate) fn sample(&mut self, is_first: bool, which: usize, n_times: usize) -> Duration {
         self.n_rounds += 1;
         if !is_first {
@@ -213,7 +213,7 @@ impl Raw {
         }
         let mut word = 7_u64;
         let mut former = 0_u64;
-        // As many as this library writes from: one alone would stay in a cache.
+        // As many sources as this library writes from: one alone would stay in a cache.
         let long = vec![vec![7_u8; LONG]; WINDOW];
         let began = Instant::now();
         for _ in 0..n_times {

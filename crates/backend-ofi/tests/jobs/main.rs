@@ -24,10 +24,10 @@ use pgas_testkit::{Deadline, setting};
 
 use figures::Figures;
 
-/// What a test may take at most.
+/// The maximum time of a test.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// The faults for who has not asked for all.
+/// The faults that are tested unless all are asked for.
 const FAULTS: &[Fault] = &[
     Fault::Panic,
     Fault::Exit(0),
@@ -100,7 +100,7 @@ fn trial_within(limit: Duration, name: String, body: impl FnOnce() + Send + 'sta
     })
 }
 
-/// Ranks that play `part`, over TCP unless they are told otherwise.
+/// Ranks that play `part`, over TCP unless a setting says otherwise.
 fn ranks(n_ranks: u32, part: &str, what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
@@ -129,8 +129,7 @@ fn ends_by(fault: Fault, wait: &str) {
     command.env(STALL.0, STALL.1);
     let ended = run(command);
     assert_blamed(&ended, fault, 1);
-    // Who aborts the job, and who leaves it, says so itself, and the others may be ended before
-    // they do.
+    // A rank that aborts or leaves the job says so itself. The others may be ended before they do.
     if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
         assert_known(&ended, 1, 2);
     }
@@ -152,7 +151,7 @@ fn count(_: &str) {
     figures::play(&world());
 }
 
-/// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its
+/// Ranks of several hosts that cannot meet get an error: none waits, and none becomes a job of its
 /// own.
 fn no_meeting() {
     const SLURM: &[(&str, &str)] = &[
@@ -195,7 +194,7 @@ fn no_meeting() {
     }
 }
 
-/// Files of the provider `shm` that its processes have not removed.
+/// The names of the provider `shm`'s files that exist now.
 fn named_memory() -> BTreeSet<OsString> {
     let entries = fs::read_dir("/dev/shm").expect("shared memory of the system");
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -204,7 +203,7 @@ fn named_memory() -> BTreeSet<OsString> {
         .collect()
 }
 
-/// However the ranks end. Ranks of other jobs have files meanwhile, which are none of these.
+/// The provider's files are removed however the ranks end. Files of other jobs may exist meanwhile.
 fn nothing_left() {
     for (how, code) in [("forget", 0), ("kill", 137)] {
         let mut command = ranks(2, "forget", how);
@@ -227,7 +226,7 @@ fn nothing_left() {
     }
 }
 
-/// Ends without leaving, since a handle is never given back, or is killed.
+/// Ends without leaving: keeps a handle for ever, or is killed.
 fn forget(how: &str) {
     let world = world();
     let words = world.alloc_symmetric::<u64>(1).expect("room");
@@ -262,7 +261,7 @@ fn fail(how: &str) {
     world.barrier().expect("all are here");
     let there = words.on(Rank::new(1));
     if world.rank().number() == 1 {
-        // It has a handle on the world, too.
+        // It has a handle to the world, too.
         drop(words);
         fault.strike(world);
     }
@@ -285,7 +284,7 @@ fn once(world: &World, wait: &str, there: GlobalPtr<u64>) -> Result<(), Error> {
     }
 }
 
-/// Joins, and says what came of it.
+/// Joins the job, and prints why if it is refused.
 fn start(_: &str) {
     if let Err(error) = joined() {
         job::say(&format!("refused: {error}"));
@@ -355,8 +354,8 @@ fn many_in_flight() {
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
 
-/// More puts, gets and atomics than the table of operations has places, all in flight, and waited
-/// for backwards.
+/// More puts, gets and atomics in flight than the table of operations has places. They are waited
+/// for in the reverse order.
 fn overflow(_: &str) {
     const N: usize = 10_000;
     let world = world();

@@ -1,4 +1,5 @@
-//! Ranks that run for long: what they hold of the system does not grow.
+//! Ranks that run for long: their memory and the numbers of their descriptors and threads do not
+//! grow.
 
 use std::fs;
 use std::time::Duration;
@@ -8,31 +9,31 @@ use pgas_testkit::{job, setting};
 
 use super::{ranks, run, world};
 
-/// What a rank says in the end, before its figures.
+/// The word that a rank prints before its figures in the end.
 const HELD: &str = "held: ";
-/// Rounds until all that is made once is there: buffers, connections, pages of the heap.
+/// Rounds until everything that is made once exists: buffers, connections, pages of the heap.
 const WARM_UP: u64 = 30;
-/// How much more memory a rank may have in the end, in KiB: less than a hundredth of what a copy
-/// that is lost in each short put takes.
+/// The maximum growth of a rank's memory in KiB: less than a hundredth of the growth if each short
+/// put lost a copy.
 const SLACK_KIB: u64 = 512;
 /// Bytes of a long transfer, which goes without a copy.
 const LONG: usize = 64 << 10;
 /// Short operations of each kind in a round.
 const SHORT: usize = 16;
 
-/// Rounds behind the warm-up: with 100000 in `PGAS_TEST_SOAK` as many as that, in minutes.
+/// The number of rounds after the warm-up: that of `PGAS_TEST_SOAK`. 100000 take minutes.
 fn n_rounds() -> u64 {
     setting("PGAS_TEST_SOAK", 60)
 }
 
-/// What the test may take at most.
+/// The maximum time of the test.
 pub(crate) fn limit() -> Duration {
     Duration::from_secs(100) + Duration::from_millis(50) * u32::try_from(n_rounds()).unwrap_or(0)
 }
 
-/// What a process holds: KiB of address space for data, KiB that are pinned or locked, descriptors,
-/// threads. Pages that are in use would say less: libfabric gets all its buffers when it starts,
-/// and goes through them once for the first time in some thousand rounds.
+/// The resources of a process: KiB of address space for data, KiB that are pinned or locked,
+/// descriptors, threads. Pages in use would say less: libfabric allocates all its buffers at the
+/// start, and it takes some thousand rounds until it has touched each of them.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     memory: u64,

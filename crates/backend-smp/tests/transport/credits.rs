@@ -1,4 +1,4 @@
-//! What one rank leaves of another one's room.
+//! The room in a rank's mailbox that one sender leaves for others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use pgas_core::{Config, Rank, World};
 const ID: HandlerId = HandlerId(HandlerId::N_RESERVED);
 const TARGET: Rank = Rank::new(1);
 
-/// Sends until it is refused, and says how many were accepted.
+/// Sends until a message is refused. Returns the number of accepted ones.
 fn flood(world: &World) -> u64 {
     let send = || world.try_send(TARGET, MessageClass::Request, ID, &[]);
     let mut n_accepted = 0;
@@ -46,7 +46,7 @@ fn a_rank_that_floods_an_inattentive_one_leaves_as_much_room_to_another() {
                 n_accepted
             }
             1 => {
-                // Out of the barrier, and without a call of the library, so that nothing is served
+                // Outside of the barrier and of every call of the library: nothing is served
                 // meanwhile.
                 is_deaf.store(true, Ordering::Release);
                 wait_for(&is_full);
@@ -71,6 +71,6 @@ fn a_rank_that_floods_an_inattentive_one_leaves_as_much_room_to_another() {
     };
     assert_eq!(none, 0);
     assert!(first > 0);
-    // As much, but for what is counted in parts.
+    // As much, except for what is counted in parts.
     assert!(2 * second > first, "{first} and {second}");
 }

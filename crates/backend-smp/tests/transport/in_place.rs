@@ -1,4 +1,4 @@
-//! Messages whose payload is filled in where the target reads it.
+//! Messages whose payload is written where the target reads it.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ fn over_threads(n_ranks: u32, run: impl Fn(World) + Sync) {
     pgas_smp::threads_with(n_ranks, &config, run).unwrap();
 }
 
-/// What has arrived: where it was read, and what.
+/// The messages that have arrived: the address at which each was read, and its bytes.
 type List = Arc<Mutex<Vec<(usize, Vec<u8>)>>>;
 
 fn listing(world: &World) -> List {

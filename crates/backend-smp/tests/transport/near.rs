@@ -117,8 +117,8 @@ fn nothing_is_near_where_operations_are_counted_or_the_direct_path_is_off() {
     }
 }
 
-/// Single values of some sizes have counters of their own; others, and those of other threads and
-/// under a name, do not.
+/// Accesses to single values of some sizes have counters of their own. Other accesses, and those of
+/// other threads or under a name, have none.
 #[test]
 fn near_operations_of_every_size_are_counted_once_with_their_bytes() {
     fn use_one<T: Pod>(world: &World) -> u64 {

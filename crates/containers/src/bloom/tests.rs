@@ -42,14 +42,14 @@ fn where_ranks_serve_each_other_an_insert_is_a_message_and_a_batch_a_few() {
                 asked(&world, || assert!(filter.insert(&items[0]).unwrap())),
                 1
             );
-            // A request has a block and its 64 bytes, an answer at most as many.
+            // A request has the number of a block and its 64 bytes. An answer has at most as many.
             let limit = 72_000_u64.div_ceil(world.capabilities().max_medium as u64 - 100);
             let twice = [&items[..], &items[..]].concat();
             let mut new = Vec::new();
             let n = asked(&world, || new = filter.insert_many(&twice).unwrap());
             // The last message of each of a few ways is not full.
             assert!((1..=2 * limit + 8).contains(&n), "{n} messages");
-            // The first one was there before, and an error of the filter is rare.
+            // The first item was there before. Errors of the filter are rare.
             assert!(new[0] && new[1..1000].iter().filter(|there| **there).count() < 20);
             assert!(new[1000..].iter().all(|there| *there));
             let mut there = Vec::new();
@@ -221,7 +221,7 @@ proptest! {
         let filter = filter::<1>(&world, items.len(), 0.01);
         let mut model = HashSet::new();
         for item in &items {
-            // Never there before it is in the model, but for errors, which are no claim of newness.
+            // If the filter says that an item is new, it is. Only the other answer may be wrong.
             if !filter.insert(item).unwrap() {
                 prop_assert!(model.insert(*item));
             }

@@ -1,5 +1,5 @@
-//! Elements arrive once and in order, by one hop and by several, whatever inboxes and other ranks
-//! do.
+//! Elements arrive once and in order, by one hop and by several, with inboxes of every size and
+//! whatever other ranks do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -235,8 +235,7 @@ fn messages_grow_with_the_root_of_the_number_of_ranks() {
     }
 }
 
-/// A rank dies while others pass on elements through it. All get an error, and no rank waits for
-/// ever.
+/// A rank dies while others send elements through it. All get an error, and no rank waits for ever.
 #[test]
 fn the_death_of_a_rank_that_passes_on_ends_the_others() {
     for routing in ROUTINGS {
@@ -265,7 +264,7 @@ fn the_death_of_a_rank_that_passes_on_ends_the_others() {
     }
 }
 
-/// The setting that differs is named, before anything is made.
+/// The error names the setting that differs, before anything is made.
 #[test]
 fn ranks_that_want_different_routes_are_told() {
     let world = pgas_core::backend::loopback::world();
@@ -277,7 +276,7 @@ fn ranks_that_want_different_routes_are_told() {
     assert!(text.contains("rank 0 has 0, rank 1 has 2"), "{text}");
 }
 
-/// Asks the code that is shipped: 65,536 ranks need no more than 64 MiB each for their lanes.
+/// By the default model, the lanes of each of 65,536 ranks need no more than 64 MiB.
 #[test]
 fn lanes_of_many_ranks_fit() {
     let model = Model::shipped();

@@ -96,7 +96,7 @@ fn only_an_encoding_that_is_longer_than_its_slot_costs_anything() {
         let (short, long) = (repr(59), repr(60));
         let to = |value: &String| to_slot(value, &heap).unwrap();
         assert_eq!(price(&world, || to(&short)), (0, 0, 0));
-        // The list of blocks that were given back is looked at before new memory is asked for.
+        // The list of blocks that were given back is searched before new memory is allocated.
         assert_eq!(price(&world, || to(&long)), (0, 1, 1));
         let slot = to(&long);
         let read = || from_slot::<String>(slot, &heap).unwrap();

@@ -1,4 +1,4 @@
-//! Ways between any two ranks, for many numbers of ranks.
+//! Routes between any two ranks, for many numbers of ranks.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ const SIZES: [u32; 18] = [
     1, 2, 3, 4, 5, 7, 8, 11, 16, 27, 31, 64, 97, 100, 127, 128, 251, 256,
 ];
 
-/// All routes between `n_ranks` ranks, with some numbers of ranks a host.
+/// All routes between `n_ranks` ranks, with several numbers of ranks per host.
 fn routes(n_ranks: u32) -> impl Iterator<Item = Route> {
     let shapes = [1, 2, 3, 5, 8, 64]
         .into_iter()
@@ -16,8 +16,8 @@ fn routes(n_ranks: u32) -> impl Iterator<Item = Route> {
     shapes.flat_map(move |per_host| Route::all(Shape { n_ranks, per_host }))
 }
 
-/// Elements between any two ranks arrive, over ranks that there are, and each hop is one that both
-/// of its ranks know of.
+/// Elements between any two ranks arrive, through ranks that exist, and both ranks of each hop know
+/// of it.
 #[test]
 fn every_element_comes_to_its_rank() {
     for n_ranks in SIZES {

@@ -62,8 +62,7 @@ pub(crate) fn everywhere(n_ranks: u32, segment_bytes: u64, body: impl Fn(World) 
     }
 }
 
-/// Bytes of this rank's heap that are in use, once all ranks have dropped what they dropped.
-/// Collective.
+/// Bytes in use of this rank's heap, after the drops of all ranks. Collective.
 pub(crate) fn used(world: &World) -> u64 {
     world.barrier().unwrap();
     world.reclaim().unwrap();

@@ -1,4 +1,4 @@
-//! What is refused changes nothing, and what fails loses nothing but what its error names.
+//! A refused operation changes nothing. A failed one loses only what its error names.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 

@@ -21,7 +21,7 @@ fn is_elsewhere(error: &Error) -> bool {
 #[test]
 fn a_buffer_is_flushed_into_a_map_whose_slots_are_held_by_removed_keys() {
     everywhere(2, SEGMENT, |world| {
-        // Few slots, and fewer removed keys than a change of phase makes room of.
+        // Few slots, and fewer removed keys than a change of phase turns into free slots.
         for (n, n_removed, n_new) in [(10, 10, 1), (100, 70, 60)] {
             let map = HashMap::<u64, u64>::with_capacity(&world, n).unwrap();
             let is_first = world.rank() == Rank::ZERO;
@@ -86,11 +86,11 @@ fn a_small_map_grows_by_the_keys_that_are_inserted_and_not_by_the_inserts_or_ran
     }
 }
 
-/// What the function that combines panics with.
+/// The payload of the panic of the function that combines.
 const THROWN: &str = "thrown on purpose";
 
-/// Inserts 1, 100 and 2 for many keys of each rank, of which 100 cannot be combined, into a map of
-/// some capacity.
+/// Inserts 1, 100 and 2 for many keys of each rank into a map of a capacity. 100 cannot be
+/// combined.
 fn throw_for_some<V: Object>(world: &World, capacity: usize, of: fn(u64) -> V, to: fn(V) -> u64) {
     let map = HashMap::<u64, V>::with_capacity(world, capacity).unwrap();
     let combine = |there, more| match to(more) {
@@ -138,7 +138,7 @@ fn a_function_that_panics_costs_the_entry_that_it_was_called_for_and_no_other_on
     });
 }
 
-/// A function of which it matters in which order it is called, and on what.
+/// A function whose result depends on the order of all calls.
 fn digits(there: u64, more: u64) -> u64 {
     (there * 10 + more) % 1_000_000_007
 }
@@ -169,7 +169,7 @@ fn entries_that_find_no_place_are_combined_as_if_they_had_one() {
     });
 }
 
-/// What the ranks' buffers did to a map of texts, which had what they could not hold.
+/// Buffers with texts that the map cannot hold or combine.
 fn refuse_texts(world: &World) {
     let map = HashMap::<u64, Picky>::with_capacity(world, 50).unwrap();
     let is_first = world.rank() == Rank::ZERO;
@@ -229,12 +229,12 @@ fn all_ranks_learn_that_a_flush_has_failed_and_what_is_left_is_inserted_when_the
     everywhere(2, 2 << 20, |world| {
         let map = HashMap::<u64, u64>::with_capacity(&world, 1000).unwrap();
         let mut buffer = HashMapBuffer::new(map, 64, |_, new| new).unwrap();
-        // Takes what the map would grow into.
+        // Takes the memory into which the map would grow.
         let room = world.symmetric_heap_use();
         let n = usize::try_from(room.capacity - room.used).unwrap() / 8 - 2048;
         let taken = world.alloc_symmetric::<u64>(n).unwrap();
         let me = u64::from(world.rank().number());
-        // Only one rank has more than fits, and only a few more.
+        // Only one rank has more entries than fit, and only a few more.
         let n_mine = if me == 0 { 1100 } else { 3 };
         for i in 0..n_mine {
             buffer.insert(10_000 * me + i, i).unwrap();
@@ -256,8 +256,8 @@ fn all_ranks_learn_that_a_flush_has_failed_and_what_is_left_is_inserted_when_the
     });
 }
 
-/// Whose memory has been freed elsewhere is found out when there is no other, or by what others
-/// write there.
+/// Memory that was given back twice, or too early, shows when no other memory is left, or when
+/// others write to it.
 #[test]
 fn memory_of_what_a_buffer_has_sent_is_given_back_once() {
     everywhere(2, SEGMENT, |world| {

@@ -24,8 +24,8 @@ macro_rules! local_phase_survives {
                     queue.local_push(value).unwrap();
                 }
             }
-            // Too small for what is there, for anything, too large for the memory, of different
-            // sizes, and on no rank.
+            // Too small for the present elements, too small for any, too large for the memory,
+            // different on the ranks, and a host that does not exist.
             for capacity in [1, 0, 1 << 31, 1 << 20, usize::MAX] {
                 queue.resize(capacity).unwrap_err();
                 if is_host {

@@ -8,7 +8,7 @@ use crate::machine::Portable;
 use crate::mailbox::Mailbox;
 use crate::sync::AtomicU64;
 
-/// Half of it is what one sender may take.
+/// The number of slots. One sender may take half of them.
 const N_SLOTS: usize = 16;
 
 fn receive(mailbox: &Mailbox<'_>) -> Option<u32> {

@@ -14,7 +14,7 @@ fn words(n_slots: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Makes the empty mailbox in `words` one that has already moved `ticket` slots.
+/// Turns the empty mailbox in `words` into one that has already moved `ticket` slots.
 fn start_at(words: &[AtomicU64], ticket: u64) {
     for word in [TAIL, HEAD_HINT, HEAD, RECEIVED] {
         words[word].store(ticket, Relaxed);
@@ -293,7 +293,7 @@ fn n_slots_of(messages: &VecDeque<(Envelope, Vec<u8>)>) -> usize {
         .sum()
 }
 
-/// What a test does next.
+/// A step of a test.
 #[derive(Clone, Debug)]
 enum Action {
     Send {

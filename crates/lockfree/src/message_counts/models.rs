@@ -11,7 +11,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 struct Job {
     counts: [Counts; 2],
     mail: [AtomicBool; 2],
-    /// How it is counted.
+    /// The way in which a message is counted.
     increase: fn(&AtomicU64, u64),
 }
 
@@ -24,7 +24,7 @@ impl Job {
         })
     }
 
-    /// In the order in which requests do.
+    /// Sends a message, which is counted before it leaves, as requests are.
     fn send(&self, from: usize, to: usize) {
         (self.increase)(&self.counts[from].n_sent, 1);
         self.mail[to].store(true, Ordering::Release);
@@ -70,7 +70,7 @@ fn find_the_end(increase: fn(&AtomicU64, u64)) {
             is_served |= job.serve(0, || ());
             // Two rounds, since a thread that yields comes back only when the others have moved.
             for _ in 0..2 {
-                // Each rank tells its own counts, at a time of its own.
+                // Each rank tells its counts at a different time.
                 let [here, there] = job.counts.each_ref().map(|counts| sum_up(&[counts]));
                 is_over |= rounds.are_over([here.0 + there.0, here.1 + there.1]);
             }

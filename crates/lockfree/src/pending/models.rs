@@ -158,7 +158,7 @@ fn loom_a_slot_that_comes_back_between_a_look_and_an_exchange_is_no_old_one() {
     });
 }
 
-/// A call that is watched and dropped gives its slot back as one that is not.
+/// A watched call that is dropped gives its slot back, as one that is not watched does.
 #[test]
 fn loom_an_answer_and_the_drop_of_who_watches_give_the_slot_back_once() {
     loom::model(|| {

@@ -13,7 +13,7 @@ use crate::sync::model::each;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{tickets as ticket, word};
 
-/// A queue of words.
+/// A queue whose elements are words.
 struct Queue {
     size: Size,
     words: [AtomicU64; 4],
@@ -107,7 +107,8 @@ impl Queue {
         &self.slots[index(slot)]
     }
 
-    /// As a queue does: the next ticket if nobody is faster, else what can be had.
+    /// Takes tickets as a queue does: the next one if no other thread is faster, else those that
+    /// are free.
     fn take(&self, side: Side, seen: &mut Seen, n: (u64, u64)) -> Option<Tickets> {
         if n.1 == 1 {
             match ticket::take_next(self, side, *seen).unwrap() {
@@ -121,7 +122,7 @@ impl Queue {
         ticket::take(self, side, seen, n, true).unwrap()
     }
 
-    /// Pushes `n` values from `value` on; whether there was room.
+    /// Pushes `n` values from `value` on. Returns whether there was room.
     fn push(&self, seen: &mut Seen, value: u64, n: u64) -> bool {
         let Some(tickets) = self.take(Side::Push, seen, (n, n)) else {
             return false;

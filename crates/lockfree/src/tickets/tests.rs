@@ -102,7 +102,7 @@ fn tickets_are_given_out_in_order_across_the_end_of_the_numbers() {
             finish(&words, Side::Push, tickets).unwrap();
             let too_many = (4 - n, 4 - n);
             assert_eq!(words.take(Side::Push, &mut push, too_many), None, "full");
-            // As many as there are, of as many as are wanted.
+            // As many as there are, up to the wanted number.
             assert_eq!(words.take(Side::Pop, &mut pop, (1, 3)), Some(tickets));
             finish(&words, Side::Pop, tickets).unwrap();
             next = next.wrapping_add(n);

@@ -1,5 +1,5 @@
-//! Ranks over a weak network: buffers are few and free late, sends find no room, and messages are
-//! on their way for any time.
+//! Ranks over a weak network: buffers are few and are freed late, sends find no room, and messages
+//! travel for any time.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ const CLASSES: [MessageClass; 2] = [MessageClass::Request, MessageClass::Reply];
 const REQUEST: usize = MessageClass::Request as usize;
 const N_BUFFERS: usize = 3;
 const HANDLER: HandlerId = HandlerId(77);
-/// Core's own.
+/// A handler of core, whose messages may not wait for others.
 const URGENT: HandlerId = HandlerId::COLLECTIVE;
 
-/// What a rank sends with, and what it has sent.
+/// The network as one rank's sender sees it, and the messages that the rank has sent.
 #[derive(Debug)]
 struct Wire {
     rank: u32,
@@ -27,7 +27,7 @@ struct Wire {
     /// Buffers whose bytes have not left.
     busy: Vec<(MessageClass, usize)>,
     sent: HashMap<(u32, usize), VecDeque<Vec<u8>>>,
-    /// Sends that find room, before one does not, and so on.
+    /// Whether sends find room.
     has_room: bool,
 }
 
@@ -48,7 +48,7 @@ impl Wire {
         self.time += time;
     }
 
-    /// The oldest sends are over.
+    /// All sends complete.
     fn complete(&mut self) {
         for (class, buffer) in self.busy.drain(..) {
             self.free[class as usize].push(buffer);
@@ -243,29 +243,15 @@ fn credits_of_a_message_that_finds_no_room_ride_on_it_later() {
 #[derive(Clone, Debug)]
 enum Step {
     /// A rank sends a request to another one.
-    Send {
-        from: usize,
-        to: usize,
-        len: usize,
-    },
+    Send { from: usize, to: usize, len: usize },
     /// A rank looks at the network, and takes that many messages of the program.
-    Poll {
-        rank: usize,
-        limit: usize,
-    },
-    /// A rank's sends are over, or find no room from now on, or do.
-    Complete {
-        rank: usize,
-    },
-    Room {
-        rank: usize,
-        has_room: bool,
-    },
+    Poll { rank: usize, limit: usize },
+    /// All sends of a rank complete.
+    Complete { rank: usize },
+    /// From now on a rank's sends find room, or none.
+    Room { rank: usize, has_room: bool },
     /// Time passes.
-    Wait {
-        rank: usize,
-        microseconds: u64,
-    },
+    Wait { rank: usize, microseconds: u64 },
 }
 
 const N_RANKS: usize = 3;
@@ -347,8 +333,8 @@ impl Job {
         }
     }
 
-    /// As a backend does: what is kept leaves, messages are read up to a limit, replies first, and
-    /// each request is answered; what answers were kept leave.
+    /// Does what a backend does: sends kept messages, reads messages up to a limit, replies first,
+    /// and answers each request; then sends kept answers.
     fn poll(&mut self, rank: usize, limit: usize) {
         let here = &mut self.ranks[rank];
         here.peers.send_open(&mut here.wire).unwrap();

@@ -4,7 +4,8 @@ use crate::job::{END_OF_JOB, Ended, end_after, run, start};
 use pgas_testkit::soon::{assert_timely, tried};
 use std::process::Command;
 
-/// Asserts that a failed rank ended the job quickly, without a trace, and gives the one line said.
+/// Asserts that a failed rank ended the job quickly and left nothing behind. Returns the one line
+/// of the job.
 fn one_line(ended: &Ended) -> &str {
     assert!(ended.took < END_OF_JOB, "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");

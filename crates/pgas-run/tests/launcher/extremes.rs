@@ -22,7 +22,8 @@ fn an_argument_of_pgas_top_is_one_to_work_with_or_is_refused_in_a_line() {
         options: Vec::new(),
         // No process has this number.
         operands: vec!["4294967294".into()],
-        // Read as `--timeout` of `pgas-run` is; what is refused in the end is the operand.
+        // Read as `--timeout` of `pgas-run` is. Whether a value is accepted is not seen here, since
+        // the operand is refused.
         skipped: &["--every"],
         codes: &[1, 2],
     });

@@ -12,7 +12,7 @@ use std::process::Command;
 /// The rank that fails; odd, and neither the first nor the last.
 const FAILING: u32 = 1;
 
-/// Runs in the ranks that the tests below start; elsewhere it has nothing to do.
+/// Runs in the ranks that the tests below start. Elsewhere it does nothing.
 #[test]
 fn rank_of_a_failing_job() {
     let Some(part) = variable(PART).and_then(|part| Some(part.strip_prefix("fault ")?.to_owned()))
@@ -99,7 +99,7 @@ fn a_rank_that_leaves_others_waiting_and_fails_ends_the_job() {
     tried(|| {
         for ended in both_ways("one leaves") {
             assert_eq!(ended.code(), 4, "{ended:?}");
-            // Nothing more is told where the others noticed after its end, and said so.
+            // The launcher says nothing more if the others noticed the rank's end and said so.
             let named = format!("pgas: rank {FAILING} (pid ");
             let told = ended.stderr.as_str();
             assert!(told.is_empty() || told.starts_with(&named), "{ended:?}");

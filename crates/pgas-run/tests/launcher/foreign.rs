@@ -13,11 +13,10 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What [`a_rank_of_a_foreign_job`] does when this is the part to play.
+/// The part that [`a_rank_of_a_foreign_job`] plays.
 const MEMBER: &str = "member";
 
-/// Runs in the processes that the tests below start through a launcher; elsewhere it has nothing to
-/// do.
+/// Runs in the processes that the tests below start through a launcher. Elsewhere it does nothing.
 #[test]
 fn a_rank_of_a_foreign_job() {
     if variable(PART).as_deref() != Some(MEMBER) {
@@ -96,7 +95,8 @@ fn assert_meeting(kind: &str, n_ranks: u8, ended: &Ended) {
     }
 }
 
-/// Whether `command` runs and says `word`; a note on standard error tells what was left out.
+/// Whether `command` runs and prints `word`. If not, a note on standard error says what is left
+/// out.
 pub(crate) fn is_there(command: &[&str], word: &str, package: &str) -> bool {
     let output = Command::new(command[0])
         .args(&command[1..])
@@ -138,7 +138,7 @@ fn ranks_of_mpich_meet() {
 
 #[test]
 fn ranks_of_slurm_meet() {
-    // Needs a cluster, if only of this host, and not only the command.
+    // The command alone is not enough: it needs a cluster, which may be this host alone.
     if is_there(
         &["sinfo", "--noheader", "--states=idle,mixed"],
         "up",

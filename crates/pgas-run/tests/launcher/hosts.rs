@@ -1,5 +1,6 @@
-//! Jobs over hosts, which are all this machine: the agents of these tests go nowhere. What hosts of
-//! their own networks do is tested with libfabric (`crates/backend-ofi/tests/hosts.rs`).
+//! Jobs over several hosts, all of which are this machine: the agents of these tests go nowhere.
+//! Hosts with networks of their own are tested with libfabric
+//! (`crates/backend-ofi/tests/hosts.rs`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::job::{END_OF_JOB, Ended, eventually, start};
 /// An agent that runs what it is told on this machine, whatever the host is called.
 pub(crate) const HERE: &str = r#"shift; exec "$@""#;
 
-/// A file of these tests, of this process.
+/// The path of a file of this process's tests.
 pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(format!("{name}.{}", std::process::id()));
@@ -38,7 +39,7 @@ fn run(name: &str, agent: &str, options: &[&str], script: &str) -> Ended {
     start(on_hosts(name, agent, options, script)).end()
 }
 
-/// Asserts that the job ended with that code and one line of the launcher's, which begins so, and
+/// Asserts that the job ended with this code and one line of the launcher with this beginning, and
 /// that nothing is left.
 #[track_caller]
 fn assert_ended(ended: &Ended, code: i32, line: &str) {
@@ -160,7 +161,7 @@ fn an_agent_that_ends_early_ends_the_job() {
 
 #[test]
 fn who_has_not_the_token_is_refused() {
-    // Such a host is told, and its end ends the job.
+    // Such a host is reported, and its end ends the job.
     let agent = r#"test $1 = two && { shift; sed -u "2s/./0/g;/^[.]\$/q" | "$@"; exit; }; shift; exec "$@""#;
     let options = ["--hosts", "one,two", "--start-timeout", "20"];
     let ended = run("token", agent, &options, "sleep 60");
@@ -173,7 +174,7 @@ fn who_has_not_the_token_is_refused() {
         assert!(ended.stderr.contains(told), "{told}: {ended:?}");
     }
     assert!(ended.left.is_empty(), "{ended:?}");
-    // Somebody else who listens there is not obeyed.
+    // Another process that listens there is not obeyed.
     let agent = r#"shift; sed -u "3s/./0/g;/^[.]\$/q" | "$@""#;
     let ended = run(
         "stranger",

@@ -12,8 +12,8 @@ pub(crate) fn run(n_ranks: u32, options: &[&str], script: &str) -> Ended {
 
 /// `pgas-run` with a shell script as the program.
 ///
-/// Signals that whoever runs the tests ignores (`nohup`, a shell's background job) would be ignored
-/// by all of the job: each has its default again.
+/// The caller of the tests may ignore signals (`nohup`, a shell's background job), and then all of
+/// the job would. So each signal has its default again.
 pub(crate) fn pgas_run(n_ranks: u32, options: &[&str], script: &str) -> Command {
     let mut command = Command::new("env");
     command
@@ -24,7 +24,7 @@ pub(crate) fn pgas_run(n_ranks: u32, options: &[&str], script: &str) -> Command 
     command
 }
 
-/// When a rank ended, by the line that says so: `what`, and the time.
+/// The time after which a rank ended: the one behind `what` in `line`.
 #[track_caller]
 pub(crate) fn end_after(line: &str, what: &str) -> Duration {
     let after = line.split_once(&format!("{what} after "));

@@ -1,4 +1,4 @@
-//! What becomes of the ranks' input and output.
+//! The input and output of the ranks.
 
 use crate::job::{END_OF_JOB, pgas_run, run, start};
 use pgas_testkit::soon::Moment;

@@ -1,4 +1,5 @@
-//! A program that starts its own ranks, and what the owner of the job's memory can say.
+//! A program that starts its own ranks, and what the owner of the job's memory tells the
+//! supervisor.
 //!
 //! A supervisor adopts all orphans of its process, so it must not run among other tests: each of
 //! these tests starts this test program again, with the supervisor's part as the only test.
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Says that a test shall play the supervisor, and which.
+/// The variable that names the part that [`supervisor`] plays.
 pub(crate) const PART: &str = "LAUNCHER_TEST_PART";
 
 #[expect(
@@ -36,8 +37,8 @@ fn play(part: &str) -> Ended {
     start(command).end()
 }
 
-/// Runs in the processes that [`play`] starts, and in the ranks that these start; elsewhere it has
-/// nothing to do.
+/// Runs in the processes that [`play`] starts, and in the ranks that these start. Elsewhere it does
+/// nothing.
 #[test]
 fn supervisor() {
     match (
@@ -164,7 +165,7 @@ fn members_may_all_exit_with_code_zero() {
     assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
 }
 
-/// Takes each rank for one that has left, and so said itself what was wrong.
+/// Takes each rank for one that has left, and has said itself what was wrong.
 struct Leavers;
 
 impl JobHooks for Leavers {
@@ -174,7 +175,7 @@ impl JobHooks for Leavers {
 }
 
 fn watch_leavers_that_cannot_run() {
-    // Twice as long as the others have to end, while hardly any of it is spent on a processor.
+    // Twice the time that the others have to end. Hardly any of it is spent on a processor.
     let waits = "while read -r _ waited _ < /proc/self/schedstat && [ $waited -lt 600000000 ]; \
                  do :; done; exit 1";
     let script = format!("[ $PGAS_RANK = 0 ] && exit 1; exec nice -n 6 sh -c '{waits}'");

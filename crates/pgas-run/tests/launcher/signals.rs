@@ -51,7 +51,7 @@ fn a_second_request_to_end_kills_the_job() {
     job.lines(2);
     job.signal(Signal::INT);
     assert_eq!(job.lines(2), ["no", "no"]);
-    // Requests at once after another are one; the ranks say when enough time has passed.
+    // Requests in quick succession count as one. The ranks say when enough time has passed.
     std::thread::sleep(std::time::Duration::from_millis(250));
     let sent = Moment::now();
     job.signal(Signal::INT);

@@ -10,10 +10,10 @@ use pgas_core::stats::Unit;
 use crate::job::{Ended, start};
 use crate::self_launch::{PART, variable};
 
-/// How long the last rank lets the others wait.
+/// The time for which the last rank lets the others wait.
 const LATE: Duration = Duration::from_millis(2700);
 
-/// A rank of the job that is watched; elsewhere it has nothing to do.
+/// A rank of the job that is watched. Elsewhere it does nothing.
 #[test]
 fn rank_of_a_watched_job() {
     if variable(PART).as_deref() != Some("watched") {
@@ -67,7 +67,7 @@ fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
     assert_is_told(&ended, "3 ranks of ");
 }
 
-/// What hosts see of their ranks goes to the launcher. Here it is one host; two are in
+/// The launcher gets what each host sees of its ranks. Here there is one host. Two are tested in
 /// `crates/backend-ofi/tests/hosts.rs`.
 #[test]
 fn a_watched_job_over_hosts_tells_the_same() {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use super::*;
 
-/// A program in C that does not compile unless the headers say the same, and fails unless the
-/// keys do.
+/// A program in C. It compiles only if the headers agree with the bindings, and succeeds only if
+/// the keys agree.
 fn program_in_c() -> String {
     let numbers = [
         ("sizeof(pmix_proc_t)", size_of::<Proc>()),
@@ -65,7 +65,7 @@ fn sizes_offsets_constants_and_functions_are_those_of_the_installed_headers() {
     let (source, program) = (folder.join("same.c"), folder.join("same"));
     fs::write(&source, program_in_c()).unwrap();
     let mut cc = Command::new("cc");
-    // Where Debian has them.
+    // The folders of Debian.
     for triple in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
         cc.arg(format!("-I/usr/lib/{triple}/pmix2/include"));
     }

@@ -15,7 +15,7 @@ fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usiz
             halo.exchange().unwrap();
         } else {
             let exchange = halo.exchange_nb().unwrap();
-            // This rank's own elements are there at once.
+            // The elements of the tiles themselves are there before the exchange ends.
             for tile in exchange.tiles() {
                 for (i, row) in tile.rows().enumerate() {
                     let own = &model[row * breadth..][tile.columns()];
@@ -92,7 +92,7 @@ fn a_stencil_over_tiles_with_rims_is_that_over_a_plain_matrix() {
     });
 }
 
-/// What `body` costs: reads, writes, atomics and barriers, and the bytes of all.
+/// The cost of `body`: reads, writes, atomics and barriers, and the bytes of all of them.
 fn paid(world: &World, body: impl FnOnce()) -> ([u64; 4], u64) {
     let before = world.costs();
     body();

@@ -144,7 +144,7 @@ fn elements_with_long_encodings_are_seen_whole_while_they_are_overwritten_and_le
                 used = world.local_heap_use().used;
             }
         }
-        // Blocks of each size may be in flight; there are no more of them than elements and ranks.
+        // Blocks of each size may be in flight: at most one for each element and each rank.
         assert!(world.local_heap_use().used <= used + 16 * 512);
         drop(array);
         world.barrier().unwrap();
@@ -273,12 +273,12 @@ fn scattered_elements_are_those_that_were_written_and_sums_are_exact() {
             let pairs: Vec<_> = mine.iter().map(|&i| (i, narrow(i))).collect();
             pair.put_many(&pairs).unwrap();
             world.flush_all().unwrap();
-            // A rank that is told so finds the value, by whatever way it was written.
+            // After a flush the value is found, in whatever way it was written.
             for (i, value) in values {
                 assert_eq!(array.get(i).unwrap(), value);
             }
             world.barrier().unwrap();
-            // Some of them twice, of whichever rank.
+            // Elements of any rank, some of them twice.
             let all: Vec<_> = (0..2 * len).map(|_| random.index(len)).collect();
             let expected: Vec<_> = all.iter().map(|&i| 1000 * i as u64).collect();
             assert_eq!(array.get_many(&all).unwrap(), expected);
@@ -372,7 +372,7 @@ const EVERY: [Distribution; 5] = [
 #[test]
 fn operations_on_all_elements_are_those_of_a_vector() {
     everywhere(3, |world| {
-        // None, fewer than ranks, some, and more than are in private memory at a time.
+        // No elements, fewer than ranks, some, and more than private memory holds at a time.
         let lens: &[usize] = if cfg!(miri) {
             &[0, 2, 20]
         } else {
@@ -425,7 +425,7 @@ fn in_the_local_phase_elements_are_slices_and_come_back() {
             .iter()
             .flat_map(|len| EVERY.map(|way| (*len, way)))
         {
-            // Three bytes, which no word is a multiple of.
+            // Three bytes, of which a word is no multiple.
             let value = |i: usize| [i, i / 7, 5].map(|x| u8::try_from(x).unwrap());
             let array = DArray::from_fn(&world, len, distribution, value).unwrap();
             let own: Vec<usize> = array.local_elements().collect();

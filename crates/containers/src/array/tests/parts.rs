@@ -1,9 +1,9 @@
-//! Arrays of what each rank gives.
+//! Arrays whose elements come from all ranks.
 
 use super::*;
 use crate::Error;
 
-/// What member `rank` gives in a round.
+/// The elements that member `rank` gives in a round.
 fn given(rank: u64, round: u64) -> Vec<u64> {
     (0..(5 * rank + 3 * round) % 11)
         .map(|i| 1000 * rank + 100 * round + i)
@@ -26,7 +26,7 @@ fn elements_of_all_ranks_are_in_the_order_of_the_ranks_and_further_ones_behind_t
                 assert_eq!(all, model);
                 assert_eq!(array.local_elements().len(), array.local_len());
                 world.barrier().unwrap();
-                // What others have put before is not lost.
+                // Earlier puts of others are not lost.
                 let next = (world.rank().index() + 1) % 3;
                 array.put(next, &round).unwrap();
                 model[..3].fill(round);

@@ -1,4 +1,4 @@
-//! Ranks that serve requests: ranks that cannot be asked, and ranks that must not ask.
+//! Requests between ranks that serve each other, also where a rank cannot be asked or must not ask.
 
 use pgas_core::Rank;
 
@@ -22,7 +22,7 @@ fn asked(body: impl Fn(World, HashMap<u64, u64>, [u64; 4]) + Sync) {
     });
 }
 
-/// Even at the moment when it leaves: served operations are not repeated.
+/// A rank may leave at any moment: served operations are not repeated.
 #[test]
 fn what_a_rank_that_leaves_does_not_serve_is_done_one_sidedly_and_all_of_it_once() {
     const N: u64 = 300;

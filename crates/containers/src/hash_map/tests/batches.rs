@@ -1,4 +1,4 @@
-//! Batches so long that the lines of the finds ahead are asked for.
+//! Batches so long that the lines of later finds are prefetched.
 
 use pgas_core::Rank;
 
@@ -6,8 +6,8 @@ use super::concurrent::Random;
 use super::*;
 use crate::hash_map::Combine;
 
-/// Batches of finds, of `longest` at most, among keys `0..2 * n_present`, of which every second one
-/// is present. If the search for an absent key visits all of the table, few of them are searched.
+/// Batches of at most `longest` finds, among keys `0..2 * n_present`, of which every second one is
+/// present. If the search for an absent key visits the whole table, few of them are searched.
 fn check<K, V>(
     world: &World,
     (capacity, n_present, longest): (usize, u64, u64),
@@ -111,7 +111,7 @@ fn a_long_batch_joins_values_in_their_order_and_its_last_insert_of_a_key_stays()
     const N_KEYS: u64 = 40;
     everywhere(3, |world| {
         let map = map::<u64, u64>(&world, 400);
-        // For each rank, in turn: a message that came too late would meet another rank's values.
+        // For each rank in turn: a message that came too late would change another rank's values.
         for rank in world.ranks() {
             let entries: Vec<(u64, u64)> = (0..2000_u64)
                 .map(|i| (i.wrapping_mul(i) % 1009 % N_KEYS, i))

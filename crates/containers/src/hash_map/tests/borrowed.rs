@@ -4,7 +4,7 @@ use super::*;
 use crate::hash_map::Inserted;
 use crate::{HashSet, MultiMap};
 
-/// A text that is in its slot, and one that is longer.
+/// A text that fits into its slot, and one that is longer.
 fn texts() -> [String; 2] {
     ["short".to_owned(), "long ".repeat(30)]
 }

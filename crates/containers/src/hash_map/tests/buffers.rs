@@ -95,7 +95,7 @@ fn of_several_entries_of_one_rank_the_last_one_stays() {
         let mut buffer = HashMapBuffer::new(words, 64, |_, new| new).unwrap();
         let me = u64::from(world.rank().number());
         for round in 0..3 {
-            // Fewer than wait for their places, and more.
+            // Fewer entries than may wait for their places, and more.
             for i in 0..100 * round + 20 {
                 buffer.insert(10 * me + u64::from(i % 4), i).unwrap();
             }

@@ -34,7 +34,7 @@ impl Go {
     }
 }
 
-/// Adds up.
+/// Adds values.
 enum Sum {}
 
 impl Combine<u64> for Sum {
@@ -118,7 +118,7 @@ fn n_taken<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
         .sum()
 }
 
-/// With 10000000 in `PGAS_TEST_CHURN` in a minute.
+/// With 10000000 in `PGAS_TEST_CHURN` it takes a minute.
 #[test]
 fn ever_new_keys_find_room_in_a_map_at_half_load() {
     let n = setting("PGAS_TEST_CHURN", 3_000);
@@ -138,7 +138,7 @@ fn ever_new_keys_find_room_in_a_map_at_half_load() {
 
 #[test]
 fn ever_new_keys_of_batches_find_room() {
-    // More than a section, and several times as many keys as there are slots.
+    // More keys than a section has, and several times as many as there are slots.
     const MINE: u64 = 300;
     pgas_smp::threads(2, |world| {
         let map = reusing::<u64, u64>(&world, 1024);
@@ -265,7 +265,7 @@ fn whoever_is_within_an_update_finds_no_room_and_says_so() {
     .unwrap();
 }
 
-/// Words of their own are few; the other threads share one.
+/// Few threads have a word of their own. The others share one.
 #[test]
 fn more_threads_than_have_words_find_room() {
     pgas_smp::threads_with(1, &Config::default(), |world| {

@@ -117,7 +117,7 @@ fn ranks_that_insert_the_same_keys_fill_the_table_exactly() {
     }
 }
 
-/// Writers fill values with one byte, readers and updaters check that they never see two.
+/// Writers fill values with one byte. Readers and updaters check that they never see two.
 fn check_whole<const N: usize>(world: &World) {
     let map = map::<u64, [u8; N]>(world, 4);
     let rank = u8::try_from(world.rank().number()).unwrap();
@@ -185,7 +185,7 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
     use pgas_lockfree::slots::probe::ProbeResult;
 
     let waited = Mutex::new(Vec::new());
-    // The library's own barrier would fail for a rank that is still in it when the job fails.
+    // The library's barrier would fail on a rank that is still in it when the job fails.
     let (to_other, claimed) = mpsc::channel();
     let (to_claimer, go) = mpsc::channel();
     let (claimed, go) = (Mutex::new(claimed), Mutex::new(go));

@@ -179,7 +179,7 @@ fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
     was_there
 }
 
-/// The same with the value.
+/// As [`removed`], with the value.
 fn taken<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> Option<V> {
     let value = map.take(key).unwrap();
     map.table.reclaim_some(0);
@@ -285,7 +285,7 @@ fn check(world: &World, rounds: u64, seed: u64) {
     world.barrier().unwrap();
 }
 
-/// As [`check`], where a part of the calls is performed in flight.
+/// As [`check`], where some calls do not wait.
 fn check_in_flight(world: &World, rounds: u64, seed: u64) {
     pgas_am::attach(world).unwrap();
     let words = map::<u64, u64>(world, usize::try_from(4 * rounds).unwrap());
@@ -311,8 +311,8 @@ fn check_in_flight(world: &World, rounds: u64, seed: u64) {
     world.barrier().unwrap();
 }
 
-/// As [`check`], on small maps where slots are used again, and keys that all begin at one slot, so
-/// that they come to slots that others had. Each removal looks for slots to empty.
+/// As [`check`], on small maps where slots are used again. All keys have one home slot, so they
+/// come to slots that others had. Each removal looks for slots to empty.
 fn check_reuse(world: &World, rounds: u64, seed: u64) {
     let words = map::<u64, u64>(world, 8).reuse_slots().unwrap();
     let alone = map::<u128, u64>(world, 8).reuse_slots().unwrap();

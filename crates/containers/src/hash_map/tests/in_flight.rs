@@ -1,4 +1,4 @@
-//! Operations that do not wait.
+//! Non-blocking operations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ impl Value for String {
     }
 }
 
-/// A check of what an operation in flight comes to.
+/// A check of the result of an operation in flight.
 type Check = PgasFuture<()>;
 
 fn expect<T: PartialEq + std::fmt::Debug + Send + 'static>(
@@ -45,7 +45,7 @@ fn expect<T: PartialEq + std::fmt::Debug + Send + 'static>(
     future.then(move |value| assert_eq!(value, expected))
 }
 
-/// Begins one operation on a key, with what it does to std's map.
+/// Begins one operation on a key, and performs it on std's map.
 fn begin<V: Value>(
     map: &HashMap<u64, V>,
     model: &mut BTreeMap<u64, V>,
@@ -79,7 +79,7 @@ fn begin<V: Value>(
     }
 }
 
-/// The same without a future.
+/// As [`begin`], without a future.
 fn perform<V: Value>(
     map: &HashMap<u64, V>,
     model: &mut BTreeMap<u64, V>,
@@ -147,8 +147,7 @@ fn operations_in_flight_and_others_between_them_do_what_those_of_std_do() {
     }
 }
 
-/// Counts of one key by several operations of one rank at once, and wide values that none sees in
-/// part.
+/// Several operations of one rank count with one key at once. Nobody sees a part of a wide value.
 #[test]
 fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
     in_many_orders(3, |world, seed| {
@@ -186,7 +185,7 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
     });
 }
 
-/// Progress until all are ready, in rounds.
+/// The number of rounds of progress until all are ready.
 fn rounds<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) -> u32 {
     let mut n = 0;
     while !futures.iter_mut().all(PgasFuture::is_ready) {
@@ -251,7 +250,7 @@ fn requests_of_operations_in_flight_are_with_their_rank_at_once() {
                 assert_eq!(future.wait().unwrap(), 0);
             }
         } else {
-            // Serves nobody before the other one has begun all.
+            // It serves nobody before the other rank has begun all.
             while N_SENT.load(Ordering::Acquire) == 0 {
                 std::thread::yield_now();
             }
@@ -297,7 +296,7 @@ fn who_changes_the_map_as_a_whole_waits_for_operations_in_flight() {
         assert!(map.is_empty().unwrap());
         fill(&map);
         drop(map);
-        // Memory of the former map: what is in flight to it would be seen.
+        // It takes the memory of the former map: an operation in flight to it would be seen.
         let other = super::map::<u64, u64>(&world, 200);
         world.barrier().unwrap();
         let _progress = world.progress().unwrap();
@@ -306,7 +305,7 @@ fn who_changes_the_map_as_a_whole_waits_for_operations_in_flight() {
     });
 }
 
-/// In a map without free slots but those that they take, so that their searches are long.
+/// The map has no free slots except those that they take, so their searches are long.
 #[test]
 fn a_phase_begins_when_what_was_in_flight_is_over() {
     attached_everywhere(2, |world| {

@@ -10,8 +10,8 @@ mod multi_in_flight;
 mod refused;
 mod whole;
 
-// About answers and prices, for entries of many types: no access that the others do not make, and
-// two thirds of what the tests take to build with a sanitizer.
+// Answers and prices for entries of many types. They make no access that the other tests do not
+// make, and with a sanitizer they are two thirds of the build time.
 #[cfg(not(pgas_sanitized))]
 mod batches;
 #[cfg(not(pgas_sanitized))]

@@ -1,4 +1,4 @@
-//! Maps of several values a key.
+//! Maps with several values per key.
 
 use super::*;
 use crate::hash_map::MultiMap;
@@ -62,8 +62,8 @@ fn what_is_removed_from_a_multimap_is_what_was_there_and_is_there_no_more() {
 fn each_value_of_a_multimap_is_removed_once_whoever_inserts_meanwhile() {
     const N: u64 = 300;
     everywhere(4, |world| {
-        // A slot for each insert, and for each repeated one: at most three for each of the 400
-        // removals.
+        // A slot for each of 1200 inserts, and one for each repeated insert: each of 400 removals
+        // makes at most three ranks repeat theirs.
         let values = MultiMap::<u64, [u64; 2]>::with_capacity(&world, 2 * 4 * 300).unwrap();
         let me = u64::from(world.rank().number());
         let mut seen = vec![0_u64; 4 * 300];
@@ -102,7 +102,7 @@ fn of_many_values_those_before_the_first_refused_one_are_there() {
         let values = MultiMap::<u64, u64>::with_capacity(&world, 10).unwrap();
         let entries = |range: std::ops::Range<u64>| range.map(|i| (i % 2, i));
         values.extend(entries(0..2)).unwrap();
-        // Their keys are there, so that all take numbers at once.
+        // Their keys are present, so all take numbers at once.
         let refused = values.extend(entries(2..30)).unwrap_err();
         assert!(matches!(refused.error, crate::Error::Full { .. }));
         let done = 2 + refused.done as u64;
@@ -113,7 +113,7 @@ fn of_many_values_those_before_the_first_refused_one_are_there() {
             assert_eq!(values.find(&key).unwrap(), expected);
             assert_eq!(values.count(&key).unwrap(), expected.len() as u64);
         }
-        // The numbers of what was refused were given back.
+        // The numbers of refused values were given back.
         assert_eq!(values.remove(&0).unwrap().len() as u64, done.div_ceil(2));
         let before = values.count(&1).unwrap();
         let refused = values.extend([(1, 7), (1, 8)]).unwrap_err();
@@ -136,7 +136,7 @@ fn a_multimap_costs_what_its_two_maps_cost() {
             let entries = entries.iter().copied();
             price(&world, || values.extend(entries).unwrap())
         };
-        // As inserts, and an atomic more for a new key and for a value.
+        // As inserts, and one atomic more for a new key and for a value.
         assert_eq!(extend(&[(1, 30)]), (2, 1, 7));
         assert_eq!(extend(&[(1, 40), (1, 50)]), (4, 2, 14));
         assert_eq!(extend(&[(3, 10)]), (1, 2, 8));

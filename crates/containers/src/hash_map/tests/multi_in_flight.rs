@@ -1,4 +1,4 @@
-//! Operations that do not wait, on maps of several values a key.
+//! Non-blocking operations on maps with several values per key.
 
 use pgas_am::{PgasFuture, when_all};
 use pgas_core::Result;
@@ -60,7 +60,7 @@ fn operations_in_flight_do_what_those_do_that_wait() {
         attached_everywhere(n_ranks, |world| {
             compare::<u64>(&world, |n| n);
             compare::<[u64; 3]>(&world, |n| [n; 3]);
-            // Performed at once.
+            // These are performed at once.
             compare::<String>(&world, |n| "v".repeat(usize::try_from(n).unwrap()));
         });
     }

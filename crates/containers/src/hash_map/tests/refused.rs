@@ -12,7 +12,7 @@ use super::*;
 use crate::object::{FoundBy as _, Repr, SlotOf};
 use crate::{Error, Result};
 
-/// Calls of each kind, of which the first ones may take memory that the next ones use again.
+/// The number of calls of each kind. The first ones may take memory that the next ones use again.
 const N_CALLS: usize = 8;
 
 fn assert_refused<T: Debug>(outcome: &Result<T>) {

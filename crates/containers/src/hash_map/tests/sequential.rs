@@ -53,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The standard library's map with a capacity.
+/// The standard library's map with a limited capacity.
 struct Reference<V> {
     entries: BTreeMap<u64, V>,
     /// Keys that hold slots, including removed ones.
@@ -62,7 +62,7 @@ struct Reference<V> {
 }
 
 impl<V: Clone> Reference<V> {
-    /// As [`HashMap::insert`], with nothing for a full table.
+    /// As [`HashMap::insert`]. Returns `None` for a full table.
     fn insert(&mut self, key: u64, value: V) -> Option<Inserted> {
         if let Some(there) = self.entries.get_mut(&key) {
             *there = value;
@@ -89,7 +89,7 @@ enum Answer<V> {
     Removed(usize),
 }
 
-/// The result, or nothing for a full table.
+/// The result, or `None` for a full table.
 fn unless_full<T>(result: Result<T, Error>, capacity: u64) -> Option<T> {
     match result {
         Ok(value) => Some(value),

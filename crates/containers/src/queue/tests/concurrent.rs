@@ -10,8 +10,8 @@ use crate::queue::access::Request;
 use crate::queue::ring::Ring;
 use crate::queue::ticket::Tickets;
 
-/// Every rank pushes its numbers and pops until all have been popped; each number comes out once,
-/// and those of one rank in their order.
+/// Every rank pushes its numbers and pops until all have been popped. Each number comes out once,
+/// and those of one rank come out in their order.
 fn exchange(world: &World, queue: &CircularQueue<(u32, u32)>, n: u32, random: &mut Random) {
     let me = world.rank().number();
     let total = world.alloc_symmetric::<u64>(1).unwrap();
@@ -174,7 +174,7 @@ fn the_threads_of_a_rank_share_one_handle() {
     });
 }
 
-/// Rank 0 takes a ticket and does not go on before the others have done `meanwhile`.
+/// Rank 0 takes a ticket and waits with it until the others have done `meanwhile`.
 fn with_a_stalled_rank(
     stalled: fn(&World, &CircularQueue<u64>, &dyn Fn()),
     meanwhile: fn(&CircularQueue<u64>),

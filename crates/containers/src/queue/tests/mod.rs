@@ -13,8 +13,8 @@ use crate::testing::{
     Random, asked, everywhere, everywhere_counted, in_many_orders, price, served_counted,
 };
 
-/// First tickets: the usual one, and some from which tickets soon wrap around, as their sign, their
-/// laps and they themselves do.
+/// First tickets: the usual one, and some from which soon the sign of tickets changes, their laps
+/// wrap around, or the tickets themselves do.
 const FIRST_TICKETS: [u64; 4] = [0, u64::MAX - 5, (1 << 63) - 3, (1 << 33) - 2];
 
 fn queue<T: Object>(world: &World, capacity: usize) -> CircularQueue<T> {

@@ -409,7 +409,7 @@ proptest! {
     }
 }
 
-/// One by one, so that each ticket is taken without a read of the other side.
+/// Elements go one by one, so each ticket is taken without a read of the other side's counter.
 #[test]
 fn single_elements_go_through_a_queue_whose_tickets_wrap_around() {
     everywhere(1, |world| {

@@ -81,7 +81,7 @@ impl Combine<Picky> for Longer {
     }
 }
 
-/// A map and what should be in it.
+/// A map and its model.
 #[derive(Default)]
 struct Model(BTreeMap<u64, Picky>);
 
@@ -93,13 +93,13 @@ impl Model {
         }
     }
 
-    /// A refused operation on `key`.
+    /// Asserts that the refusal of an operation on `key` has a reason.
     fn assert_reason(&self, error: &Error, key: u64, text: &Picky) {
         let there = self.0.get(&key);
         assert_reason(error, text, there, there.is_none());
     }
 
-    /// What became of a batch, of which each entry puts `now` in the place of what was there.
+    /// Updates the model by the outcome of a batch, in which each entry replaces a value by `now`.
     fn changed(
         &mut self,
         entries: &[Entry],
@@ -120,7 +120,7 @@ impl Model {
         }
     }
 
-    /// What one rank does alone.
+    /// An operation of one rank alone.
     fn perform(&mut self, map: &HashMap<u64, Picky>, op: &Op) {
         match op {
             Op::Insert((key, text)) => match map.insert(key, text.clone()) {
@@ -204,7 +204,7 @@ impl Model {
         }
     }
 
-    /// What a buffer does with an entry that it has accepted.
+    /// Updates the model as a buffer treats an entry that it has accepted.
     fn buffered(&mut self, key: u64, text: &Picky) {
         match self.0.get_mut(&key) {
             _ if !is_read(text) => {}
@@ -259,7 +259,7 @@ fn check_map(world: &World, ops: &[Op]) {
                         Err(error) => assert_reason(&error, text, None, false),
                     }
                 }
-                // It tells of entries that were given up, once.
+                // It reports the entries that were given up, once.
                 drop(buffer.flush());
                 map = buffer.into_map().unwrap();
             }
@@ -308,7 +308,7 @@ enum MultiOp {
     Look,
 }
 
-/// What should be in a multimap.
+/// The model of a multimap.
 #[derive(Default)]
 struct MultiModel(BTreeMap<u64, Vec<Picky>>);
 
@@ -333,7 +333,7 @@ impl MultiModel {
         }
     }
 
-    /// What `count` and `find` say of each key.
+    /// Checks `count` and `find` of each key.
     fn check(
         &self,
         count: impl Fn(&u64) -> Result<u64, Error>,
@@ -385,7 +385,7 @@ fn a_multimap_is_its_model_after_each_refusal() {
         let n: usize = model.0.values().map(Vec::len).sum();
         let n = world.broadcast(Rank::ZERO, n as u64).unwrap();
         assert_eq!(map.len().unwrap(), n);
-        // Of each rank's own part all that can be read is there, too.
+        // Each rank's own part has all values that can be read, too.
         let readable = model.0.iter().flat_map(|(key, there)| {
             let readable = there.iter().filter(|text| is_read(text));
             readable.map(move |text| (*key, text.clone()))
@@ -412,7 +412,7 @@ enum CountOp {
     Look(Vec<Picky>),
 }
 
-/// How often what was counted.
+/// The count of each text.
 #[derive(Default)]
 struct Counts(BTreeMap<Picky, u64>);
 
@@ -422,7 +422,7 @@ impl Counts {
         *count = count.wrapping_add(n);
     }
 
-    /// Of several, which ended with what.
+    /// Updates the model by the outcome of a batch of additions.
     fn added(&mut self, entries: &[(Picky, u64)], added: Result<usize, BatchError>) {
         let n_before = self.0.len();
         let done = added
@@ -459,7 +459,7 @@ impl Counts {
         }
     }
 
-    /// What the methods of a phase in which nothing changes say.
+    /// Checks the methods of a phase in which nothing changes.
     fn check<P: Finds>(&self, map: &HashMap<Picky, u64, P>, texts: &[Picky]) {
         for text in texts.iter().chain(self.0.keys()) {
             match (map.find(text), map.contains(text)) {

@@ -1,9 +1,9 @@
-//! Random operations on each container and on a model of it, of which some are refused: for what
-//! cannot be encoded, or has no room, or for an argument. After each refusal, and at the end, the
-//! container is what its model is.
+//! Random operations on each container and on a model of it. Some are refused: a value cannot be
+//! encoded or has no room, or an argument is wrong. After each refusal, and at the end, the
+//! container equals its model.
 //!
-//! One rank does what is one-sided, and keeps the model; the others take part in what is
-//! collective, and hold slots and elements.
+//! One rank performs the one-sided operations and keeps the model. The others take part in the
+//! collective ones, and hold slots and elements.
 
 mod maps;
 mod others;
@@ -16,7 +16,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::common::{Picky, everywhere};
 
-/// Sequences of operations that are tried for each container, each of them over three transports.
+/// The number of sequences of operations for each container. Each runs over three transports.
 const N_SEQUENCES: u32 = if cfg!(debug_assertions) { 8 } else { 100 };
 
 const SEGMENT: u64 = 1 << 19;
@@ -31,8 +31,8 @@ fn with_many<Op: Clone + std::fmt::Debug + Sync + Send>(
 ) {
     let config = Config {
         cases: N_SEQUENCES,
-        // What fails is a panic on a rank's thread, and the same for each shorter sequence that it
-        // is tried with.
+        // A failure is a panic on a rank's thread, also for each shorter sequence that is tried
+        // afterwards.
         max_shrink_iters: 50,
         failure_persistence: None,
         ..Config::default()
@@ -48,13 +48,13 @@ fn with_many<Op: Clone + std::fmt::Debug + Sync + Send>(
     TestRunner::new(config).run(&ops, run).unwrap();
 }
 
-/// Whether this rank does what is one-sided.
+/// Whether this rank performs the one-sided operations.
 fn is_first(world: &World) -> bool {
     world.rank() == Rank::ZERO
 }
 
-/// Texts in their slots and outside of them, and such as cannot be written, or read, or have no
-/// room.
+/// Texts in their slots and outside of them, texts that cannot be written or read, and texts that
+/// have no room.
 fn text() -> impl Strategy<Value = Picky> {
     prop_oneof![
         4 => (0..4_usize).prop_map(|n| Picky::of(&"abc"[..n])),
@@ -75,7 +75,8 @@ fn is_read(text: &Picky) -> bool {
     !text.0.starts_with("!r")
 }
 
-/// A refusal of `text` that has a reason. `was_read` are texts that had to be read before.
+/// Asserts that the refusal of `text` has a reason. `was_read` is a text that had to be read
+/// before.
 fn assert_reason(error: &Error, text: &Picky, was_read: Option<&Picky>, may_be_full: bool) {
     let has_reason = match error {
         Error::Codec(_) => !is_written(text) || was_read.is_some_and(|text| !is_read(text)),
@@ -86,7 +87,7 @@ fn assert_reason(error: &Error, text: &Picky, was_read: Option<&Picky>, may_be_f
     assert!(has_reason, "{error} for {:.20}", text.0);
 }
 
-/// What is got is what the model has, which may be a text that nobody reads.
+/// Asserts that the result equals the model's, which may be a text that cannot be read.
 fn assert_got(got: Result<Option<Picky>, Error>, expected: Option<&Picky>) {
     match (got, expected) {
         (Err(Error::Codec(_)), Some(text)) if !is_read(text) => {}

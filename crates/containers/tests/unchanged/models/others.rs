@@ -32,7 +32,7 @@ fn arrays_are_their_models_after_each_refusal() {
     });
 }
 
-/// Of a matrix only what makes one can be refused.
+/// Of a matrix only its constructor can be refused.
 #[test]
 fn a_matrix_that_is_refused_leaves_the_others_as_they_are() {
     let size = || prop::sample::select(vec![0_usize, 1, 3, 1 << 40]);

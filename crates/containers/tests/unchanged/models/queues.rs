@@ -36,7 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What should be in a queue.
+/// The model of a queue.
 #[derive(Default)]
 struct Model(VecDeque<Picky>);
 
@@ -116,7 +116,7 @@ macro_rules! is_its_model {
                 Op::LocalPush(text) => {
                     let mut local = queue.into_local_phase().unwrap();
                     let capacity = local.capacity();
-                    // The host, which may be the other rank, tells what became of it.
+                    // The host, which may be the other rank, tells the outcome.
                     let is_host = local.host() == $world.rank();
                     let pushed = is_host.then(|| local.local_push(text.clone()).is_ok());
                     let pushed = $world
@@ -136,7 +136,7 @@ macro_rules! is_its_model {
                 Op::LocalPop => {
                     let mut local = queue.into_local_phase().unwrap();
                     if local.host() == $world.rank() {
-                        // Of a text that cannot be read too.
+                        // Also of a text that cannot be read.
                         drop(local.local_pop());
                     }
                     model.0.pop_front();
@@ -202,7 +202,7 @@ enum SliceOp {
     Resize(usize),
 }
 
-/// Elements that are popped into memory of the caller's.
+/// Elements that are popped into the caller's memory.
 macro_rules! pops_into_slices {
     ($world:ident, $ops:ident, $queue:ident, $push:ident, $pop:ident) => {{
         let is_first = is_first($world);
@@ -292,7 +292,7 @@ fn what_a_distributor_refuses_costs_no_other_element() {
         let mut distributor = Distributor::<Picky>::with_capacity(world, 4).unwrap();
         let mut sent = [Vec::new(), Vec::new()];
         for (to, text) in ops {
-            // All ranks work out what comes from the first, which alone sends.
+            // All ranks compute the elements of the first one, which alone sends.
             let is_bad = !is_written(text) || text.0.len() >= HUGE;
             if is_first(world) {
                 let outcome = distributor.send(Rank::new(*to), text.clone());

@@ -66,7 +66,7 @@ impl Memory for &Block {
         &self.entries[at / STRIDE][at % STRIDE / 8]
     }
 
-    /// The last one first: no order is relied on.
+    /// The last one first, since no order is promised.
     fn load_four(&self, offset: usize) -> [u32; 4] {
         let mut four = [0; 4];
         for i in (0..MOST).rev() {
