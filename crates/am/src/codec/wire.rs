@@ -12,11 +12,14 @@ use super::refusal::unreadable;
 /// A type of arguments and results of remote calls.
 ///
 /// It is implemented for numbers, `NonZero` integers, `bool`, `char`, strings, paths, `Duration`,
-/// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), a
-/// [`Team`](pgas_core::Team), which arrives as the target's own handle on it, and for tuples to 12,
-/// arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`, `PhantomData`,
-/// and the maps, sets and queues of std, of such types. A type of your own derives it
-/// (`pgas::Wire`), or names its codec:
+/// internet addresses, [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), and
+/// [`Team`](pgas_core::Team), which arrives as the target's own handle.
+///
+/// Of such types it is also implemented for tuples up to 12, arrays, `Vec`, `Box`, `Option`,
+/// `Result`, `Cow`, `Range`, `Reverse`, `Wrapping`, `PhantomData`, and the maps, sets and queues of
+/// std.
+///
+/// A type of your own derives it (`pgas::Wire`), or names its codec:
 ///
 /// # Examples
 ///

@@ -1,9 +1,9 @@
 //! Remote atomics on integers, floats and truth values.
 //!
 //! All operations on one word are atomic with respect to each other, whatever their kind. On
-//! directly mapped memory they are CPU atomics. If the network's atomics are not coherent with
-//! those, every atomic of the job goes through the backend, including those on a rank's own words
-//! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
+//! directly mapped memory they are CPU atomics. A word must never have two kinds of executors. So
+//! if the network's atomics are not coherent with those, every atomic of the job goes through the
+//! backend, even those on a rank's own words ([`World::has_direct_atomics`] tells).
 //!
 //! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the aligned four bytes
 //! around them, by the same executor. So they are atomic also with respect to atomics on their

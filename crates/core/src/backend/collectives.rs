@@ -6,11 +6,11 @@
 //! [offers](Group::offers). The others stay core's, on the same team and between those of the
 //! transport.
 //!
-//! Core keeps these tasks: comparing the members' arguments (`PGAS_CHECK=1`), the limit on how far
-//! a member may run ahead, progress while waiting, ownership of buffers, and the order in which a
-//! group's operations begin, which is the same on every member whatever is in flight. Floats and
-//! the user's operators are never offered: core promises that all members get the same bits, that
-//! sums repeat from run to run, and that operators are applied in the order of the members.
+//! Core keeps these tasks: comparing the members' arguments (`PGAS_CHECK=1`), limiting how far a
+//! member may run ahead, progress while waiting, and ownership of buffers. Core also ensures that a
+//! group's operations begin in the same order on every member. Floats and the user's operators are
+//! never offered: core promises that all members get the same bits, that sums repeat from run to
+//! run, and that operators are applied in the order of the members.
 
 #![expect(unsafe_code, reason = "the contract of collectives is on raw bytes")]
 
