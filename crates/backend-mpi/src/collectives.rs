@@ -37,8 +37,8 @@ pub(crate) enum Hosts {
     Several,
 }
 
-/// The number of bytes of one member from which on MPI's collectives are used on one host. It
-/// applies to those that send values to many members, and to an all-to-all.
+/// The number of bytes of one member from which on MPI's broadcasts, gathers and allgathers are
+/// used on one host, and then that for its all-to-alls.
 ///
 /// Measured with 2 ranks, in microseconds, MPI's and core's over mailboxes, Open MPI 4.1 | MPICH
 /// 4.0 (medians on a busy machine): broadcast of 4 KiB 32, 11 | 8, 21; of 32 KiB 76, 122 | 63, 124;

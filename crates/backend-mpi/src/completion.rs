@@ -278,8 +278,8 @@ impl Network {
         Ok(false)
     }
 
-    /// Waits outside of MPI until `op` has reached `stage`, so that other ranks get the processor;
-    /// the operation is then given up. Like MPI's own waits, it does not check the job's health,
+    /// Waits outside of MPI until `op` has reached `stage`, so that other ranks get the processor,
+    /// and then forgets the operation. Like MPI's own waits, it does not check the job's health,
     /// since its buffers are MPI's until the end of the operation: the lookout does.
     pub(crate) fn wait_without_blocking(&self, op: OpId, stage: Stage) -> Result<()> {
         if op == OpId::DONE {

@@ -22,10 +22,12 @@
 //! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //!
-//! Collectives are MPI's own, non-blocking ones, on a communicator for each team; on one host only
-//! the long ones, in which MPI is faster. Core's own are used where MPI's results differ from those
-//! that this library promises: for floats, for the user's operators, for sums and products of
-//! integers below 32 bits, and with MPICH for comparisons of unsigned integers.
+//! Collectives are MPI's own, non-blocking ones, on a communicator for each team. On one host these
+//! are only the long broadcasts, gathers, allgathers and all-to-alls, in which MPI is faster.
+//! Core's own are used where MPI's results differ from those that this library promises: for
+//! floats, for the user's operators, for sums and products of integers below 32 bits, and with
+//! MPICH for comparisons of unsigned integers. They are also used from 2 GiB on, which MPI cannot
+//! count.
 //!
 //! CPU atomics and MPI's atomics on one word together lose updates, with every MPI that was
 //! measured. So a job uses CPU atomics only, by a rank that has the word in its memory. So ranks

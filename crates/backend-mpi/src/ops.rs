@@ -233,7 +233,7 @@ impl Plain {
         })
     }
 
-    /// Whether it is complete: whether one of `n_flushes` flushes came after it.
+    /// Whether it is complete after `n_flushes` flushes, since one of them came after it.
     pub(crate) fn is_complete(self, n_flushes: u64) -> bool {
         n_flushes & Self::FLUSHES != self.n_flushes
     }

@@ -114,13 +114,14 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
 ///
 /// # Errors
 ///
-/// As [`init_on`].
+/// As [`init_on`], except for those of thread levels, which are not checked.
 ///
 /// # Safety
 ///
-/// During this call, and as long as the world exists, the program calls MPI itself only while no
-/// thread of the process is inside of a call of this library. `PGAS_PROGRESS=thread` is not set:
-/// with it a thread of the library's own calls MPI at any time.
+/// MPI allows calls from any thread: it was started with at least `MPI_THREAD_SERIALIZED`. During
+/// this call, and as long as the world exists, the program calls MPI itself only while no thread of
+/// the process is inside of a call of this library. `config` has no progress thread
+/// (`PGAS_PROGRESS=thread`), which would call MPI at any time.
 pub unsafe fn init_on_serialized(
     comm: &impl AsRaw<Raw = MPI_Comm>,
     config: &Config,

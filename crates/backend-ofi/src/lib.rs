@@ -22,10 +22,10 @@
 //! | ranks of a job on one host | loads and stores | CPU atomics | mailboxes in shared memory | a counter in shared memory |
 //! | ranks of one host, in a job on several | loads and stores | CPU atomics | mailboxes in shared memory | core's, over messages |
 //! | hosts | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
-//! | any two ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
+//! | different ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
 //!
 //! A job on one host uses shared memory alone, and does not even load libfabric. With
-//! `PGAS_DIRECT=0` all operations go through the network; this is how it is tested.
+//! `PGAS_DIRECT=0` all operations on other ranks go through the network; this is how it is tested.
 //!
 //! # Which network
 //!

@@ -32,7 +32,7 @@ pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
         }
         return Ok(found);
     };
-    // For other providers the text has another meaning: for `shm` it is its own name.
+    // To other providers the node means something else: `shm` takes it as a name of its own.
     let node = is_over_tcp(asked).then_some(node);
     let found = sys::find(Some(asked), node)?;
     if found.is_empty() {

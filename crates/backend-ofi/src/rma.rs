@@ -125,8 +125,8 @@ impl Network {
         Ok(op)
     }
 
-    /// Waits until a transfer is complete. If that fails, the caller's memory is not libfabric's
-    /// any more.
+    /// Waits until a transfer is complete. Also after an error libfabric no longer accesses the
+    /// caller's memory.
     fn finish(&self, op: OpId, rank: Rank, what: &'static str) -> Result<()> {
         if op == OpId::DONE {
             return Ok(());

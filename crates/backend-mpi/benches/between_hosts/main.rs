@@ -110,8 +110,8 @@ struct Way {
 
 /// Namespaces that are joined by TCP show what a network costs. An MPI library that is told that
 /// its ranks share no memory spends less time in the network, so the other costs are seen better.
-/// Open MPI cannot be told so. But this library can: without its direct path, a rank reaches its
-/// own memory alone.
+/// Open MPI cannot be told so. But this library can: without its direct path, it reaches no segment
+/// by shared memory.
 fn ways(library: &str) -> Vec<Way> {
     let launcher = if library.starts_with("Open MPI") {
         Launcher::OpenMpi

@@ -108,7 +108,8 @@ fn stay_with(
 
 /// Starts this very program `n_ranks` times, with the same arguments, as the ranks of a job.
 ///
-/// For a program that was started without any launcher; it ends with the outcome's exit code.
+/// For a program that was started without any launcher. Afterwards it should exit with the
+/// outcome's [`code`](Outcome::code).
 ///
 /// # Errors
 ///
