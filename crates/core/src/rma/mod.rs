@@ -1,17 +1,18 @@
 //! One-sided reads and writes: put and get of values and slices, blocking and non-blocking.
 //!
 //! On the path of an operation this file comes after [`GlobalPtr`] and before the
-//! [`Backend`](crate::backend::Backend), or instead of it: a peer whose segment is mapped is loaded
-//! from and stored to here.
+//! [`Backend`](crate::backend::Backend). If the peer's segment is mapped, it is loaded from and
+//! stored to here, without the backend.
 //!
-//! What completion means, for all forms:
+//! Completion, for all forms:
 //!
-//! - A get's result is there when it returns, and what is issued later comes after it.
+//! - A get's result is there when it returns, and later operations come after it.
 //! - A put returns when its source may be reused; it is complete at the target after
-//!   [`World::flush`] or [`World::barrier`], or when its [`Event`] is complete. Of one that owns its
-//!   source [`Event::at_source`] tells when that may be reused.
+//!   [`World::flush`] or [`World::barrier`], or when its [`Event`] is complete. For a non-blocking
+//!   put that owns its source, [`Event::at_source`] tells when that may be reused.
 //! - Nothing orders two operations that are in flight together, not even on the same bytes.
-//! - Only a word of an [atomic type](crate::atomics) accessed by atomics is never seen in part.
+//! - A concurrent access may see a value in part, unless the value is a word of an
+//!   [atomic type](crate::atomics) and all access it by atomics.
 
 mod checked;
 mod cut;
@@ -341,10 +342,10 @@ impl<T: Pod> GlobalPtr<T> {
         to.begin_put(world, values, |values| values)
     }
 
-    /// Where this process has the object mapped, if the peer is direct (UPC++'s `local`).
+    /// The address at which this process has the object mapped, if it has (UPC++'s `local`).
     ///
-    /// Other ranks may access the memory at any time: through the pointer it may only be accessed
-    /// atomically, or while the program makes sure that nobody else writes it.
+    /// Other ranks may access the memory at any time. So access it through the pointer only
+    /// atomically, or while the program makes sure that no other rank writes it.
     ///
     /// # Cost
     ///
@@ -359,7 +360,7 @@ impl<T: Pod> GlobalPtr<T> {
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
     /// let cell = world.alloc::<u64>(1)?;
-    /// cell.prefetch(&world); // it is needed soon
+    /// cell.prefetch(&world); // it is accessed soon
     /// assert_eq!(cell.local(&world).is_some(), world.is_direct(cell.rank()));
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
@@ -371,8 +372,8 @@ impl<T: Pod> GlobalPtr<T> {
         Some(mapped.address())
     }
 
-    /// Asks the memory system to fetch the pointer's cache line for an access that will follow;
-    /// does nothing for a peer that is not direct, or for a pointer that could not be accessed.
+    /// Asks the memory system to fetch the pointer's cache line for a later access. Does nothing if
+    /// the memory is not mapped, or if the pointer is invalid.
     ///
     /// # Cost
     ///
@@ -388,8 +389,7 @@ impl<T: Pod> GlobalPtr<T> {
     }
 }
 
-/// Whether `n` elements are more than the backend takes in one piece; then they are transferred in
-/// several.
+/// Whether `n` elements are more than the backend takes in one piece.
 pub(crate) fn is_long<T>(world: &World, n: usize) -> bool {
     (size_of::<T>() * n) as u64 > world.capabilities().max_transfer
 }

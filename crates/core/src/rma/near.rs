@@ -1,4 +1,4 @@
-//! Blocks of global memory that this process reaches with its own instructions, looked up once.
+//! Blocks of global memory that this process accesses by its own instructions, after one lookup.
 #![expect(
     unsafe_code,
     reason = "reads and writes shared memory behind a checked place"
@@ -21,8 +21,7 @@ use crate::{GlobalPtr, Pod, Rank, Team, World};
 
 /// The size and the alignment of a kind of block, in bytes.
 ///
-/// An alignment that is none, or that segments do not have, is refused when a program that looks
-/// such blocks up is compiled:
+/// A program that looks up blocks with an invalid alignment does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pgas_core::rma::Block;
@@ -45,9 +44,9 @@ pub trait Block {
     const ALIGN: usize;
 }
 
-/// The alignment of `B`. All that makes a [`Near`] or a [`NearArray`] asks for it here, so that
-/// neither exists for a kind of block whose alignment is none: what was checked for the block then
-/// holds for its parts.
+/// The alignment of `B`. Every function that makes a [`Near`] or a [`NearArray`] gets it here, so
+/// neither exists for a kind of block with an invalid alignment: checks of the block then hold for
+/// its parts.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a constant")]
 fn alignment<B: Block>() -> usize {
@@ -60,7 +59,7 @@ fn alignment<B: Block>() -> usize {
     }
 }
 
-/// The size of `len` blocks side by side, if there are some and a size can be that large.
+/// The size of `len` contiguous blocks; `None` if `len` is 0, or if the size overflows.
 fn array_bytes<B: Block>(len: usize) -> Option<usize> {
     const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
     B::BYTES.checked_mul(NonZero::new(len)?.get())
@@ -68,19 +67,19 @@ fn array_bytes<B: Block>(len: usize) -> Option<usize> {
 
 /// A block of global memory that this process reaches by its own loads, stores and atomics.
 ///
-/// A container whose operation touches several parts of one element looks the element up once, by
-/// [`GlobalPtr::near`], and pays for each part what a plain access costs: with constant offsets
-/// every check is made by the compiler.
+/// If an operation of a container accesses several parts of an element, it looks up the element
+/// once, by [`GlobalPtr::near`]. Each part then costs a plain access: with constant offsets the
+/// compiler makes all checks.
 ///
-/// Other ranks may access the block at any time, and it is accessed as theirs is: a load of a type
-/// that is no word may be torn.
+/// Other ranks may access the block at any time. So a load of a type that is not a word may be
+/// torn.
 ///
 /// # Examples
 ///
 /// ```
 /// use pgas_core::rma::Block;
 ///
-/// /// A counter and what it counts.
+/// /// A counter and two words.
 /// struct Entry;
 ///
 /// impl Block for Entry {
@@ -128,9 +127,9 @@ impl GlobalPtr<u8> {
     }
 }
 
-/// Blocks side by side at the same place of the segments of all ranks, or of a team's members, all
-/// of them near: looked up once for as long as it lives. Its size is that of a pointer a rank, all
-/// of which are on this host.
+/// Contiguous blocks at the same offset in the segments of all ranks, or of a team's members, if
+/// all are near. It is looked up once, and valid as long as it lives. It has a pointer for each
+/// rank; all ranks are on this host then.
 ///
 /// # Examples
 ///
@@ -164,7 +163,7 @@ pub struct NearArray<B> {
 }
 
 impl World {
-    /// The `len` blocks from `offset_bytes` on in the segment of every rank, if there are any and
+    /// The `len` blocks from `offset_bytes` on in the segment of every rank, if `len` is not 0 and
     /// all of them are [near](GlobalPtr::near).
     ///
     /// # Cost
@@ -173,7 +172,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If `offset_bytes` is no offset of a global pointer.
+    /// If `len` is not 0 and `offset_bytes` is [`GlobalPtr::OFFSET_LIMIT`] or more.
     #[must_use]
     #[track_caller]
     pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
@@ -191,8 +190,8 @@ impl World {
         self.direct_ranks().map(Rank::new)
     }
 
-    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if
-    /// there are some and they are [near](GlobalPtr::near).
+    /// The `len` blocks from `start` on in one rank's segment, as an array with that rank alone, if
+    /// `len` is not 0 and all are [near](GlobalPtr::near).
     ///
     /// # Cost
     ///
@@ -211,8 +210,8 @@ impl World {
 }
 
 impl Team {
-    /// As [`World::near_array`], of the members' segments alone. Blocks are known by the number of
-    /// the member.
+    /// As [`World::near_array`], for the members' segments alone. Blocks are named by the member's
+    /// number in the team.
     ///
     /// # Cost
     ///
@@ -220,7 +219,7 @@ impl Team {
     ///
     /// # Panics
     ///
-    /// If `offset_bytes` is no offset of a global pointer.
+    /// If `len` is not 0 and `offset_bytes` is [`GlobalPtr::OFFSET_LIMIT`] or more.
     #[must_use]
     #[track_caller]
     pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
@@ -266,7 +265,7 @@ impl<B: Block> NearArray<B> {
 }
 
 impl<B: Block> NearArray<B> {
-    /// Block `i` of those behind `base`.
+    /// Block `i` of those from `base` on.
     ///
     /// # Safety
     ///
@@ -274,7 +273,7 @@ impl<B: Block> NearArray<B> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "an address")]
     unsafe fn nth(&self, base: Shared, i: usize) -> Near<'_, B> {
-        // SAFETY: who made the array found `len` blocks behind each base inside of one mapped
+        // SAFETY: the maker of the array found `len` blocks from each base on inside of one mapped
         // segment (`direct_block`), and the caller promises that `i` is one of them; so the product
         // does not wrap, and the place is in the segment. The array's world keeps the backend, and
         // that keeps the segment mapped (promise 1 of `Backend`), at least as long as `self` is
@@ -288,24 +287,25 @@ impl<B: Block> NearArray<B> {
     }
 }
 
-/// A block that stands for a share of all numbers of 64 bits.
+/// The block responsible for a range of 64-bit numbers, such as hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'w, B> {
-    /// The number of the rank that has it, in the world or in the team.
+    /// The number of the rank that has the block, in the world or in the team.
     pub rank: usize,
     /// The block's index on that rank.
     pub index: usize,
-    /// The position of the number within the share, as a fraction of 2^64.
+    /// The position of the number within the block's range, as a fraction of 2^64.
     pub rest: u64,
     /// The block.
     pub block: Near<'w, B>,
 }
 
 impl<B: Block> NearArray<B> {
-    /// The block to whose share `number` belongs: ranks, and then the blocks of each, have equal
-    /// shares of all numbers of 64 bits, as [`Share`] has them in ascending order.
+    /// The block responsible for `number`: the ranks, and then the blocks of each rank, have equal
+    /// ranges of all 64-bit numbers, in ascending order.
     ///
-    /// A table spreads hashes so over all blocks, by multiplications, and without a branch.
+    /// A table distributes hashes over all blocks by this, with multiplications and without a
+    /// branch.
     ///
     /// # Examples
     ///
@@ -400,8 +400,8 @@ impl<B: Block> Near<'_, B> {
         memory::load(self, offset)
     }
 
-    /// Reads four words of four bytes from `offset` on, each of them whole; later accesses of this
-    /// thread come after.
+    /// Reads four words of four bytes from `offset` on, each of them atomically; later accesses of
+    /// this thread come after.
     ///
     /// # Panics
     ///
@@ -430,7 +430,8 @@ impl<B: Block> Near<'_, B> {
     ///
     /// # Panics
     ///
-    /// If it is misaligned or not within the block, or `op` is bitwise and `T` a float.
+    /// If it is misaligned or not within the block; if `op` is bitwise and `T` a float, or `op` is
+    /// [`AtomicOp::Add`] and `T` a [`Flag`](crate::atomics::Flag).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]

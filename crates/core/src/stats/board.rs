@@ -18,7 +18,7 @@ pub(super) const MAGIC: u64 = 0x7067_6173_7374_0005;
 /// Single words.
 pub(super) mod word {
     pub(in crate::stats) const MAGIC: usize = 0;
-    /// When the rank began, and when its last figures are from, in nanoseconds since 1970.
+    /// The times of the rank's beginning and of its latest figures, in nanoseconds since 1970.
     pub(in crate::stats) const BEGAN: usize = 1;
     pub(in crate::stats) const UNTIL: usize = 2;
     /// The reports that are wanted: bit 0 for the table, bit 1 for the matrix.
@@ -95,7 +95,7 @@ impl Board {
         (PEERS + n_peers * PEER_WORDS) * 8
     }
 
-    /// The words that `part` finds in `owner`, which are kept as long as the board is.
+    /// The words that `part` returns of `owner`. The board keeps `owner` alive.
     ///
     /// # Examples
     ///
@@ -127,7 +127,7 @@ impl Board {
         Self::of(Arc::new(words), |words| words)
     }
 
-    /// The words. What they mean is this crate's business.
+    /// The words. Their meaning is private to this crate.
     #[must_use]
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {

@@ -20,7 +20,7 @@ use crate::thread_number;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) what: &'static str,
-    /// The call that the wait is a part of, if that has said so.
+    /// The call that the wait is a part of, if that call has declared its name.
     pub(crate) whole: Option<&'static str>,
     pub(crate) at: &'static Location<'static>,
 }
@@ -43,7 +43,8 @@ pub(crate) struct Counting {
     n_peers: usize,
     /// Whether operations and waits have histograms.
     is_timing: bool,
-    /// What operations of containers have paid that ran within others, which do not pay for them.
+    /// The prices of operations of containers that ran within others. They do not count for the
+    /// outer ones.
     pub(super) within: [AtomicU64; 4],
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
     names: Mutex<Vec<String>>,
@@ -320,7 +321,7 @@ impl Counting {
         }
     }
 
-    /// Notes the time and the memory that the process has.
+    /// Records the time, and the memory of the process.
     pub(crate) fn take_stock(&self) {
         self.board.set(word::UNTIL, now());
         let resident = resident().max(self.board.get(word::RESIDENT));
@@ -446,7 +447,7 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The memory that this process has now, in bytes; 0 where the system does not tell.
+/// The largest resident memory of this process so far, in bytes; 0 if the system does not tell.
 fn resident() -> u64 {
     // Miri has no such file.
     let text = if cfg!(miri) {

@@ -1,5 +1,5 @@
-//! Statistics: what each rank counts (`PGAS_STATS`), and the table of all of them at the end of the
-//! job.
+//! Statistics: the counters of each rank (`PGAS_STATS`), and the table of all ranks at the end of
+//! the job.
 //!
 //! A rank counts in the words of its [`Board`], which other processes of its host can read when it
 //! is dead.
