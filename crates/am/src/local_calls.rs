@@ -431,7 +431,7 @@ mod tests {
         let chosen = thread::spawn({
             let world = world.clone();
             move || {
-                // Forgotten, as by a program with a mistake.
+                // Never dropped, as in a program with a mistake.
                 let _forgotten = ManuallyDrop::new(world.serve_here());
                 started.send(thread::current().id()).unwrap();
                 while ends.try_recv().is_err() {

@@ -172,7 +172,7 @@ fn zoo() -> Zoo {
     )
 }
 
-/// Changes something.
+/// Makes a random change to `bytes`.
 fn damage(bytes: &mut Vec<u8>, rng: &mut fastrand::Rng) {
     let numbers = [0, 1, 1 << 16, 1 << 26, 1 << 32, 1 << 60, u64::MAX];
     let n = numbers[rng.usize(..numbers.len())].wrapping_add(rng.u64(..3));
@@ -185,14 +185,14 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut fastrand::Rng) {
             let twice = bytes[at..end].to_vec();
             bytes.splice(at..at, twice);
         }
-        // A length, of a list of this crate's codecs or of serde's.
+        // The length of a list: of this crate's codecs, or of serde's.
         3 => drop(bytes.splice(at..end.min(at + 8), n.to_le_bytes())),
         4 => {
             let number = [&[253][..], &n.to_le_bytes()].concat();
             drop(bytes.splice(at..end.min(at + 1), number));
         }
         5 if rng.u8(..100) == 0 => {
-            // The same thing within itself.
+            // A value nested too deep.
             drop(bytes.splice(at..end, vec![rng.u8(..3); 100_000]));
         }
         _ => {
@@ -223,8 +223,8 @@ fn bytes_from_anywhere_are_a_value_or_an_error_and_take_no_more_memory_than_they
             Err(Error::Codec(_)) => {}
             Err(other) => panic!("change {i}: {other:?}"),
         }
-        // An element of one byte has up to 56 of them in memory, a list that grows twice as many,
-        // and one in which nothing was read yet up to a mebibyte.
+        // An element of one encoded byte takes up to 56 bytes in memory, twice that in a list that
+        // grows. A list of which nothing was read yet takes up to a mebibyte.
         let most = 200 * bytes.len() + (4 << 20);
         assert!(
             asked_for <= most,

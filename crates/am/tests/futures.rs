@@ -172,8 +172,7 @@ fn a_promise_that_has_failed_stays_so_whoever_fulfils_it() {
     });
 }
 
-/// The action holds the last handle on another promise, or on the very promise that it is an action
-/// of.
+/// The action holds the last handle on another promise, or on the promise whose future it follows.
 #[test]
 fn actions_that_are_dropped_unrun_may_end_promises() {
     ranks(1, |world| {
@@ -320,7 +319,7 @@ fn long_chains_of_operations_are_completed_and_dropped_on_a_small_stack() {
         drop(chain(promise.future()));
         drop(promise);
 
-        // Further operations that are ready only later, each in the action of the one before.
+        // The operation of each action is complete only later.
         let promises: Vec<_> = (0..LONG)
             .map(|_| Promise::<u64>::of_value(&world).unwrap())
             .collect();
@@ -349,7 +348,7 @@ fn a_task_goes_on_without_who_spawned_it_and_ends_with_the_rank() {
             Ok(())
         }));
         assert_eq!(told.future().wait()?, 100);
-        // One that is never over, whose end is the world's.
+        // A dropped task, whose promise is then broken, does not hold up `quiet`.
         let never = left.future();
         let task = world.spawn(never);
         drop(task);

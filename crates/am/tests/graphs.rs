@@ -22,7 +22,7 @@ const N_STEPS: u32 = 400;
 /// Collectives of each rank in a graph, in the same order on all.
 const N_COLLECTIVES: u64 = 20;
 
-/// What a future's value is made of.
+/// The source of a future's value.
 enum Source {
     Value(u64),
     Promise(usize),
@@ -266,7 +266,8 @@ impl Graph<'_> {
             }
         }
         quiet(self.world)?;
-        // Those whose futures were dropped, which follow collectives that nobody waits for.
+        // Actions whose futures were dropped run too. They may follow collectives that nobody waits
+        // for.
         let has_run = |at: usize| self.nodes[at].n_runs.load(Ordering::Relaxed) == self.n_runs(at);
         let all = || Ok((0..self.nodes.len()).all(has_run));
         self.world.wait_for("all actions, once each", all)

@@ -53,7 +53,7 @@ fn call(world: &World, to: u32) -> PgasFuture<u64> {
     world.rpc(Rank::new(to), |x: u64| x + 1, 1).unwrap()
 }
 
-/// As an executor without a driver does.
+/// Polls as an executor without a driver does.
 fn poll_to_the_end<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -110,7 +110,7 @@ fn joined_and_chained_calls_and_promises_get_the_error_too() {
     });
 }
 
-/// Among many calls that are answered, and of which some were dropped.
+/// Calls to rank 2 among calls to rank 1, of which one was dropped.
 #[test]
 fn the_calls_to_other_ranks_are_answered() {
     when_rank_1_has_left(|world| {

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!((orphans.len(), are_kept()), (0, [false, false]));
     }
 
-    /// However many there are, a round takes as long as it takes for a few, and all have their
+    /// However many operations there are, a round asks after the same number, and all have their
     /// turn.
     #[test]
     fn a_round_asks_after_a_few_operations() {

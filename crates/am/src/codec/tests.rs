@@ -110,7 +110,7 @@ fn small_types_of_std_come_back_as_they_were() {
     assert_eq!(round_trip((Wrapping(1_u8), Saturating(2_u8))), 2);
     round_trip(NonZeroU32::MAX);
     round_trip((PathBuf::from("/a/path"), Ipv4Addr::LOCALHOST));
-    // Not all bytes are a value.
+    // Zero is no value of this type.
     assert!(Decoder::new(&[0; 4]).get::<NonZeroU32>().is_err());
     assert_eq!(Layout::of::<std::ops::Range<u8>>(), "range of u8");
     assert_eq!(Layout::of::<PhantomData<u8>>(), "nothing");
@@ -157,7 +157,7 @@ fn nonsense_is_an_error_that_names_the_type() {
     assert!(Decoder::new(&huge).get::<String>().is_err());
 }
 
-/// As deep as one likes, by codecs of this crate alone.
+/// A type of any depth, with codecs of this crate alone.
 #[derive(Debug)]
 struct Deep(Option<Box<Self>>, Vec<Self>);
 
@@ -208,7 +208,7 @@ fn what_lies_too_deep_is_neither_written_nor_read() {
     assert!(Decoder::new(&lists).get::<Deep>().is_err());
 }
 
-/// Takes no byte, and steps.
+/// A value without bytes. A list of such values still takes a step for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Nothing;
 

@@ -15,8 +15,8 @@ fn counted(body: impl Fn(&World) -> Result<()> + Sync) {
     });
 }
 
-/// What `body` pays: collectives of the team, without barriers, and barriers. Beside them there are
-/// only the zeros for this rank's own memory.
+/// The price of `body`: the numbers of the team's collectives without barriers, and of barriers.
+/// Its only other step is a write of zeros to this rank's own memory.
 fn paid<T>(team: &Team, body: impl FnOnce() -> Result<T>) -> Result<[u64; 2]> {
     let world = team.world();
     let (first, before) = (team.shared().take_number(), world.costs());
@@ -67,7 +67,7 @@ fn an_allocation_of_a_part_of_the_ranks_is_three_allreduces_and_one_more_where_p
     });
 }
 
-/// With the making of a lock, which has words of its own on each rank.
+/// The allocation is a part of making a lock, which has words on each rank.
 #[test]
 fn a_lock_is_an_allocation_and_a_barrier_and_three_atomics_of_own_words() {
     counted(|world| {

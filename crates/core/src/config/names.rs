@@ -117,7 +117,7 @@ mod tests {
                 rank.clone()
                     .filter(|_| name.starts_with("PGAS_RANK") || name == "PGAS_JOB_FD")
             };
-            // With a rank it is an error, later or sooner.
+            // With a rank alone this is an error. Only the names matter here.
             drop(Config::from_lookup(&lookup));
         }
         let asked = asked.into_inner();
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Checks a long wait against the limits; at once if time is short.
+    /// Looks twice at a wait, with the limits of `config`.
     fn wait_with(mut config: Config) {
         config.segment_bytes = Some(1 << 20);
         let worlds = loopback::worlds(1, &config).expect("a small segment");

@@ -140,7 +140,7 @@ fn a_failure_ends_the_wait_of_a_rank_that_has_waited_for_long() {
     assert_eq!(panic.downcast_ref(), Some(&"the first cause"));
 }
 
-/// As on a machine where other programs have the processor for as long whenever a rank yields.
+/// Each round takes a millisecond, as on a machine where other programs run whenever a rank yields.
 #[test]
 fn a_wait_is_noted_by_time_and_not_by_rounds() {
     /// Far fewer rounds than those of spinning and yielding together.
@@ -164,7 +164,7 @@ fn a_wait_is_noted_by_time_and_not_by_rounds() {
     }
 }
 
-/// As a rank does that arrives in a barrier as the last one, and exits without leaving.
+/// As if a rank is the last to arrive in a barrier, and then exits without leaving the job.
 #[test]
 fn what_came_before_the_job_failed_ends_a_wait_well() {
     let world = &world();
@@ -278,8 +278,7 @@ fn a_wait_longer_than_the_configured_limit_is_an_error_that_says_what_for() {
 #[test]
 fn what_a_rank_sent_before_it_left_is_received_by_those_that_wait_for_it() {
     let sums = run(4, |world| {
-        // The others may still be on their way when the fastest leaves, with the last of these
-        // handles.
+        // The fastest rank leaves with the last of these handles. The others may then still wait.
         let sums = [1, 10].map(|n| world.team().allreduce_nb(n, |a: u64, b: u64| a + b));
         drop(world);
         sums.map(|sum| sum.wait().unwrap())
@@ -324,7 +323,7 @@ fn a_message_that_was_served_is_not_told_to_be_lost_when_its_receiver_leaves_at_
     let ranks = job(2, 1 << 16, &Options::default());
     let (first, second) = (&ranks[0], &ranks[1]);
     let receiver = second.job.member(second.rank);
-    // The sender has reached the bell.
+    // The sender will stop at the bell, after the message is in the mailbox.
     let rung = lock(&receiver.bell.rung);
     thread::scope(|scope| {
         let (class, handler) = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));

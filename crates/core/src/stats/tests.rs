@@ -117,7 +117,7 @@ fn operations_and_waits_are_timed_where_that_is_asked_for() {
                 cell.fetch_add(&world, 1).unwrap();
                 cell.compare_exchange(&world, 0, 1).unwrap().ok();
                 cell.put_nb(&world, i).unwrap().wait().unwrap();
-                // The last one that asks after it is the library, when the event is dropped.
+                // Nobody waits for this one: its time ends when the event is dropped.
                 drop(cell.get_nb(&world).unwrap());
                 cell.compare_exchange_nb(&world, 0, 1)
                     .unwrap()

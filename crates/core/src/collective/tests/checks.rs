@@ -1,4 +1,4 @@
-//! Ranks that disagree get an error with `PGAS_CHECK=1`, all of them.
+//! With `PGAS_CHECK=1` all ranks get an error if they disagree.
 
 use super::{kinds, on};
 use crate::backend::loopback::{self, Options};
@@ -12,8 +12,8 @@ fn checking() -> Config {
     }
 }
 
-/// Runs `body`, in which the ranks disagree, and returns the text that all of them get, whoever
-/// performs the collectives.
+/// Runs `body`, in which the ranks disagree, over a transport with collectives of its own and over
+/// one without. Returns the error's text, the same on all ranks and over both.
 fn disagreement(n_ranks: u32, body: impl Fn(&World, &Team) -> Result<()> + Sync) -> String {
     let [plain, native] = kinds().map(|options| disagreement_over(&options, n_ranks, &body));
     assert_eq!(plain, native);
@@ -29,7 +29,7 @@ fn disagreement_over(
         let team = world.team();
         let error = body(&world, &team).unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
-        // The team is still in step.
+        // The team's next collective still works.
         assert_eq!(team.allreduce(1, op::Sum).unwrap(), n_ranks);
         error.to_string()
     });

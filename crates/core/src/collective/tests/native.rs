@@ -1,4 +1,4 @@
-//! Collectives that the transport performs, between those that stay core's.
+//! Collectives that the transport performs, mixed with those that this crate performs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,8 @@ fn many(team: &Team) -> Result<()> {
     let n = team.n_ranks();
     let (mut sums, mut lists) = (Vec::new(), Vec::new());
     for i in 0..3 * u32::try_from(WINDOW).expect("a small number") {
-        // The transport's, core's because of its operator, and core's because of its length.
+        // The transport performs the first and the last. This crate performs the others: the sum
+        // for its operator, the list for its length.
         sums.push((i * n, team.allreduce_nb(i, op::Sum)));
         sums.push((i * n, team.allreduce_nb(i, |a: u32, b: u32| a + b)));
         lists.push((vec![i; 3 * n as usize], team.allgather_nb(vec![i; 3])));
@@ -35,7 +36,7 @@ fn many(team: &Team) -> Result<()> {
             );
         }
         if i % 7 == team.rank() {
-            // Some of them are waited for at once, on each member others.
+            // Each member waits for some of them here, other members for other ones.
             let (expected, event) = sums.swap_remove(0);
             assert_eq!(event.wait()?, expected);
         }
@@ -51,8 +52,8 @@ fn many(team: &Team) -> Result<()> {
 
 #[test]
 fn collectives_of_both_kinds_in_flight_keep_their_order() {
-    // The comparison of arguments takes one call longer than the next; and a progress thread may
-    // finish it while another call is driven by its caller.
+    // With a comparison of arguments a call may begin later than the one after it; and a progress
+    // thread may finish the comparison while a caller drives another call.
     for (check, progress) in [
         (false, Progress::Poll),
         (true, Progress::Poll),
@@ -95,15 +96,14 @@ fn a_member_that_left_before_it_began_is_named() {
     let both_have_the_sum = std::sync::Barrier::new(2);
     let outcomes = run_over(&native(), 3, &Config::default(), |world| {
         let team = world.team();
-        // The first is complete everywhere, also when rank 1 has left.
+        // The sum is complete on all ranks, although rank 1 leaves.
         let sum = team.allreduce_nb(1_u64, op::Sum);
         if world.rank() == Rank::new(1) {
             drop(sum);
             return None;
         }
         assert_eq!(sum.wait().unwrap(), 3);
-        // The failure below fails the whole job. It must not hit the other rank while it waits for
-        // the sum.
+        // The allgather below fails the whole job. The other rank must have the sum before.
         both_have_the_sum.wait();
         let list = team.allgather_nb(vec![1_u8]).wait();
         let again = team.broadcast(0, 1);
@@ -129,7 +129,7 @@ fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_plac
     let texts = run_over(&native(), 2, &config, |world| {
         let team = world.team();
         if team.rank() == 1 {
-            // This wait would time out too.
+            // Not a wait of the library, which would time out too.
             return [told_that_rank_0_failed(&world), String::new()];
         }
         // The comparison of the arguments waits for the other rank in vain.
@@ -208,7 +208,7 @@ fn a_wait_that_ends_early_leaves_the_buffers_to_the_transport() {
         let mut values = [5_u64; 100];
         if team.rank() == 1 {
             told_that_rank_0_failed(&world);
-            // The transport still reads the first member's values, which are there.
+            // The transport may still read the values of rank 0, whose memory is valid.
             let result = team.allreduce_slice(&mut values, op::Sum);
             assert_eq!(values, [if result.is_ok() { 10 } else { 5 }; 100]);
             return;

@@ -414,7 +414,8 @@ fn an_operator_that_panics_fails_the_job_also_where_the_panic_is_caught() {
     for body in bodies {
         for result in loopback::run(3, |world| {
             let team = world.team();
-            // Others get the job's failure at once, and this rank does with its next wait.
+            // The other ranks get the job's failure from this call; the rank that panics, from its
+            // next wait.
             let caught = catch_unwind(AssertUnwindSafe(|| body(&team, panics)));
             caught.unwrap_or(Ok(())).and_then(|()| world.barrier())
         }) {

@@ -140,7 +140,7 @@ fn a_rank_runs_ahead_of_the_slowest_member_by_one_window_at_most() {
         let limit = usize::try_from(WINDOW).unwrap();
         if world.rank().number() == 0 {
             let mut events: Vec<_> = (0..5 * WINDOW).map(|i| team.broadcast_nb(0, i)).collect();
-            // All of them: where there is no room for one, a later one may find some.
+            // Each of them is tested, because a later one may be complete before an earlier one.
             world.wait_until(&Awaited::new("the first window"), || {
                 let first = events[..limit].iter_mut();
                 first
@@ -160,7 +160,7 @@ fn a_rank_runs_ahead_of_the_slowest_member_by_one_window_at_most() {
             }
         } else {
             world.wait_until(&Awaited::new("the flag"), || {
-                // One window of broadcasts, and the message that asks to meet.
+                // One window of broadcasts, and the message of the meeting after it.
                 assert!(world.wire().n_waiting() <= limit + 1);
                 Ok(flag.here().get(&world)? == 1)
             })?;
@@ -230,7 +230,7 @@ fn a_wait_for_a_late_rank_times_out_and_names_it() {
         if team.rank() == 0 {
             return team.reduce(0, 0, op::Sum).unwrap_err().to_string();
         }
-        // A wait would time out too.
+        // Not a wait of the library, which would time out too.
         loop {
             if let Err(error) = world.progress() {
                 return error.to_string();
