@@ -99,7 +99,7 @@ struct Neighbour {
 }
 
 /// Makes the kernel check whether the other side of `stream` is alive, and fail its calls after
-/// `silence`, at least [`Config::SHORTEST_SILENCE`], or nine hours at the latest.
+/// `silence`, at least [`Config::SHORTEST_SILENCE`] and at most 24 days.
 ///
 /// # Errors
 ///

@@ -163,7 +163,7 @@ fn ready(numbers: &[RawFd], at_most: Duration) -> Vec<bool> {
     polled.iter().map(|of| !of.revents().is_empty()).collect()
 }
 
-/// The open sockets of the internet's families. None if they are too many, or cannot be listed.
+/// The open sockets over IPv4 and IPv6. None if there are too many, or if they cannot be listed.
 fn list() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else {
         return Vec::new();
