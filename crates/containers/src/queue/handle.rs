@@ -137,8 +137,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first,
-    /// and once in a round of the ring, to see how far pops have come; about 5A more if the push
-    /// before this one is still being written. Full: 2A. Complete at the target on return.
+    /// and once in a round of the ring, to see how far pops have come; 3A more if the push before
+    /// this one is still being written. Full: 2A. Complete at the target on return.
     ///
     /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
     /// the target after the phase.
@@ -184,8 +184,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and
-    /// when this rank has popped all the pushes that it knows of. Empty: 2A. Waits for an element
-    /// that is still being written.
+    /// when this rank has popped all the pushes that it knows of; 3A more if the pop before this
+    /// one is still reading. Empty: 2A. Waits for an element that is still being written.
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
     ///

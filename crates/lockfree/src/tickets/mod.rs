@@ -207,7 +207,7 @@ pub trait Words {
 pub struct Seen {
     /// The lower bound of the word where tickets are taken.
     pub taken: u64,
-    /// The word up to which the other side is done.
+    /// The lower bound of the word up to which the other side is done.
     pub limit: u64,
 }
 
@@ -338,7 +338,8 @@ fn wait_for_room<W: Words>(
     Ok(limit)
 }
 
-/// Completes the work on `tickets` (A; about 5A if an earlier ticket is still worked on).
+/// Completes the work on `tickets` (A; 4A if an earlier ticket is still worked on, and 4A more for
+/// each mark that is moved over).
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
 pub fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W::Error> {

@@ -1,6 +1,9 @@
 //! The cost of each method in R, W and A, as its documentation says.
 
 use super::*;
+use crate::queue::access::Request;
+use crate::queue::ring::Ring;
+use crate::queue::ticket::Tickets;
 
 #[test]
 fn a_push_costs_two_atomics_and_a_write_and_a_pop_two_atomics_and_a_read() {
@@ -31,6 +34,27 @@ fn a_turn_of_the_ring_costs_one_more_atomic_and_a_full_queue_two() {
             assert_eq!(price(&world, || queue.push(1).unwrap()), (0, 1, 2));
         }
         assert_eq!(price(&world, || queue.len().unwrap()), (0, 0, 2));
+    });
+}
+
+#[test]
+fn work_behind_unfinished_work_costs_three_more_atomics() {
+    everywhere_counted(1, |world| {
+        let queue = queue::<u64>(&world, 4);
+        // As if another rank was faster: what this one has seen is from before the first push.
+        let write = |ring: &Ring<u64>, tickets: Tickets| {
+            assert_eq!(price(&world, || queue.push(2).unwrap()), (0, 1, 3 + 3));
+            ring.write(tickets.first, 1)
+        };
+        queue.ring().perform(Request::push(1, true), write).unwrap();
+        queue.push(3).unwrap();
+        // The same, and A for the number of pushes.
+        let read = |ring: &Ring<u64>, tickets: Tickets| {
+            assert_eq!(price(&world, || queue.pop().unwrap()), (1, 0, 4 + 3));
+            ring.read(tickets.first).map(drop)
+        };
+        queue.ring().perform(Request::pop(1, true), read).unwrap();
+        assert_eq!(queue.pop_many(9).unwrap(), [3]);
     });
 }
 
