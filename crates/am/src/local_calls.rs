@@ -196,7 +196,7 @@ pub trait LocalCalls {
     ///
     /// # Cost
     ///
-    /// ℓ, with three allocations, and a system call if a thread of the rank sleeps.
+    /// ℓ, with two allocations, and a system call if a thread of the rank sleeps.
     ///
     /// # Errors
     ///

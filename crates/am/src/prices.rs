@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_core::backend::{Sent, loopback};
-use pgas_core::{Config, Costs, GlobalPtr, Result, Statistics, World};
+use pgas_core::{Config, Costs, GlobalPtr, Rank, Result, Statistics, World};
 
 use crate::{
     ActiveMessages, Aggregator, DistObject, Origin, Payload, RemoteCalls, ReplyHandler,
-    RequestHandler, TeamCalls, Token, quiet,
+    RequestHandler, TeamCalls, Token, ValueCollectives, quiet,
 };
 
 /// Runs `body` as the only rank of a job, whose messages to itself are counted with their answers.
@@ -82,6 +82,12 @@ fn a_call_costs_two_messages_and_one_without_an_answer_one() {
         });
         let team = world.team();
         costs(world, 2, 0, || team.rpc(0, add, 1)?.wait());
+        costs(world, 2, 0, || team.rpc_view(0, viewed, 1, &[2; 9])?.wait());
+        costs(world, 2, 0, || team.rpc_all(add, &1)?.wait());
+        costs(world, 1, 0, || team.rpc_ff(0, see, 1));
+        costs(world, 1, 0, || team.rpc_ff_view(0, seen, 1, &[2; 9]));
+        costs(world, 1, 0, || team.try_rpc_ff(0, see, &1));
+        costs(world, 1, 0, || team.try_rpc_ff_view(0, seen, &1, &[2]));
         costs(world, 2, 0, || {
             team.rpc_views(0, both, 1, (&[2; 9], &[3]))?.wait()
         });
@@ -121,8 +127,92 @@ fn an_object_costs_nothing_until_it_is_fetched_and_items_travel_together() {
             items.flush()
         });
         assert_eq!(N.load(Ordering::Relaxed), 10);
+        costs(world, 1, 0, || {
+            for i in 0..10 {
+                assert_eq!(items.try_push(world.rank(), i)?, None);
+            }
+            items.flush()
+        });
         costs(world, 0, 0, || items.finish());
     });
+}
+
+const N_RANKS: u32 = 13;
+/// Rounded up.
+const LOG: u64 = 4;
+
+/// A collective, and the most messages that a rank of [`N_RANKS`] sends for it.
+type Row = (&'static str, u64, fn(&World) -> Result<()>);
+
+fn text(world: &World) -> String {
+    "text ".repeat(world.rank().index())
+}
+
+const VALUES: &[Row] = &[
+    ("broadcast_value", LOG, |world| {
+        world.broadcast_value(Rank::ZERO, text(world)).map(drop)
+    }),
+    ("broadcast_value_nb", LOG, |world| {
+        let text = world.broadcast_value_nb(Rank::ZERO, text(world));
+        text.wait().map(drop)
+    }),
+    ("scatter_values", 12, |world| {
+        let texts = vec![text(world); N_RANKS as usize];
+        world.scatter_values(Rank::ZERO, texts).map(drop)
+    }),
+    ("gather_values", 2, |world| {
+        world.gather_values(Rank::ZERO, text(world)).map(drop)
+    }),
+    ("allgather_values", 2 * LOG, |world| {
+        world.allgather_values(text(world)).map(drop)
+    }),
+    ("all_to_all_values", 12, |world| {
+        let texts = vec![text(world); N_RANKS as usize];
+        world.all_to_all_values(texts).map(drop)
+    }),
+    ("reduce_values", 1, |world| {
+        let longer = |a: String, b: String| if a.len() > b.len() { a } else { b };
+        world
+            .reduce_values(Rank::ZERO, text(world), longer)
+            .map(drop)
+    }),
+    ("reduce_values to another root", 1, |world| {
+        let longer = |a: String, b: String| if a.len() > b.len() { a } else { b };
+        world
+            .reduce_values(Rank::new(5), text(world), longer)
+            .map(drop)
+    }),
+    ("allreduce_values", LOG, |world| {
+        let longer = |a: String, b: String| if a.len() > b.len() { a } else { b };
+        world.allreduce_values(text(world), longer).map(drop)
+    }),
+    ("scan_values", LOG, |world| {
+        world
+            .scan_values(text(world), |a: String, b: String| a + &b)
+            .map(drop)
+    }),
+    ("quiet", 2 * LOG, |world| quiet(world)),
+];
+
+#[test]
+fn collectives_of_values_take_as_many_messages_as_their_rounds() {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let mut wrong = Vec::new();
+    for (call, most, run) in VALUES {
+        let sent = loopback::run_with(N_RANKS, &config, |world| {
+            crate::attach(&world).unwrap();
+            world.barrier().unwrap();
+            let before = world.costs();
+            run(&world).unwrap();
+            (world.costs() - before).messages
+        });
+        let sent = sent.into_iter().max().unwrap();
+        if sent != *most {
+            wrong.push(format!("{call}: {sent}, and not {most}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Replies as its argument says: not, short, medium or long.
@@ -179,7 +269,20 @@ fn a_request_and_a_reply_cost_a_message_each_and_a_long_one_a_write_more() {
         costs(world, 1, 0, || {
             world.prepare(me, 30)?.commit::<Ask>(&args(0), 30)
         });
-        costs(world, 1, 0, || world.team().request::<Ask>(0, &args(0)));
+        let team = world.team();
+        costs(world, 1, 0, || team.request::<Ask>(0, &args(0)));
+        costs(world, 1, 0, || team.try_request::<Ask>(0, &args(0)));
+        costs(world, 1, 0, || {
+            team.request_medium::<Ask>(0, &args(0), &[1; 30])
+        });
+        costs(world, 1, 0, || {
+            team.try_request_medium::<Ask>(0, &args(0), &[1; 30])
+        });
+        costs(world, 1, 0, || {
+            let prepared = world.try_prepare(me, 30)?.expect("there is room");
+            assert!(prepared.try_commit::<Ask>(&args(0), 30)?.is_none());
+            Ok(())
+        });
         for (how, writes) in [(1, 0), (2, 0), (3, 1), (4, 0)] {
             costs(world, 2, writes, || world.request::<Ask>(me, &args(how)));
         }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::codec::{AsSerde, Codec, Decoder, Encoder, Wire};
 use pgas_am::{
-    ActiveMessages, Error, Origin, Payload, PgasFuture, RemoteCalls, ReplyHandler, RequestHandler,
-    Token,
+    ActiveMessages, Error, LocalCalls, Origin, Payload, PgasFuture, Promise, RemoteCalls,
+    ReplyHandler, RequestHandler, Token,
 };
 use pgas_core::World;
 use pgas_testkit::{rng, setting};
@@ -129,6 +129,92 @@ fn a_ready_future_allocates_nothing() {
         assert_eq!(both.wait().unwrap(), (1, "two"));
     };
     assert_eq!(n_allocations(ready), 0);
+}
+
+/// What `op` returns, and the number of this thread's allocations while it runs.
+fn counted<R>(op: impl FnOnce() -> R) -> (u64, R) {
+    let before = N_ALLOCATIONS.get();
+    let result = op();
+    (N_ALLOCATIONS.get() - before, result)
+}
+
+/// The operations that allocate otherwise than documented.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    fn expect(&mut self, what: &str, documented: &[u64], n: u64) {
+        if !documented.contains(&n) {
+            self.0.push(format!("{what}: {n}, and not {documented:?}"));
+        }
+    }
+}
+
+/// The allocations of what is done with futures of a value that is not there yet.
+fn with_pending_futures(world: &World) -> Wrong {
+    let (me, mut wrong) = (world.rank(), Wrong::default());
+    let promise = Promise::<u64>::of_value(world).unwrap();
+    let pending = || promise.future();
+    let (n, future) = counted(pending);
+    wrong.expect("a promise's future", &[1, 2], n);
+    let (n, then) = counted(|| future.then(|x| x + 1));
+    wrong.expect("then", &[2], n);
+    let future = pending();
+    let (n, chain) = counted(|| future.and_then(|x| PgasFuture::ready(x + 1)));
+    wrong.expect("and_then", &[2], n);
+    let future = pending();
+    let (n, shared) = counted(|| future.shared());
+    wrong.expect("shared", &[3], n);
+    let (n, copy) = counted(|| shared.future());
+    wrong.expect("a shared future's copy", &[1, 2], n);
+    let both = (pending(), pending());
+    let (n, all) = counted(|| pgas_am::when_all(both));
+    wrong.expect("when_all", &[1], n);
+    let both = [pending(), pending()];
+    let (n, any) = counted(|| pgas_am::when_any(both));
+    wrong.expect("when_any", &[4], n);
+    let both = [PgasFuture::ready(3), pending()];
+    let (n, first) = counted(|| pgas_am::when_any(both));
+    wrong.expect("when_any of one that is ready", &[1], n);
+    assert_eq!(first.wait().unwrap().result.unwrap(), 3);
+    let task = pending();
+    let (n, task) = counted(|| world.spawn(task));
+    wrong.expect("spawn", &[3], n);
+    let operation = pending();
+    let (n, called) = counted(|| world.rpc_after(operation, me, |x: u64| x + 1, 1));
+    wrong.expect("rpc_after", &[2, 4], n);
+    let operation = pending();
+    let (n, sent) = counted(|| world.rpc_ff_after(operation, me, |_: u64| (), 1));
+    wrong.expect("rpc_ff_after", &[2], n);
+    promise.fulfil_with(7);
+    assert_eq!((then.wait().unwrap(), chain.wait().unwrap()), (8, 8));
+    assert_eq!((shared.wait().unwrap(), copy.wait().unwrap()), (7, 7));
+    assert_eq!(all.wait().unwrap(), (7, 7));
+    assert_eq!(any.wait().unwrap().result.unwrap(), 7);
+    assert_eq!((task.wait().unwrap(), called.wait().unwrap()), (7, 2));
+    sent.wait().unwrap();
+    let (n, copy) = counted(|| promise.future());
+    wrong.expect("the future of a promise that has its value", &[0], n);
+    assert_eq!(copy.wait().unwrap(), 7);
+    wrong
+}
+
+#[test]
+fn futures_of_values_that_are_not_there_allocate_as_documented() {
+    on_one_rank(|world| {
+        let this = world.this_thread().unwrap();
+        let calls = || {
+            let mut wrong = with_pending_futures(world);
+            let (n, local) = counted(|| world.local_call(&this, || 5).unwrap());
+            wrong.expect("local_call", &[2], n);
+            assert_eq!(local.wait().unwrap(), 5);
+            wrong
+        };
+        // Tables grow the first time.
+        drop(calls());
+        let Wrong(wrong) = calls();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    });
 }
 
 /// A recursive type of the user.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
 use pgas_containers::array::{Distribution, Halo};
+use pgas_containers::hash_map::SeededHasher;
 use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, HashMap, HashMapBuffer,
     HashSet, MultiMap,
@@ -31,6 +32,14 @@ type Row = (&'static str, Price, fn(&World) -> Price);
 
 fn map(world: &World) -> HashMap<u64, u64> {
     HashMap::with_capacity(world, 100).unwrap()
+}
+
+fn set(world: &World) -> HashSet<u64> {
+    HashSet::with_capacity(world, 100).unwrap()
+}
+
+fn multi_map(world: &World) -> MultiMap<u64, u64> {
+    MultiMap::with_capacity(world, 100).unwrap()
 }
 
 fn array(world: &World) -> DArray<u64> {
@@ -74,7 +83,7 @@ fn of_map(world: &World) -> [Price; 2] {
 }
 
 fn of_multi_map(world: &World) -> [Price; 2] {
-    let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
+    let map = multi_map(world);
     let load = |dir: &Path| MultiMap::<u64, u64>::load(world, dir);
     prices_of_a_checkpoint(world, |dir| map.save(dir), load)
 }
@@ -82,6 +91,25 @@ fn of_multi_map(world: &World) -> [Price; 2] {
 fn of_array(world: &World) -> [Price; 2] {
     let array = array(world);
     let load = |dir: &Path| DArray::<u64>::load(world, dir, Distribution::Cyclic, &0);
+    prices_of_a_checkpoint(world, |dir| array.save(dir), load)
+}
+
+fn of_set(world: &World) -> [Price; 2] {
+    let set = set(world);
+    let load = |dir: &Path| HashSet::<u64>::load(world, dir);
+    prices_of_a_checkpoint(world, |dir| set.save(dir), load)
+}
+
+fn of_map_by_another_hasher(world: &World) -> [Price; 2] {
+    let map = map(world);
+    let load =
+        |dir: &Path| HashMap::<u64, u64, _, _>::load_with_hasher(world, dir, SeededHasher::new(3));
+    prices_of_a_checkpoint(world, |dir| map.save(dir), load)
+}
+
+fn of_hosted(world: &World) -> [Price; 2] {
+    let array = Array::<u64>::new(world, Rank::ZERO, 10, &1).unwrap();
+    let load = |dir: &Path| Array::<u64>::load(world, dir, Rank::ZERO, &0);
     prices_of_a_checkpoint(world, |dir| array.save(dir), load)
 }
 
@@ -108,6 +136,13 @@ const ROWS: &[Row] = &[
     // for a queue no barrier.
     ("HashMap::save", (1, 5), |world| of_map(world)[0]),
     ("HashMap::load", (2, 7), |world| of_map(world)[1]),
+    ("HashMap::load_with_hasher", (2, 7), |world| {
+        of_map_by_another_hasher(world)[1]
+    }),
+    ("HashSet::save", (1, 5), |world| of_set(world)[0]),
+    ("HashSet::load", (2, 7), |world| of_set(world)[1]),
+    ("Array::save", (1, 5), |world| of_hosted(world)[0]),
+    ("Array::load", (3, 9), |world| of_hosted(world)[1]),
     ("MultiMap::save", (1, 5), |world| of_multi_map(world)[0]),
     ("MultiMap::load", (3, 11), |world| of_multi_map(world)[1]),
     ("DArray::save", (1, 5), |world| of_array(world)[0]),
@@ -150,6 +185,16 @@ const ROWS: &[Row] = &[
         let map = map(world);
         price(world, || map.len())
     }),
+    ("HashMap::is_empty", (0, 1), |world| {
+        let map = map(world);
+        price(world, || map.is_empty())
+    }),
+    ("HashMap::with_hasher", (1, 3), |world| {
+        let hasher = SeededHasher::new(3);
+        price(world, || {
+            HashMap::<u64, u64, _, _>::with_hasher(world, 100, hasher)
+        })
+    }),
     ("HashMap::clear", (2, 1), |world| {
         let mut map = map(world);
         price(world, || map.clear())
@@ -164,6 +209,48 @@ const ROWS: &[Row] = &[
     }),
     ("HashSet::with_capacity", (1, 3), |world| {
         price(world, || HashSet::<u64>::with_capacity(world, 100))
+    }),
+    ("HashSet::with_hasher", (1, 3), |world| {
+        let hasher = SeededHasher::new(3);
+        price(world, || {
+            HashSet::<u64, _, _>::with_hasher(world, 100, hasher)
+        })
+    }),
+    ("HashSet::into_insert_phase", (2, 1), |world| {
+        let set = set(world);
+        price(world, || set.into_insert_phase())
+    }),
+    ("HashSet::into_find_phase", (2, 1), |world| {
+        let set = set(world);
+        price(world, || set.into_find_phase())
+    }),
+    ("HashSet::into_local_phase", (2, 1), |world| {
+        let set = set(world);
+        price(world, || set.into_local_phase())
+    }),
+    ("HashSet::into_atomic_phase", (2, 1), |world| {
+        let set = set(world).into_find_phase().unwrap();
+        price(world, || set.into_atomic_phase())
+    }),
+    ("HashSet::len", (0, 1), |world| {
+        let set = set(world);
+        price(world, || set.len())
+    }),
+    ("HashSet::is_empty", (0, 1), |world| {
+        let set = set(world);
+        price(world, || set.is_empty())
+    }),
+    ("HashSet::clear", (2, 1), |world| {
+        let mut set = set(world);
+        price(world, || set.clear())
+    }),
+    ("HashSet::resize", (2, 4), |world| {
+        let mut set = set(world);
+        price(world, || set.resize(200))
+    }),
+    ("HashSet::reuse_slots", (1, 2), |world| {
+        let set = set(world);
+        price(world, || set.reuse_slots())
     }),
     ("HashMapBuffer::new", (4, 5), |world| {
         let map = map(world);
@@ -183,11 +270,28 @@ const ROWS: &[Row] = &[
         price(world, || MultiMap::<u64, u64>::with_capacity(world, 100))
     }),
     ("MultiMap::n_keys", (0, 1), |world| {
-        let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
+        let map = multi_map(world);
         price(world, || map.n_keys())
     }),
+    ("MultiMap::len", (0, 1), |world| {
+        let map = multi_map(world);
+        price(world, || map.len())
+    }),
+    ("MultiMap::is_empty", (0, 1), |world| {
+        let map = multi_map(world);
+        price(world, || map.is_empty())
+    }),
+    ("MultiMap::reuse_slots", (1, 2), |world| {
+        let map = multi_map(world);
+        price(world, || map.reuse_slots())
+    }),
+    ("MultiMap::into_atomic_phase", (4, 2), |world| {
+        let map = multi_map(world);
+        let map = map.into_find_phase().unwrap();
+        price(world, || map.into_atomic_phase())
+    }),
     ("MultiMap::into_find_phase", (4, 2), |world| {
-        let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
+        let map = multi_map(world);
         price(world, || map.into_find_phase())
     }),
     ("DArray::new", (2, 4), |world| {
@@ -202,6 +306,26 @@ const ROWS: &[Row] = &[
     ("DArray::sum", (1, 1), |world| {
         let array = array(world);
         price(world, || array.sum())
+    }),
+    ("DArray::min", (1, 1), |world| {
+        let array = array(world);
+        price(world, || array.min())
+    }),
+    ("DArray::max", (1, 1), |world| {
+        let array = array(world);
+        price(world, || array.max())
+    }),
+    ("DArray::reduce", (1, 1), |world| {
+        let array = array(world);
+        price(world, || array.reduce(Min))
+    }),
+    ("DArray::map_local", (0, 0), |world| {
+        let array = array(world);
+        price(world, || array.map_local(|_, x| x + 1))
+    }),
+    ("DArray::fold_local", (0, 0), |world| {
+        let array = array(world);
+        price(world, || array.fold_local(0, |sum, _, x| sum + x))
     }),
     ("DArray::dot", (1, 1), |world| {
         let array = array(world);
@@ -252,6 +376,20 @@ const ROWS: &[Row] = &[
         let mut halo = Halo::new(&matrix, 1, 0).unwrap();
         price(world, || halo.exchange())
     }),
+    ("Halo::exchange_nb, and the wait", (1, 1), |world| {
+        let matrix = matrix(world);
+        pgas_am::attach(world).unwrap();
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        price(world, || halo.exchange_nb()?.wait())
+    }),
+    ("Halo::update", (0, 0), |world| {
+        let matrix = matrix(world);
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        halo.exchange().unwrap();
+        price(world, || {
+            halo.update(|old, new| new.row_mut(new.rows().start)[0] = old.row(0)[0])
+        })
+    }),
     ("CircularQueue::with_capacity", (2, 5), |world| {
         price(world, || {
             CircularQueue::<u64>::with_capacity(world, Rank::ZERO, 9)
@@ -260,6 +398,10 @@ const ROWS: &[Row] = &[
     ("CircularQueue::into_pop_phase", (2, 1), |world| {
         let queue = queue(world);
         price(world, || queue.into_pop_phase())
+    }),
+    ("CircularQueue::into_push_phase", (2, 1), |world| {
+        let queue = queue(world);
+        price(world, || queue.into_push_phase())
     }),
     ("CircularQueue::into_local_phase", (2, 1), |world| {
         let queue = queue(world);

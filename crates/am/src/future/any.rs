@@ -38,7 +38,8 @@ impl<T: Send + 'static> First<T> {
 ///
 /// # Cost
 ///
-/// None if one is ready. Else an allocation, and a check of each future in each round of progress.
+/// An allocation for the list if one is ready. Else four, and a check of each future in each round
+/// of progress.
 ///
 /// # Panics
 ///

@@ -347,7 +347,8 @@ impl<T: Clone + Send + 'static> Promise<T> {
     ///
     /// # Cost
     ///
-    /// An allocation, if the value is not there; else a clone of it.
+    /// If the value is not there an allocation, and now and then one for a longer list of futures;
+    /// else a clone of the value.
     pub fn future(&self) -> PgasFuture<T> {
         let mut state = self.inner.lock();
         if let Value::Told(_) = &state.value {

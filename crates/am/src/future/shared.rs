@@ -71,7 +71,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     ///
     /// # Cost
     ///
-    /// An allocation, if the value is not there; else a clone of it.
+    /// As [`Promise::future`].
     pub fn future(&self) -> PgasFuture<T> {
         match &self.0 {
             Source::Ready(result) => PgasFuture::of(result.clone()),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use pgas_core::atomics::{AtomicDomain, AtomicOps};
 use pgas_core::backend::{AtomicOp, HandlerId, MessageClass, Sent, SignalUpdate};
 use pgas_core::rma::{Fragment, Strides};
-use pgas_core::{Costs, Lock, Rank, Result, World};
+use pgas_core::{Costs, GlobalPtr, Lock, Rank, Result, World};
 
 use super::case;
 use crate::Case;
@@ -14,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, each_transfer_counts_once_with_its_bytes),
     case!(1, each_transfer_of_pieces_in_flight_counts_them),
     case!(1, each_atomic_counts_once_with_its_bytes),
+    case!(1, each_way_to_write_an_atomic_costs_one),
     case!(1, a_lock_that_nobody_has_costs_two_atomics_each_way),
     case!(
         2,
@@ -72,6 +74,9 @@ fn each_transfer_counts_once_with_its_bytes(world: &World) -> Result<()> {
     world.barrier()?;
     assert_costs(world, "get", reads(1, 8), || there.get(world).map(drop))?;
     assert_costs(world, "put", writes(1, 8), || there.put(world, 1))?;
+    assert_costs(world, "get_slice", reads(1, 16), || {
+        there.get_slice(world, &mut [0; 2])
+    })?;
     assert_costs(world, "get_vec", reads(1, 80), || {
         there.get_vec(world, 10).map(drop)
     })?;
@@ -97,6 +102,15 @@ fn each_transfer_counts_once_with_its_bytes(world: &World) -> Result<()> {
     let pieces = [2, 3].map(|len| Fragment { ptr: there, len });
     assert_costs(world, "fragments", reads(2, 40), || {
         world.get_fragments(&pieces, &mut [0; 5])
+    })?;
+    assert_costs(world, "put_fragments", writes(2, 40), || {
+        world.put_fragments(&pieces, &[1; 5])
+    })?;
+    assert_costs(world, "get_indexed", reads(2, 32), || {
+        world.get_indexed(there, &[0, 8], 2, &mut [0; 4])
+    })?;
+    assert_costs(world, "get_each", reads(2, 24), || {
+        world.get_each(&mut [(there, &mut [0; 2]), (there.add(9), &mut [0])])
     })?;
     assert_costs(world, "indexed", writes(3, 48), || {
         world.put_indexed(there, &[0, 8, 16], 2, &[1; 6])
@@ -128,6 +142,31 @@ fn each_transfer_of_pieces_in_flight_counts_them(world: &World) -> Result<()> {
             .put_strided_nb(world, &grid, vec![1; 6])?
             .wait()
             .map(drop)
+    })?;
+    assert_costs(world, "get_strided_nb", reads(1, 48), || {
+        there
+            .get_strided_nb(world, &grid, vec![0; 6])?
+            .wait()
+            .map(drop)
+    })?;
+    assert_costs(world, "put_fragments_nb", writes(2, 40), || {
+        world
+            .put_fragments_nb(&pieces, vec![1; 5])?
+            .wait()
+            .map(drop)
+    })?;
+    assert_costs(world, "get_indexed_nb", reads(2, 32), || {
+        world.get_indexed_nb(there, &[0, 8], 2)?.wait().map(drop)
+    })?;
+    assert_costs(world, "fragments put in a scope", writes(2, 40), || {
+        world.scope(|scope| scope.put_fragments(&pieces, &[1; 5]))?
+    })?;
+    assert_costs(world, "indexed in a scope", reads(2, 32), || {
+        let mut out = [0; 4];
+        world.scope(|scope| scope.get_indexed(there, &[0, 8], 2, &mut out))?
+    })?;
+    assert_costs(world, "indexed put in a scope", writes(2, 32), || {
+        world.scope(|scope| scope.put_indexed(there, &[0, 8], 2, &[1; 4]))?
     })?;
     assert_costs(world, "strided in a scope", reads(1, 48), || {
         let mut out = [0; 6];
@@ -182,6 +221,66 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
     assert_costs(world, "count_local", local, || {
         world.count_local();
         Ok(())
+    })?;
+    world.barrier()
+}
+
+fn each_way_to_write_an_atomic_costs_one(world: &World) -> Result<()> {
+    type Fetch = fn(GlobalPtr<u64>, &World) -> Result<u64>;
+    type Update = fn(GlobalPtr<u64>, &World) -> Result<()>;
+    let fetches: [Fetch; 10] = [
+        |word, world| word.atomic_load(world),
+        |word, world| word.swap(world, 1),
+        |word, world| word.fetch_min(world, 1),
+        |word, world| word.fetch_max(world, 1),
+        |word, world| word.fetch_sub(world, 1),
+        |word, world| word.fetch_inc(world),
+        |word, world| word.fetch_dec(world),
+        |word, world| word.fetch_and(world, 1),
+        |word, world| word.fetch_or(world, 1),
+        |word, world| word.fetch_xor(world, 1),
+    ];
+    let updates: [Update; 10] = [
+        |word, world| word.atomic_store(world, 1),
+        |word, world| word.atomic_add(world, 1),
+        |word, world| word.atomic_min(world, 1),
+        |word, world| word.atomic_max(world, 1),
+        |word, world| word.atomic_sub(world, 1),
+        |word, world| word.atomic_inc(world),
+        |word, world| word.atomic_dec(world),
+        |word, world| word.atomic_and(world, 1),
+        |word, world| word.atomic_or(world, 1),
+        |word, world| word.atomic_xor(world, 1),
+    ];
+    let there = world.alloc_symmetric::<u64>(1)?.on(neighbour(world, 1));
+    let one = atomics(1, 8);
+    for fetch in fetches {
+        assert_costs(world, "a fetch", one, || fetch(there, world).map(drop))?;
+    }
+    for update in updates {
+        assert_costs(world, "an update", one, || update(there, world))?;
+    }
+    let domain = AtomicDomain::<u64>::new(world, AtomicOps::ALL);
+    assert_costs(world, "fetch_op", one, || {
+        domain.fetch_op(there, AtomicOp::Add, 1).map(drop)
+    })?;
+    assert_costs(world, "atomic_op", one, || {
+        domain.atomic_op(there, AtomicOp::Add, 1)
+    })?;
+    assert_costs(world, "fetch_op_nb", one, || {
+        domain
+            .fetch_op_nb(there, AtomicOp::Add, 1)?
+            .wait()
+            .map(drop)
+    })?;
+    assert_costs(world, "compare_exchange", one, || {
+        domain.compare_exchange(there, 0, 0).map(drop)
+    })?;
+    assert_costs(world, "compare_exchange_nb", one, || {
+        domain.compare_exchange_nb(there, 0, 0)?.wait().map(drop)
+    })?;
+    assert_costs(world, "compare_exchange_nb", one, || {
+        there.compare_exchange_nb(world, 0, 0)?.wait().map(drop)
     })?;
     world.barrier()
 }

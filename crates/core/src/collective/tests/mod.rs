@@ -2,6 +2,7 @@
 
 mod checks;
 mod native;
+mod prices;
 mod results;
 mod schedules;
 
