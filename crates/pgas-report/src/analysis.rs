@@ -115,7 +115,8 @@ pub struct Job {
     pub messages: Vec<Message>,
     /// The latencies of messages until they were served, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Bytes from each rank to each other one.
+    /// The bytes of the messages, puts, gets and atomics that the first rank of a pair began with
+    /// the second one. Bytes of a get travel the other way.
     pub matrix: HashMap<(u32, u32), u64>,
     /// The duration of the traces, in nanoseconds.
     pub nanos: u64,

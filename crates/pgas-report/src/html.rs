@@ -36,7 +36,7 @@ pub fn page(job: &Job) -> String {
     );
     page += "<nav aria-label=\"Parts of this page\"><a href=\"#hints\">What stands out</a>\
              <a href=\"#timeline\">Timeline</a><a href=\"#waits\">Waits</a><a href=\"#ranks\">Ranks</a>\
-             <a href=\"#operations\">Containers</a><a href=\"#matrix\">Who sends to whom</a><a href=\"#latency\">Latency</a></nav></header>\n<main>\n";
+             <a href=\"#operations\">Containers</a><a href=\"#matrix\">Traffic between ranks</a><a href=\"#latency\">Latency</a></nav></header>\n<main>\n";
     page += "<section aria-labelledby=\"hints\"><h2 id=\"hints\">What stands out</h2>\n<ul class=\"hints\">\n";
     for hint in hints(job) {
         let _ = writeln!(page, "<li>{}</li>", escaped(&hint));
@@ -204,17 +204,16 @@ fn write_operations(page: &mut String, job: &Job) {
 }
 
 fn write_matrix(page: &mut String, job: &Job) {
-    *page +=
-        "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Who sends to whom</h2>\n<figure>";
+    *page += "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Traffic between ranks</h2>\n<figure>";
     *page += &timeline::matrix(job);
-    *page += "<figcaption>Rows send to columns. Messages, and transfers and atomics that the transport does; memory that is \
-              mapped is accessed without a trace.</figcaption></figure>\n";
+    *page += "<figcaption>Bytes of what ranks (rows) began with ranks (columns): messages, and puts, gets and atomics of the \
+              transport. Memory that is mapped is accessed without a trace.</figcaption></figure>\n";
     let mut pairs: Vec<_> = job.matrix.iter().filter(|(_, bytes)| **bytes > 0).collect();
     pairs.sort_by_key(|(pair, bytes)| (Reverse(**bytes), **pair));
     if !pairs.is_empty() {
-        let caption = format!("Those that send most, of {} pairs.", pairs.len());
+        let caption = format!("The pairs with the most bytes, of {}.", pairs.len());
         begin_narrow_table(page, &caption);
-        *page += "<thead><tr><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\">Bytes</th></tr></thead><tbody>\n";
+        *page += "<thead><tr><th scope=\"col\">By</th><th scope=\"col\">With</th><th scope=\"col\">Bytes</th></tr></thead><tbody>\n";
         for ((from, to), bytes) in pairs.into_iter().take(MOST_PAIRS) {
             let bytes = size(*bytes);
             let _ = writeln!(

@@ -1,4 +1,4 @@
-//! The timeline of all ranks and the matrix of their messages, as SVG. The page's style sheet gives
+//! The timeline of all ranks and the matrix of their traffic, as SVG. The page's style sheet gives
 //! the colours, so that they follow its light or dark theme.
 
 use std::fmt::Write as _;
@@ -263,7 +263,7 @@ pub(crate) fn matrix(job: &Job) -> String {
     let (total, height) = (MARGIN + n_cells * side + 10, 30 + n_cells * side + 4);
     let mut svg = format!(
         "<svg class=\"plain\" width=\"{total}\" viewBox=\"0 0 {total} {height}\" role=\"img\" aria-labelledby=\"matrix-title\">\
-         <title id=\"matrix-title\">Bytes from ranks (rows) to ranks (columns); the most is {}</title>\n",
+         <title id=\"matrix-title\">Bytes of what ranks (rows) began with ranks (columns); the most is {}</title>\n",
         size(most)
     );
     let text = |cell: usize| {
