@@ -1,5 +1,7 @@
 //! Joins the job, by the launcher that started this process.
 
+use std::panic::Location;
+
 use pgas_core::config::BackendKind;
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, World};
@@ -176,8 +178,11 @@ pub fn threads_with<R: Send>(
     config: &Config,
     body: impl Fn(World) -> R + Sync,
 ) -> Result<Vec<R>, Error> {
+    let at = Location::caller();
     let with_messages = |world: World| {
+        let started = pgas_core::part_of_earlier("the start of the ranks", at);
         pgas_am::attach(&world)?;
+        drop(started);
         Ok(body(world))
     };
     let config = with_check(config, true)?;

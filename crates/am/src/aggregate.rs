@@ -190,6 +190,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(())
     }
 
+    #[track_caller]
     fn send(&mut self, index: usize) -> Result<()> {
         let Buffer { to, items } = &mut self.buffers[index];
         if items.is_empty() {
@@ -212,8 +213,13 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     /// # Errors
     ///
     /// As [`push`](Self::push); items that could not be sent stay in the buffers.
+    #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
-        (0..self.buffers.len()).try_for_each(|index| self.send(index))
+        // No closure: it would stand for the program's line in traces.
+        for index in 0..self.buffers.len() {
+            self.send(index)?;
+        }
+        Ok(())
     }
 
     /// Sends all items in the buffers, and waits until the items of all ranks have been handled.

@@ -6,8 +6,10 @@
 //! the target, as a handler does. It may start operations and calls, but must not wait: a wait in
 //! it returns an error.
 
+use std::panic::Location;
+
 use pgas_core::backend::Sent;
-use pgas_core::{Pod, Rank, World, as_handler};
+use pgas_core::{Pod, Rank, World, as_handler, part_of_earlier};
 use zerocopy::IntoBytes;
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
@@ -611,8 +613,9 @@ impl RemoteCalls for World {
     ) -> PgasFuture<R::Value> {
         self.assert_rank(to);
         // A call that is never made does not keep the rank in the job.
-        let world = self.downgrade();
+        let (world, at) = (self.downgrade(), Location::caller());
         operation.future().and_then(move |_| {
+            let _waits = part_of_earlier("a call after an operation", at);
             let world = world.upgrade().ok_or(Error::HasLeft)?;
             world.rpc(to, function, args)
         })
@@ -627,8 +630,9 @@ impl RemoteCalls for World {
         args: A,
     ) -> PgasFuture<()> {
         self.assert_rank(to);
-        let world = self.downgrade();
+        let (world, at) = (self.downgrade(), Location::caller());
         operation.future().map_result(move |completed| {
+            let _waits = part_of_earlier("a call after an operation", at);
             completed?;
             let world = world.upgrade().ok_or(Error::HasLeft)?;
             as_handler(|| world.rpc_ff(to, function, args))

@@ -1,7 +1,7 @@
 //! Sending: at once, when there is room, later, or in pieces.
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Rank, World};
+use pgas_core::{Rank, World, keep_line};
 use zerocopy::IntoBytes;
 
 use crate::codec::LONGEST;
@@ -33,6 +33,7 @@ pub(crate) fn may_wait(what: &'static str) -> Result<()> {
 impl Am {
     /// Sends a reply, or keeps it until there is room; never waits.
     #[inline]
+    #[track_caller]
     pub(crate) fn reply(
         &self,
         world: &World,
@@ -123,6 +124,7 @@ impl Am {
             }
             return Ok(());
         }
+        let _line = keep_line();
         let missing = || vec![to];
         world.wait_for_ranks("room for a request", &missing, || {
             match self.try_request(world, to, id, parts) {

@@ -1,6 +1,7 @@
 //! Short messages, calls (once the table of answers has grown) and ready futures allocate nothing.
 //! Decoding of random bytes allocates little.
 #![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -74,16 +74,34 @@ thread_local! {
 #[derive(Debug)]
 #[must_use = "it is over when this is dropped"]
 pub struct PartOf {
-    /// Set inside of a call that has named its operation already; the outer name says more.
-    is_inner: bool,
+    /// What was named before, if this has named something else.
+    former: Option<Option<ProgramCall>>,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
+impl PartOf {
+    fn unless_inner(
+        whole: Option<&'static str>,
+        object: u64,
+        at: &'static Location<'static>,
+    ) -> Self {
+        let mut former = None;
+        if PART_OF.get().is_none() {
+            PART_OF.set(Some(ProgramCall { whole, object, at }));
+            former = Some(None);
+        }
+        Self {
+            former,
+            _thread: PhantomData,
+        }
+    }
+}
+
 impl Drop for PartOf {
     fn drop(&mut self) {
-        if !self.is_inner {
-            PART_OF.set(None);
+        if let Some(former) = self.former {
+            PART_OF.set(former);
         }
     }
 }
@@ -145,16 +163,71 @@ pub fn part_of(whole: &'static str) -> PartOf {
 /// ```
 #[track_caller]
 pub fn part_of_object(whole: &'static str, object: u64) -> PartOf {
-    let is_inner = PART_OF.get().is_some();
-    if !is_inner {
-        PART_OF.set(Some(ProgramCall {
-            whole: Some(whole),
-            object,
-            at: Location::caller(),
-        }));
-    }
+    PartOf::unless_inner(Some(whole), object, Location::caller())
+}
+
+/// As [`part_of`], without a name: for a call that waits or sends messages in a closure of its own,
+/// whose line would stand for that of the program.
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Rank, Result, World};
+///
+/// #[track_caller]
+/// fn flush_each(world: &World, ranks: &[Rank]) -> Result<()> {
+///     let _line = pgas_core::keep_line();
+///     ranks.iter().try_for_each(|rank| world.flush(*rank))
+/// }
+///
+/// let world = pgas_core::backend::loopback::world();
+/// flush_each(&world, &[world.rank()])?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[track_caller]
+pub fn keep_line() -> PartOf {
+    PartOf::unless_inner(None, 0, Location::caller())
+}
+
+/// As [`part_of`], for what a call of the program `at` a line has left for later: a thread that makes
+/// progress does it, in whatever call that waits. So the innermost of several counts.
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Examples
+///
+/// ```
+/// use std::panic::Location;
+///
+/// use pgas_core::{Result, World};
+///
+/// /// Returns the second half of a call, for later.
+/// #[track_caller]
+/// fn meet_later(world: &World) -> impl FnOnce() -> Result<()> + use<> {
+///     let (world, at) = (world.clone(), Location::caller());
+///     move || {
+///         let _waits = pgas_core::part_of_earlier("a late barrier", at);
+///         world.barrier()
+///     }
+/// }
+///
+/// meet_later(&pgas_core::backend::loopback::world())()?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub fn part_of_earlier(whole: &'static str, at: &'static Location<'static>) -> PartOf {
+    let call = ProgramCall {
+        whole: Some(whole),
+        object: 0,
+        at,
+    };
     PartOf {
-        is_inner,
+        former: Some(PART_OF.replace(Some(call))),
         _thread: PhantomData,
     }
 }

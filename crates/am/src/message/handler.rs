@@ -1,8 +1,9 @@
 //! Message handlers and their arguments.
 
 use std::cell::Cell;
+use std::panic::Location;
 
-use pgas_core::{GlobalPtr, Rank, World};
+use pgas_core::{GlobalPtr, Rank, World, part_of_earlier};
 
 use super::opening::{long_opening, opening};
 use crate::codec::Wire;
@@ -206,6 +207,7 @@ impl<'a> Token<'a> {
     ///
     /// See [`RequestHandler`].
     #[inline]
+    #[track_caller]
     pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
         let Origin { world, from } = self.origin;
         let out = opening::<H, _>(args)?;
@@ -225,6 +227,7 @@ impl<'a> Token<'a> {
     ///
     /// As [`reply`](Self::reply).
     #[inline]
+    #[track_caller]
     pub fn reply_medium<H: ReplyHandler>(self, args: &H::Args, payload: &[u8]) -> Result<()> {
         let Origin { world, from } = self.origin;
         let mut out = opening::<H, _>(args)?;
@@ -311,8 +314,9 @@ impl<'a> Token<'a> {
         fits(world, from, out.bytes().len())?;
         let event = dst.put_vec_nb(world, payload)?;
         self.has_replied.set(true);
-        let handle = self.am.handle;
+        let (handle, at) = (self.am.handle, Location::caller());
         Ok(event.future().map_result(move |payload| {
+            let _line = part_of_earlier("a long reply", at);
             let am = handle.get().ok_or(Error::HasLeft)?;
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             // Without a reply the request is served here.

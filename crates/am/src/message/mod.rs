@@ -44,8 +44,10 @@ mod handler;
 mod opening;
 mod prepare;
 
+use std::panic::Location;
+
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{GlobalPtr, Rank, World};
+use pgas_core::{GlobalPtr, Rank, World, part_of_earlier};
 
 use crate::future::{Completes, PgasFuture};
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
@@ -457,8 +459,9 @@ impl ActiveMessages for World {
         let (to, handle) = (dst.rank(), am(self)?.handle);
         let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, to, out.bytes().len())?;
-        let event = dst.put_vec_nb(self, payload)?;
+        let (event, at) = (dst.put_vec_nb(self, payload)?, Location::caller());
         Ok(event.future().map_result(move |payload| {
+            let _waits = part_of_earlier("a long request", at);
             let payload = payload?;
             let am = handle.get().ok_or(Error::HasLeft)?;
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
@@ -511,6 +514,7 @@ fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
 }
 
 #[inline]
+#[track_caller]
 fn try_send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<Sent> {
     let n_bytes = parts.iter().map(|part| part.len()).sum();
     fits(world, to, n_bytes)?;

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Sent};
-use pgas_core::{InPlace, Rank, World};
+use pgas_core::{InPlace, Rank, World, keep_line};
 use zerocopy::IntoBytes;
 
 use super::handler::{Origin, ReplyHandler, RequestHandler, Token};
@@ -133,7 +133,7 @@ impl<'w> Prepared<'w> {
         let Some(this) = self.offer(am, out.bytes(), len)? else {
             return Ok(());
         };
-        let mut left = Some(this);
+        let (mut left, _line) = (Some(this), keep_line());
         let missing = || vec![to];
         world.wait_for_ranks("room for a request", &missing, || {
             if let Some(this) = left.take() {
@@ -329,6 +329,7 @@ impl<'w> Memory<'w> {
     }
 
     /// Offers a message, and gives the memory back if there is no room.
+    #[track_caller]
     fn offer(
         self,
         am: &Am,

@@ -72,7 +72,7 @@ fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
             puts.push(words.add(i).put_nb(world, value(i))?);
             puts.push(blocks.add(i).put_nb(world, block(i))?);
         }
-        in_order(order, puts).try_for_each(Event::wait)?;
+        in_order(order, puts).try_for_each(|put| put.wait())?;
         // Includes the dropped operations.
         world.flush(to)?;
         let begun = (0..N).map(|i| Ok((i, words.add(i).get_nb(world)?)));

@@ -339,6 +339,7 @@ impl Heap {
     /// # Cost
     ///
     /// Nothing for plain types, B + 2 allreduces for others. Collective over the team.
+    #[track_caller]
     pub(crate) fn of<T: Object>(team: &Team) -> Result<Self> {
         Self::new(team, has_heap::<T>())
     }

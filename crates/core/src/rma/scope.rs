@@ -112,6 +112,7 @@ impl World {
     ///     scope.get(array, &mut buffer).unwrap();
     /// }).unwrap();
     /// ```
+    #[track_caller]
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
