@@ -18,7 +18,10 @@ const N_SPANS: usize = 5000;
 const BUFFERED: usize = 1024;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials = vec![trial("traces::nowhere", no_directory)];
+    let mut trials = vec![
+        trial("traces::nowhere", no_directory),
+        trial("traces::start_of_threads", start_of_threads),
+    ];
     for way in WATCHED {
         for fault in ["none", "kill"] {
             let name = format!("traces::{fault}::{way:?}");
@@ -95,6 +98,24 @@ fn traced(way: Way, fault: &str) {
     assert!(names.iter().any(is_of_program), "{names:?}");
     let is_of_calls = |name: &&str| name.contains("/rpc.rs:") || name.contains("/way.rs:");
     assert!(!names.iter().any(is_of_calls), "{names:?}");
+}
+
+/// The start of ranks that are threads is a wait at the program's line.
+fn start_of_threads() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = pgas::Config::default();
+    config.trace = Some(directory.path().to_str().unwrap().to_owned());
+    pgas::threads_with(2, &config, |_| ()).unwrap();
+    for rank in 0..2 {
+        let names = directory.path().join(format!("rank-{rank}.names"));
+        let names = std::fs::read_to_string(names).unwrap();
+        let placed: Vec<&str> = names.lines().filter(|name| name.contains('@')).collect();
+        let is_here = |name: &&str| name.contains("@tests/faults/traces.rs:");
+        assert!(
+            !placed.is_empty() && placed.iter().all(is_here),
+            "{placed:?}"
+        );
+    }
 }
 
 /// If no trace can be written, a line says so, and nothing else changes.
