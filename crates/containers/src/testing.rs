@@ -18,26 +18,45 @@ const N_ORDERS: u64 = 2;
 /// also torn and in random orders; over both with ranks that serve each other's requests; over
 /// shared memory; and over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Config::default(), &body);
+    everywhere_with(n_ranks, Config::default(), &[true, false], &body);
 }
 
 /// As [`everywhere`], where elements that travel together take such a route.
 pub(crate) fn everywhere_by(routing: Routing, n_ranks: u32, body: impl Fn(World) + Sync) {
     let mut config = Config::default();
     config.routing = Some(routing);
-    everywhere_with(n_ranks, config, &body);
+    everywhere_with(n_ranks, config, &[true, false], &body);
 }
 
 /// As [`everywhere`], with counted operations, which take a slower way through core, and without
 /// ranks that serve each other.
 pub(crate) fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
+    one_sided_counted(n_ranks, &body);
+    near_counted(n_ranks, body);
+}
+
+/// As [`everywhere_counted`], without near memory: every step is an operation on a global pointer.
+pub(crate) fn one_sided_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
     let mut config = Config::default();
     config.statistics = Statistics::Total;
-    everywhere_with(n_ranks, config, &body);
+    everywhere_with(n_ranks, config, &[false], &body);
+}
+
+/// Runs `body` as ranks over shared memory with counted operations.
+pub(crate) fn near_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    config.segment_bytes = Some(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
+    pgas_smp::threads_with(n_ranks, &config, body).unwrap();
 }
 
 /// One function for all bodies: code that starts ranks takes long to compile.
-fn everywhere_with(n_ranks: u32, mut config: Config, body: &(dyn Fn(World) + Sync)) {
+fn everywhere_with(
+    n_ranks: u32,
+    mut config: Config,
+    direct: &[bool],
+    body: &(dyn Fn(World) + Sync),
+) {
     config.segment_bytes = Some(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
     loopback::run_with(n_ranks, &config, body);
     let is_served = config.statistics == Statistics::Off;
@@ -57,8 +76,8 @@ fn everywhere_with(n_ranks: u32, mut config: Config, body: &(dyn Fn(World) + Syn
             weak::run_over(&served, n_ranks, &config, seed, attached);
         }
     }
-    for direct in [true, false] {
-        config.direct = direct;
+    for direct in direct {
+        config.direct = *direct;
         pgas_smp::threads_with(n_ranks, &config, body).unwrap();
     }
 }

@@ -83,8 +83,12 @@ pub enum Statistics {
     /// Nothing: an operation pays one predictable branch.
     #[default]
     Off,
-    /// Totals of this rank.
+    /// Totals of this rank. A near get or put pays 40 to 50 instructions more, a single operation
+    /// of a container in shared memory about 170, and one of a batch about ten: containers work as
+    /// they do without statistics.
     Total,
     /// Totals, and one set of counters for each peer (memory grows with the number of ranks).
+    /// Containers in shared memory access it by operations on global pointers, which takes several
+    /// times as long.
     PerPeer,
 }

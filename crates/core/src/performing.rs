@@ -6,7 +6,7 @@ use crate::cost::CostKind;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
-use crate::stats::{Counting, Operation, Paid};
+use crate::stats::{Counting, Operation, Paid, steps};
 use crate::world::World;
 
 /// An operation of a container, in the statistics, which ends when this is dropped; from
@@ -19,6 +19,8 @@ pub struct Performing<'w> {
 
 struct Counted<'w> {
     counting: &'w Counting,
+    /// The number of the world's name, or 0.
+    label: u16,
     /// The price paid before it began, if that is known.
     before: Option<Paid>,
     operation: &'static Operation,
@@ -61,8 +63,59 @@ impl World {
         Performing {
             counted: self
                 .counting()
-                .map(|counting| Counted::begin(counting, operation, n)),
+                .map(|counting| Counted::begin((counting, self.label()), operation, n)),
         }
+    }
+
+    /// Runs `work`, which performs `operation` on `n` elements by steps on [near
+    /// blocks](crate::rma::Counted) alone. As [`performs`](Self::performs), for less. `missed` says
+    /// on how many of the elements it did not succeed.
+    ///
+    /// # Cost
+    ///
+    /// ℓ, some forty instructions with statistics.
+    ///
+    /// # Examples
+    ///
+    /// See [`Counted`](crate::rma::Counted).
+    #[inline]
+    pub fn perform_near<R>(
+        &self,
+        operation: &'static Operation,
+        n: usize,
+        work: impl FnOnce() -> R,
+        missed: impl FnOnce(&R) -> usize,
+    ) -> R {
+        let (done, steps) = steps::of(work);
+        if let Some(counting) = self.counting() {
+            let numbers = (n as u64, missed(&done) as u64);
+            counting.performed_near(operation, numbers, &steps, self.label());
+        }
+        done
+    }
+
+    /// Runs `work`, and counts its steps on [near blocks](crate::rma::Counted) for no operation.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// // Operations on pointers are counted anyway; steps on counted blocks in `work` are, too.
+    /// world.count_steps(|| cell.put(&world, 7))?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[inline]
+    pub fn count_steps<R>(&self, work: impl FnOnce() -> R) -> R {
+        let done = work();
+        if let Some(counting) = self.counting() {
+            counting.count_noted(self.label());
+        }
+        done
     }
 
     /// Whether this rank counts its operations (`PGAS_STATS`).
@@ -315,9 +368,14 @@ impl<T: Pod> GlobalPtr<T> {
 impl<'w> Counted<'w> {
     #[cold]
     #[inline(never)]
-    fn begin(counting: &'w Counting, operation: &'static Operation, n: usize) -> Box<Self> {
+    fn begin(
+        (counting, label): (&'w Counting, u16),
+        operation: &'static Operation,
+        n: usize,
+    ) -> Box<Self> {
         Box::new(Self {
             counting,
+            label,
             before: counting.paid(),
             operation,
             n: n as u64,
@@ -329,6 +387,7 @@ impl<'w> Counted<'w> {
 impl Drop for Counted<'_> {
     #[cold]
     fn drop(&mut self) {
+        self.counting.count_noted(self.label);
         let numbers = (self.n, self.missed);
         self.counting
             .performed(self.operation, numbers, self.before);

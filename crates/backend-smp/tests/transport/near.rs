@@ -3,7 +3,7 @@
 use std::thread;
 
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::{Block, Near};
+use pgas_core::rma::{Block, Counted, Near};
 use pgas_core::{Config, GlobalPtr, Pod, Rank, Statistics, World};
 
 /// A word, and sixteen bytes.
@@ -98,6 +98,37 @@ fn what_is_no_block_is_not_near() {
         assert!(near(&world, array.byte_add(4)).is_none());
     })
     .unwrap();
+}
+
+#[test]
+fn only_counted_blocks_are_near_where_operations_are_counted() {
+    for statistics in [Statistics::Off, Statistics::Total, Statistics::PerPeer] {
+        let mut config = Config::default();
+        config.statistics = statistics;
+        pgas_smp::threads_with(1, &config, |world| {
+            let array = world.alloc::<u64>(3).unwrap();
+            let is_total = statistics == Statistics::Total;
+            let counted = array.cast().near::<Counted<Entry>>(&world);
+            assert_eq!(counted.is_some(), is_total);
+            let offset = array.offset_bytes();
+            let counted = world.near_array::<Counted<Entry>>(offset, 1);
+            assert_eq!(counted.is_some(), is_total);
+            let is_plain = statistics == Statistics::Off;
+            assert_eq!(near(&world, array).is_some(), is_plain);
+            let before = world.costs();
+            if let Some(counted) = counted {
+                let block = counted.block(0, 0);
+                world.count_steps(|| {
+                    block.note_write(8);
+                    block.store(0, 7_u64);
+                });
+            }
+            let n = u64::from(is_total);
+            let costs = world.costs() - before;
+            assert_eq!((costs.writes, costs.bytes, costs.reads), (n, 8 * n, 0));
+        })
+        .unwrap();
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::{Block, NearArray};
+use pgas_core::rma::{Block, Counted, NearArray};
 use pgas_core::stats::Operation;
 use pgas_core::{AsTeam, GlobalPtr, Performing, Symmetric, Team, World};
 
@@ -77,6 +77,8 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
     rate: f64,
     /// All blocks, if this process reaches them by its own instructions.
     local_blocks: Option<NearArray<BlockOf<WORDS>>>,
+    /// The same where operations are counted.
+    counted_blocks: Option<NearArray<Counted<BlockOf<WORDS>>>>,
     /// The object that requests of other ranks name, if ranks serve requests.
     served: Option<Served>,
     item: PhantomData<fn() -> T>,
@@ -112,14 +114,28 @@ impl<const WORDS: usize> Item<WORDS> {
         both.fold(true, |all, (word, mask)| all & (word & mask == *mask))
     }
 
+    /// Whether its bits are set, by this process's own instructions.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "most of a query")]
+    fn is_within<B: Block>(&self, blocks: &NearArray<B>) -> bool {
+        let block = blocks.block(self.rank as usize, self.local);
+        block.note_read(8 * WORDS);
+        let words: [u64; WORDS] = std::array::from_fn(|i| block.load(8 * i));
+        self.is_in(&words)
+    }
+
     /// Sets its bits by this process's own instructions. Returns whether all were set before. Bits
     /// that are set are not written: nobody clears bits while others insert.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "most of an insert")]
-    fn insert(&self, local_blocks: &NearArray<BlockOf<WORDS>>) -> bool {
-        let block = local_blocks.block(self.rank as usize, self.local);
+    fn insert<B: Block>(&self, blocks: &NearArray<B>) -> bool {
+        let block = blocks.block(self.rank as usize, self.local);
         let mut was_there = true;
         for (i, mask) in bits(&self.mask) {
+            block.note_atomic(8);
+            if B::IS_COUNTED {
+                tell_fill(blocks.world(), block.load(8 * i));
+            }
             let set = |op, operand| -> bool {
                 let former: u64 = block.fetch_op(8 * i, op, operand);
                 former & mask == mask
@@ -137,6 +153,12 @@ fn bits<const WORDS: usize>(mask: &[u64; WORDS]) -> impl Iterator<Item = (usize,
     words.filter(|(_, mask)| *mask != 0)
 }
 
+/// Tells the statistics how full a word is. Items are at random words, so these words are a sample
+/// of how full the filter is.
+fn tell_fill(world: &World, word: u64) {
+    world.fills(&prices::BLOOM_FILTER_INSERT, word.count_ones().into(), 64);
+}
+
 /// Sets bits of a block. Returns whether all were set before.
 fn insert_at<const WORDS: usize>(
     world: &World,
@@ -146,8 +168,7 @@ fn insert_at<const WORDS: usize>(
     let mut was_there = true;
     for (i, mask) in bits(mask) {
         let former = block.add(i).fetch_or(world, mask)?;
-        // Items are at random words, so these words are a sample of how full the filter is.
-        world.fills(&prices::BLOOM_FILTER_INSERT, former.count_ones().into(), 64);
+        tell_fill(world, former);
         was_there &= former & mask == mask;
     }
     Ok(was_there)
@@ -224,6 +245,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             .next_multiple_of(8 * WORDS as u64);
         Ok(Self {
             local_blocks: team.near_array(start, local),
+            counted_blocks: team.near_array(start, local),
             served: scattered::serve(team),
             blocks,
             start,
@@ -285,15 +307,23 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn insert_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        let served = scattered::asked(self.served.as_ref()).filter(|_| self.local_blocks.is_none());
-        let Some(served) = served else {
-            let one = |item: &Item<WORDS>| match &self.local_blocks {
-                Some(local_blocks) => Ok(item.insert(local_blocks)),
-                None => self.insert_elsewhere(item),
-            };
-            return self.for_each(items, one);
-        };
+        if let Some(blocks) = &self.local_blocks {
+            return self.for_each(items, blocks, |item| item.insert(blocks));
+        }
         let mut performing = self.performs(&prices::BLOOM_FILTER_INSERT_MANY, items.len());
+        let answers = self.insert_many_elsewhere(items)?;
+        performing.miss(answers.iter().filter(|was_there| **was_there).count());
+        Ok(answers)
+    }
+
+    fn insert_many_elsewhere(&self, items: &[T]) -> Result<Vec<bool>> {
+        if let Some(blocks) = &self.counted_blocks {
+            return self.for_each(items, blocks, |item| item.insert(blocks));
+        }
+        let Some(served) = scattered::asked(self.served.as_ref()) else {
+            let insert = |item: &Item<WORDS>| insert_at(self.world(), self.block(item), &item.mask);
+            return self.locate_all(items)?.iter().map(insert).collect();
+        };
         let located = self.locate_all(items)?;
         let given = located
             .iter()
@@ -306,12 +336,20 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             };
             Ok(())
         })?;
-        performing.miss(answers.iter().filter(|was_there| **was_there).count());
         Ok(answers)
     }
 
     #[inline(never)]
     fn insert_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
+        if let Some(blocks) = &self.counted_blocks {
+            let was_there = self.world().perform_near(
+                &prices::BLOOM_FILTER_INSERT,
+                1,
+                || item.insert(blocks),
+                |was_there| (*was_there).into(),
+            );
+            return Ok(was_there);
+        }
         let mut performing = self.performs(&prices::BLOOM_FILTER_INSERT, 1);
         let block = self.block(item);
         let asked = scattered::one::<Insert<WORDS>>(self.served.as_ref(), block.cast(), item.mask)?;
@@ -334,10 +372,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
 
     /// The results of `one` for all items. Blocks are prefetched some items ahead.
     #[inline]
-    fn for_each(
+    fn for_each<B: Block>(
         &self,
         items: &[T],
-        one: impl Fn(&Item<WORDS>) -> Result<bool>,
+        blocks: &NearArray<B>,
+        one: impl Fn(&Item<WORDS>) -> bool,
     ) -> Result<Vec<bool>> {
         /// Items in one group: as many as the cache lines that a processor fetches at once, and
         /// some more, which are in its caches.
@@ -348,16 +387,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             located.clear();
             for item in items {
                 let item = self.locate(object::hash_of(item)?);
-                if let Some(local_blocks) = &self.local_blocks {
-                    local_blocks
-                        .block(item.rank as usize, item.local)
-                        .prefetch(0);
-                }
+                blocks.block(item.rank as usize, item.local).prefetch(0);
                 located.push(item);
             }
-            for item in &located {
-                answers.push(one(item)?);
-            }
+            self.world()
+                .count_steps(|| answers.extend(located.iter().map(&one)));
         }
         Ok(answers)
     }
@@ -388,18 +422,25 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// As [`contains`](Self::contains).
     pub fn contains_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        if self.local_blocks.is_some() {
-            return self.for_each(items, |item| self.has(item));
+        if let Some(blocks) = &self.local_blocks {
+            return self.for_each(items, blocks, |item| item.is_within(blocks));
         }
         let mut performing = self.performs(&prices::BLOOM_FILTER_CONTAINS_MANY, items.len());
+        let answers = self.contains_many_elsewhere(items)?;
+        performing.miss(answers.iter().filter(|is_there| !**is_there).count());
+        Ok(answers)
+    }
+
+    fn contains_many_elsewhere(&self, items: &[T]) -> Result<Vec<bool>> {
+        if let Some(blocks) = &self.counted_blocks {
+            return self.for_each(items, blocks, |item| item.is_within(blocks));
+        }
         let located = self.locate_all(items)?;
         let blocks = located.iter().map(|item| self.block(item).cast());
         let blocks: Vec<GlobalPtr<[u64; WORDS]>> = blocks.collect();
         let words = scattered::get(self.served.as_ref(), self.world(), &blocks)?;
         let both = located.iter().zip(words);
-        let answers: Vec<bool> = both.map(|(item, words)| item.is_in(&words)).collect();
-        performing.miss(answers.iter().filter(|is_there| !**is_there).count());
-        Ok(answers)
+        Ok(both.map(|(item, words)| item.is_in(&words)).collect())
     }
 
     #[inline(always)]
@@ -408,13 +449,20 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let Some(local_blocks) = &self.local_blocks else {
             return self.has_elsewhere(item);
         };
-        let block = local_blocks.block(item.rank as usize, item.local);
-        let words: [u64; WORDS] = std::array::from_fn(|i| block.load(8 * i));
-        Ok(item.is_in(&words))
+        Ok(item.is_within(local_blocks))
     }
 
     #[inline(never)]
     fn has_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
+        if let Some(blocks) = &self.counted_blocks {
+            let is_there = self.world().perform_near(
+                &prices::BLOOM_FILTER_CONTAINS,
+                1,
+                || item.is_within(blocks),
+                |is_there| (!is_there).into(),
+            );
+            return Ok(is_there);
+        }
         let mut performing = self.performs(&prices::BLOOM_FILTER_CONTAINS, 1);
         let block = self.block(item).cast::<[u64; WORDS]>();
         let words = block.get(self.world())?;

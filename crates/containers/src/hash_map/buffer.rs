@@ -106,11 +106,10 @@ where
     #[inline(never)]
     fn insert_concurrently(&mut self) {
         let table = &self.map.table;
-        let Some(all) = &table.local else {
-            unreachable!("all places are local");
-        };
-        let (view, combine) = (table.view_local(all), &mut self.combine);
-        table.count_new(view.insert_each(&self.slots, combine, &mut self.unplaced));
+        let (slots, combine) = (&self.slots, &mut self.combine);
+        let unplaced = &mut self.unplaced;
+        let n_new = dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced));
+        table.count_new(n_new);
         self.slots.clear();
     }
 
@@ -230,7 +229,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if unplaced.keep_behind(hash, slot) {
             return false;
         }
-        // If operations are counted, no slot is local.
+        // Of local slots the steps are counted, if anything is.
         if !R::IS_LOCAL {
             self.shape.world().count_local();
         }
@@ -281,7 +280,7 @@ where
     #[track_caller]
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
-        let is_local = is_small && map.table.local.is_some();
+        let is_local = is_small && map.table.is_local();
         let all_are_local = map.team().allreduce(u64::from(is_local), Min)? == 1;
         let plan = distributor::agree_on_plan(map.team(), capacity)?;
         let distributor = if all_are_local {

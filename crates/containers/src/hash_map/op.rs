@@ -20,7 +20,7 @@ use super::phase::Phase;
 use super::slot::layout::Pair;
 use super::slot::{Access, GlobalSlot};
 use super::table::Table;
-use super::view::{LineOf, View, out_of_line};
+use super::view::{LineOf, View, note_line, out_of_line};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Result, prices};
 
@@ -431,7 +431,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             SlotOf::<K>::new_zeroed()
         };
-        Ok((self.home_line(hash), of_key))
+        let line = self.home_line(hash);
+        if !claims && let Some(line) = &line {
+            note_line(&line.block);
+        }
+        Ok((line, of_key))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Operations on a key of a map whose slots are not all local, or are reused.
+//! Operations on a key of a map whose slots are not all local, or are counted or reused.
 //!
 //! The operation runs on the key's home shard: here, if this process reaches that shard, or at the
 //! home rank, if ranks serve requests. Otherwise it is one-sided.
@@ -110,6 +110,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Effect::Change | Effect::Remove => self.in_section(reused, perform),
             };
         }
+        if let Some(all) = &self.counted {
+            let view = self.view_local(all);
+            let perform = || O::perform(&view, view.hash(key), key, given()?);
+            let missed = |done: &Result<O::Outcome>| {
+                usize::from(done.as_ref().is_ok_and(|done| !done.was_there()))
+            };
+            return self.perform_counted(O::rows().map(|[row, _]| row), 1, perform, missed);
+        }
         let Some([row, _]) = O::rows() else {
             return self.perform_elsewhere::<O>(key, given()?);
         };
@@ -147,6 +155,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     ) -> Result<Option<V>> {
         if let Some(reused) = &self.reused {
             return self.in_section(reused, |view| view.update(view.hash(key), key, f));
+        }
+        if let Some(all) = &self.counted {
+            let view = self.view_local(all);
+            let update = || view.update(view.hash(key), key, f);
+            let missed = |former: &Result<Option<V>>| usize::from(matches!(former, Ok(None)));
+            return self.perform_counted(Some(&prices::HASH_MAP_UPDATE), 1, update, missed);
         }
         let mut performing = self.world().performs(&prices::HASH_MAP_UPDATE, 1);
         let former = match self.update_at_home(key, &mut f)? {

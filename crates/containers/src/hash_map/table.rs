@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
-use pgas_core::rma::{Block as _, NearArray};
+use pgas_core::rma::{Block, Counted, NearArray};
+use pgas_core::stats::Operation;
 use pgas_core::{InPhase, Rank, Team, World};
 use thread_local::ThreadLocal;
 
@@ -23,8 +24,9 @@ use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
 /// Evaluates `$body` with the map's slots in `$view`. If all slots are local, the view has its own
-/// type, which makes every step an instruction or two. Otherwise the body runs out of line: in a
-/// section if slots are reused, or by operations on global pointers.
+/// type, which makes every step an instruction or two. Otherwise the body runs out of line: by the
+/// same steps, which are counted; in a section if slots are reused; or by operations on global
+/// pointers.
 macro_rules! dispatch_locality {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some(all) = &$table.local {
@@ -32,7 +34,11 @@ macro_rules! dispatch_locality {
             $body
         } else {
             $crate::hash_map::view::out_of_line(move || {
-                if let Some(reused) = &$table.reused {
+                if let Some(all) = &$table.counted {
+                    let world = $table.world();
+                    let $view = $table.view_local(all);
+                    world.count_steps(|| $body)
+                } else if let Some(reused) = &$table.reused {
                     let _section = reused.sections.open();
                     let $view = $table.view_local(&reused.all);
                     $body
@@ -63,14 +69,19 @@ macro_rules! dispatch_own_slots {
 }
 pub(super) use dispatch_own_slots;
 
+/// A view of all slots of a map, all local, in blocks of type `L`.
+pub(super) type ViewOf<'a, K, V, S, L> = View<'a, K, V, S, Local<'a, L>>;
+
 /// A view of all slots of a map, all local.
-pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
+pub(super) type LocalView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>>;
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) shape: Shape<K, V, S>,
     /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
+    /// As `local`, where operations are counted.
+    pub(super) counted: Option<NearArray<Counted<LayoutOf<K, V>>>>,
     /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
     /// What operations in flight share with the map: its memory and shards.
@@ -150,6 +161,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             hasher,
         };
         let local = team.near_array(start, shape.ring.n_blocks());
+        let counted = team.near_array(start, shape.ring.n_blocks());
         let shards = Arc::new(Shards::new(&shape));
         // All ranks agree on this, even if one of them reaches all slots itself.
         let is_served = Self::FITS_MESSAGE && team.world().capabilities().ranks_serve_atomics();
@@ -159,6 +171,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let common = Common::new(slots, served, shape.clone());
         Ok(Self {
             local,
+            counted,
             shards,
             flights: Flights(Arc::new(common)),
             reused: None,
@@ -168,16 +181,36 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         })
     }
 
+    /// Whether this process reaches all slots by loads and stores.
+    pub(super) fn is_local(&self) -> bool {
+        self.local.is_some() || self.counted.is_some() || self.reused.is_some()
+    }
+
+    /// Runs `work` on `n` elements by counted steps, as the operation of a row if it has one.
+    /// `missed` says on how many of them it did not succeed.
+    pub(super) fn perform_counted<R>(
+        &self,
+        row: Option<&'static Operation>,
+        n: usize,
+        work: impl FnOnce() -> R,
+        missed: impl FnOnce(&R) -> usize,
+    ) -> R {
+        match row {
+            Some(row) => self.world().perform_near(row, n, work, missed),
+            None => self.world().count_steps(work),
+        }
+    }
+
     /// A number that identifies this map, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
         self.flights.0.slots.member(0).to_bits()
     }
 
     /// A view of all slots by loads and stores.
-    pub(super) fn view_local<'a>(
+    pub(super) fn view_local<'a, L: Block + 'a>(
         &'a self,
-        all: &'a NearArray<LayoutOf<K, V>>,
-    ) -> LocalView<'a, K, V, S> {
+        all: &'a NearArray<L>,
+    ) -> ViewOf<'a, K, V, S, L> {
         self.shape.view(all)
     }
 

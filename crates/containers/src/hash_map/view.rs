@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::rma::{Block as _, FourWords, Share};
+use pgas_core::rma::{Block, FourWords, Near, Share};
 use pgas_core::{Rank, Team, World};
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::{self, Lines, Slots, States};
@@ -124,6 +124,13 @@ pub(super) type LineOf<'a, R> = Share<'a, <R as Access<'a>>::Block>;
 /// The start of a probe for a key.
 pub(super) type Home<K, V, R> = probe::Home<GlobalSlot<K, V, R>>;
 
+/// Notes a look at the states of a line, which is one step. If a claim follows in the line, that is
+/// the same step: its atomic is noted.
+#[inline]
+pub(super) fn note_line<L: Block>(line: &Near<'_, L>) {
+    line.note_atomic(size_of::<[u32; 4]>());
+}
+
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> {
     type Slot = GlobalSlot<K, V, R>;
 
@@ -177,6 +184,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
             return None;
         }
         let block = R::local_array(self.all)?.block(line.rank, index);
+        note_line(&block);
         Some(Share {
             index,
             block,

@@ -1,13 +1,15 @@
 //! Pushes and pops of a queue's slots, by loads and stores or by operations on global pointers.
 
-use pgas_core::rma::Near;
+use std::sync::atomic::AtomicU64;
+
+use pgas_core::rma::{Block, Counted, Near};
 use pgas_core::stats::Operation;
 use pgas_core::{Error as CoreError, GlobalPtr, Pod, Result as CoreResult, World};
 use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::word;
 
 use super::PushError;
-use super::ring::{Control, LocalRing, QueueBlock, Ring, SlotBlock, index};
+use super::ring::{Control, CountedRing, LocalRing, QueueBlock, Ring, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result, TakeError, prices};
@@ -21,21 +23,48 @@ struct Marks<'a> {
     slot_bytes: usize,
 }
 
+/// A mark.
+struct Mark;
+
+impl Block for Mark {
+    const BYTES: usize = 8;
+    const ALIGN: usize = 8;
+}
+
 impl Marks<'_> {
     fn at(&self, slot: u64) -> GlobalPtr<u64> {
         self.place.marks(self.slot_bytes).add(index(slot))
     }
 
+    /// The mark if operations are counted and it is near. One access to it is noted as a step of
+    /// the operation.
+    fn counted(&self, slot: u64) -> Option<Near<'_, Counted<Mark>>> {
+        let near = self.at(slot).cast().near::<Counted<Mark>>(self.world)?;
+        near.note_atomic(8);
+        Some(near)
+    }
+
     fn mark(&self, slot: u64) -> CoreResult<u64> {
-        self.at(slot).atomic_load(self.world)
+        match self.counted(slot) {
+            Some(near) => Ok(word::load(near.word64(0))),
+            None => self.at(slot).atomic_load(self.world),
+        }
     }
 
     /// A fetching atomic, which is complete on return.
     fn set(&self, slot: u64, mark: u64) -> CoreResult<()> {
+        if let Some(near) = self.counted(slot) {
+            word::swap(near.word64(0), mark);
+            return Ok(());
+        }
         self.at(slot).swap(self.world, mark).map(drop)
     }
 
     fn clear(&self, slot: u64, mark: u64) -> CoreResult<()> {
+        if let Some(near) = self.counted(slot) {
+            word::compare_exchange(near.word64(0), mark, 0).ok();
+            return Ok(());
+        }
         let at = self.at(slot);
         at.compare_exchange(self.world, mark, 0).map(drop)
     }
@@ -49,14 +78,24 @@ fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResul
 const SPINS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 3;
 
-/// The words of a queue that this process loads and stores directly.
-struct LocalWords<'a> {
-    control: Near<'a, Control>,
+/// The words of a queue that this process loads and stores directly, in a block of type `C`.
+struct LocalWords<'a, C> {
+    control: Near<'a, C>,
     size: Size,
     marks: Marks<'a>,
 }
 
-impl Words for LocalWords<'_> {
+impl<C: Block> LocalWords<'_, C> {
+    /// The word, to which one access is noted.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "an address")]
+    fn word(&self, word: Word) -> &AtomicU64 {
+        self.control.note_atomic(8);
+        self.control.word64(Control::offset(word))
+    }
+}
+
+impl<C: Block> Words for LocalWords<'_, C> {
     type Error = CoreError;
 
     #[inline(always)]
@@ -66,20 +105,18 @@ impl Words for LocalWords<'_> {
 
     #[inline(always)]
     fn load(&self, word: Word) -> CoreResult<u64> {
-        Ok(word::load(self.control.word64(Control::offset(word))))
+        Ok(word::load(self.word(word)))
     }
 
     #[inline(always)]
     fn swap(&self, word: Word, current: u64, new: u64) -> CoreResult<Result<(), u64>> {
-        let word = self.control.word64(Control::offset(word));
-        let swapped = word::compare_exchange(word, current, new);
+        let swapped = word::compare_exchange(self.word(word), current, new);
         Ok(swapped.map(|_| ()))
     }
 
     #[inline(always)]
     fn advance(&self, word: Word, from: u64, to: u64) -> CoreResult<bool> {
-        let word = self.control.word64(Control::offset(word));
-        Ok(ticket::advance(word, from, to))
+        Ok(ticket::advance(self.word(word), from, to))
     }
 
     /// Spins for some hundred nanoseconds, in which the faster rank continues with the cache lines
@@ -191,6 +228,9 @@ impl Request {
     }
 }
 
+/// An operation in the statistics, in phases of one side and where both sides meet.
+type Rows = [&'static Operation; 2];
+
 /// Access to the block of one queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
@@ -216,6 +256,25 @@ impl Access<'_> {
                 marks: self.marks(),
             };
             return perform_on(self.world, &words, seen, request, work);
+        }
+        self.perform_elsewhere(seen, request, work)
+    }
+
+    #[inline(never)]
+    fn perform_elsewhere(
+        self,
+        seen: &mut Seen,
+        request: Request,
+        work: impl FnOnce(Tickets) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        if let Some(control) = self.place.block.near::<Counted<Control>>(self.world) {
+            let words = LocalWords {
+                control,
+                size: self.place.size,
+                marks: self.marks(),
+            };
+            let perform = || perform_on(self.world, &words, seen, request, work);
+            return self.world.count_steps(perform);
         }
         self.perform_remote(seen, request, work)
     }
@@ -302,15 +361,29 @@ impl<T: Object> Ring<T> {
                 let words = self.local_words(local);
                 perform_on(self.world(), &words, &mut seen, request, work)
             }
-            None => access.perform_remote(&mut seen, request, work),
+            None => self.perform_out_of_line(access, &mut seen, request, work),
         };
         self.set_seen(request.side, seen);
         done
     }
 
+    #[inline(never)]
+    fn perform_out_of_line(
+        &self,
+        access: Access<'_>,
+        seen: &mut Seen,
+        request: Request,
+        work: impl FnOnce(Tickets) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        let Some(local) = &self.counted else {
+            return access.perform_remote(seen, request, work);
+        };
+        perform_on(self.world(), &self.local_words(local), seen, request, work)
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few copies")]
-    fn local_words<'a>(&'a self, local: &'a LocalRing<SlotOf<T>>) -> LocalWords<'a> {
+    fn local_words<'a, C: Block, B>(&'a self, local: &'a LocalRing<C, B>) -> LocalWords<'a, C> {
         let marks = Marks {
             world: self.world(),
             place: self.place,
@@ -328,13 +401,14 @@ impl<T: Object> Ring<T> {
     /// [`perform`](Self::perform).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
-    fn perform_next<R>(
+    fn perform_next<C: Block, B: Block, R>(
         &self,
+        local: Option<&LocalRing<C, B>>,
         side: Side,
         meet: bool,
-        work: impl FnOnce(Near<'_, SlotBlock<SlotOf<T>>>) -> R,
+        work: impl FnOnce(Near<'_, B>) -> R,
     ) -> Result<Option<R>> {
-        let Some(local) = &self.local else {
+        let Some(local) = local else {
             return Ok(None);
         };
         let words = self.local_words(local);
@@ -350,15 +424,19 @@ impl<T: Object> Ring<T> {
         let slot = index(self.place.size.slot(ticket));
         let done = work(local.slots.block(0, slot));
         if meet && !words.advance(side.done(), ticket, ticket.wrapping_add(1))? {
-            self.finish_early(side, ticket)?;
+            self.finish_early(local, side, ticket)?;
         }
         Ok(Some(done))
     }
 
     #[cold]
     #[inline(never)]
-    fn finish_early(&self, side: Side, ticket: u64) -> Result<()> {
-        let local = self.local.as_ref().expect("it was local");
+    fn finish_early<C: Block, B>(
+        &self,
+        local: &LocalRing<C, B>,
+        side: Side,
+        ticket: u64,
+    ) -> Result<()> {
         let tickets = Tickets {
             first: ticket,
             n: 1,
@@ -373,7 +451,9 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "all of a push")]
     pub(super) fn push(&self, value: T, meet: bool) -> Result<(), PushError<T>> {
         let slot = object::to_slot(&value, &self.heap)?;
-        let pushed = self.perform_next(Side::Push, meet, |local| local.store(0, slot))?;
+        let pushed = self.perform_next(self.local.as_ref(), Side::Push, meet, |local| {
+            local.store(0, slot);
+        })?;
         if pushed.is_some() {
             return Ok(());
         }
@@ -384,12 +464,14 @@ impl<T: Object> Ring<T> {
     #[inline(never)]
     fn push_slot(&self, value: T, slot: SlotOf<T>, meet: bool) -> Result<(), PushError<T>> {
         let rows = [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH];
-        if self.counted(
-            rows,
-            meet,
-            || self.try_push(&[slot], meet),
-            |is_pushed| !is_pushed,
-        )? {
+        let is_pushed = match &self.counted {
+            Some(local) => self.push_counted(local, rows, slot, meet)?,
+            None => {
+                let push = || self.try_push(&[slot], meet);
+                self.counted(rows, meet, push, |is_pushed| !is_pushed)?
+            }
+        };
+        if is_pushed {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
@@ -440,16 +522,29 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     fn counted<R>(
         &self,
-        rows: [&'static Operation; 2],
+        rows: Rows,
         meet: bool,
         work: impl FnOnce() -> Result<R>,
         missed: impl FnOnce(&R) -> bool,
     ) -> Result<R> {
-        // Where operations are counted no memory is local.
+        // Where `local` is there, nothing is counted.
         if self.local.is_some() {
             return work();
         }
         self.counted_elsewhere(rows[usize::from(meet)], work, missed)
+    }
+
+    /// As [`counted`](Self::counted), of work by counted steps alone.
+    fn perform_counted<R>(
+        &self,
+        rows: Rows,
+        meet: bool,
+        missed: impl FnOnce(&R) -> bool,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let row = rows[usize::from(meet)];
+        let missed = |done: &Result<R>| done.as_ref().is_ok_and(missed).into();
+        self.world().perform_near(row, 1, work, missed)
     }
 
     #[inline(never)]
@@ -468,7 +563,8 @@ impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a pop")]
     pub(super) fn pop(&self, meet: bool) -> Result<Option<T>> {
-        let popped = self.perform_next(Side::Pop, meet, |local| local.load(0))?;
+        let popped =
+            self.perform_next(self.local.as_ref(), Side::Pop, meet, |local| local.load(0))?;
         let slot = match popped {
             Some(slot) => Some(slot),
             None => self.pop_slot(meet)?,
@@ -480,7 +576,53 @@ impl<T: Object> Ring<T> {
     #[inline(never)]
     fn pop_slot(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
         let rows = [&prices::QUEUE_POP_ONLY, &prices::QUEUE_POP];
+        if let Some(local) = &self.counted {
+            return self.pop_counted(local, rows, meet);
+        }
         self.counted(rows, meet, || self.try_pop(meet), Option::is_none)
+    }
+
+    /// As [`push_slot`](Self::push_slot) by counted steps. Returns whether there was room.
+    #[inline(never)]
+    fn push_counted(
+        &self,
+        local: &CountedRing<SlotOf<T>>,
+        rows: Rows,
+        slot: SlotOf<T>,
+        meet: bool,
+    ) -> Result<bool> {
+        let push = || -> Result<bool> {
+            let next = self.perform_next(Some(local), Side::Push, meet, |near| {
+                near.note_write(size_of::<SlotOf<T>>());
+                near.store(0, slot);
+            })?;
+            if next.is_some() {
+                return Ok(true);
+            }
+            self.try_push(&[slot], meet)
+        };
+        self.perform_counted(rows, meet, |is_pushed| !is_pushed, push)
+    }
+
+    /// As [`pop_slot`](Self::pop_slot) by counted steps.
+    #[inline(never)]
+    fn pop_counted(
+        &self,
+        local: &CountedRing<SlotOf<T>>,
+        rows: Rows,
+        meet: bool,
+    ) -> Result<Option<SlotOf<T>>> {
+        let pop = || -> Result<Option<SlotOf<T>>> {
+            let next = self.perform_next(Some(local), Side::Pop, meet, |near| {
+                near.note_read(size_of::<SlotOf<T>>());
+                near.load(0)
+            })?;
+            if next.is_some() {
+                return Ok(next);
+            }
+            self.try_pop(meet)
+        };
+        self.perform_counted(rows, meet, Option::is_none, pop)
     }
 
     #[inline(always)]
@@ -530,7 +672,7 @@ impl<T: Object> Ring<T> {
     }
 }
 
-fn pop_many_rows() -> [&'static Operation; 2] {
+fn pop_many_rows() -> Rows {
     [&prices::QUEUE_POP_MANY_ONLY, &prices::QUEUE_POP_MANY]
 }
 

@@ -90,14 +90,19 @@ impl<T: Object> Cursor<T> {
     pub(super) fn push(&mut self, ring: &Ring<T>, value: T) -> Result<(), PushError<T>> {
         let local = self.local();
         let is_full = local.tail.wrapping_sub(local.head) == ring.place.size.capacity;
-        ring.world()
-            .count_local_as(&prices::QUEUE_LOCAL_PUSH, is_full);
+        let count = || {
+            ring.world()
+                .count_local_as(&prices::QUEUE_LOCAL_PUSH, is_full);
+        };
         if is_full {
+            count();
             return Err(PushError::Full(value));
         }
         let slot = object::to_slot(&value, &ring.heap)?;
         ring.write(local.tail, slot)?;
         local.tail = local.tail.wrapping_add(1);
+        // The write, too.
+        count();
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
-use pgas_core::rma::{Block, NearArray};
+use pgas_core::rma::{Block, Counted, NearArray};
 use pgas_core::{GlobalPtr, InPhase, Pod, Rank, Symmetric, Team, World};
 
 use super::phase::Phase;
@@ -37,18 +37,23 @@ impl<S> Block for SlotBlock<S> {
 }
 
 /// The words and slots of a queue that this process reaches by its own instructions, looked up
-/// once.
-pub(super) struct LocalRing<S> {
-    pub(super) control: NearArray<Control>,
-    pub(super) slots: NearArray<SlotBlock<S>>,
+/// once: words in a block of type `C`, and each slot in one of type `B`.
+pub(super) struct LocalRing<C, B> {
+    pub(super) control: NearArray<C>,
+    pub(super) slots: NearArray<B>,
 }
 
-impl<S> LocalRing<S> {
+/// A queue of slots of type `S` by instructions that nobody counts, or that are counted.
+pub(super) type PlainRing<S> = LocalRing<Control, SlotBlock<S>>;
+pub(super) type CountedRing<S> = LocalRing<Counted<Control>, Counted<SlotBlock<S>>>;
+
+impl<C: Block, B: Block> LocalRing<C, B> {
     fn of(world: &World, place: QueueBlock) -> Option<Self> {
         let n_slots = usize::try_from(place.size.n_slots()).ok()?;
+        let first = place.block.byte_add(place.slots_at);
         Some(Self {
             control: world.near_run(place.block, 1)?,
-            slots: world.near_run(place.slots::<S>().cast(), n_slots)?,
+            slots: world.near_run(first, n_slots)?,
         })
     }
 }
@@ -225,7 +230,8 @@ pub(crate) struct Ring<T: Object> {
     handle: Symmetric<u64>,
     pub(super) heap: Heap,
     pub(super) place: QueueBlock,
-    pub(super) local: Option<LocalRing<SlotOf<T>>>,
+    pub(super) local: Option<PlainRing<SlotOf<T>>>,
+    pub(super) counted: Option<CountedRing<SlotOf<T>>>,
     /// The queue as its host works on it for others, where ranks serve each other.
     pub(super) served: Option<Served>,
     /// Whether slots have marks.
@@ -264,6 +270,7 @@ impl<T: Object> Ring<T> {
             handle,
             heap,
             local: LocalRing::of(world, place),
+            counted: LocalRing::of(world, place),
             served: Hosted::at::<SlotOf<T>>(team, place),
             place,
             has_marks,
@@ -377,6 +384,17 @@ impl<T: Object> Ring<T> {
             local.slots.block(0, i).store(0, slot);
             return Ok(());
         }
+        self.write_elsewhere(i, slot)
+    }
+
+    #[inline(never)]
+    fn write_elsewhere(&self, i: usize, slot: SlotOf<T>) -> Result<()> {
+        if let Some(counted) = &self.counted {
+            let near = counted.slots.block(0, i);
+            near.note_write(size_of::<SlotOf<T>>());
+            near.store(0, slot);
+            return Ok(());
+        }
         self.place.slots().add(i).put(self.world(), slot)
     }
 
@@ -387,6 +405,16 @@ impl<T: Object> Ring<T> {
         let i = index(self.place.size.slot(ticket));
         if let Some(local) = &self.local {
             return Ok(local.slots.block(0, i).load(0));
+        }
+        self.read_elsewhere(i)
+    }
+
+    #[inline(never)]
+    fn read_elsewhere(&self, i: usize) -> Result<SlotOf<T>> {
+        if let Some(counted) = &self.counted {
+            let near = counted.slots.block(0, i);
+            near.note_read(size_of::<SlotOf<T>>());
+            return Ok(near.load(0));
         }
         self.place.slots().add(i).get(self.world())
     }
@@ -403,7 +431,7 @@ impl<T: Object> Ring<T> {
             limit: tail,
         } = self.pop.get();
         for ticket in 0..tail.wrapping_sub(head) {
-            let slot = self.read(head.wrapping_add(ticket))?;
+            let slot = world.count_steps(|| self.read(head.wrapping_add(ticket)))?;
             f(crate::object::from_slot::<T>(slot, &self.heap)?)?;
         }
         Ok(())
@@ -439,6 +467,7 @@ impl<T: Object> Ring<T> {
         })?;
         let former = std::mem::replace(&mut self.place, place);
         self.local = LocalRing::of(world, place);
+        self.counted = LocalRing::of(world, place);
         self.served = Hosted::at::<SlotOf<T>>(&team, place);
         self.see(head, tail);
         team.barrier()?;

@@ -66,7 +66,7 @@ impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a branch where memory is local")]
     fn host_to_ask(&self) -> Option<&Served> {
-        if self.local.is_some() {
+        if self.local.is_some() || self.counted.is_some() {
             return None;
         }
         let may_ask = self.host() != self.world().rank() && !in_handler();

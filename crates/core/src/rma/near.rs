@@ -14,9 +14,11 @@ use pgas_lockfree::memory::{self, Memory, Part};
 
 use crate::atomics::{Atomic, call};
 use crate::backend::{AtomicOp, SEGMENT_ALIGN, SwapCall};
+use crate::cost::CostKind;
 use crate::raw::copy;
 use crate::raw::map::{Mapped, Shared};
 use crate::rma::FourWords;
+use crate::stats::steps;
 use crate::{GlobalPtr, Pod, Rank, Team, World};
 
 /// The size and the alignment of a kind of block, in bytes.
@@ -42,6 +44,8 @@ pub trait Block {
     const BYTES: usize;
     /// Its alignment: a power of two up to 4,096.
     const ALIGN: usize;
+    /// Whether steps on it are counted; see [`Counted`].
+    const IS_COUNTED: bool = false;
 }
 
 /// The alignment of `B`. Every function that makes a [`Near`] or a [`NearArray`] gets it here, so
@@ -63,6 +67,63 @@ fn alignment<B: Block>() -> usize {
 fn array_bytes<B: Block>(len: usize) -> Option<usize> {
     const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
     B::BYTES.checked_mul(NonZero::new(len)?.get())
+}
+
+/// The kind of block `B` where operations are counted (`PGAS_STATS`): such blocks are found where
+/// others are not, and the other way around. So a container is the same program with and without
+/// statistics.
+///
+/// A step is counted when the container [notes](Near::note_read) it, which for other blocks takes
+/// no code. The steps of an operation are counted at its end, for it
+/// ([`World::perform_near`]) or for none ([`World::count_steps`]); a batch does so every few
+/// thousand steps. Where the operations on each peer are counted, there are no such blocks.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::rma::{Block, Counted, Near};
+/// use pgas_core::stats::{Operation, Price};
+/// use pgas_core::{GlobalPtr, Result, World};
+///
+/// static NEXT: Operation = Operation::new("Ticket::next", &[Price::new("", [1, 0, 0])], "");
+///
+/// struct Word;
+///
+/// impl Block for Word {
+///     const BYTES: usize = 8;
+///     const ALIGN: usize = 8;
+/// }
+///
+/// fn next_near<B: Block>(word: Near<'_, B>) -> u64 {
+///     word.note_atomic(8);
+///     word.fetch_op(0, pgas_core::backend::AtomicOp::Add, 1)
+/// }
+///
+/// fn next(world: &World, word: GlobalPtr<u64>) -> Result<u64> {
+///     if let Some(word) = word.cast().near::<Word>(world) {
+///         return Ok(next_near(word));
+///     }
+///     if let Some(word) = word.cast().near::<Counted<Word>>(world) {
+///         return Ok(world.perform_near(&NEXT, 1, || next_near(word), |_| 0));
+///     }
+///     let _performs = world.performs(&NEXT, 1);
+///     word.fetch_add(world, 1)
+/// }
+/// # let world = pgas_core::backend::loopback::world();
+/// # assert_eq!(next(&world, world.alloc(1)?)?, 0);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Counted<B> {
+    /// There is no such value.
+    #[doc(hidden)]
+    Never(std::convert::Infallible, PhantomData<B>),
+}
+
+impl<B: Block> Block for Counted<B> {
+    const BYTES: usize = B::BYTES;
+    const ALIGN: usize = B::ALIGN;
+    const IS_COUNTED: bool = true;
 }
 
 /// A block of global memory that this process reaches by its own loads, stores and atomics.
@@ -108,8 +169,9 @@ pub struct Near<'w, B> {
 
 impl GlobalPtr<u8> {
     /// The block that begins here, if this process reads, writes and atomically updates it without
-    /// the backend. `None` also if operations are counted, and if the block is misaligned or not
-    /// within a segment: then the ordinary operations do the one and say the other.
+    /// the backend. `None` also if operations are counted and the kind of block is not
+    /// [counted](Counted), or the other way around, and if the block is misaligned or not within a
+    /// segment: then the ordinary operations do the one and say the other.
     ///
     /// # Cost
     ///
@@ -118,7 +180,7 @@ impl GlobalPtr<u8> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few compares with constants")]
     pub fn near<B: Block>(self, world: &World) -> Option<Near<'_, B>> {
-        let place = world.direct_block(self, B::BYTES, alignment::<B>())?;
+        let place = world.direct_block(B::IS_COUNTED, self, B::BYTES, alignment::<B>())?;
         Some(Near {
             place,
             world: PhantomData,
@@ -199,7 +261,7 @@ impl World {
     #[must_use]
     pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
         let bytes = array_bytes::<B>(len)?;
-        let base = self.direct_block(start, bytes, alignment::<B>())?;
+        let base = self.direct_block(B::IS_COUNTED, start, bytes, alignment::<B>())?;
         Some(NearArray {
             bases: Box::new([Shared(base)]),
             world: self.clone(),
@@ -227,7 +289,9 @@ impl Team {
         let align = alignment::<B>();
         let base = |rank| {
             let start = GlobalPtr::new(rank, offset_bytes);
-            self.world().direct_block(start, bytes, align).map(Shared)
+            self.world()
+                .direct_block(B::IS_COUNTED, start, bytes, align)
+                .map(Shared)
         };
         let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;
         Some(NearArray {
@@ -464,6 +528,35 @@ impl<B: Block> Near<'_, B> {
         };
         let swapped = self.part::<T>(offset).compare_swap(call);
         swapped.map(T::from_bits).map_err(T::from_bits)
+    }
+
+    /// Says that this thread reads `bytes` bytes of the block: a step R, if it is
+    /// [counted](Counted).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code, or an addition")]
+    pub fn note_read(&self, bytes: usize) {
+        if B::IS_COUNTED {
+            steps::note(CostKind::Read, bytes);
+        }
+    }
+
+    /// As [`note_read`](Self::note_read), of a write: W.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code, or an addition")]
+    pub fn note_write(&self, bytes: usize) {
+        if B::IS_COUNTED {
+            steps::note(CostKind::Write, bytes);
+        }
+    }
+
+    /// As [`note_read`](Self::note_read), of an access to a word that others change, whether by one
+    /// atomic or by a look that spares it: A.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code, or an addition")]
+    pub fn note_atomic(&self, bytes: usize) {
+        if B::IS_COUNTED {
+            steps::note(CostKind::Atomic, bytes);
+        }
     }
 
     /// Asks the memory system for the cache line of the byte at `offset`.

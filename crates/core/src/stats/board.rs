@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Marks a board as used.
-pub(super) const MAGIC: u64 = 0x7067_6173_7374_0005;
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0006;
 
 /// Single words.
 pub(super) mod word {
@@ -48,8 +48,12 @@ pub(super) const OPS_WORDS: usize = 48;
 pub(super) const SINGLES: usize = 28;
 pub(super) const N_SIZES: usize = 8;
 const _: () = assert!(SINGLES + 2 * N_SIZES <= OPS_WORDS, "they have room");
+/// Near reads, writes and atomics by blocks, a number and bytes each, of the same single thread:
+/// what operations have paid that are counted [as a whole](super::Counting::performed_near).
+pub(super) const NEAR: usize = OPS + 2 * OPS_WORDS;
+pub(super) const NEAR_WORDS: usize = 6;
 /// What the rank does at this moment.
-pub(super) const LIVE: usize = OPS + 2 * OPS_WORDS;
+pub(super) const LIVE: usize = NEAR + NEAR_WORDS;
 pub(super) const LIVE_WORDS: usize = 64;
 /// The file in which the figures are wanted: its length, then its bytes.
 pub(super) const FILE: usize = LIVE + LIVE_WORDS;
@@ -65,7 +69,7 @@ pub(super) const NAME_WORDS: usize = 16;
 /// Operations of containers, a row each.
 pub(super) const ROWS: usize = NAMES + N_NAMES * NAME_WORDS;
 pub(super) const N_ROWS: usize = 64;
-pub(super) const ROW_WORDS: usize = 40;
+pub(super) const ROW_WORDS: usize = 48;
 /// Histograms of what is [timed](super::Timed), each of so many words.
 pub(super) const LATENCIES: usize = ROWS + N_ROWS * ROW_WORDS;
 pub(super) const N_TIMED: usize = 8;

@@ -1,6 +1,6 @@
 //! The counters of operations on a board.
 
-use super::board::{N_SIZES, OPS, OPS_WORDS, SINGLES};
+use super::board::{N_SIZES, NEAR, OPS, OPS_WORDS, SINGLES};
 use crate::cost::CostKind;
 
 /// The kinds of operations that are reported as local and remote, with their bytes.
@@ -10,6 +10,9 @@ pub(super) const KINDS: [(CostKind, &str); 4] = [
     (CostKind::Atomic, "atomics"),
     (CostKind::Message, "messages"),
 ];
+
+/// The kinds of [steps](super::steps), in the order of their counters.
+pub(super) const STEPS: [CostKind; 3] = [CostKind::Read, CostKind::Write, CostKind::Atomic];
 
 /// Which counter has the number of operations of a kind.
 #[inline]
@@ -44,6 +47,11 @@ pub(super) const fn single_of(kind: CostKind, bytes: usize) -> Option<usize> {
 pub(super) fn counters(word: &dyn Fn(usize) -> u64) -> [u64; OPS_WORDS] {
     let of_both = |i| word(OPS + i).wrapping_add(word(OPS + OPS_WORDS + i));
     let mut counters: [u64; OPS_WORDS] = std::array::from_fn(of_both);
+    for (i, kind) in STEPS.into_iter().enumerate() {
+        let at = n_of(kind, true);
+        counters[at] = counters[at].wrapping_add(word(NEAR + 2 * i));
+        counters[at + 1] = counters[at + 1].wrapping_add(word(NEAR + 2 * i + 1));
+    }
     for kind in [CostKind::Read, CostKind::Write] {
         for power in 0..N_SIZES {
             let n = single_of(kind, 1 << power).map_or(0, |at| counters[at]);

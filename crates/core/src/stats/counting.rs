@@ -16,6 +16,16 @@ use crate::locks::lock;
 use crate::rank::Rank;
 use crate::thread_number;
 
+/// Adds to counters that no other thread writes.
+#[inline]
+pub(super) fn add_to(counters: &[AtomicU64], by: &[u64]) {
+    for (counter, by) in counters.iter().zip(by) {
+        // Counts order nothing.
+        let sum = counter.load(Ordering::Relaxed).wrapping_add(*by);
+        counter.store(sum, Ordering::Relaxed);
+    }
+}
+
 /// A line of the program that waits, and what for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -111,6 +121,17 @@ impl Counting {
         self.is_timing
     }
 
+    /// Whether steps on near memory are counted together: if peers are not counted.
+    pub(crate) fn counts_steps(&self) -> bool {
+        self.n_peers == 0
+    }
+
+    /// Whether the first set of counters is this thread's, and has no others beside it.
+    #[inline]
+    pub(super) fn is_first_thread(&self) -> bool {
+        self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
+    }
+
     /// Whether the first set of counters is this thread's.
     pub(super) fn is_owner(&self) -> bool {
         self.owner.load(Ordering::Relaxed) == thread_number::get() || self.own()
@@ -120,9 +141,7 @@ impl Counting {
     #[inline]
     fn add_at(&self, at: usize, by: u64) {
         let place = if self.is_owner() {
-            let counter = &self.board.words()[OPS + at];
-            let sum = counter.load(Ordering::Relaxed).wrapping_add(by);
-            counter.store(sum, Ordering::Relaxed);
+            add_to(&self.board.words()[OPS + at..=OPS + at], &[by]);
             return;
         } else {
             OPS + OPS_WORDS + at
@@ -157,19 +176,12 @@ impl Counting {
         bytes: u64,
     ) {
         let at = OPS + n_of(kind, is_near);
-        if self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
+        if self.is_first_thread()
             && label == 0
-            && let Some([number, sum]) = self.board.words().get(at..at + 2)
+            && let Some(counters) = self.board.words().get(at..at + 2)
         {
-            // As in `add_at`. What has no bytes adds none, to a counter that nobody reads.
-            number.store(
-                number.load(Ordering::Relaxed).wrapping_add(n),
-                Ordering::Relaxed,
-            );
-            sum.store(
-                sum.load(Ordering::Relaxed).wrapping_add(bytes),
-                Ordering::Relaxed,
-            );
+            // What has no bytes adds none, to a counter that nobody reads.
+            add_to(counters, &[n, bytes]);
             return;
         }
         self.add_to_all(kind, (is_near, label), peer, n, bytes);
@@ -179,12 +191,10 @@ impl Counting {
     #[inline]
     pub(crate) fn add_single(&self, kind: CostKind, bytes: usize) -> bool {
         if let Some(at) = single_of(kind, bytes)
-            && self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
-            && let Some(counter) = self.board.words().get(OPS + at)
+            && self.is_first_thread()
+            && let Some(counters) = self.board.words().get(OPS + at..=OPS + at)
         {
-            let n = counter.load(Ordering::Relaxed);
-            // As in `add_at`.
-            counter.store(n.wrapping_add(1), Ordering::Relaxed);
+            add_to(counters, &[1]);
             return true;
         }
         false

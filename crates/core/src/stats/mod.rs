@@ -13,6 +13,7 @@ mod latency;
 mod live;
 mod operations;
 mod report;
+pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
 mod works;

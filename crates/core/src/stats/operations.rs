@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::board::{Board, N_ROWS, OPS, ROW_WORDS, ROWS};
+use super::board::{Board, N_ROWS, NEAR, NEAR_WORDS, OPS, ROW_WORDS, ROWS};
 use super::counters::{N_PAID, paid_of};
-use super::counting::Counting;
+use super::counting::{Counting, add_to};
+use super::steps::{self, Steps};
 use crate::cost::CostKind;
 
 /// The documented price of an operation in one case.
@@ -189,6 +190,11 @@ mod at {
     pub(super) const NAME: usize = 13;
     pub(super) const PRICE: usize = 20;
     pub(super) const MISSED_AS: usize = 36;
+    /// Of the single thread, calls that only worked on near memory: calls, elements, misses, and
+    /// what they have paid: atomics, reads and writes.
+    pub(super) const NEAR: usize = 40;
+    /// As `FILLS` and `FILL_SUM`, of the single thread.
+    pub(super) const FILLS_FIRST: usize = 46;
 }
 
 /// What this thread's rank had paid when an operation began: atomics, reads, writes and messages.
@@ -218,41 +224,94 @@ impl Counting {
         (n, missed): (u64, u64),
         before: Option<Paid>,
     ) {
-        let Some(row) = self.row(operation) else {
+        let Some(row) = self.called(operation, (n, missed)) else {
             return;
         };
+        let Some(Paid(before)) = before else {
+            return;
+        };
+        let now = self.paid_outside();
+        let paid = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
+        self.add_paid(row, n, paid);
+    }
+
+    /// Counts a call of `operation` with `n` elements, on `missed` of which it did not succeed, and
+    /// its steps, which are all that it has paid.
+    #[inline(never)]
+    pub(crate) fn performed_near(
+        &self,
+        operation: &'static Operation,
+        (n, missed): (u64, u64),
+        steps: &Steps,
+        label: u16,
+    ) {
+        if self.is_first_thread()
+            && label == 0
+            && let Some(row) = self.near_row(operation)
+            && let Some(counters) = self.board().words().get(NEAR..NEAR + NEAR_WORDS)
+        {
+            add_to(counters, steps.map(steps::parts).as_flattened());
+            let [atomics, reads, writes, _] = steps::paid(steps);
+            add_to(row, &[1, n, missed, atomics, reads, writes]);
+            return;
+        }
+        self.count_steps(steps, label);
+        self.performed_with_steps(operation, (n, missed), steps);
+    }
+
+    /// As [`performed`](Self::performed), of a call whose steps were counted, and are what it has
+    /// paid.
+    pub(super) fn performed_with_steps(
+        &self,
+        operation: &Operation,
+        numbers: (u64, u64),
+        steps: &Steps,
+    ) {
+        if let Some(row) = self.called(operation, numbers)
+            && self.is_owner()
+        {
+            self.add_paid(row, numbers.0, steps::paid(steps));
+        }
+    }
+
+    /// Counts a call, and returns where its row is.
+    fn called(&self, operation: &Operation, (n, missed): (u64, u64)) -> Option<usize> {
+        let row = self.row(operation)?;
         let board = self.board();
         board.add(row + at::CALLS, 1);
         board.add(row + at::ELEMENTS, n);
         if missed > 0 {
             board.add(row + at::MISSED, missed);
         }
-        let Some(Paid(before)) = before else {
-            return;
-        };
-        // One thread alone comes here.
-        let add = |at: usize, n: u64| board.set(at, board.get(at).wrapping_add(n));
-        add(row + at::PRICED, n);
-        let now = self.paid_outside();
-        for (i, (now, before)) in now.into_iter().zip(before).enumerate() {
-            let paid = now.wrapping_sub(before);
-            add(row + at::PAID + i, paid);
-            let within = &self.within[i];
-            within.store(
-                within.load(Ordering::Relaxed).wrapping_add(paid),
-                Ordering::Relaxed,
-            );
-        }
+        Some(row)
+    }
+
+    /// Adds what `n` elements have paid to their row. One thread alone comes here.
+    fn add_paid(&self, row: usize, n: u64, paid: [u64; N_PAID]) {
+        let words = self.board().words();
+        add_to(&words[row + at::PRICED..=row + at::PRICED], &[n]);
+        add_to(&words[row + at::PAID..], &paid);
+        add_to(&self.within, &paid);
+    }
+
+    /// The counters of calls of `operation` on near memory; `None` if it has no row.
+    pub(super) fn near_row(&self, operation: &Operation) -> Option<&[AtomicU64]> {
+        let row = self.row(operation)?;
+        self.board()
+            .words()
+            .get(row + at::NEAR..row + at::FILLS_FIRST)
     }
 
     /// Counts a call of `operation` on one element that costs a get or a put, whatever happens.
     #[inline]
     pub(crate) fn performed_single(&self, operation: &Operation, kind: CostKind) {
-        let at = match kind {
-            CostKind::Read => at::GETS,
-            _ => at::PUTS,
-        };
-        if let Some(row) = self.row(operation) {
+        let is_get = kind == CostKind::Read;
+        if self.is_first_thread()
+            && let Some(row) = self.near_row(operation)
+        {
+            add_to(row, &[1, 1, 0, 0, is_get.into(), (!is_get).into()]);
+        } else if let Some(row) = self.row(operation) {
+            let at = if is_get { at::GETS } else { at::PUTS };
             self.board().add(row + at, 1);
         }
     }
@@ -262,11 +321,14 @@ impl Counting {
         let Some(row) = self.row(operation) else {
             return;
         };
-        let parts = u128::from(used) * 1000 / u128::from(room.max(1));
-        let parts = u64::try_from(parts).unwrap_or(1000).min(1000);
+        let parts = (used.saturating_mul(1000) / room.max(1)).min(1000);
         let board = self.board();
-        board.add(row + at::FILLS, 1);
-        board.add(row + at::FILL_SUM, parts);
+        if self.is_first_thread() {
+            add_to(&board.words()[row + at::FILLS_FIRST..], &[1, parts]);
+        } else {
+            board.add(row + at::FILLS, 1);
+            board.add(row + at::FILL_SUM, parts);
+        }
         if parts > board.get(row + at::FILL_MOST) {
             board.set(row + at::FILL_MOST, parts);
         }
@@ -281,13 +343,18 @@ impl Counting {
         }
         let board = self.board();
         if board.get(row + at::NAME) == 0 {
-            // Threads that come here at once write the same.
-            let missed_as = at::MISSED_AS;
-            board.set_text(row + at::PRICE, missed_as - at::PRICE, &operation.price());
-            board.set_text(row + missed_as, ROW_WORDS - missed_as, operation.missed);
-            board.set_text(row + at::NAME, at::PRICE - at::NAME, operation.name());
+            self.name_row(row, operation);
         }
         Some(row)
+    }
+
+    /// Threads that come here at once write the same.
+    #[cold]
+    fn name_row(&self, row: usize, operation: &Operation) {
+        let (board, missed_as) = (self.board(), at::MISSED_AS);
+        board.set_text(row + at::PRICE, missed_as - at::PRICE, &operation.price());
+        board.set_text(row + missed_as, at::NEAR - missed_as, operation.missed);
+        board.set_text(row + at::NAME, at::PRICE - at::NAME, operation.name());
     }
 }
 
@@ -316,26 +383,34 @@ impl Performed {
 
     fn read(board: &Board, row: usize) -> Self {
         let [gets, puts] = [at::GETS, at::PUTS].map(|at| board.get(row + at));
+        let near: [u64; at::FILLS_FIRST - at::NEAR] =
+            std::array::from_fn(|i| board.get(row + at::NEAR + i));
+        let [near_calls, near_elements, near_missed, near_paid @ ..] = near;
+        let both = |a: usize, b: usize| board.get(row + a).wrapping_add(board.get(row + b));
+        let single = gets.wrapping_add(puts);
         let mut this = Self {
             name: board.text(row + at::NAME, at::PRICE - at::NAME),
             price: board.text(row + at::PRICE, at::MISSED_AS - at::PRICE),
-            missed_as: board.text(row + at::MISSED_AS, ROW_WORDS - at::MISSED_AS),
+            missed_as: board.text(row + at::MISSED_AS, at::NEAR - at::MISSED_AS),
             calls: board.get(row + at::CALLS),
             elements: board.get(row + at::ELEMENTS),
             missed: board.get(row + at::MISSED),
             priced: board.get(row + at::PRICED),
             paid: std::array::from_fn(|i| board.get(row + at::PAID + i)),
-            fills: board.get(row + at::FILLS),
-            fill_sum: board.get(row + at::FILL_SUM),
+            fills: both(at::FILLS, at::FILLS_FIRST),
+            fill_sum: both(at::FILL_SUM, at::FILLS_FIRST + 1),
             fill_most: board.get(row + at::FILL_MOST).min(1000),
         };
-        let [_, reads, writes, _] = &mut this.paid;
+        let [atomics, reads, writes, _] = &mut this.paid;
+        let [near_atomics, near_reads, near_writes] = near_paid;
         for (sum, n) in [
-            (&mut this.calls, gets.wrapping_add(puts)),
-            (&mut this.elements, gets.wrapping_add(puts)),
-            (&mut this.priced, gets.wrapping_add(puts)),
-            (reads, gets),
-            (writes, puts),
+            (&mut this.calls, single.wrapping_add(near_calls)),
+            (&mut this.elements, single.wrapping_add(near_elements)),
+            (&mut this.priced, single.wrapping_add(near_elements)),
+            (&mut this.missed, near_missed),
+            (atomics, near_atomics),
+            (reads, gets.wrapping_add(near_reads)),
+            (writes, puts.wrapping_add(near_writes)),
         ] {
             *sum = sum.wrapping_add(n);
         }

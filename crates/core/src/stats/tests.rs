@@ -1,8 +1,15 @@
 //! The figures of jobs whose operations are known.
 
-use std::fs;
+use std::sync::Arc;
+use std::{fs, thread};
 
+use super::board::Board;
+use super::counting::Opening;
+use super::figures::Figures;
+use super::operations::{Operation, Price};
+use super::{Counting, steps};
 use crate::backend::loopback;
+use crate::cost::CostKind;
 use crate::{Config, Costs, Rank, Statistics};
 
 fn config(statistics: Statistics) -> Config {
@@ -55,7 +62,7 @@ fn threads_of_one_rank_lose_no_count() {
     loopback::run_with(1, &config(Statistics::PerPeer), |world| {
         let cells = world.alloc::<u64>(1).unwrap();
         let before = world.costs();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
@@ -87,7 +94,7 @@ fn more_names_than_there_is_room_for_are_counted_for_the_rank_alone() {
             cells.put(&world.named("name 1"), 1).unwrap();
         }
         assert_eq!(world.costs().writes, 200);
-        let figures = super::figures::Figures::read(world.counting().unwrap().board()).unwrap();
+        let figures = Figures::read(world.counting().unwrap().board()).unwrap();
         assert_eq!(figures.names.len(), 64);
         assert_eq!(figures.names[1].name, "name 1");
         assert_eq!(figures.names[1].counts, [0, 101, 0, 0, 808]);
@@ -126,7 +133,7 @@ fn operations_and_waits_are_timed_where_that_is_asked_for() {
                     .ok();
             }
             if world.rank() == Rank::ZERO {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                thread::sleep(std::time::Duration::from_millis(5));
             }
             world.barrier().unwrap();
         });
@@ -151,4 +158,71 @@ fn operations_and_waits_are_timed_where_that_is_asked_for() {
         }
         assert_eq!(n_timed("waits").is_some_and(|n| n > 0), is_timed, "{text}");
     }
+}
+
+static FIND: Operation = Operation::new("Shelf::find", &[Price::new("", [1, 1, 0])], "absent");
+
+fn counting() -> Arc<Counting> {
+    let opening = Opening {
+        statistics: Statistics::Total,
+        rank: Rank::ZERO,
+        n_ranks: 1,
+        segment_bytes: 0,
+        table: false,
+        latencies: false,
+        file: None,
+    };
+    Counting::new(&opening, || Some(Board::private(0))).unwrap()
+}
+
+fn find(counting: &Counting, n: usize, label: u16) {
+    let ((), steps) = steps::of(|| {
+        for _ in 0..n {
+            steps::note(CostKind::Atomic, 8);
+            steps::note(CostKind::Read, 24);
+        }
+    });
+    counting.performed_near(&FIND, (n as u64, 1), &steps, label);
+}
+
+#[test]
+fn steps_are_counted_once_for_the_rank_the_operation_and_the_name_on_every_thread() {
+    let counting = counting();
+    let label = counting.label("shelf");
+    steps::note(CostKind::Write, 2);
+    find(&counting, 10, 0);
+    find(&counting, 5, label);
+    thread::scope(|threads| {
+        threads.spawn(|| find(&counting, 3, 0));
+    });
+    let costs = counting.total();
+    assert_eq!((costs.reads, costs.atomics, costs.writes), (18, 18, 0));
+    assert_eq!(costs.bytes, 18 * 32);
+    counting.count_noted(0);
+    let costs = counting.total();
+    assert_eq!((costs.writes, costs.bytes), (1, 18 * 32 + 2));
+    let figures = Figures::read(counting.board()).unwrap();
+    let [row] = &figures.operations[..] else {
+        panic!("{:?}", figures.operations)
+    };
+    assert_eq!((row.calls, row.elements, row.missed), (3, 18, 3));
+    // The price is that of the first thread.
+    assert_eq!((row.priced, row.paid), (15, [15, 15, 0, 0]));
+    let names: Vec<_> = figures.names.iter().map(|named| named.counts).collect();
+    assert_eq!(names, [[5, 0, 5, 0, 5 * 32]]);
+}
+
+#[test]
+fn an_operation_pays_for_no_step_of_another() {
+    let counting = counting();
+    let ((), outer) = steps::of(|| {
+        steps::note(CostKind::Atomic, 8);
+        find(&counting, 1, 0);
+        steps::note(CostKind::Atomic, 8);
+    });
+    assert_eq!(outer.map(steps::parts), [[0, 0], [0, 0], [2, 16]]);
+    counting.performed_near(&FIND, (1, 0), &outer, 0);
+    let figures = Figures::read(counting.board()).unwrap();
+    assert_eq!(figures.operations[0].paid, [3, 1, 0, 0]);
+    assert_eq!(counting.total().atomics, 3);
 }

@@ -19,7 +19,10 @@ impl World {
         self.inner
             .counting
             .as_ref()
-            .map_or_else(Costs::default, |counting| counting.total())
+            .map_or_else(Costs::default, |counting| {
+                counting.count_noted(self.label);
+                counting.total()
+            })
     }
 
     /// The operations of this rank on `peer` so far, if [`Statistics::PerPeer`](crate::Statistics)
@@ -105,7 +108,9 @@ impl World {
     fn observe_local(&self, operation: &'static Operation, has_missed: bool) {
         self.count_local();
         if let Some(counting) = self.counting() {
-            counting.performed(operation, (1, has_missed.into()), counting.paid());
+            counting.count_noted(self.label);
+            let paid = counting.paid();
+            counting.performed(operation, (1, has_missed.into()), paid);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::locks::lock;
 use crate::rank::Rank;
 use crate::raw::map::{Mapped, SegmentMap};
 use crate::segment::Heap;
+use crate::stats::Counting;
 
 impl World {
     /// Whether loads and stores of this process reach the memory of `rank` without the backend.
@@ -53,7 +54,8 @@ impl World {
         self.inner.fast_words.place(ptr, 1)
     }
 
-    /// As [`direct_word`](Self::direct_word), for a block with words and other parts.
+    /// As [`direct_word`](Self::direct_word), for a block with words and other parts. If it
+    /// `is_counted`, it is found where operations are counted, and nowhere else.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -61,12 +63,18 @@ impl World {
     )]
     pub(crate) fn direct_block(
         &self,
+        is_counted: bool,
         ptr: GlobalPtr<u8>,
         bytes: usize,
         align: usize,
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
-        self.inner.fast_words.block(ptr, bytes, align)
+        if !is_counted {
+            return self.inner.fast_words.block(ptr, bytes, align);
+        }
+        let counts = |counting: &&Counting| counting.counts_steps();
+        self.counting().filter(counts)?;
+        self.inner.counted_words.block(ptr, bytes, align)
     }
 
     /// As [`direct`](Self::direct) while operations are counted, and counts an operation of `kind`.
@@ -111,9 +119,12 @@ impl World {
         }
     }
 
-    /// The ranks whose words [`direct_word`](Self::direct_word) finds.
+    /// The ranks whose words are changed by CPU atomics, counted or not.
     pub(crate) fn direct_ranks(&self) -> Range<u32> {
-        self.inner.fast_words.ranks()
+        match self.counting() {
+            None => self.inner.fast_words.ranks(),
+            Some(_) => self.inner.counted_words.ranks(),
+        }
     }
 
     /// The segments that are read and written directly.

@@ -508,7 +508,14 @@ impl World {
         self.inner.layer.set(layer).is_ok()
     }
 
+    /// The number of this handle's name in the statistics, or 0.
+    #[inline]
+    pub(crate) fn label(&self) -> u16 {
+        self.label
+    }
+
     /// The counters, if operations are counted.
+    #[inline]
     pub(crate) fn counting(&self) -> Option<&Counting> {
         self.inner.counting.as_deref()
     }

@@ -12,7 +12,7 @@ use std::hint::select_unpredictable;
 use std::mem;
 use std::ops::Range;
 
-use pgas_core::rma::Near;
+use pgas_core::rma::{Block, Near};
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::Fingerprint;
@@ -23,7 +23,8 @@ use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
 use super::super::slot::local::Local;
 use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
-use super::super::table::LocalView;
+use super::super::table::ViewOf;
+use super::super::view::note_line;
 use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
@@ -80,7 +81,7 @@ fn pipelined_in_ring<T: Default, E>(
     Ok(())
 }
 
-impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
+impl<K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'_, K, V, S, L> {
     /// Performs `O` on the keys of `elements`, with prefetched home slots. `take` receives each
     /// result. `n_changed` is raised by the number of inserted or removed keys.
     pub(super) fn perform_prefetched<'k, O: OnKey<K, V>, E>(
@@ -124,26 +125,26 @@ const WINDOW: usize = 256;
 const FEW_MISSES: usize = WINDOW / 8;
 
 /// A search whose home line was prefetched.
-struct Search<'a, K: Object, V: Object> {
-    line: Near<'a, LayoutOf<K, V>>,
+struct Search<'a, L> {
+    line: Near<'a, L>,
     /// The key's hash without its highest bit; the lowest bit says whether the line has all its
     /// slots.
     tag: u64,
 }
 
-impl<K: Object, V: Object> Search<'_, K, V> {
+impl<L> Search<'_, L> {
     const fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(self.tag >> 1)
     }
 }
 
-impl<K: Object, V: Object> Clone for Search<'_, K, V> {
+impl<L> Clone for Search<'_, L> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K: Object, V: Object> Copy for Search<'_, K, V> {}
+impl<L> Copy for Search<'_, L> {}
 
 /// A batch of finds.
 struct Batch<'b, Q, V> {
@@ -161,7 +162,7 @@ struct HomeLineFind<V> {
     is_conclusive: bool,
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
+impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
     pub(super) fn find_many_prefetched<P: Phase, Q>(
         &self,
         keys: &[Q],
@@ -197,7 +198,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         let mut n_missed = 0;
         for start in (0..keys.len()).step_by(WINDOW) {
             let window = start..keys.len().min(start + WINDOW);
-            n_missed = if n_missed <= FEW_MISSES {
+            // A search without a branch takes steps that are not counted, since it needs none of
+            // their results.
+            n_missed = if n_missed <= FEW_MISSES || L::IS_COUNTED {
                 self.find_window::<true, Q>(window, &mut ring, &mut batch)?
             } else {
                 self.find_window::<false, Q>(window, &mut ring, &mut batch)?
@@ -213,7 +216,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     fn find_window<const MOST_PRESENT: bool, Q>(
         &self,
         window: Range<usize>,
-        ring: &mut Ring<Search<'a, K, V>>,
+        ring: &mut Ring<Search<'a, L>>,
         batch: &mut Batch<'_, Q, V>,
     ) -> Result<usize>
     where
@@ -254,7 +257,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// Hashes a key and prefetches its home line.
     #[inline(always)]
-    fn begin<Q>(&self, key: &Q) -> Result<Search<'a, K, V>>
+    fn begin<Q>(&self, key: &Q) -> Result<Search<'a, L>>
     where
         K: FoundBy<Q>,
     {
@@ -269,14 +272,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     }
 
     /// A slot of the home line. Its position in the ring is not needed, and wrong.
-    fn slot_of(&self, search: &Search<'a, K, V>, index: u32) -> LocalSlot<'a, K, V> {
+    fn slot_of(&self, search: &Search<'a, L>, index: u32) -> LocalSlot<'a, K, V, L> {
         let position = Position::begin(0, 0).with_index(index as usize);
         GlobalSlot::new(Local::in_block(self.all, position, search.line))
     }
 
     /// The value of the key, if a slot of the home line is ready and holds the key.
     #[inline(always)]
-    fn find_ready(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
+    fn find_ready(&self, search: &Search<'a, L>, key: &KeyOf<K>) -> Result<Option<V>> {
+        note_line(&search.line);
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let ready = states.ready(search.fingerprint());
         if ready == 0 {
@@ -291,11 +295,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// Searches all slots of the home line without a branch.
     #[inline(always)]
-    fn find_branchless(
-        &self,
-        search: &Search<'a, K, V>,
-        key: &KeyOf<K>,
-    ) -> Result<HomeLineFind<V>> {
+    fn find_branchless(&self, search: &Search<'a, L>, key: &KeyOf<K>) -> Result<HomeLineFind<V>> {
         let fingerprint = search.fingerprint();
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let written = states.written_or_free(fingerprint);
@@ -331,4 +331,4 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     }
 }
 
-type LocalSlot<'a, K, V> = GlobalSlot<K, V, Local<'a, LayoutOf<K, V>>>;
+type LocalSlot<'a, K, V, L> = GlobalSlot<K, V, Local<'a, L>>;

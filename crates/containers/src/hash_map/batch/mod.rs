@@ -26,6 +26,9 @@ use crate::{BatchError, Error, Result};
 /// Operations of a batch in one section, if slots are reused.
 const SECTION: usize = 256;
 
+/// Operations of a batch whose steps are counted together.
+const COUNTED: usize = 4096;
+
 /// Entries of an iterator in one batch.
 pub(super) const EXTENT: usize = 512;
 
@@ -41,7 +44,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        // Where operations are counted no memory is local.
+        // Where `local` is there, nothing is counted.
         let rows = O::rows().filter(|_| self.local.is_none());
         let performing = rows.map(|[_, row]| self.world().performs(row, elements.len()));
         let changed = self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()));
@@ -67,8 +70,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let is_here = self.local.is_some() || self.reused.is_some();
-        let Some(served) = self.served().filter(|_| !is_here) else {
+        let Some(served) = self.served().filter(|_| !self.is_local()) else {
             return self.perform_many_one_sided::<O, E>(elements, key, given, take);
         };
         let mut n_changed = 0;
@@ -89,17 +91,30 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError> {
-        let n_together = self.reused.as_ref().map_or(elements.len(), |_| SECTION);
+        let n_together = match (&self.reused, &self.counted) {
+            (Some(_), _) => SECTION,
+            (_, Some(_)) => COUNTED,
+            (None, None) => elements.len(),
+        };
         let (mut n_all, mut rest, mut room) = (0, elements, None);
         while !rest.is_empty() {
             let (part, mut n_changed) = (&rest[..n_together.min(rest.len())], 0);
+            let n_before = elements.len() - rest.len();
+            let mut take_next = |i, done| take(n_before + i, done);
             let ended = match (&self.local, &self.reused) {
                 (Some(all), _) => {
                     let view = self.view_local(all);
                     view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }
+                (None, None) if let Some(all) = &self.counted => {
+                    let view = self.view_local(all);
+                    let (take, n) = (&mut take_next, &mut n_changed);
+                    let perform = || view.perform_prefetched::<O, E>(part, key, given, take, n);
+                    self.world().count_steps(perform)
+                }
                 (None, Some(reused)) => self.in_section(reused, |view| {
-                    view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
+                    let (take, n) = (&mut take_next, &mut n_changed);
+                    view.perform_prefetched::<O, E>(part, key, given, take, n)
                 }),
                 (None, None) => {
                     let view = self.view_remote();
@@ -204,15 +219,22 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let row = <Find<P> as OnKey<K, V>>::rows().map(|[_, row]| row);
         let performing = row.map(|row| self.world().performs(row, keys.len()));
-        let mut n_absent = 0;
-        let take = |i: usize, value: Option<V>| {
-            n_absent += usize::from(value.is_none());
-            values[i] = value;
-            Ok(())
-        };
-        self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+        if let Some(all) = &self.counted {
+            let view = self.view_local(all);
+            for (keys, values) in keys.chunks(COUNTED).zip(values.chunks_mut(COUNTED)) {
+                let find = || view.find_many_prefetched::<P, _>(keys, values);
+                self.world().count_steps(find)?;
+            }
+        } else {
+            let take = |i: usize, value: Option<V>| {
+                values[i] = value;
+                Ok(())
+            };
+            self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+        }
         if let Some(mut performing) = performing {
-            performing.miss(n_absent);
+            let values = values[..keys.len()].iter();
+            performing.miss(values.filter(|value| value.is_none()).count());
         }
         Ok(())
     }

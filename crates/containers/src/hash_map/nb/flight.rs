@@ -197,8 +197,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether an operation on `key` is performed before the call returns: all slots are local, the
     /// key or value may be longer than its slot, or there are no tasks.
     pub(in super::super) fn is_at_once(&self, key: &KeyOf<K>) -> bool {
-        self.local.is_some()
-            || self.reused.is_some()
+        self.is_local()
             || object::has_heap::<V>()
             || <K::Repr as Repr<K>>::is_key_outside(key)
             || !pgas_am::is_attached(self.world())

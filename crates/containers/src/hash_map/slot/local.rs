@@ -1,4 +1,5 @@
-//! Local slots, accessed by loads and stores: every step is an instruction or two.
+//! Local slots, accessed by loads and stores: every step is an instruction or two. In counted blocks
+//! each is noted as what it is on other slots; where this rank is alone, states cost nothing.
 
 use std::marker::PhantomData;
 
@@ -61,6 +62,21 @@ impl<L, W> Clone for Local<'_, L, W> {
 
 impl<L, W> Copy for Local<'_, L, W> {}
 
+impl<L: Block, W: Whose> Local<'_, L, W> {
+    #[inline]
+    fn note_state(&self, at: StateAt) {
+        if !W::IS_ALONE {
+            self.block.note_atomic(if at.is_narrow { 4 } else { 8 });
+        }
+    }
+
+    #[inline]
+    fn note_publish<T>(&self, at: StateAt) {
+        self.block.note_write(size_of::<T>());
+        self.note_state(at);
+    }
+}
+
 impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
     type All = &'a NearArray<L>;
     type Block = L;
@@ -105,16 +121,19 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+        self.block.note_read(size_of::<T>());
         Ok(memory::load(&self.block, offset))
     }
 
     #[inline]
     fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> Result<T> {
         if !W::IS_ALONE {
+            self.block.note_atomic(size_of::<T>());
             return Ok(self.block.fetch_op(offset, op, operand));
         }
         let former = self.block.load(offset);
         if op == AtomicOp::Swap {
+            self.block.note_write(size_of::<T>());
             self.block.store(offset, operand);
         } else {
             debug_assert!(op == AtomicOp::Load, "all that the local phase asks for");
@@ -125,18 +144,21 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
     #[inline]
     fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Swapped<T, T> {
         if !W::IS_ALONE {
+            self.block.note_atomic(size_of::<T>());
             return Ok(self.block.compare_exchange(offset, current, new));
         }
         let former = self.block.load(offset);
         if former != current {
             return Ok(Err(former));
         }
+        self.block.note_write(size_of::<T>());
         self.block.store(offset, new);
         Ok(Ok(former))
     }
 
     #[inline]
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        self.note_publish::<T>(at.state);
         if W::IS_ALONE {
             local::publish_claimed(&self.block, at.offset, value, at.state, state);
         } else {
@@ -147,12 +169,14 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        self.note_publish::<T>(at.state);
         local::publish_claimed(&self.block, at.offset, value, at.state, state);
         Ok(())
     }
 
     #[inline]
     fn load_state(&self, at: StateAt) -> Result<StateWord> {
+        self.note_state(at);
         Ok(local::load_state(&self.block, at))
     }
 
@@ -161,6 +185,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
         if W::IS_ALONE {
             return self.swap_state(at, StateWord::FREE, new);
         }
+        self.note_state(at);
         Ok(local::reserve(&self.block, at, new))
     }
 
@@ -171,6 +196,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
         current: StateWord,
         new: StateWord,
     ) -> Swapped<(), StateWord> {
+        self.note_state(at);
         if !W::IS_ALONE {
             return Ok(local::swap_state(&self.block, at, current, new));
         }

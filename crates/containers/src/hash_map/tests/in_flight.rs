@@ -372,7 +372,7 @@ fn a_function_runs_once_for_each_value_that_it_meets() {
 
 #[test]
 fn an_operation_in_flight_costs_what_one_costs_that_waits() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         pgas_am::attach(&world).unwrap();
         let map = map::<u64, u64>(&world, 1 << 12);
         let of = |f: &dyn Fn()| price(&world, f);

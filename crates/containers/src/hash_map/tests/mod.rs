@@ -23,6 +23,8 @@ mod histories;
 #[cfg(not(pgas_sanitized))]
 mod many;
 #[cfg(not(pgas_sanitized))]
+mod near_prices;
+#[cfg(not(pgas_sanitized))]
 mod prices;
 #[cfg(not(pgas_sanitized))]
 mod sequential;
@@ -39,7 +41,7 @@ use super::hash::Hash;
 use super::slot::LayoutOf;
 use super::{Atomic, HashMap, RapidHasher, SeededHasher};
 use crate::object::Object;
-use crate::testing::{everywhere, everywhere_counted, price};
+use crate::testing::{everywhere, everywhere_counted, one_sided_counted, price};
 
 /// As [`everywhere`], with active messages.
 fn attached_everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {

@@ -121,7 +121,7 @@ fn a_phase_waits_for_inserts_in_flight_and_a_refused_one_gives_its_number_back()
 
 #[test]
 fn an_operation_in_flight_costs_what_one_costs_that_waits() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         pgas_am::attach(&world).unwrap();
         let values = MultiMap::<u64, u64>::with_capacity(&world, 1 << 12).unwrap();
         let insert = |value| values.insert_nb(&1, value).unwrap().wait().unwrap();

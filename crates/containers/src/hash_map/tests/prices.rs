@@ -47,7 +47,7 @@ fn an_insert_over_a_present_key_costs_no_more_than_a_find_and_a_write_of_the_val
 
 #[test]
 fn a_find_costs_two_atomics_and_a_read_and_an_absent_key_one_atomic() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let words = with_one(&world, 5_u64);
         assert_eq!(price(&world, || words.find(&1).unwrap()), (1, 0, 2));
         assert_eq!(price(&world, || words.find(&2).unwrap()), (0, 0, 1));
@@ -62,7 +62,7 @@ fn a_find_costs_two_atomics_and_a_read_and_an_absent_key_one_atomic() {
 
 #[test]
 fn an_update_costs_a_read_and_three_or_four_atomics() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let words = with_one(&world, 5_u64);
         assert_eq!(
             price(&world, || words.update(&1, |v| v + 1).unwrap()),
@@ -102,7 +102,7 @@ fn a_fetch_add_costs_as_much_as_an_insert_or_a_find() {
 
 #[test]
 fn each_further_slot_costs_one_atomic_and_a_read_where_the_fingerprint_agrees() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let map = map::<u64, u64>(&world, 64);
         let keys = colliding_keys();
         for (i, key) in keys.iter().enumerate() {
@@ -200,7 +200,7 @@ fn iteration_asks_no_other_rank() {
 
 #[test]
 fn in_the_find_phase_a_find_costs_one_read() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let words = with_one(&world, 5_u64).into_find_phase().unwrap();
         assert_eq!(price(&world, || words.find(&1).unwrap()), (1, 0, 0));
         assert_eq!(price(&world, || words.find(&2).unwrap()), (1, 0, 0));
@@ -220,7 +220,7 @@ fn in_the_find_phase_a_find_costs_one_read() {
 
 #[test]
 fn in_the_find_phase_a_read_serves_all_slots_of_a_cache_line() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let keys = colliding_keys();
         let map = map::<u64, u64>(&world, 64);
         for key in keys {
@@ -242,7 +242,7 @@ fn in_the_find_phase_a_read_serves_all_slots_of_a_cache_line() {
 
 #[test]
 fn in_the_find_phase_a_batch_costs_one_read_for_each_key() {
-    everywhere_counted(2, |world| {
+    one_sided_counted(2, |world| {
         let map = map::<u64, u64>(&world, 1 << 17);
         let keys: Vec<u64> = (0..200).collect();
         if world.rank() == Rank::ZERO {
@@ -297,7 +297,7 @@ fn in_the_local_phase_no_method_uses_an_atomic_or_asks_another_rank() {
 
 #[test]
 fn a_removal_costs_two_atomics_and_a_read() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let words = with_one(&world, 5_u64);
         assert_eq!(price(&world, || words.remove(&2).unwrap()), (0, 0, 1));
         assert_eq!(price(&world, || words.remove(&1).unwrap()), (1, 0, 2));
@@ -313,7 +313,7 @@ fn a_removal_costs_two_atomics_and_a_read() {
 
 #[test]
 fn to_take_a_value_costs_an_atomic_more_than_to_remove_it() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let wide = with_one(&world, [1_u8; 40]);
         assert_eq!(price(&world, || wide.take(&2).unwrap()), (0, 0, 1));
         assert_eq!(price(&world, || wide.take(&1).unwrap()), (1, 0, 3));
@@ -353,7 +353,7 @@ fn upserts_cost_as_much_as_an_update_or_an_insert_and_a_look() {
 
 #[test]
 fn a_key_or_value_that_is_longer_than_its_slot_costs_what_the_documentation_says() {
-    everywhere_counted(1, |world| {
+    one_sided_counted(1, |world| {
         let map = map::<String, String>(&world, 1 << 12);
         let (short, long) = ("short".to_owned(), "long ".repeat(50));
         let insert = |key: &String, value: &String| map.insert(key, value.clone()).unwrap();
