@@ -39,18 +39,7 @@ const OF_THE_LIBRARY: &[(&str, &str)] = &[
         "crates/am/src/outbox.rs",
         "kept messages, which are sent later",
     ),
-    (
-        "crates/core/src/rma/scope.rs",
-        "a scope whose body has panicked completes its transfers",
-    ),
-    ("crates/containers/src/array/cells.rs", WITHIN),
-    ("crates/containers/src/hash_map/batch/remote.rs", WITHIN),
-    ("crates/containers/src/hash_map/slot/mod.rs", WITHIN),
-    ("crates/containers/src/queue/access.rs", WITHIN),
 ];
-
-/// Single operations do not pay for the line of a wait that they seldom have.
-const WITHIN: &str = "waits within the protocol of an operation, for other ranks' operations";
 
 /// Reports of long waits and statistics have their lines from where traces have theirs.
 #[test]

@@ -158,6 +158,6 @@ pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
 pub use team_id::TeamId;
 pub use wait::OwnWait;
-pub use waits::{PartOf, keep_line, part_of, part_of_earlier, part_of_object};
+pub use waits::{PartOf, keep_line, part_of, part_of_at, part_of_earlier, part_of_object};
 pub use work::Work;
 pub use world::{Layer, WeakWorld, World};

@@ -193,6 +193,36 @@ pub fn keep_line() -> PartOf {
     PartOf::unless_inner(None, 0, Location::caller())
 }
 
+/// As [`part_of`], for a call at the line `at`: functions that run as closures have no caller.
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Examples
+///
+/// ```
+/// use std::panic::Location;
+///
+/// use pgas_core::{Result, World};
+///
+/// #[track_caller]
+/// fn meet_if(world: &World, is_time: bool) -> Result<()> {
+///     let at = Location::caller();
+///     let meet = || {
+///         let _waits = pgas_core::part_of_at("a meeting", at);
+///         world.barrier()
+///     };
+///     is_time.then(meet).unwrap_or(Ok(()))
+/// }
+///
+/// meet_if(&pgas_core::backend::loopback::world(), true)?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub fn part_of_at(whole: &'static str, at: &'static Location<'static>) -> PartOf {
+    PartOf::unless_inner(Some(whole), 0, at)
+}
+
 /// As [`part_of`], for what a call of the program `at` a line has left for later: a thread that makes
 /// progress does it, in whatever call that waits. So the innermost of several counts.
 ///

@@ -8,7 +8,7 @@
 //! another version, and tries again.
 
 use pgas_core::stats::Operation;
-use pgas_core::{GlobalPtr, World};
+use pgas_core::{GlobalPtr, World, part_of};
 
 use crate::Result;
 use crate::object::{self, Heap, Object, Repr, SlotOf};
@@ -63,6 +63,7 @@ impl<T: Object> Cells<T> {
 
     /// Overwrites an element: W, or 3A + R + W for one that is not plain.
     #[inline]
+    #[track_caller]
     pub(super) fn put(
         &self,
         world: &World,
@@ -75,6 +76,7 @@ impl<T: Object> Cells<T> {
             return cell.cast().put_as(world, slot, operation);
         }
         let _performing = world.performs(operation, 1);
+        let _waits = part_of("a put to an array");
         self.exchange(world, cell, slot)
     }
 
@@ -108,6 +110,7 @@ impl<T: Object> Cells<T> {
     /// Reads an element: R, or 2A + R for one that is not plain, and R + A more for one whose
     /// encoding is longer than its slot.
     #[inline]
+    #[track_caller]
     pub(super) fn get(
         &self,
         world: &World,
@@ -119,6 +122,7 @@ impl<T: Object> Cells<T> {
             return object::from_slot::<T>(slot, &self.heap);
         }
         let _performing = world.performs(operation, 1);
+        let _waits = part_of("a get from an array");
         self.get_versioned(world, cell)
     }
 

@@ -134,6 +134,7 @@ where
         home: u32,
         slot: SlotOf<(K, V)>,
     ) -> Result<()> {
+        let _waits = pgas_core::part_of("an insert into a buffer");
         if let Err(error) = distributor.ship(home, &mut |from| self.insert_received(from)) {
             self.unplaced.release(&slot, distributor.heap());
             return Err(error);

@@ -28,6 +28,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// Errors of the transport; the failure of the job while waiting for a writer.
     #[inline]
+    #[track_caller]
     pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,
@@ -65,6 +66,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(words.find(&'r')?.as_deref(), Some("red rose"));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn upsert<Q: ?Sized>(
         &self,
         key: &Q,
@@ -114,6 +116,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// ```
     #[doc(alias = "entry")]
     #[doc(alias = "and_modify")]
+    #[track_caller]
     pub fn modify_or_insert_with<Q: ?Sized>(
         &self,
         key: &Q,
@@ -133,6 +136,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 
     /// Inserts `value` if `key` is still absent, else modifies what is there.
+    #[track_caller]
     fn insert_or_modify<Q: ?Sized>(
         &self,
         key: &Q,
@@ -183,6 +187,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find("primes")?, None);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Changes,
@@ -234,6 +239,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// counts.take(&7)?;
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn take<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where
         P: Changes,

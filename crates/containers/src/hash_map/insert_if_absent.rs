@@ -35,6 +35,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
+    #[track_caller]
     pub fn insert_if_absent<Q: ?Sized>(&self, key: &Q, value: V) -> Result<Option<V>>
     where
         P: Changes,
@@ -55,6 +56,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// As [`insert`](Self::insert).
     #[cfg_attr(not(debug_assertions), inline(always))]
+    #[track_caller]
     pub fn get_or_insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<V>
     where
         P: Changes,
@@ -80,6 +82,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
+    #[track_caller]
     pub fn get_or_insert_with<Q: ?Sized>(&self, key: &Q, f: impl FnOnce() -> V) -> Result<V>
     where
         P: Changes,

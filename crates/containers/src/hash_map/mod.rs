@@ -490,6 +490,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
+    #[track_caller]
     pub fn insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<Inserted>
     where
         P: Inserts,
@@ -527,6 +528,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[1, 2])?, [Some(11), Some(20)]);
     /// # Ok::<(), Error>(())
     /// ```
+    #[track_caller]
     pub fn insert_many<Q>(&self, entries: &[(Q, V)]) -> Result<usize, BatchError>
     where
         P: Inserts,
@@ -556,6 +558,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// Errors of the transport; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
+    #[track_caller]
     pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where
         P: Finds,
@@ -574,6 +577,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// Errors of the transport.
     #[cfg_attr(not(debug_assertions), inline(always))]
+    #[track_caller]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Finds,
@@ -603,6 +607,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn find_many<Q>(&self, keys: &[Q]) -> Result<Vec<Option<V>>>
     where
         P: Finds,
@@ -669,6 +674,7 @@ where
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     #[cfg_attr(not(debug_assertions), inline(always))]
+    #[track_caller]
     pub fn fetch_add<Q: ?Sized>(&self, key: &Q, n: V) -> Result<V>
     where
         P: Changes,

@@ -4,6 +4,7 @@
 //! by the fallback. Each operation says what it does with that slot.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
@@ -35,6 +36,18 @@ pub(super) enum Effect {
     Claim,
     /// Leaves the key absent.
     Remove,
+}
+
+impl Effect {
+    /// The name of such an operation, for reports of its waits.
+    pub(super) const fn whole(self) -> &'static str {
+        match self {
+            Self::Read => "a search in a hash map",
+            Self::Change => "a change in a hash map",
+            Self::Claim => "an insert into a hash map",
+            Self::Remove => "a removal from a hash map",
+        }
+    }
 }
 
 /// An operation on a key, as a type.
@@ -443,6 +456,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Performs `O` on one key, in any phase, and counts inserted and removed keys. `given` makes
     /// the arguments. It is called again if the operation found no room and is repeated.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn perform<O, Q: ?Sized>(
         &self,
         key: &Q,
@@ -459,7 +473,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 let view = self.view_local(all);
                 view.perform::<O>(view.hash(&key), &key, given)
             }
-            None => out_of_line(move || self.perform_out_of_line::<O>(&key, given)),
+            None => {
+                let at = Location::caller();
+                out_of_line(move || self.perform_out_of_line::<O>(&key, given, at))
+            }
         }?;
         self.count::<O>(O::is_change(&done).into());
         Ok(done)
@@ -467,6 +484,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// As [`HashMap::update`](super::HashMap::update).
     #[inline(always)]
+    #[track_caller]
     pub(super) fn update<Q: ?Sized>(&self, key: &Q, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         K: FoundBy<Q>,
@@ -479,7 +497,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 let view = self.view_local(all);
                 view.update(view.hash(&key), &key, f)
             }
-            None => out_of_line(move || self.update_out_of_line(&key, f)),
+            None => {
+                let at = Location::caller();
+                out_of_line(move || self.update_out_of_line(&key, f, at))
+            }
         }
     }
 }

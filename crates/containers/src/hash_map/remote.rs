@@ -3,7 +3,9 @@
 //! The operation runs on the key's home shard: here, if this process reaches that shard, or at the
 //! home rank, if ranks serve requests. Otherwise it is one-sided.
 
-use pgas_core::{Pod, Rank, World, in_handler};
+use std::panic::Location;
+
+use pgas_core::{Pod, Rank, World, in_handler, part_of_at};
 use zerocopy::IntoBytes as _;
 
 use super::hash::Hash;
@@ -91,15 +93,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         done.transpose()
     }
 
-    /// As [`perform`](Self::perform), if slots are not local, or are reused.
+    /// As [`perform`](Self::perform), if slots are not local, or are reused. `at` is the line of the
+    /// program.
     pub(super) fn perform_out_of_line<O>(
         &self,
         key: &KeyOf<K>,
         given: impl Fn(&Heap) -> Result<O::Given>,
+        at: &'static Location<'static>,
     ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
+        let _waits = part_of_at(O::EFFECT.whole(), at);
         let given = || given(self.heap());
         if let Some(reused) = &self.reused {
             let perform =
@@ -152,7 +157,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<SlotOf<V>>,
+        at: &'static Location<'static>,
     ) -> Result<Option<V>> {
+        let _waits = part_of_at(Effect::Change.whole(), at);
         if let Some(reused) = &self.reused {
             return self.in_section(reused, |view| view.update(view.hash(key), key, f));
         }

@@ -105,6 +105,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// As [`HashMap::insert`].
     #[inline]
+    #[track_caller]
     pub fn insert<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Inserts,
@@ -122,6 +123,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove`].
+    #[track_caller]
     pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Changes,
@@ -139,6 +141,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove_many`].
+    #[track_caller]
     pub fn remove_many<Q>(&self, keys: &[Q]) -> Result<usize, BatchError>
     where
         P: Changes,
@@ -157,6 +160,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// Errors of the transport.
     #[inline]
+    #[track_caller]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Finds,
@@ -185,6 +189,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// assert_eq!(seen.contains_many(&["b", "c"])?, [true, false]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn contains_many<Q>(&self, keys: &[Q]) -> Result<Vec<bool>>
     where
         P: Finds,
@@ -203,6 +208,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::insert_many`].
+    #[track_caller]
     pub fn extend<Q>(&self, keys: impl IntoIterator<Item = Q>) -> Result<usize, BatchError>
     where
         P: Inserts,
@@ -222,6 +228,7 @@ impl<K: Object + Clone, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::insert_many`].
+    #[track_caller]
     pub fn insert_many(&self, keys: &[K]) -> Result<usize, BatchError>
     where
         P: Inserts,
@@ -427,7 +434,6 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Panics
     ///
     /// If the rank is not one of those that share the set.
-    #[track_caller]
     pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
     where
         P: Finds,

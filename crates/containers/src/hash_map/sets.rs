@@ -48,6 +48,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # }
     /// ```
     #[doc(alias = "union")]
+    #[track_caller]
     pub fn union_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
     where
         P: Inserts,
@@ -78,6 +79,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// Errors of the transport; then some of the keys may be removed.
     #[doc(alias = "intersection")]
+    #[track_caller]
     pub fn intersect_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
     where
         P: Changes + Looks,
@@ -98,6 +100,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// As [`intersect_with`](Self::intersect_with).
     #[doc(alias = "difference")]
+    #[track_caller]
     pub fn difference_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
     where
         P: Changes + Looks,
@@ -108,6 +111,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     }
 
     /// Removes the keys of this rank that `other` contains, if `has`, or does not contain.
+    #[track_caller]
     fn remove_where<O, T>(&self, other: &HashSet<K, O, T>, has: bool) -> Result<usize>
     where
         P: Changes + Looks,

@@ -1,10 +1,11 @@
 //! Pushes and pops of a queue's slots, by loads and stores or by operations on global pointers.
 
+use std::panic::Location;
 use std::sync::atomic::AtomicU64;
 
 use pgas_core::rma::{Block, Counted, Near};
 use pgas_core::stats::Operation;
-use pgas_core::{Error as CoreError, GlobalPtr, Pod, Result as CoreResult, World};
+use pgas_core::{Error as CoreError, GlobalPtr, Pod, Result as CoreResult, World, part_of_at};
 use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::word;
 
@@ -14,6 +15,9 @@ use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result, TakeError, prices};
 
+/// The name of an operation, for reports of its waits.
+pub(super) const WHOLE: &str = "an operation on a queue";
+
 /// The marks of a queue.
 #[derive(Clone, Copy)]
 struct Marks<'a> {
@@ -21,6 +25,8 @@ struct Marks<'a> {
     place: QueueBlock,
     /// The bytes of a slot; the marks lie behind the slots.
     slot_bytes: usize,
+    /// The line of the program.
+    at: &'static Location<'static>,
 }
 
 /// A mark.
@@ -51,6 +57,12 @@ impl Marks<'_> {
         }
     }
 
+    fn wait(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
+        let _waits = part_of_at(WHOLE, self.at);
+        let what = "an element of a queue that another rank works on";
+        self.world.wait_for(what, ready)
+    }
+
     /// A fetching atomic, which is complete on return.
     fn set(&self, slot: u64, mark: u64) -> CoreResult<()> {
         if let Some(near) = self.counted(slot) {
@@ -68,10 +80,6 @@ impl Marks<'_> {
         let at = self.at(slot);
         at.compare_exchange(self.world, mark, 0).map(drop)
     }
-}
-
-fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
-    world.wait_for("an element of a queue that another rank works on", ready)
 }
 
 /// The number of spins after one failed swap, and how often it is doubled after further ones.
@@ -142,7 +150,7 @@ impl<C: Block> Words for LocalWords<'_, C> {
     }
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
-        wait(self.marks.world, ready)
+        self.marks.wait(ready)
     }
 }
 
@@ -191,7 +199,7 @@ impl Words for RemoteWords<'_> {
     fn give_way(&self, _: u32) {}
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
-        wait(self.marks.world, ready)
+        self.marks.wait(ready)
     }
 }
 
@@ -203,24 +211,35 @@ pub(crate) struct Request {
     n: (u64, u64),
     /// Whether the other side may be at work. If not, the end of the phase completes the work.
     meet: bool,
+    /// The line of the program.
+    at: &'static Location<'static>,
 }
 
 impl Request {
+    #[track_caller]
     pub(crate) fn push(n: usize, meet: bool) -> Self {
         let (side, n) = (Side::Push, n as u64);
         Self {
             side,
             n: (n, n),
             meet,
+            at: Location::caller(),
         }
     }
 
+    #[track_caller]
     pub(crate) fn pop(most: usize, meet: bool) -> Self {
         Self {
             side: Side::Pop,
             n: (1, most as u64),
             meet,
+            at: Location::caller(),
         }
+    }
+
+    /// The same for a call at this line of the program.
+    fn at(self, at: &'static Location<'static>) -> Self {
+        Self { at, ..self }
     }
 
     pub(super) fn side(self) -> Side {
@@ -253,7 +272,7 @@ impl Access<'_> {
             let words = LocalWords {
                 control,
                 size: self.place.size,
-                marks: self.marks(),
+                marks: self.marks(request),
             };
             return perform_on(self.world, &words, seen, request, work);
         }
@@ -271,7 +290,7 @@ impl Access<'_> {
             let words = LocalWords {
                 control,
                 size: self.place.size,
-                marks: self.marks(),
+                marks: self.marks(request),
             };
             let perform = || perform_on(self.world, &words, seen, request, work);
             return self.world.count_steps(perform);
@@ -286,9 +305,10 @@ impl Access<'_> {
         request: Request,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
+        let _waits = part_of_at(WHOLE, request.at);
         let words = RemoteWords {
             place: self.place,
-            marks: self.marks(),
+            marks: self.marks(request),
         };
         let flushed = |tickets| {
             work(tickets)?;
@@ -303,8 +323,9 @@ impl Access<'_> {
 
 impl<'a> Access<'a> {
     #[inline(always)]
-    fn marks(self) -> Marks<'a> {
+    fn marks(self, request: Request) -> Marks<'a> {
         Marks {
+            at: request.at,
             world: self.world,
             place: self.place,
             slot_bytes: self.slot_bytes,
@@ -321,7 +342,7 @@ fn perform_on(
     request: Request,
     work: impl FnOnce(Tickets) -> Result<()>,
 ) -> Result<Option<u64>> {
-    let Request { side, n, meet } = request;
+    let Request { side, n, meet, .. } = request;
     let Some(tickets) = ticket::take(words, side, seen, n, meet)? else {
         return Ok(None);
     };
@@ -358,7 +379,7 @@ impl<T: Object> Ring<T> {
         let work = |tickets| work(self, tickets);
         let done = match &self.local {
             Some(local) => {
-                let words = self.local_words(local);
+                let words = self.local_words(local, request.at);
                 perform_on(self.world(), &words, &mut seen, request, work)
             }
             None => self.perform_out_of_line(access, &mut seen, request, work),
@@ -378,13 +399,19 @@ impl<T: Object> Ring<T> {
         let Some(local) = &self.counted else {
             return access.perform_remote(seen, request, work);
         };
-        perform_on(self.world(), &self.local_words(local), seen, request, work)
+        let words = self.local_words(local, request.at);
+        perform_on(self.world(), &words, seen, request, work)
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few copies")]
-    fn local_words<'a, C: Block, B>(&'a self, local: &'a LocalRing<C, B>) -> LocalWords<'a, C> {
+    fn local_words<'a, C: Block, B>(
+        &'a self,
+        local: &'a LocalRing<C, B>,
+        at: &'static Location<'static>,
+    ) -> LocalWords<'a, C> {
         let marks = Marks {
+            at,
             world: self.world(),
             place: self.place,
             slot_bytes: size_of::<SlotOf<T>>(),
@@ -401,6 +428,7 @@ impl<T: Object> Ring<T> {
     /// [`perform`](Self::perform).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
+    #[track_caller]
     fn perform_next<C: Block, B: Block, R>(
         &self,
         local: Option<&LocalRing<C, B>>,
@@ -411,7 +439,7 @@ impl<T: Object> Ring<T> {
         let Some(local) = local else {
             return Ok(None);
         };
-        let words = self.local_words(local);
+        let words = self.local_words(local, Location::caller());
         let taken = ticket::take_next(&words, side, self.seen(side))?;
         let ticket = match taken {
             Ok(ticket) => ticket,
@@ -431,6 +459,7 @@ impl<T: Object> Ring<T> {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn finish_early<C: Block, B>(
         &self,
         local: &LocalRing<C, B>,
@@ -441,7 +470,8 @@ impl<T: Object> Ring<T> {
             first: ticket,
             n: 1,
         };
-        ticket::finish_early(&self.local_words(local), side, tickets)
+        let words = self.local_words(local, Location::caller());
+        ticket::finish_early(&words, side, tickets)
     }
 }
 
@@ -449,6 +479,7 @@ impl<T: Object> Ring<T> {
 impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a push")]
+    #[track_caller]
     pub(super) fn push(&self, value: T, meet: bool) -> Result<(), PushError<T>> {
         let slot = object::to_slot(&value, &self.heap)?;
         let pushed = self.perform_next(self.local.as_ref(), Side::Push, meet, |local| {
@@ -462,12 +493,16 @@ impl<T: Object> Ring<T> {
 
     /// As [`push`](Self::push), with its slot.
     #[inline(never)]
+    #[track_caller]
     fn push_slot(&self, value: T, slot: SlotOf<T>, meet: bool) -> Result<(), PushError<T>> {
-        let rows = [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH];
+        let (rows, at) = (
+            [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH],
+            Location::caller(),
+        );
         let is_pushed = match &self.counted {
             Some(local) => self.push_counted(local, rows, slot, meet)?,
             None => {
-                let push = || self.try_push(&[slot], meet);
+                let push = || self.try_push(&[slot], meet, at);
                 self.counted(rows, meet, push, |is_pushed| !is_pushed)?
             }
         };
@@ -481,31 +516,38 @@ impl<T: Object> Ring<T> {
     /// Pushes all slots or none. Returns whether there was room.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a push")]
-    fn try_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<bool> {
+    fn try_push(
+        &self,
+        slots: &[SlotOf<T>],
+        meet: bool,
+        at: &'static Location<'static>,
+    ) -> Result<bool> {
         if slots.len() > self.capacity() {
             return Ok(false);
         }
-        if let Some(is_pushed) = self.ask_to_push(slots, meet)? {
+        if let Some(is_pushed) = self.ask_to_push(slots, meet, at)? {
             return Ok(is_pushed);
         }
         let write = |ring: &Self, tickets: Tickets| match slots {
             [slot] => ring.write(tickets.first, *slot),
             slots => ring.place.write(ring.world(), tickets, slots),
         };
-        let pushed = self.perform(Request::push(slots.len(), meet), write)?;
+        let pushed = self.perform(Request::push(slots.len(), meet).at(at), write)?;
         Ok(pushed.is_some())
     }
 
+    #[track_caller]
     pub(super) fn push_slice(&self, values: &[T], meet: bool) -> Result<(), PushError<()>> {
         if values.is_empty() {
             return Ok(());
         }
+        let at = Location::caller();
         let slots = <T::Repr as Repr<T>>::to_slots(values, &self.heap)?;
         let rows = [&prices::QUEUE_PUSH_SLICE_ONLY, &prices::QUEUE_PUSH_SLICE];
         if !self.counted(
             rows,
             meet,
-            || self.try_push(&slots, meet),
+            || self.try_push(&slots, meet, at),
             |is_pushed| !is_pushed,
         )? {
             for slot in slots.iter() {
@@ -562,6 +604,7 @@ impl<T: Object> Ring<T> {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a pop")]
+    #[track_caller]
     pub(super) fn pop(&self, meet: bool) -> Result<Option<T>> {
         let popped =
             self.perform_next(self.local.as_ref(), Side::Pop, meet, |local| local.load(0))?;
@@ -574,16 +617,21 @@ impl<T: Object> Ring<T> {
     }
 
     #[inline(never)]
+    #[track_caller]
     fn pop_slot(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
-        let rows = [&prices::QUEUE_POP_ONLY, &prices::QUEUE_POP];
+        let (rows, at) = (
+            [&prices::QUEUE_POP_ONLY, &prices::QUEUE_POP],
+            Location::caller(),
+        );
         if let Some(local) = &self.counted {
             return self.pop_counted(local, rows, meet);
         }
-        self.counted(rows, meet, || self.try_pop(meet), Option::is_none)
+        self.counted(rows, meet, || self.try_pop(meet, at), Option::is_none)
     }
 
     /// As [`push_slot`](Self::push_slot) by counted steps. Returns whether there was room.
     #[inline(never)]
+    #[track_caller]
     fn push_counted(
         &self,
         local: &CountedRing<SlotOf<T>>,
@@ -591,6 +639,7 @@ impl<T: Object> Ring<T> {
         slot: SlotOf<T>,
         meet: bool,
     ) -> Result<bool> {
+        let at = Location::caller();
         let push = || -> Result<bool> {
             let next = self.perform_next(Some(local), Side::Push, meet, |near| {
                 near.note_write(size_of::<SlotOf<T>>());
@@ -599,19 +648,21 @@ impl<T: Object> Ring<T> {
             if next.is_some() {
                 return Ok(true);
             }
-            self.try_push(&[slot], meet)
+            self.try_push(&[slot], meet, at)
         };
         self.perform_counted(rows, meet, |is_pushed| !is_pushed, push)
     }
 
     /// As [`pop_slot`](Self::pop_slot) by counted steps.
     #[inline(never)]
+    #[track_caller]
     fn pop_counted(
         &self,
         local: &CountedRing<SlotOf<T>>,
         rows: Rows,
         meet: bool,
     ) -> Result<Option<SlotOf<T>>> {
+        let at = Location::caller();
         let pop = || -> Result<Option<SlotOf<T>>> {
             let next = self.perform_next(Some(local), Side::Pop, meet, |near| {
                 near.note_read(size_of::<SlotOf<T>>());
@@ -620,15 +671,15 @@ impl<T: Object> Ring<T> {
             if next.is_some() {
                 return Ok(next);
             }
-            self.try_pop(meet)
+            self.try_pop(meet, at)
         };
         self.perform_counted(rows, meet, Option::is_none, pop)
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a pop")]
-    fn try_pop(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
-        if let Some(slots) = self.ask_to_pop(1, meet)? {
+    fn try_pop(&self, meet: bool, at: &'static Location<'static>) -> Result<Option<SlotOf<T>>> {
+        if let Some(slots) = self.ask_to_pop(1, meet, at)? {
             return Ok(slots.first().copied());
         }
         let mut slot = None;
@@ -636,7 +687,7 @@ impl<T: Object> Ring<T> {
             slot = Some(ring.read(tickets.first)?);
             Ok(())
         };
-        self.perform(Request::pop(1, meet), read)?;
+        self.perform(Request::pop(1, meet).at(at), read)?;
         Ok(slot)
     }
 
@@ -647,6 +698,7 @@ impl<T: Object> Ring<T> {
         object::take_out(slot, &self.heap)
     }
 
+    #[track_caller]
     pub(super) fn pop_many(&self, most: usize, meet: bool) -> Result<Vec<T>, TakeError<T>> {
         if most == 0 {
             return Ok(Vec::new());
@@ -655,9 +707,11 @@ impl<T: Object> Ring<T> {
         object::take_all(slots, &self.heap)
     }
 
+    #[track_caller]
     fn pop_slots(&self, most: usize, meet: bool) -> Result<Vec<SlotOf<T>>> {
+        let at = Location::caller();
         let try_pop = || {
-            if let Some(slots) = self.ask_to_pop(most, meet)? {
+            if let Some(slots) = self.ask_to_pop(most, meet, at)? {
                 return Ok(slots);
             }
             let mut slots = Vec::new();
@@ -665,7 +719,7 @@ impl<T: Object> Ring<T> {
                 slots = super::ring::zeroed::<SlotOf<T>>(index(tickets.n));
                 ring.place.read(ring.world(), tickets, &mut slots)
             };
-            self.perform(Request::pop(most, meet), read)?;
+            self.perform(Request::pop(most, meet).at(at), read)?;
             Ok(slots)
         };
         self.counted(pop_many_rows(), meet, try_pop, Vec::is_empty)
@@ -677,16 +731,18 @@ fn pop_many_rows() -> Rows {
 }
 
 impl<T: Object<Repr = Plain> + Pod> Ring<T> {
+    #[track_caller]
     pub(super) fn pop_slice(&self, out: &mut [T], meet: bool) -> Result<usize> {
         if out.is_empty() {
             return Ok(0);
         }
+        let at = Location::caller();
         let try_pop = || {
-            if let Some(slots) = self.ask_to_pop(out.len(), meet)? {
+            if let Some(slots) = self.ask_to_pop(out.len(), meet, at)? {
                 out[..slots.len()].copy_from_slice(&slots);
                 return Ok(slots.len());
             }
-            let request = Request::pop(out.len(), meet);
+            let request = Request::pop(out.len(), meet).at(at);
             let read = |ring: &Self, tickets: Tickets| {
                 let out = &mut out[..index(tickets.n)];
                 ring.place.read(ring.world(), tickets, out)

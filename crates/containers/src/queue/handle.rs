@@ -151,6 +151,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// [`PushError::Full`] with the value; [`PushError::Failed`] if it cannot be encoded or the
     /// transport fails.
     #[inline]
+    #[track_caller]
     pub fn push(&self, value: T) -> Result<(), PushError<T>>
     where
         P: Pushes,
@@ -169,6 +170,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// As [`push`](Self::push).
+    #[track_caller]
     pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>>
     where
         P: Pushes,
@@ -197,6 +199,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// Errors of the transport, and the failure of the job while waiting;
     /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`; the element is then gone.
     #[inline]
+    #[track_caller]
     pub fn pop(&self) -> Result<Option<T>>
     where
         P: Pops,
@@ -215,6 +218,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// As [`pop`](Self::pop), with the elements that could be read.
+    #[track_caller]
     pub fn pop_many(&self, most: usize) -> Result<Vec<T>, TakeError<T>>
     where
         P: Pops,
@@ -234,6 +238,7 @@ impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// Errors of the transport, and the failure of the job while waiting.
+    #[track_caller]
     pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
     where
         P: Pops,
@@ -429,6 +434,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// Errors of the transport.
+    #[track_caller]
     pub fn len(&self) -> Result<usize> {
         self.ring.len()
     }
@@ -442,6 +448,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// Errors of the transport.
+    #[track_caller]
     pub fn is_empty(&self) -> Result<bool> {
         self.len().map(|n| n == 0)
     }

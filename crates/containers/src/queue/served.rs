@@ -4,10 +4,12 @@
 //! The host never waits for them. If it would have to, as for an element that another rank is
 //! writing, it does nothing, and the asking rank works one-sidedly.
 
-use pgas_am::{RemoteCalls as _, WeakObject};
-use pgas_core::{Pod, in_handler};
+use std::panic::Location;
 
-use super::access::{Access, Request};
+use pgas_am::{RemoteCalls as _, WeakObject};
+use pgas_core::{Pod, in_handler, part_of_at};
+
+use super::access::{Access, Request, WHOLE};
 use super::ring::{Hosted, Ring, Served, index, zeroed};
 use super::ticket::{Side, Tickets};
 use crate::Result;
@@ -76,15 +78,26 @@ impl<T: Object> Ring<T> {
     /// Asks the host to push all of the slots, or none. Returns whether there was room.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a branch where memory is local")]
-    pub(super) fn ask_to_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
+    pub(super) fn ask_to_push(
+        &self,
+        slots: &[SlotOf<T>],
+        meet: bool,
+        at: &'static Location<'static>,
+    ) -> Result<Option<bool>> {
         match self.host_to_ask() {
-            Some(served) => self.send_push(served, slots, meet),
+            Some(served) => self.send_push(served, slots, (meet, at)),
             None => Ok(None),
         }
     }
 
     #[inline(never)]
-    fn send_push(&self, served: &Served, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
+    fn send_push(
+        &self,
+        served: &Served,
+        slots: &[SlotOf<T>],
+        (meet, at): (bool, &'static Location<'static>),
+    ) -> Result<Option<bool>> {
+        let _waits = part_of_at(WHOLE, at);
         let wanted = (served.downgrade(), meet);
         let answer = self
             .world()
@@ -95,15 +108,26 @@ impl<T: Object> Ring<T> {
     /// Asks the host to pop up to `most` slots.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a branch where memory is local")]
-    pub(super) fn ask_to_pop(&self, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
+    pub(super) fn ask_to_pop(
+        &self,
+        most: usize,
+        meet: bool,
+        at: &'static Location<'static>,
+    ) -> Result<Option<Vec<SlotOf<T>>>> {
         match self.host_to_ask() {
-            Some(served) => self.send_pop(served, most, meet),
+            Some(served) => self.send_pop(served, most, (meet, at)),
             None => Ok(None),
         }
     }
 
     #[inline(never)]
-    fn send_pop(&self, served: &Served, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
+    fn send_pop(
+        &self,
+        served: &Served,
+        most: usize,
+        (meet, at): (bool, &'static Location<'static>),
+    ) -> Result<Option<Vec<SlotOf<T>>>> {
+        let _waits = part_of_at(WHOLE, at);
         let wanted = ((served.downgrade(), meet), most as u64);
         let answer = self.world().rpc(self.host(), pop::<SlotOf<T>>, wanted)?;
         let popped = receive(self.host(), answer)?;

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use super::{Fragment, Strides, is_long};
 use crate::backend::{Atomic, Backend, Get, OpId, Operand, Put, SignalUpdate, Stage};
 use crate::cost::CostKind;
 use crate::handler::in_handler;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, part_of_at};
 use crate::{Error, GlobalPtr, Pod, Result, World};
 
 /// The time that transfers have to complete after the job has failed.
@@ -124,7 +125,10 @@ impl World {
             scope: PhantomData,
             env: PhantomData,
         };
-        let guard = Completion(&scope);
+        let guard = Completion {
+            scope: &scope,
+            from: Location::caller(),
+        };
         let result = body(&scope);
         // Handlers run meanwhile, and one that panics unwinds through here, too.
         let completed = scope.complete();
@@ -538,12 +542,17 @@ impl Drop for AbortOnUnwind {
 
 /// Completes a scope if its body panics, or if a handler panics during its completion. A second
 /// panic then ends the process.
-struct Completion<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
+struct Completion<'a, 'scope, 'env> {
+    scope: &'a Scope<'scope, 'env>,
+    /// The line of the program.
+    from: &'static Location<'static>,
+}
 
 impl Drop for Completion<'_, '_, '_> {
     fn drop(&mut self) {
         // The panic that unwinds through here is the error that matters.
-        drop(self.0.complete());
+        let _waits = part_of_at("a scope", self.from);
+        drop(self.scope.complete());
     }
 }
 

@@ -273,7 +273,7 @@ impl Counting {
         if is_new {
             let is_last = index == N_WAITS - 1;
             let (file, line) = if is_last {
-                ("elsewhere", 0)
+                ("other lines", 0)
             } else {
                 (origin.at.file(), origin.at.line())
             };

@@ -7,6 +7,7 @@ use super::board::{
 use super::counters::{bytes_of, counters, n_of};
 use super::operations::Performed;
 use crate::cost::CostKind;
+use crate::notice::printable;
 
 /// The figures of one rank.
 #[derive(Clone, Debug)]
@@ -41,6 +42,17 @@ pub(super) struct Line {
     /// The rank that it has waited for most, if one stands out.
     pub(super) rank: Option<u32>,
     pub(super) weight: u64,
+}
+
+impl Line {
+    /// The line of the program. There is none for what many lines have in common.
+    pub(super) fn place(&self) -> String {
+        let file = printable(&self.file).to_string();
+        match self.line {
+            0 => file,
+            line => format!("{file}:{line}"),
+        }
+    }
 }
 
 /// Operations on a named object: gets, puts, atomics, messages, bytes.

@@ -320,14 +320,13 @@ impl Report {
             };
             writeln!(
                 text,
-                "    {:>3} % {:>10} in {} {}, the longest {}: {}:{} for {}{}{}",
+                "    {:>3} % {:>10} in {} {}, the longest {}: {} for {}{}{}",
                 percent(line.nanos, ran),
                 time(line.nanos),
                 count(line.n),
                 if line.n == 1 { "wait" } else { "waits" },
                 time(line.longest),
-                printable(&line.file),
-                line.line,
+                line.place(),
                 printable(&line.what),
                 printable(&whole),
                 rank

@@ -109,6 +109,32 @@ fn texts_are_json_whatever_is_in_them() {
 }
 
 #[test]
+fn lines_that_find_no_room_are_counted_together() {
+    let file = std::env::temp_dir().join(format!("pgas-lines-{}.json", std::process::id()));
+    let mut config = config(Statistics::Total);
+    config.statistics_file = Some(file.display().to_string());
+    let n_lines = 2 * super::board::N_WAITS;
+    loopback::run_with(1, &config, |world| {
+        for i in 0..n_lines {
+            // A wait that ends at once is none.
+            let mut n_asked = 0;
+            let ready = || {
+                n_asked += 1;
+                Ok(n_asked > 200)
+            };
+            world.wait_for(format!("wait {i}").leak(), ready).unwrap();
+        }
+    });
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let n_others = n_lines - (super::board::N_WAITS - 1);
+    let others = format!(
+        "{{\"file\":\"other lines\",\"line\":0,\"what\":\"various\",\"part_of\":\"\",\"n\":{n_others},"
+    );
+    assert!(text.contains(&others), "{others} is not in {text}");
+}
+
+#[test]
 fn operations_and_waits_are_timed_where_that_is_asked_for() {
     let file = std::env::temp_dir().join(format!("pgas-latencies-{}.json", std::process::id()));
     for is_timed in [true, false] {

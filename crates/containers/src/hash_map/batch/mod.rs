@@ -8,8 +8,8 @@
 pub(super) mod local;
 mod remote;
 
-use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
+use pgas_core::{Pod, part_of};
 
 use super::op::{Count, Effect, Find, Fold, OnKey, Remove, Upsert};
 use super::outcome::Outcome as _;
@@ -35,6 +35,7 @@ pub(super) const EXTENT: usize = 512;
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Performs `O` on the keys of `elements`, in their order. `given` makes the arguments for an
     /// element. Returns the number of inserted or removed keys.
+    #[track_caller]
     pub(super) fn perform_many<'k, O, E>(
         &self,
         elements: &'k [E],
@@ -60,6 +61,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// As [`perform_many`](Self::perform_many). `take` receives the index and the result of each
     /// operation.
+    #[track_caller]
     pub(super) fn perform_many_into<'k, O, E>(
         &self,
         elements: &'k [E],
@@ -73,6 +75,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let Some(served) = self.served().filter(|_| !self.is_local()) else {
             return self.perform_many_one_sided::<O, E>(elements, key, given, take);
         };
+        let _waits = part_of(O::EFFECT.whole());
         let mut n_changed = 0;
         let ended =
             self.perform_many_by_messages::<O, E>(served, elements, key, given, &mut |i, done| {
@@ -84,6 +87,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// As [`perform_many_into`](Self::perform_many_into), without messages.
+    #[track_caller]
     fn perform_many_one_sided<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
@@ -91,6 +95,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError> {
+        let _waits = part_of(O::EFFECT.whole());
         let n_together = match (&self.reused, &self.counted) {
             (Some(_), _) => SECTION,
             (_, Some(_)) => COUNTED,
@@ -200,6 +205,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Finds the values of `keys`, in phase `P`.
+    #[track_caller]
     pub(super) fn find_many<P: Phase, Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
     where
         K: FoundBy<Q>,
@@ -209,6 +215,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 .view_local(all)
                 .find_many_prefetched::<P, _>(keys, values);
         }
+        let _waits = part_of(Effect::Read.whole());
         if let Some(reused) = &self.reused {
             let mut parts = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
             return parts.try_for_each(|(keys, values)| {
@@ -266,6 +273,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[1, 2, 3])?, [None, Some(20), None]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn remove_many<Q>(&self, keys: &[Q]) -> Result<usize, BatchError>
     where
         P: Changes,
@@ -297,6 +305,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(lengths.find("cat")?, Some(3));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn extend<Q>(&self, entries: impl IntoIterator<Item = (Q, V)>) -> Result<usize, BatchError>
     where
         P: Inserts,
@@ -358,6 +367,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(highest.find_many(&['a', 'b'])?, [Some(3), Some(7)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn upsert_many<C: Combine<V>>(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
     where
         P: Changes,
@@ -414,6 +424,7 @@ where
     /// assert_eq!(counts.find_many(&[3, 1])?, [Some(3), Some(1)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn add_many<Q>(&self, keys: &[Q], n: V) -> Result<usize, BatchError>
     where
         P: Changes,
@@ -433,6 +444,7 @@ where
     /// # Errors
     ///
     /// As [`add_many`](Self::add_many).
+    #[track_caller]
     pub fn add_each<Q>(&self, entries: &[(Q, V)]) -> Result<usize, BatchError>
     where
         P: Changes,

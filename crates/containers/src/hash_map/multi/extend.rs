@@ -1,5 +1,7 @@
 //! Inserts of many values into a map with several values for each key.
 
+use pgas_core::part_of;
+
 use super::super::batch::EXTENT;
 use super::super::op::{Add, Find, Insert};
 use super::super::phase::Atomic;
@@ -34,7 +36,9 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// assert_eq!(lines.find("be")?, [2, 6]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), BatchError> {
+        let _waits = part_of("an insert into a multimap");
         let (mut entries, mut done) = (entries.into_iter(), 0);
         loop {
             let some: Vec<(K, V)> = entries.by_ref().take(EXTENT).collect();

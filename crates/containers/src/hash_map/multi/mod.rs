@@ -5,8 +5,8 @@ mod nb;
 
 use std::fmt;
 
-use pgas_core::AsTeam;
 use pgas_core::collective::op::Sum;
+use pgas_core::{AsTeam, part_of};
 
 use super::HashMap;
 use super::hash::RapidHasher;
@@ -209,10 +209,12 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
+    #[track_caller]
     pub fn insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<u64>
     where
         K: FoundBy<Q>,
     {
+        let _waits = part_of("an insert into a multimap");
         self.insert_ref(key, &value)
     }
 
@@ -280,10 +282,12 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// As [`HashMap::find`], with the values that could be read; those that could not are removed
     /// too.
+    #[track_caller]
     pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<Vec<V>, TakeError<V>>
     where
         K: FoundBy<Q>,
     {
+        let _waits = part_of("a removal from a multimap");
         let former = self
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
@@ -341,10 +345,12 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::find`].
+    #[track_caller]
     pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Vec<V>>
     where
         K: FoundBy<Q>,
     {
+        let _waits = part_of("a search in a multimap");
         let keys: Vec<_> = self.numbers(key)?.keys(key).collect();
         let values = self.values.find_many(&keys)?;
         Ok(values.into_iter().flatten().collect())
@@ -360,10 +366,12 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::find`].
+    #[track_caller]
     pub fn count<Q: ?Sized>(&self, key: &Q) -> Result<u64>
     where
         K: FoundBy<Q>,
     {
+        let _waits = part_of("a search in a multimap");
         let numbers = self.numbers(key)?;
         self.count_of(key, numbers)
     }
@@ -486,6 +494,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
             Ok(n)
         };
         let what = "counting the keys of a MultiMap";
+        let _waits = part_of(what);
         self.numbers.team().all_try_reduce(what, count, Sum)
     }
 }
