@@ -35,11 +35,15 @@ const MAX_HOPS: usize = 3;
 /// use pgas_core::Rank;
 /// use pgas_core::config::Routing;
 ///
-/// let route = Route::of(Shape::one_rank_a_host(100), Routing::Grid);
+/// let shape = Shape::one_rank_a_host(100);
+/// assert_eq!(shape.n_hosts(), 100);
+/// let route = Route::of(shape, Routing::Grid);
 /// let [from, to] = [12, 78].map(Rank::new);
 /// let between = route.next(0, from, to);
 /// assert_eq!((between, route.next(1, between, to)), (Rank::new(18), to));
-/// assert_eq!(route.n_lanes(), 20);
+/// assert_eq!((route.n_ranks(), route.n_hops(), route.routing()), (100, 2, Routing::Grid));
+/// assert_eq!([0, 1].map(|hop| route.n_lanes_of(hop)), [10, 10]);
+/// assert_eq!((route.n_lanes(), Route::direct(100).n_lanes()), (20, 100));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -50,6 +54,10 @@ pub struct Route {
 }
 
 /// The number of ranks, and the number of them that share a host.
+///
+/// # Examples
+///
+/// See [`Route`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// All ranks.

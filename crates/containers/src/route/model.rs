@@ -26,6 +26,25 @@ pub struct LogGp {
 ///
 /// A round is what ranks send until all have finished: each as much as the others, to all ranks
 /// alike. Ranks of a host share its network.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::route::{Model, Route, Shape};
+/// use pgas_core::config::Routing;
+///
+/// let (shape, message_bytes) = (Shape { n_ranks: 4096, per_host: 64 }, 4096);
+/// let model = Model::shipped();
+/// let routes = [Route::direct(4096), Route::of(shape, Routing::Grid)];
+/// let [direct, grid] = routes.map(|route| model.predict(&route, shape, message_bytes));
+/// assert!(grid.lanes_bytes < direct.lanes_bytes && grid.n_messages < direct.n_messages);
+/// let chosen = model.choose(shape, message_bytes, Some(Routing::Grid)); // as `PGAS_ROUTE=grid`
+/// assert_eq!((chosen.n_hops(), shape.n_hosts()), (2, 64));
+///
+/// let slow = Model::parse("network latency 20000 # nanoseconds")?;
+/// assert_eq!(slow.network.latency_ns, 20_000.0);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Model {

@@ -1,6 +1,23 @@
 //! The capabilities of a transport, and its demands on ranks.
 
 /// The abilities of a transport and its demands on ranks; the same on every rank of a job.
+///
+/// # Examples
+///
+/// A rank that computes for long makes progress if others need it:
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// let capabilities = world.capabilities();
+/// let is_needed = capabilities.ranks_serve_atomics() || capabilities.needs_target.get;
+/// for _part in 0..100 {
+///     // ... compute ...
+///     if is_needed {
+///         world.progress()?;
+///     }
+/// }
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The executor of atomics that go through the backend.

@@ -62,6 +62,25 @@ pub enum Launcher {
 }
 
 /// The rank of a process in a job that another project's launcher started.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::config::launch::Launcher;
+///
+/// let launcher = Launcher::detect(&|name| match name {
+///     "OMPI_COMM_WORLD_RANK" => Some("1".to_owned()),
+///     "OMPI_COMM_WORLD_SIZE" => Some("4".to_owned()),
+///     "OMPI_COMM_WORLD_LOCAL_SIZE" => Some("2".to_owned()),
+///     "PMIX_NAMESPACE" => Some("1.1".to_owned()),
+///     _ => None,
+/// })?;
+/// let Launcher::OpenMpi { place, .. } = launcher else {
+///     panic!("{launcher:?}");
+/// };
+/// assert!(place.rank == 1 && place.spans_hosts());
+/// # Ok::<(), pgas_core::config::launch::LaunchError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
@@ -82,6 +101,24 @@ impl Place {
 }
 
 /// The variables that should name the rank of this process are wrong.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::config::launch::{LaunchErrorKind, Launcher};
+///
+/// let variables = [("OMPI_COMM_WORLD_RANK", "4"), ("OMPI_COMM_WORLD_SIZE", "4")];
+/// let find = |name: &str| variables.iter().find(|(key, _)| *key == name);
+/// let lookup = |name: &str| find(name).map(|(_, value)| (*value).to_owned());
+/// let error = Launcher::detect(&lookup).unwrap_err();
+/// let out_of_range = LaunchErrorKind::RankOutOfRange {
+///     variable: "OMPI_COMM_WORLD_RANK",
+///     rank: 4,
+///     n_ranks: 4,
+/// };
+/// assert_eq!(*error.kind(), out_of_range);
+/// assert_eq!(error.to_string(), "OMPI_COMM_WORLD_RANK=4 is not a rank of a job of 4");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct LaunchError(Box<LaunchErrorKind>);

@@ -37,6 +37,26 @@ use segment::Segment;
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// Options of the loopback transport.
+///
+/// # Examples
+///
+/// A library's own test over transports that differ:
+///
+/// ```
+/// use pgas_core::Config;
+/// use pgas_core::backend::loopback::{self, Options};
+///
+/// let plain = Options::default();
+/// let other = plain.clone().with_max_transfer(64).with_collectives().with_served_atomics();
+/// for options in [plain, other] {
+///     let sums = loopback::run_over(&options, 3, &Config::default(), |world| {
+///         world.allreduce(world.rank().number(), |a, b| a + b)
+///     });
+///     assert!(sums.into_iter().all(|sum| sum.is_ok_and(|sum| sum == 3)));
+///     assert_eq!(loopback::worlds_over(&options, 2, &Config::default())?.len(), 2);
+/// }
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
