@@ -106,22 +106,22 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let (part, mut n_changed) = (&rest[..n_together.min(rest.len())], 0);
             let n_before = elements.len() - rest.len();
             let mut take_next = |i, done| take(n_before + i, done);
-            let ended = match (&self.local, &self.reused) {
-                (Some(all), _) => {
+            let ended = match (&self.local, &self.reused, &self.counted) {
+                (Some(all), ..) => {
                     let view = self.view_local(all);
                     view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }
-                (None, None) if let Some(all) = &self.counted => {
+                (None, Some(reused), _) => self.in_section(reused, |view| {
+                    let (take, n) = (&mut take_next, &mut n_changed);
+                    view.perform_prefetched::<O, E>(part, key, given, take, n)
+                }),
+                (None, None, Some(all)) => {
                     let view = self.view_local(all);
                     let (take, n) = (&mut take_next, &mut n_changed);
                     let perform = || view.perform_prefetched::<O, E>(part, key, given, take, n);
                     self.world().count_steps(perform)
                 }
-                (None, Some(reused)) => self.in_section(reused, |view| {
-                    let (take, n) = (&mut take_next, &mut n_changed);
-                    view.perform_prefetched::<O, E>(part, key, given, take, n)
-                }),
-                (None, None) => {
+                (None, None, None) => {
                     let view = self.view_remote();
                     view.perform_grouped::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }

@@ -10,8 +10,10 @@ use pgas_testkit::setting;
 
 use super::concurrent::Random;
 use super::*;
-use crate::hash_map::{Combine, HashSet, Inserted, MultiMap};
-use crate::testing::over_processes;
+use crate::hash_map::op::Find;
+use crate::hash_map::{Atomic, Combine, HashSet, Inserted, MultiMap};
+use crate::object::FoundBy as _;
+use crate::testing::{near_counted, over_processes};
 use crate::{Error, HashMapBuffer};
 
 /// An event of one thread that others wait for.
@@ -160,6 +162,34 @@ fn ever_new_keys_of_batches_find_room() {
         assert_eq!(map.len().unwrap(), 0);
     })
     .unwrap();
+}
+
+#[test]
+fn a_batch_in_sections_gives_each_result_with_its_number() {
+    // More than are performed, or counted, together.
+    const N: u64 = 9000;
+    let check = |map: &HashMap<u64, u64>| {
+        let keys: Vec<u64> = (0..N).collect();
+        let entries: Vec<_> = keys.iter().map(|&key| (key, !key)).collect();
+        assert_eq!(map.insert_many(&entries).unwrap(), keys.len());
+        let mut values = vec![None; keys.len()];
+        let take = |i: usize, value| {
+            values[i] = value;
+            Ok(())
+        };
+        let table = &map.table;
+        let found =
+            table.perform_many_into::<Find<Atomic>, _>(&keys, u64::key_by, |_| Ok(()), take);
+        assert_eq!(found.unwrap(), 0);
+        assert!(
+            keys.iter()
+                .zip(&values)
+                .all(|(key, value)| *value == Some(!key))
+        );
+        assert_eq!(map.find_many(&keys).unwrap(), values);
+    };
+    pgas_smp::threads(1, |world| check(&reusing(&world, 20_000))).unwrap();
+    near_counted(1, |world| check(&map(&world, 20_000)));
 }
 
 #[test]
