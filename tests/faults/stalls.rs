@@ -78,8 +78,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }),
         trial("stall::kinds_of_waits_are_told_apart::threads", || {
-            let n_seen = AtomicUsize::new(0);
-            let run = |world: World| waits_of_every_kind(&world, &n_seen).unwrap();
+            let (n_begun, n_seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let run = |world: World| waits_of_every_kind(&world, &n_begun, &n_seen).unwrap();
             pgas::threads_with(2, &unchecked(), run).unwrap();
         }),
         trial("stall::lines_are_the_programs::threads", || {
@@ -197,16 +197,24 @@ const KINDS: &[Kind] = &[
 
 /// Rank 1 takes part in each wait of rank 0 after another thread of rank 0 has seen the report of
 /// it.
-fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
+fn waits_of_every_kind(
+    world: &World,
+    n_begun: &AtomicUsize,
+    n_seen: &AtomicUsize,
+) -> pgas::Result<()> {
     for (i, kind) in KINDS.iter().enumerate() {
         let things = Things {
             map: HashMap::with_capacity(world, 10)?,
             distributor: Distributor::with_capacity(world, 8)?,
         };
         if world.rank() == LATE {
+            n_begun.store(i + 1, Ordering::Release);
             await_seen(n_seen, i);
             (kind.take_part)(world, things)?;
         } else {
+            // Before, it may serve calls.
+            let has_begun = || Ok(n_begun.load(Ordering::Acquire) > i);
+            world.wait_for("rank 1 to serve nothing", has_begun)?;
             see(kind.said, (n_seen, i), world, || (kind.wait)(world, things))?;
         }
     }

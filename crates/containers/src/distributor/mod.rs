@@ -22,7 +22,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, part_of, part_of_object};
+use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
@@ -200,7 +200,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     #[cold]
     #[track_caller]
     fn ship_before(&mut self, to: u32, slot: SlotOf<T>) -> Result<()> {
-        let _waits = part_of("a send by a distributor");
+        let _line = keep_line();
         if let Err(error) = self.ship(to, &mut Self::receive) {
             object::release::<T>(&slot, &self.heap)?;
             return Err(error);
@@ -360,7 +360,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// As [`finish`](Self::finish).
     #[track_caller]
     pub fn poll(&mut self) -> Result<Vec<T>, TakeError<T>> {
-        let _waits = part_of("a reception by a distributor");
+        let _line = keep_line();
         self.receive()?;
         self.take_received()
     }

@@ -1,7 +1,7 @@
 //! The cost of each method in R, W and A, as its documentation says.
 
 use super::*;
-use crate::hash_map::{Combine, Inserted};
+use crate::hash_map::{Combine, HashSet, Inserted};
 use crate::testing::{asked, served_counted};
 use pgas_core::Rank;
 
@@ -96,6 +96,75 @@ fn a_fetch_add_costs_as_much_as_an_insert_or_a_find() {
         assert_eq!(
             price(&world, || counts.get_or_insert(&3, 1).unwrap()),
             (0, 1, 2)
+        );
+    });
+}
+
+#[test]
+fn what_is_made_of_other_operations_costs_what_they_do() {
+    one_sided_counted(1, |world| {
+        let counts = with_one(&world, 5_u64);
+        let change = price(&world, || {
+            let changed = counts.modify_or_insert_with(&1, |v| v + 1, || 1);
+            assert_eq!(changed.unwrap(), Some(5));
+        });
+        assert_eq!(
+            change,
+            price(&world, || counts.upsert(&1, 1, |v| v + 1).unwrap())
+        );
+        let insert = price(&world, || {
+            let changed = counts.modify_or_insert_with(&2, |v| v + 1, || 1);
+            assert_eq!(changed.unwrap(), None);
+        });
+        assert_eq!(
+            insert,
+            price(&world, || counts.upsert(&3, 1, |v| v + 1).unwrap())
+        );
+
+        let (keys, mut values) = ([1, 2, 9], [None; 3]);
+        let into = price(&world, || {
+            counts.find_many_into(&keys, &mut values).unwrap()
+        });
+        assert_eq!(into, price(&world, || counts.find_many(&keys).unwrap()));
+        assert_eq!(values.map(|value| value.is_some()), [true, true, false]);
+    });
+}
+
+#[test]
+fn operations_on_two_sets_cost_what_those_on_their_keys_do() {
+    one_sided_counted(1, |world| {
+        let of = |keys: std::ops::Range<u64>| {
+            let set = HashSet::<u64>::with_capacity(&world, 1 << 12).unwrap();
+            set.extend(keys).unwrap();
+            set
+        };
+        let sum = |prices: &[(u64, u64, u64)]| {
+            let add = |a: (u64, u64, u64), b: &(u64, u64, u64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
+            prices.iter().fold((0, 0, 0), add)
+        };
+        let other = of(0..20);
+        let look = price(&world, || assert_eq!(other.local_iter().count(), 20));
+        let (set, twin) = (of(10..15), of(10..15));
+        let extend = price(&world, || twin.extend(0..20).unwrap());
+        let union = price(&world, || assert_eq!(set.union_with(&other).unwrap(), 15));
+        assert_eq!(union, sum(&[look, extend]));
+
+        let keys: Vec<u64> = (0..20).collect();
+        let few = of(0..5);
+        let contains = price(&world, || few.contains_many(&keys).unwrap());
+        let twin = of(0..20);
+        let remove = price(&world, || twin.remove_many(&keys[5..]).unwrap());
+        let intersect = price(&world, || assert_eq!(set.intersect_with(&few).unwrap(), 15));
+        assert_eq!(intersect, sum(&[look, contains, remove]));
+        let look = price(&world, || assert_eq!(few.local_iter().count(), 5));
+        let contains = price(&world, || set.contains_many(&keys[..5]).unwrap());
+        let twin = of(0..5);
+        let remove = price(&world, || twin.remove_many(&keys[..5]).unwrap());
+        let difference = price(&world, || assert_eq!(few.difference_with(&set).unwrap(), 5));
+        assert_eq!(difference, sum(&[look, contains, remove]));
+        assert_eq!(
+            price(&world, || assert_eq!(set.keys_on(Rank::ZERO).count(), 5)),
+            price(&world, || assert_eq!(set.local_iter().count(), 5)),
         );
     });
 }
