@@ -123,7 +123,7 @@ fn what_is_made_of_other_operations_costs_what_they_do() {
 
         let (keys, mut values) = ([1, 2, 9], [None; 3]);
         let into = price(&world, || {
-            counts.find_many_into(&keys, &mut values).unwrap()
+            counts.find_many_into(&keys, &mut values).unwrap();
         });
         assert_eq!(into, price(&world, || counts.find_many(&keys).unwrap()));
         assert_eq!(values.map(|value| value.is_some()), [true, true, false]);
