@@ -9,11 +9,11 @@ use super::row;
 pub(super) const MUTANTS: &[Mutant] = &[
     // What is announced is flushed before.
     row("hash_map/slot/remote.rs", "            self.world.flush(self.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
-    row("queue/access.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
+    row("queue/access/mod.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
     row("array/cells.rs", "world.flush(cell.rank())?;", 0, "", Program("weak_network", "elements_of_arrays")),
     row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
     row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "memory_of_long_elements")),
-    row("queue/access.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
+    row("queue/access/mod.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
     row("queue/ring.rs", "team.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
     // Slots of removed keys are used again.
     row("hash_map/reuse.rs", "self.failure = self.wait.pause(&Vec::new).err();", 0, "thread::yield_now();", Tests("whoever_waits_for_room")),
@@ -50,8 +50,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Queues.
     row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
     row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("a_queue_behaves_as_a_deque")),
-    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("single_elements_go_through")),
-    row("queue/access.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
+    row("queue/access/mod.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("single_elements_go_through")),
+    row("queue/access/operations.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
     row("queue/ring.rs", "SharedSeen::see(&served.push, &served.pop, head, tail);", 0, "let _ = served;", Tests("where_ranks_serve_each_other_a_push")),
     row("queue/ring.rs", "self.served = Hosted::at::<SlotOf<T>>(&team, place);", 0, "", Tests("where_ranks_serve_each_other_a_push")),
     row("queue/served.rs", "self.host() != self.world().rank() && ", 0, "", Tests("where_ranks_serve_each_other_a_push")),
@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("route/model.rs", "let excess = (predicted.lanes_bytes - self.lanes_bytes).max(0.0);", 0, "let excess = 0.0_f64;", Tests("lanes_that_do_not_fit")),
     row("route/model.rs", "messages * (local + remote)", 0, "local + remote", Tests("a_prediction_is_what")),
     // What others wait for and is not done fails them.
-    row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
+    row("queue/access/mod.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/copied.rs", "flushed.map_err(|error| give_up(world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
