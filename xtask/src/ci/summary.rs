@@ -11,7 +11,7 @@ use crate::process::{self, Outcome};
 /// The word in the line of a failed step.
 const FAILED: &str = "FAILED";
 
-/// The lines of a failure that are repeated at the end.
+/// The lines of a failure that are repeated at the end: as many of its first as of its last.
 const N_REPEATED: usize = 60;
 
 /// The names of what failed in one step that are repeated at the end.
@@ -91,7 +91,7 @@ impl Summary {
     }
 }
 
-/// The first lines of output of each failed test, the last lines of each program that did not end
+/// The first and last lines of output of each failed test, the last lines of each program that did not end
 /// by itself, or the last lines of a text that has neither.
 fn failures(text: &str) -> String {
     let mut failures = Vec::new();
@@ -129,15 +129,10 @@ fn failures_of_tests(text: &str) -> Vec<&str> {
     let mut lines = text.lines();
     // Each program lists its failures: their output, and then their names.
     while lines.any(|line| line == "failures:") {
-        let mut of_this_test = 0;
-        for line in lines.by_ref().take_while(|line| *line != "failures:") {
-            of_this_test += 1;
-            if line.starts_with("---- ") {
-                of_this_test = 1;
-            }
-            if of_this_test <= N_REPEATED && !line.is_empty() {
-                failures.push(line);
-            }
+        let of_tests = lines.by_ref().take_while(|line| *line != "failures:");
+        let of_tests: Vec<_> = of_tests.filter(|line| !line.is_empty()).collect();
+        for of_test in of_tests.chunk_by(|_, line| !line.starts_with("---- ")) {
+            failures.extend(first_and_last(of_test));
         }
         let names = lines.by_ref();
         failures.extend(
@@ -147,6 +142,20 @@ fn failures_of_tests(text: &str) -> Vec<&str> {
         );
     }
     failures
+}
+
+/// The first and last lines of an output. What a test caught comes first, why it failed last.
+fn first_and_last<'a>(lines: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    let n_left_out = lines.len().saturating_sub(N_REPEATED);
+    let n_first = if n_left_out == 0 {
+        lines.len()
+    } else {
+        N_REPEATED / 2
+    };
+    let (first, rest) = lines.split_at(n_first);
+    let gap = (n_left_out > 0).then_some("...");
+    let last = rest.iter().skip(n_left_out);
+    first.iter().copied().chain(gap).chain(last.copied())
 }
 
 fn last_lines(text: &str) -> Vec<&str> {
@@ -204,13 +213,14 @@ mod tests {
 
     #[test]
     fn the_end_tells_what_each_test_that_failed_has_printed() {
-        let long = "of one\n".repeat(2 * N_REPEATED);
+        let long = "of one\n".repeat(2 * N_REPEATED) + "why one failed\n";
         let one =
             format!("test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n{long}\n");
         let two = "---- b stdout ----\nof two\n\n\nfailures:\n    a::one\n    b\n\n";
         let end = "test result: FAILED. 3 passed; 2 failed\n";
         let text = failures(&format!("test good ... ok\n{one}{two}{end}test c ... ok\n"));
         assert!(text.matches("of one").count() < N_REPEATED, "{text}");
+        assert!(text.contains("why one failed"), "{text}");
         assert!(
             text.contains("of two") && text.contains("    a::one\n    b"),
             "{text}"

@@ -1,5 +1,5 @@
 //! Module docs in every file, a `# Cost` section on every public function that communicates, and
-//! `#[track_caller]` on every collective one.
+//! `#[track_caller]` on every collective one and on every non-blocking form.
 
 use syn::visit::{self, Visit};
 use syn::{
@@ -86,13 +86,14 @@ fn without_cost(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Functions documented as collective that do not track their caller. Exempt are functions that do
-/// not communicate.
+/// Functions documented as collective, or named as non-blocking forms, that do not track their
+/// caller. Exempt are functions that do not communicate, and the non-blocking ones of transports.
 fn without_the_line_of_its_caller(source: &Source) -> Vec<Finding> {
     let mut functions = PublicFunctions::default();
     functions.visit_file(&source.syntax);
     let waits = |function: &&Function| {
-        function.docs.contains("Collective over")
+        let begins = function.name.ends_with("_nb") && !function.is_of_trait;
+        (function.docs.contains("Collective over") || begins)
             && !function.docs.contains("without communication")
     };
     let untracked = functions.found.iter().filter(waits);
@@ -100,7 +101,7 @@ fn without_the_line_of_its_caller(source: &Source) -> Vec<Finding> {
         .filter(|function| !function.is_tracked)
         .map(|function| {
             let message = format!(
-                "`{}` is collective and is not `#[track_caller]`: reports of long waits and of calls that differ name the program's line",
+                "`{}` is collective or non-blocking and is not `#[track_caller]`: reports of long waits and of calls that differ name the program's line",
                 function.name
             );
             Finding::at(&source.path, function.line, message)
@@ -118,7 +119,7 @@ struct Function {
     is_of_trait: bool,
 }
 
-/// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left
+/// The functions that are `pub` without restriction and return a `Result` or a future, tests left
 /// out.
 #[derive(Debug, Default)]
 struct PublicFunctions {
@@ -173,11 +174,13 @@ impl<'ast> Visit<'ast> for PublicFunctions {
 
 fn may_communicate(output: &ReturnType) -> bool {
     match output {
-        ReturnType::Type(_, ty) if let Type::Path(path) = &**ty => path
-            .path
-            .segments
-            .last()
-            .is_some_and(|last| last.ident == "Result" || last.ident == "Event"),
+        ReturnType::Type(_, ty) if let Type::Path(path) = &**ty => {
+            path.path.segments.last().is_some_and(|last| {
+                ["Result", "Event", "PgasFuture"]
+                    .iter()
+                    .any(|it| last.ident == it)
+            })
+        }
         _ => false,
     }
 }
@@ -261,16 +264,21 @@ mod tests {
             pub fn new() -> Result<()> {}
             /// Not collective.
             pub fn put() -> Result<()> {}
+            /// Not collective.
+            pub fn put_nb() -> PgasFuture<()> {}
             pub trait Values {
                 /// Collective over the team.
                 fn broadcast() -> Result<()>;
             }
         ";
         let found = without_the_line_of_its_caller(&source(text));
-        assert_eq!(found.len(), 3);
-        assert!(found[0].to_string().contains("`resize`"));
-        assert!(found[1].to_string().contains("`barrier_nb`"));
-        assert!(found[2].to_string().contains("`broadcast`"));
+        assert_eq!(found.len(), 4);
+        for (found, name) in found
+            .iter()
+            .zip(["resize", "barrier_nb", "put_nb", "broadcast"])
+        {
+            assert!(found.to_string().contains(&format!("`{name}`")), "{found}");
+        }
     }
 
     #[test]

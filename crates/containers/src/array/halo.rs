@@ -265,6 +265,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// # Errors
     ///
     /// Errors of the transport.
+    #[track_caller]
     pub fn update(
         &mut self,
         mut step: impl FnMut(HaloTile<'_, T>, &mut TileMut<'_, T>),

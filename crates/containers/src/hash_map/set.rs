@@ -434,6 +434,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Panics
     ///
     /// If the rank is not one of those that share the set.
+    #[track_caller]
     pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
     where
         P: Finds,

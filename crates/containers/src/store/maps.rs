@@ -155,6 +155,7 @@ impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
     /// # std::fs::remove_dir_all(&dir).unwrap();
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.map().save(dir)
     }
@@ -170,6 +171,7 @@ impl<K: Object> HashSet<K> {
     /// # Errors
     ///
     /// As [`HashMap::load`].
+    #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         HashMap::load(on, dir).map(Self::of)
     }

@@ -131,6 +131,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// Those of [`find`](Self::find), at once or by the future.
+    #[track_caller]
     pub fn find_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Vec<V>>>
     where
         P: Finds,
@@ -158,6 +159,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`find_nb`](Self::find_nb).
+    #[track_caller]
     pub fn count_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<u64>>
     where
         P: Finds,
@@ -207,6 +209,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// assert_eq!(removed, [10, 11]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn insert_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<u64>>
     where
         K: FoundBy<Q>,
@@ -233,6 +236,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// An error before anything was removed, at once or by the future. Else the future's value is
     /// the result of [`remove`](Self::remove), whose error has the values that could be read.
+    #[track_caller]
     pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Result<Vec<V>, TakeError<V>>>>
     where
         K: FoundBy<Q>,

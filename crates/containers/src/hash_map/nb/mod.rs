@@ -67,6 +67,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(when_all((two, five)).wait()?, (None, Some(2500)));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn insert_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<Inserted>>
     where
         P: Inserts,
@@ -91,6 +92,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`insert_nb`](Self::insert_nb).
+    #[track_caller]
     pub fn insert_if_absent_nb<Q: ?Sized>(&self, key: &Q, value: V) -> Result<PgasFuture<Option<V>>>
     where
         P: Changes,
@@ -113,6 +115,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// Those of [`find`](Self::find), at once or by the future.
+    #[track_caller]
     pub fn find_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Option<V>>>
     where
         P: Finds,
@@ -134,6 +137,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`find_nb`](Self::find_nb).
+    #[track_caller]
     pub fn contains_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
     where
         P: Finds,
@@ -158,6 +162,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// Those of [`update`](Self::update), at once or by the future; a panic of `f` is one, too, if
     /// it does not run within this call.
+    #[track_caller]
     pub fn update_nb<Q: ?Sized>(
         &self,
         key: &Q,
@@ -183,6 +188,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// Those of [`remove`](Self::remove), at once or by the future.
+    #[track_caller]
     pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
     where
         P: Changes,
@@ -212,6 +218,7 @@ where
     /// # Errors
     ///
     /// As [`insert_nb`](Self::insert_nb).
+    #[track_caller]
     pub fn fetch_add_nb<Q: ?Sized>(&self, key: &Q, n: V) -> Result<PgasFuture<V>>
     where
         P: Changes,

@@ -34,6 +34,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// assert!(!seen.contains_nb(&1)?.wait()?);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn insert_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
     where
         P: Inserts,
@@ -52,6 +53,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::find_nb`](crate::HashMap::find_nb).
+    #[track_caller]
     pub fn contains_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
     where
         P: Finds,
@@ -69,6 +71,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove_nb`](crate::HashMap::remove_nb).
+    #[track_caller]
     pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<bool>>
     where
         P: Changes,
