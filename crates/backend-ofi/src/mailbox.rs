@@ -107,14 +107,14 @@ pub(crate) struct Post {
 }
 
 impl Post {
-    /// Posts the first receives.
+    /// A post that has not [posted receives](Self::post_receives) yet.
     pub(crate) fn new(
-        endpoint: &mut Endpoint,
+        inject_bytes: usize,
         rank: u32,
         n_ranks: u32,
         numbers: [fn(usize) -> u64; 2],
-    ) -> Result<Self> {
-        let mut post = Self {
+    ) -> Self {
+        Self {
             rank,
             n_ranks,
             number: numbers[0],
@@ -124,7 +124,7 @@ impl Post {
             arrived: [VecDeque::new(), VecDeque::new()],
             outbox: Outbox {
                 rank,
-                inject_bytes: endpoint.info().inject_bytes().min(MAX_INJECTED),
+                inject_bytes: inject_bytes.min(MAX_INJECTED),
                 number: numbers[1],
                 sends: Vec::new(),
                 free_sends: [Vec::new(), Vec::new(), Vec::new()],
@@ -133,9 +133,7 @@ impl Post {
             },
             unsent: VecDeque::new(),
             peers: Peers::default(),
-        };
-        post.post_receives(endpoint)?;
-        Ok(post)
+        }
     }
 
     /// Posts receives until there are enough.

@@ -3,7 +3,6 @@
 //! The state of the network path.
 
 use std::collections::HashSet;
-use std::mem;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
@@ -89,15 +88,15 @@ pub(crate) struct State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        drop(mem::take(&mut self.exposed));
         // From here on libfabric uses none of the buffers, which go next.
-        self.endpoint.shut();
+        self.shut();
     }
 }
 
 impl State {
+    /// The state with receives posted.
     pub(crate) fn new(
-        mut endpoint: Endpoint,
+        endpoint: Endpoint,
         exposed: Region,
         (rank, n_ranks): (u32, u32),
     ) -> Result<Self> {
@@ -105,8 +104,9 @@ impl State {
             |index| (index as u64) << 2 | RECEIVE,
             |index| (index as u64) << 2 | SEND,
         ];
-        Ok(Self {
-            post: Post::new(&mut endpoint, rank, n_ranks, numbers)?,
+        let inject_bytes = endpoint.info().inject_bytes();
+        let mut this = Self {
+            post: Post::new(inject_bytes, rank, n_ranks, numbers),
             ops: Ops::new(|index| (index as u64) << 2 | OPERATION),
             staging: Staging::default(),
             completions: Vec::new(),
@@ -119,7 +119,19 @@ impl State {
             lifeline: None,
             looked: Instant::now(),
             rounds: HashSet::new(),
-        })
+        };
+        // After an error some are posted. So `this` has them, and its drop closes the endpoint
+        // before it frees their buffers.
+        this.post.post_receives(&mut this.endpoint)?;
+        Ok(this)
+    }
+
+    /// Closes the endpoint: from here on libfabric uses no memory of this process. Peers' access to
+    /// the segment ends first, since a provider may keep an endpoint open for registrations that
+    /// are bound to it.
+    pub(crate) fn shut(&mut self) {
+        drop(self.exposed.take());
+        self.endpoint.shut();
     }
 }
 

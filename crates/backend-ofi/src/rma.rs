@@ -154,7 +154,7 @@ impl Network {
         if self.health().is_ok() {
             drop(self.blame(Rank::new(self.rank), "gave up waiting for a transfer"));
         }
-        self.state().endpoint.shut();
+        self.state().shut();
     }
 
     pub(crate) fn has_reached(&self, op: OpId, _stage: Stage) -> bool {

@@ -44,10 +44,8 @@ impl Segments {
         // (`network.rs`). There are no references into segments, so peers may change them.
         let region = unsafe { endpoint.expose(start.as_ptr(), len) };
         let region = region.map_err(|error| {
-            let text = format!(
-                "{error}; the segment of {bytes} bytes may be more than may be registered: see PGAS_SEGMENT and `ulimit -l`"
-            );
-            Error::backend("fi_mr_reg", 0, text)
+            let text = format!("{error}; PGAS_SEGMENT makes the segment of {bytes} bytes smaller");
+            Error::backend("start-up", 0, text)
         })?;
         let base = if endpoint.info().by_address() {
             start.as_ptr().addr() as u64

@@ -1,5 +1,7 @@
-//! The conformance suite over libfabric: over TCP, over its shared memory, and with the direct
-//! path.
+//! The conformance suite over libfabric: over TCP, over its shared memory, over a provider that
+//! demands what network cards demand, and with the direct path.
+
+mod strict;
 
 use std::process::{Command, ExitCode};
 
@@ -20,6 +22,7 @@ struct Way {
 
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
+const STRICT: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("FI_STRICT_AGAIN", "3")];
 
 /// The share of cases with a job of their own is smaller by this factor, since the start of a job
 /// takes longer than a case.
@@ -37,6 +40,8 @@ const WAYS: &[Way] = &[
     Way { name: "shm", n_ranks: 3, share: 32, settings: SHM },
     Way { name: "shm", n_ranks: 2, share: 2, settings: SHM },
     Way { name: "direct", n_ranks: 3, share: 16, settings: &[] },
+    Way { name: strict::STRICT, n_ranks: 2, share: 16, settings: STRICT },
+    Way { name: strict::STRICT, n_ranks: 3, share: 32, settings: STRICT },
 ];
 
 fn main() -> ExitCode {
@@ -70,5 +75,8 @@ const RANK: &str = "--rank";
 fn ranks(way: Way) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(RANK).envs(way.settings.iter().copied());
+    if way.name == strict::STRICT {
+        strict::choose(&mut command);
+    }
     command
 }

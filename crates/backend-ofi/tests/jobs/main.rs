@@ -5,7 +5,10 @@
 
 #[path = "../../../backend-mpi/tests/support/figures.rs"]
 mod figures;
+mod limits;
 mod soak;
+#[path = "../strict/mod.rs"]
+mod strict;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -45,6 +48,8 @@ const PARTS: &[(&str, Part)] = &[
     ("forget", forget),
     ("soak", soak::play),
     ("count", count),
+    ("refused_put", limits::put_and_go_on),
+    ("give_up", limits::give_up),
 ];
 
 /// What the others do when rank 1 fails.
@@ -58,6 +63,9 @@ const TESTS: &[(&str, fn())] = &[
     ("any_number_of_transfers_is_in_flight", many_in_flight),
     ("the_statistics_and_traces_of_all_ranks_are_written", figures_written),
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
+    ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
+    ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),
+    ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),
     ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
 

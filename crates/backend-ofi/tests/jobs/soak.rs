@@ -7,7 +7,7 @@ use std::time::Duration;
 use pgas_core::{GlobalPtr, Rank, Result, Symmetric, World};
 use pgas_testkit::{job, setting};
 
-use super::{ranks, run, world};
+use super::{ranks, run, strict, world};
 
 /// The word that a rank prints before its figures in the end.
 const HELD: &str = "held: ";
@@ -18,6 +18,8 @@ const WARM_UP: u64 = 30;
 const SLACK_KIB: u64 = 512;
 /// Bytes of a long transfer, which goes without a copy.
 const LONG: usize = 64 << 10;
+/// The bytes that a rank may register: its segment, buffers, and as much for transfers.
+const REGISTERED: u64 = 3 << 20;
 /// Short operations of each kind in a round.
 const SHORT: usize = 16;
 
@@ -61,9 +63,14 @@ impl Held {
 }
 
 pub(crate) fn test() {
-    for provider in ["tcp;ofi_rxm", "shm"] {
+    for provider in ["tcp;ofi_rxm", "shm", strict::STRICT] {
         let mut command = ranks(2, "soak", "");
         command.env("PGAS_OFI_PROVIDER", provider);
+        if provider == strict::STRICT {
+            // Little more than is registered at a time. In the end nothing may be.
+            command.env("FI_STRICT_LIMIT", REGISTERED.to_string());
+            strict::choose(&mut command);
+        }
         let ended = run(command);
         assert_eq!(ended.code(), 0, "{provider}: {ended:?}");
         let told = ended.stdout.lines();
@@ -118,5 +125,13 @@ fn round(world: &World, words: &Symmetric<u64>) -> Result<()> {
         // Longer than what is sent without a buffer.
         assert_eq!(world.broadcast(from, [3_u64; 128])?, [3; 128]);
     }
+    // What the core makes and frees: symmetric memory, a team, its memory.
+    let fresh = world.alloc_symmetric::<u64>(SHORT)?;
+    fresh.on(other).put(world, 1)?;
+    let team = world.team().split(Some(0), other.number())?;
+    let team = team.expect("a member");
+    let of_team = team.alloc_symmetric::<u64>(SHORT)?;
+    team.barrier()?;
+    drop((fresh, of_team, team));
     world.barrier()
 }

@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{self, MaybeUninit};
-use std::ptr;
+use std::{process, ptr};
 
 use pgas_core::{Error, Result};
 use pgas_libfabric_sys::bindings::{
@@ -23,6 +23,8 @@ use pgas_libfabric_sys::calls::{
     fi_cq_read, fi_cq_readerr, fi_cq_strerror, fi_domain, fi_endpoint, fi_getname, fi_inject,
     fi_mr_reg, fi_read, fi_recv, fi_send, fi_sendmsg, fi_writemsg,
 };
+
+use pgas_smp::launcher;
 
 use super::info::Info;
 use super::memory::{Buffer, Context, Region};
@@ -228,7 +230,9 @@ impl Endpoint {
         let (mut mr, none) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the domain is open, and the caller promises that the memory stays.
         let code = unsafe { fi_mr_reg(self.domain, memory, &raw mut mr, none) };
-        check("fi_mr_reg", code)?;
+        if code < 0 {
+            return Err(not_registered(len, code));
+        }
         // SAFETY: it was just made.
         let region = unsafe { Region::new(mr) };
         if self.info.by_endpoint() {
@@ -485,9 +489,16 @@ impl Endpoint {
     }
 
     /// Closes the endpoint: from here on libfabric reads and writes nothing that was lent to it,
-    /// and every call is an error.
+    /// and every call is an error. If libfabric cannot close it, ends the process, since the memory
+    /// that it uses may be freed next.
     pub(crate) fn shut(&mut self) {
-        close(mem::replace(&mut self.endpoint, ptr::null_mut()));
+        let code = close(mem::replace(&mut self.endpoint, ptr::null_mut()));
+        if let Err(error) = check("fi_close of the endpoint", code) {
+            launcher::tell(&format!(
+                "{error}; libfabric may still use memory of this rank"
+            ));
+            process::abort();
+        }
     }
 
     fn check_open(&self) -> Result<()> {
@@ -501,6 +512,7 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.shut();
+        // None of these uses memory of this process: an error of closing changes nothing.
         close(self.cq);
         close(self.av);
         close(self.domain);
@@ -508,13 +520,22 @@ impl Drop for Endpoint {
     }
 }
 
-/// Closes an object that is not used any more, if there is one.
-fn close<T>(object: *mut T) {
-    if !object.is_null() {
-        // SAFETY: all objects begin with the structure that `fi_close` takes, this one is open, and
-        // the objects made with it are closed. An error of closing changes nothing.
-        unsafe { fi_close(object.cast()) };
+/// Closes an object that is not used any more, if there is one, and returns libfabric's code.
+fn close<T>(object: *mut T) -> c_int {
+    if object.is_null() {
+        return 0;
     }
+    // SAFETY: all objects begin with the structure that `fi_close` takes, this one is open, and the
+    // objects made with it are closed.
+    unsafe { fi_close(object.cast()) }
+}
+
+/// The error of a registration that libfabric has refused.
+#[cold]
+fn not_registered(len: usize, code: c_int) -> Error {
+    let text = library().map_or_else(|_| String::new(), |it| it.error_text(code));
+    let text = format!("{text}; {len} bytes more may be over the limit of `ulimit -l`");
+    Error::backend("fi_mr_reg", code.into(), text)
 }
 
 /// Decodes the result of beginning an operation.

@@ -1,0 +1,109 @@
+//! Registrations that fail, and those that are in use when a rank gives up, over the provider that
+//! ends the process if memory is still lent to it.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use pgas_core::{Error, Rank};
+use pgas_testkit::job::{self, Ended};
+
+use super::{assert_refused, ranks, run, strict, world};
+
+/// Bytes of each rank's segment.
+const SEGMENT: u64 = 1 << 20;
+/// The receive buffers that are registered at the start.
+const RECEIVES: u64 = 32 * (16 << 10);
+/// Words of a long transfer.
+const LONG: usize = 48 << 10;
+/// More than all the buffers of the messages in a test, and less than a long transfer.
+const SHORT_OF_LONG: u64 = 256 << 10;
+
+/// What `strict` prints before it ends a process that does not obey.
+const BROKEN: &str = "strict: ";
+
+fn limited(part: &str, limit: u64) -> Command {
+    let mut command = ranks(2, part, "");
+    command.env("PGAS_SEGMENT", SEGMENT.to_string());
+    command.env("FI_STRICT_LIMIT", limit.to_string());
+    strict::choose(&mut command);
+    command
+}
+
+#[track_caller]
+fn assert_obeyed(ended: &Ended) {
+    assert!(!ended.stderr.contains(BROKEN), "{ended:?}");
+}
+
+/// The limit is below the segment, or below the receive buffers, some of which are posted already.
+pub(crate) fn too_much_at_the_start() {
+    let told = ["fi_mr_reg", "Cannot allocate memory", "`ulimit -l`"];
+    let ended = run(limited("start", SEGMENT - 1));
+    assert_refused(&ended, &[&told[..], &["PGAS_SEGMENT"]].concat());
+    assert_obeyed(&ended);
+    let ended = run(limited("start", SEGMENT + RECEIVES / 2));
+    assert_refused(&ended, &told);
+    assert_obeyed(&ended);
+}
+
+pub(crate) fn too_much_later() {
+    let ended = run(limited("refused_put", SEGMENT + RECEIVES + SHORT_OF_LONG));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_obeyed(&ended);
+}
+
+/// Puts and gets more than can be registered, then less.
+pub(crate) fn put_and_go_on(_: &str) {
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(LONG).expect("room");
+    let there = words.on(Rank::new(1 - world.rank().number()));
+    let refused = |error: Error| {
+        let text = error.to_string();
+        assert!(text.contains("fi_mr_reg") && !text.contains('\n'), "{text}");
+    };
+    refused(there.put_slice(&world, &[1; LONG]).expect_err("a long put"));
+    let put = there.put_vec_nb(&world, vec![1; LONG]);
+    refused(put.expect_err("a long put that does not wait"));
+    refused(
+        there
+            .get_slice(&world, &mut vec![1; LONG])
+            .expect_err("a long get"),
+    );
+    world.barrier().expect("the network still works");
+    there
+        .put_slice(&world, &[7; LONG / 8])
+        .expect("a shorter put");
+    world.flush_all().expect("it arrives");
+    world.barrier().expect("all have put");
+    let own = words.on(world.rank()).add(LONG / 8 - 1);
+    assert_eq!(own.get(&world).expect("its own"), 7);
+    world.barrier().expect("all have looked");
+}
+
+pub(crate) fn memory_taken_back() {
+    let mut command = limited("give_up", 16 * SEGMENT);
+    command.env("PGAS_TIMEOUT", "0.5");
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert!(ended.stdout.contains("gave up: "), "{ended:?}");
+    assert_obeyed(&ended);
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+/// Rank 0 gives up waiting for a long get from rank 1, which serves nobody.
+pub(crate) fn give_up(_: &str) {
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(LONG).expect("room");
+    world.barrier().expect("all are here");
+    if world.rank() != Rank::ZERO {
+        thread::sleep(Duration::from_secs(20));
+        return;
+    }
+    let mut here = vec![0; LONG];
+    let got = words.on(Rank::new(1)).get_slice(&world, &mut here);
+    job::say(&format!("gave up: {}", got.expect_err("nobody serves it")));
+    // The memory is this rank's alone again.
+    drop(here);
+    drop((words, world));
+    job::exit(1);
+}
