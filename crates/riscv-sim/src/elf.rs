@@ -11,6 +11,7 @@ use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Architecture, LittleEndian, Object as _, ObjectSymbol as _, SymbolKind, elf};
 
 use crate::error::{Error, Result};
+use crate::linux::PROCESS_BASE;
 use crate::memory::RAM_BASE;
 
 /// A guest: bytes and their addresses.
@@ -60,17 +61,22 @@ pub struct Symbol {
 }
 
 impl Image {
-    /// Reads an ELF file: 64 bits, little-endian, RISC-V, linked to fixed addresses: from [`RAM_BASE`] on for a guest of the
-    /// bare machine, and lower for a static program of Linux.
+    /// Reads an ELF file: 64 bits, little-endian, RISC-V. A guest of the bare machine is linked to
+    /// fixed addresses from [`RAM_BASE`] on, and a static program of Linux to lower ones. A static
+    /// program that relocates itself (`-static-pie`) is one of Linux, and lies from
+    /// [`PROCESS_BASE`] on.
     ///
     /// # Errors
     /// [`Error::Elf`] says what is wrong with the file.
     pub fn from_elf(file: &[u8]) -> Result<Self> {
-        let bad = |what: object::Error| Error::Elf(what.to_string());
+        let bad =
+            |what: object::Error| Error::Elf(format!("the file is damaged or cut short: {what}"));
+        check_header(file)?;
         let parsed = ElfFile64::<LittleEndian>::parse(file).map_err(bad)?;
         let endian = parsed.endian();
-        check_kind(&parsed)?;
-        let entry = parsed.entry();
+        let bias = bias(&parsed)?;
+        let beyond = || Error::Elf("the file has an address beyond all memory".to_owned());
+        let entry = parsed.entry().checked_add(bias).ok_or_else(beyond)?;
         let is_bare = entry >= RAM_BASE;
         let mut mappings = Vec::new();
         let mut segments = Vec::new();
@@ -90,6 +96,7 @@ impl Image {
                 true => header.p_paddr(endian),
                 false => header.p_vaddr(endian),
             };
+            let address = address.checked_add(bias).ok_or_else(beyond)?;
             mappings.push(Mapping {
                 addresses: address..address.saturating_add(bytes.len() as u64),
                 offset: header.p_offset(endian),
@@ -112,7 +119,7 @@ impl Image {
         Ok(Self {
             entry,
             segments,
-            symbols: symbols(&parsed),
+            symbols: symbols(&parsed, bias),
             program_headers: program_headers(&parsed, &mappings),
             mappings,
         })
@@ -142,8 +149,23 @@ impl Image {
     }
 }
 
-/// Refuses what is no program that can be loaded as it is.
-fn check_kind(file: &ElfFile64<'_, LittleEndian>) -> Result<()> {
+/// Refuses what is no ELF file of 64 bits in the order of bytes that RISC-V has.
+fn check_header(file: &[u8]) -> Result<()> {
+    const HEADER_BYTES: usize = 64;
+    let what = match file {
+        [0x7f, b'E', b'L', b'F', 1, ..] => "the file is for 32-bit processors",
+        [0x7f, b'E', b'L', b'F', 2, 2, ..] => "the file is for big-endian processors",
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] if file.len() >= HEADER_BYTES => return Ok(()),
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] => "the file ends within its ELF header",
+        [] => "the file is empty",
+        _ => "the file is no ELF file",
+    };
+    Err(Error::Elf(what.to_owned()))
+}
+
+/// What is added to all addresses of a program, which is refused if it cannot be loaded: 0 if it is
+/// linked to fixed ones.
+fn bias(file: &ElfFile64<'_, LittleEndian>) -> Result<u64> {
     if file.architecture() != Architecture::Riscv64 {
         return Err(Error::Elf("the file is not for 64-bit RISC-V".to_owned()));
     }
@@ -152,11 +174,28 @@ fn check_kind(file: &ElfFile64<'_, LittleEndian>) -> Result<()> {
         let what = "the file needs a dynamic linker (link it with -static, in Rust with -C target-feature=+crt-static)";
         return Err(Error::Elf(what.to_owned()));
     }
-    if file.elf_header().e_type(file.endian()) != elf::ET_EXEC {
-        let what = "the file is not linked to fixed addresses (link it with -static -no-pie)";
-        return Err(Error::Elf(what.to_owned()));
+    match file.elf_header().e_type(file.endian()) {
+        elf::ET_EXEC => Ok(0),
+        elf::ET_DYN if is_program(file) => Ok(PROCESS_BASE),
+        elf::ET_DYN => Err(Error::Elf(
+            "the file is a library, not a program".to_owned(),
+        )),
+        elf::ET_REL => Err(Error::Elf(
+            "the file is an object that has not been linked".to_owned(),
+        )),
+        _ => Err(Error::Elf("the file is no program".to_owned())),
     }
-    Ok(())
+}
+
+/// Whether a file without fixed addresses is a program: its linker has said so.
+fn is_program(file: &ElfFile64<'_, LittleEndian>) -> bool {
+    let endian = file.endian();
+    let mut headers = file.elf_program_headers().iter();
+    let entries = headers.find_map(|header| header.dynamic(endian, file.data()).ok()?);
+    let mut entries = entries.unwrap_or_default().iter();
+    entries.any(|entry| {
+        entry.d_tag.get(endian) == elf::DT_FLAGS_1 && entry.d_val.get(endian) & elf::DF_1_PIE.0 != 0
+    })
 }
 
 /// Where the program headers lie, and how many there are, if a part of the file that is loaded has them.
@@ -173,7 +212,7 @@ fn program_headers(file: &ElfFile64<'_, LittleEndian>, mappings: &[Mapping]) -> 
     })
 }
 
-fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Vec<Symbol> {
+fn symbols(file: &ElfFile64<'_, LittleEndian>, bias: u64) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| {
@@ -184,7 +223,7 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Vec<Symbol> {
             let name = symbol.name().ok()?;
             // Mapping symbols say where code and data start, and are nobody's names.
             (!name.is_empty() && !name.starts_with('$')).then(|| Symbol {
-                address: symbol.address(),
+                address: symbol.address().wrapping_add(bias),
                 name: name.to_owned(),
             })
         })

@@ -14,8 +14,8 @@ const F_SETFL: u64 = 4;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const READ_WRITE: u64 = 2;
 
-/// Remove a folder, not a file.
-const AT_REMOVEDIR: u64 = 0x200;
+/// Of `faccessat`: whether it may be written.
+const MAY_WRITE: u64 = 2;
 
 /// More than a process gets or writes at once, as in Linux.
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -30,15 +30,14 @@ impl Process {
     ) -> Result<u64, Errno> {
         match number {
             17 => self.current_folder(a, b, ram),
-            23 => self.files.duplicate(a),
-            25 => self.control(a, b),
+            23 => self.files.duplicate(a, 0),
+            24 => self.files.duplicate_to(a, b),
+            25 => self.control(a, b, c),
             29 if self.files.is_open(a) => Err(Errno::NOTTY),
-            24 | 29 => Err(Errno::BADF),
-            34 => self.make_folder(a, text(ram, b)?),
-            35 => self.remove(a, text(ram, b)?, c),
-            38 | 276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
-            46 => self.files.set_length(a, b),
-            48 => self.files.facts_at(a, text(ram, b)?).map(|_| 0),
+            29 => Err(Errno::BADF),
+            48 | 439 => self.access(a, text(ram, b)?, c),
+            49 => self.files.enter_folder(text(ram, a)?),
+            50 => self.files.enter_open_folder(a),
             56 => self.files.open(a, text(ram, b)?, c),
             57 => self.files.close(a),
             61 => {
@@ -49,10 +48,12 @@ impl Process {
             62 => self.files.seek(a, b.cast_signed(), c),
             63 => self.read(a, b, c, None, ram),
             64 => self.write(a, (b, c), None, ram, host),
-            65 => self.read_several(a, &buffers(ram, b, c)?, ram),
-            66 => self.write_several(a, &buffers(ram, b, c)?, ram, host),
+            65 => self.read_several(a, &buffers(ram, b, c)?, None, ram),
+            66 => self.write_several(a, &buffers(ram, b, c)?, None, ram, host),
             67 => self.read(a, b, c, Some(d), ram),
             68 => self.write(a, (b, c), Some(d), ram, host),
+            69 => self.read_several(a, &buffers(ram, b, c)?, Some(d), ram),
+            70 => self.write_several(a, &buffers(ram, b, c)?, Some(d), ram, host),
             78 => {
                 let path = text(ram, b)?.to_vec();
                 self.read_link(a, &path, c, d, ram)
@@ -62,9 +63,10 @@ impl Process {
                 put(ram, c, &facts.stat()).map(|()| 0)
             }
             80 => put(ram, b, &self.files.facts(a)?.stat()).map(|()| 0),
-            // fsync, fdatasync: nothing is held back.
-            82 | 83 if self.files.is_open(a) => Ok(0),
-            82 | 83 => Err(Errno::BADF),
+            // sync; fsync, fdatasync, fadvise64: nothing is held back.
+            81 => Ok(0),
+            82 | 83 | 223 if self.files.is_open(a) => Ok(0),
+            82 | 83 | 223 => Err(Errno::BADF),
             291 => {
                 let facts = self.files.facts_at(a, text(ram, b)?)?;
                 put(ram, e, &facts.statx()).map(|()| 0)
@@ -83,37 +85,23 @@ impl Process {
         Ok(path.len() as u64)
     }
 
-    fn control(&mut self, file: u64, command: u64) -> Result<u64, Errno> {
+    fn control(&mut self, file: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         if !self.files.is_open(file) {
             return Err(Errno::BADF);
         }
         match command {
-            F_DUPFD | F_DUPFD_CLOEXEC => self.files.duplicate(file),
+            F_DUPFD | F_DUPFD_CLOEXEC => self.files.duplicate(file, argument),
             F_GETFD | F_SETFD | F_SETFL => Ok(0),
             F_GETFL => Ok(READ_WRITE),
             _ => Err(Errno::INVAL),
         }
     }
 
-    fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
-        std::fs::create_dir(self.files.resolve(at, path, true)?)?;
-        Ok(0)
-    }
-
-    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u64) -> Result<u64, Errno> {
-        if flags != 0 {
-            return Err(Errno::INVAL);
-        }
-        let from = self.files.resolve(from.0, from.1, true)?;
-        std::fs::rename(from, self.files.resolve(to.0, to.1, true)?)?;
-        Ok(0)
-    }
-
-    fn remove(&self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
-        let path = self.files.resolve(at, path, true)?;
-        match flags & AT_REMOVEDIR {
-            0 => std::fs::remove_file(path)?,
-            _ => std::fs::remove_dir(path)?,
+    /// Whether a file is there, and may be written if that is asked.
+    fn access(&self, at: u64, path: &[u8], mode: u64) -> Result<u64, Errno> {
+        self.files.facts_at(at, path)?;
+        if mode & MAY_WRITE != 0 && path != b"/dev/null" {
+            self.files.resolve(at, path, true)?;
         }
         Ok(0)
     }
@@ -135,11 +123,13 @@ impl Process {
         &mut self,
         file: u64,
         buffers: &[(u64, u64)],
+        at: Option<u64>,
         ram: &mut Ram,
     ) -> Result<u64, Errno> {
         let mut n_bytes = 0;
         for (to, most) in buffers {
-            let n = self.read(file, *to, *most, None, ram)?;
+            let at = at.map(|at| at.saturating_add(n_bytes));
+            let n = self.read(file, *to, *most, at, ram)?;
             n_bytes += n;
             if n < *most {
                 break;
@@ -171,12 +161,14 @@ impl Process {
         &mut self,
         file: u64,
         buffers: &[(u64, u64)],
+        at: Option<u64>,
         ram: &Ram,
         host: &mut Host<'_>,
     ) -> Result<u64, Errno> {
         let mut n_bytes = 0;
         for buffer in buffers {
-            n_bytes += self.write(file, *buffer, None, ram, host)?;
+            let at = at.map(|at| at.saturating_add(n_bytes));
+            n_bytes += self.write(file, *buffer, at, ram, host)?;
         }
         Ok(n_bytes)
     }

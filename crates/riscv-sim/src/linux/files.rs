@@ -57,7 +57,7 @@ enum Open {
 }
 
 /// An entry of a folder.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     name: Vec<u8>,
     is_folder: bool,
@@ -167,16 +167,24 @@ impl Files {
     }
 
     fn enter(&mut self, open: Open) -> Result<u64, Errno> {
-        let free = self.open.iter().position(Option::is_none);
-        let number = free.unwrap_or(self.open.len());
-        if number as u64 >= MOST_FILES {
-            return Err(Errno::MFILE);
-        }
-        if number == self.open.len() {
-            self.open.push(None);
+        self.enter_from(0, open)
+    }
+
+    /// Gives an open file the lowest free number that is not below `least`.
+    fn enter_from(&mut self, least: u64, open: Open) -> Result<u64, Errno> {
+        let mut numbers = least..MOST_FILES;
+        let number = numbers.find(|number| !self.is_open(*number));
+        let number = number.ok_or(Errno::MFILE)?;
+        self.put_at(number, open);
+        Ok(number)
+    }
+
+    fn put_at(&mut self, number: u64, open: Open) {
+        let number = number as usize;
+        if number >= self.open.len() {
+            self.open.resize_with(number + 1, || None);
         }
         self.open[number] = Some(open);
-        Ok(number as u64)
     }
 
     fn get(&self, number: u64) -> Result<&Open, Errno> {
@@ -199,9 +207,30 @@ impl Files {
         Ok(0)
     }
 
-    /// Another descriptor for the same file.
-    pub(super) fn duplicate(&mut self, number: u64) -> Result<u64, Errno> {
-        let copy = match self.get(number)? {
+    /// Another descriptor for the same file: the lowest free one that is not below `least`.
+    pub(super) fn duplicate(&mut self, number: u64, least: u64) -> Result<u64, Errno> {
+        if least >= MOST_FILES {
+            return Err(Errno::INVAL);
+        }
+        let copy = self.copy(number)?;
+        self.enter_from(least, copy)
+    }
+
+    /// Makes `to` another descriptor for the same file, whatever it was.
+    pub(super) fn duplicate_to(&mut self, number: u64, to: u64) -> Result<u64, Errno> {
+        let copy = self.copy(number)?;
+        if to >= MOST_FILES {
+            return Err(Errno::BADF);
+        }
+        if number == to {
+            return Err(Errno::INVAL);
+        }
+        self.put_at(to, copy);
+        Ok(to)
+    }
+
+    fn copy(&self, number: u64) -> Result<Open, Errno> {
+        Ok(match self.get(number)? {
             Open::Input => Open::Input,
             Open::Console(stream) => Open::Console(*stream),
             Open::Null => Open::Null,
@@ -209,9 +238,23 @@ impl Files {
                 file: file.try_clone()?,
                 path: path.clone(),
             },
-            Open::Text { .. } | Open::Folder { .. } => return Err(Errno::INVAL),
-        };
-        self.enter(copy)
+            Open::Text { bytes, at } => Open::Text {
+                bytes: Arc::clone(bytes),
+                at: *at,
+            },
+            Open::Folder { path, left } => Open::Folder {
+                path: path.clone(),
+                left: left.clone(),
+            },
+        })
+    }
+
+    /// The host's own file, which a lock is for.
+    pub(super) fn host_file(&self, number: u64) -> Result<&File, Errno> {
+        match self.get(number)? {
+            Open::File { file, .. } => Ok(file),
+            _ => Err(Errno::INVAL),
+        }
     }
 
     /// Which output this is, if it is one.
@@ -308,14 +351,60 @@ impl Files {
         }
     }
 
-    pub(super) fn set_length(&mut self, number: u64, n_bytes: u64) -> Result<u64, Errno> {
-        match self.get_mut(number)? {
-            Open::File { file, .. } => {
-                file.set_len(n_bytes)?;
-                Ok(0)
-            }
-            _ => Err(Errno::INVAL),
+    pub(super) fn set_length(&self, number: u64, n_bytes: u64) -> Result<u64, Errno> {
+        self.host_file(number)?.set_len(n_bytes)?;
+        Ok(0)
+    }
+
+    /// Makes a file at least so long.
+    pub(super) fn lengthen(&self, number: u64, n_bytes: u64) -> Result<u64, Errno> {
+        let file = self.host_file(number)?;
+        if file.metadata()?.len() < n_bytes {
+            file.set_len(n_bytes)?;
         }
+        Ok(0)
+    }
+
+    /// As [`set_length`](Self::set_length), of the file of that name.
+    pub(super) fn truncate(&self, path: &[u8], n_bytes: u64) -> Result<u64, Errno> {
+        let path = self.resolve(u64::from(AT_FDCWD.cast_unsigned()), path, true)?;
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(n_bytes)?;
+        Ok(0)
+    }
+
+    /// Sets whether a file may be written, of all that a mode tells.
+    pub(super) fn set_mode(&self, number: u64, mode: u64) -> Result<u64, Errno> {
+        match self.get(number)? {
+            Open::File { path, .. } | Open::Folder { path, .. } => {
+                set_mode(&self.folders.resolve(path, true)?, mode)
+            }
+            _ => Err(Errno::PERM),
+        }
+    }
+
+    /// As [`set_mode`](Self::set_mode), of what a path means.
+    pub(super) fn set_mode_at(&self, at: u64, path: &[u8], mode: u64) -> Result<u64, Errno> {
+        set_mode(&self.resolve(at, path, true)?, mode)
+    }
+
+    /// Relative paths start there from now on.
+    pub(super) fn enter_folder(&mut self, path: &[u8]) -> Result<u64, Errno> {
+        let path = self.resolve(u64::from(AT_FDCWD.cast_unsigned()), path, false)?;
+        if !path.metadata()?.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        self.folders.current = path;
+        Ok(0)
+    }
+
+    /// As [`enter_folder`](Self::enter_folder), with the folder open.
+    pub(super) fn enter_open_folder(&mut self, number: u64) -> Result<u64, Errno> {
+        let Open::Folder { path, .. } = self.get(number)? else {
+            return Err(Errno::NOTDIR);
+        };
+        self.folders.current = path.clone();
+        Ok(0)
     }
 
     pub(super) fn facts(&self, number: u64) -> Result<Facts, Errno> {
@@ -335,6 +424,7 @@ impl Files {
             b"" => self.facts(at),
             b"/dev/null" => Ok(Facts::device()),
             b"/proc/self/exe" => Ok(Facts::made_up(self.program.len() as u64)),
+            b"/proc/self/maps" => Ok(Facts::made_up(self.maps.len() as u64)),
             _ => facts_of(&self.resolve(at, path, false)?),
         }
     }
@@ -375,6 +465,15 @@ fn facts_of(path: &Path) -> Result<Facts, Errno> {
         &path.metadata()?,
         path.as_os_str().as_encoded_bytes(),
     ))
+}
+
+fn set_mode(path: &Path, mode: u64) -> Result<u64, Errno> {
+    /// Anybody may write it.
+    const WRITABLE: u64 = 0o222;
+    let mut permissions = path.metadata()?.permissions();
+    permissions.set_readonly(mode & WRITABLE == 0);
+    std::fs::set_permissions(path, permissions)?;
+    Ok(0)
 }
 
 /// The entries of a folder, the first by name last.

@@ -28,8 +28,9 @@ impl Process {
             216 if d & MREMAP_FIXED != 0 => Err(Errno::INVAL),
             216 => self.space.resize(a, b, c, d & MREMAP_MAYMOVE != 0, ram),
             222 => self.map(a, b, (c, d), (e, f), ram),
-            // mprotect: nothing is protected.
-            226 => Ok(0),
+            // mprotect, msync, mlock, munlock, mlockall, munlockall, mlock2: nothing is protected,
+            // comes into a file, or leaves memory.
+            226..=231 | 284 => Ok(0),
             // madvise
             _ => {
                 if c == MADV_DONTNEED && a.is_multiple_of(PAGE) && a < self.stack.end {

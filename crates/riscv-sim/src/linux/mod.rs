@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `load` | arguments, environment and auxiliary vector on the stack |
 //! | `calls` | which call is which, and those that need few words |
-//! | `file_calls`, `files`, `folders`, `stat` | files: what a call asks, what is open, what may be opened, what is told of it |
+//! | `facts` | what a process is told of itself and its node |
+//! | `file_calls`, `change_calls` | what a call about files asks |
+//! | `files`, `folders`, `stat` | files: what is open, what may be opened, what is told of it |
 //! | `memory_calls`, `space` | memory that a process asks for |
 //! | `waits` | clocks, sleep, futex, poll |
 //! | `names`, `errno`, `guest` | the names of calls, the numbers of failures, what arguments point at |
@@ -22,7 +24,9 @@
 )]
 
 mod calls;
+mod change_calls;
 mod errno;
+mod facts;
 mod file_calls;
 mod files;
 mod folders;

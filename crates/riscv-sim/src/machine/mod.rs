@@ -142,6 +142,13 @@ impl MachineConfig {
             )));
         }
         let ram = self.ram();
+        let segment_bytes = self.linux.as_ref().map_or(0, |linux| linux.segment_bytes);
+        if segment_bytes > self.ram_bytes as u64 {
+            return Err(Error::Config(format!(
+                "a segment of {segment_bytes} bytes does not fit into {} bytes of memory",
+                self.ram_bytes
+            )));
+        }
         match &self.shared() {
             Some(shared)
                 if shared.start < ram.start || shared.end > ram.end || shared.is_empty() =>

@@ -33,8 +33,15 @@ fn refused(file: &[u8], why: &str) {
 
 #[test]
 fn a_file_that_is_no_guest_is_refused_with_the_reason() {
-    refused(b"", "Invalid ELF header");
-    refused(b"#!/bin/sh", "Invalid ELF header");
+    refused(b"", "is empty");
+    refused(b"#!/bin/sh", "no ELF file");
+    refused(b"\x7fEL", "no ELF file");
+    for n_bytes in [6, 20, 63] {
+        refused(&good()[..n_bytes], "ends within its ELF header");
+    }
+    for n_bytes in [64, 100, 300] {
+        refused(&good()[..n_bytes], "damaged or cut short");
+    }
     let with = |at: usize, byte: u8| {
         let mut file = good();
         file[at] = byte;
@@ -42,7 +49,11 @@ fn a_file_that_is_no_guest_is_refused_with_the_reason() {
     };
     // For x86-64; a shared object; one whose only segment is a note.
     refused(&with(18, 62), "not for 64-bit RISC-V");
-    refused(&with(16, 3), "not linked to fixed addresses");
+    refused(&with(4, 1), "32-bit");
+    refused(&with(5, 2), "big-endian");
+    refused(&with(16, 1), "has not been linked");
+    refused(&with(16, 3), "a library");
+    refused(&with(16, 4), "no program");
     refused(&with(64, 4), "nothing to load");
     // A segment of 2^56 bytes.
     refused(&with(64 + 39, 1), "beyond the end of the file");

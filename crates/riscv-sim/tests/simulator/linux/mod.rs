@@ -213,6 +213,80 @@ fn files_are_read_and_written_where_that_was_granted_and_nowhere_else() {
 }
 
 #[test]
+fn files_are_copied_linked_locked_and_cut_as_the_libraries_ask() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let granted = |arguments| Given {
+        folders: vec![Folder {
+            path: path.into(),
+            is_writable: true,
+        }],
+        ..given(1, arguments)
+    };
+    let (files, calls) = (["files", path], ["calls", path]);
+    prints(
+        &granted(&files),
+        "8 Err(PermissionDenied)\n21 [79, 110, 101]\ntrue true\none\ntwo\n\
+         8 Err(DirectoryNotEmpty) true\nOk(false) \n",
+    );
+    prints(
+        &granted(&calls),
+        "9 -1 0 0\n0 -1 18\ntrue 0\n3 0 3\n0 32 0\n0 0 [0, 0, 0]\n-1 0\n\
+         [116, 101, 120, 116, 0, 0]\n",
+    );
+}
+
+/// Two nodes that add to one file, each with the lock.
+#[test]
+fn a_node_waits_for_the_lock_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let arguments = ["lock", path];
+    let given = Given {
+        folders: vec![Folder {
+            path: path.into(),
+            is_writable: true,
+        }],
+        ..given(3, &arguments)
+    };
+    prints(&given, "");
+    if PROGRAM.is_some() {
+        let sum = std::fs::read_to_string(folder.path().join("sum")).unwrap();
+        assert_eq!(sum, "60");
+    }
+}
+
+/// A program without fixed addresses, which relocates itself.
+#[test]
+fn a_static_program_may_lie_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator/linux/anywhere.c");
+    let built = Command::new("riscv64-linux-gnu-gcc")
+        .args([
+            "-O1",
+            "-nostdlib",
+            "-fPIE",
+            "-static",
+            "-Wl,-pie,--no-dynamic-linker",
+            "-o",
+        ])
+        .args([&path, &source])
+        .output();
+    // `cargo xtask setup` installs it.
+    let Ok(built) = built else { return };
+    assert!(built.status.success(), "{built:?}");
+    let output = Command::new(env!("CARGO_BIN_EXE_rae"))
+        .args(["run", "--nodes=2"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "[0] relocated\n[1] relocated\n");
+}
+
+#[test]
 fn how_a_process_ends_is_how_its_node_ends() {
     for (mode, code, said) in [
         ("panic", 101, "as asked"),
@@ -341,7 +415,9 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
         (["--env", "x"], "NAME=VALUE"),
         (["--files", "/none"], "/none"),
         (["--cores", "2"], "one core, not 2"),
-        (["--memory", "1"], "no room for its stack"),
+        (["--memory", "1"], "memory is 0x10000..0x110000"),
+        (["--segment", "55"], "no room for its segment"),
+        (["--segment", "65"], "does not fit into 67108864 bytes"),
     ] {
         let output = rae(&options, &["exit"]);
         let errors = String::from_utf8(output.stderr).unwrap();

@@ -23,6 +23,9 @@ fn main() {
                 .map_err(|why| why.kind())
         ),
         "list" => list(&arguments[2]),
+        "files" => files(&arguments[2]),
+        "lock" => lock(&arguments[2]),
+        "calls" => calls(&arguments[2]),
         "time" => time(),
         "panic" => panic!("as asked"),
         "exit" => std::process::exit(7),
@@ -76,6 +79,116 @@ fn list(folder: &str) {
         );
     }
 }
+
+/// What the standard library does with files: copies, links, locks, lengths, rights, folders.
+fn files(folder: &str) {
+    use std::io::{Seek as _, Write as _};
+    use std::os::unix::fs::FileExt as _;
+    std::env::set_current_dir(folder).unwrap();
+    std::fs::create_dir_all("a/b").unwrap();
+    std::fs::write("a/first", "one\ntwo\n").unwrap();
+    let copied = std::fs::copy("a/first", "a/second").unwrap();
+    std::fs::hard_link("a/first", "a/third").unwrap();
+    let link = std::os::unix::fs::symlink("a/first", "a/link").map_err(|why| why.kind());
+    println!("{copied} {link:?}");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.read(true).write(true).open("a/first").unwrap();
+    file.set_len(20).unwrap();
+    file.seek(std::io::SeekFrom::End(0)).unwrap();
+    file.write_all(b"x").unwrap();
+    file.set_times(std::fs::FileTimes::new()).unwrap();
+    file.write_at(b"O", 0).unwrap();
+    let mut bytes = [0; 3];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    println!("{} {bytes:?}", file.metadata().unwrap().len());
+    let mut permissions = std::fs::metadata("a/second").unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions("a/second", permissions).unwrap();
+    let other = std::fs::File::open("a/first").unwrap();
+    file.lock().unwrap();
+    let refused = other.try_lock_shared().is_err();
+    file.try_clone().unwrap().unlock().unwrap();
+    println!("{refused} {}", other.try_lock_shared().is_ok());
+    let mut from = std::fs::File::open("a/second").unwrap();
+    let shown = std::io::copy(&mut from, &mut std::io::stdout()).unwrap();
+    let full = std::fs::remove_dir("a").map_err(|why| why.kind());
+    let real = std::fs::canonicalize("a/second").unwrap();
+    println!("{shown} {full:?} {}", real.ends_with("a/second"));
+    std::fs::remove_dir_all("a").unwrap();
+    println!("{:?} {}", std::fs::exists("a"), std::io::read_to_string(std::io::stdin()).unwrap());
+}
+
+/// Adds to a number in a file that all nodes share, again and again.
+fn lock(folder: &str) {
+    use std::io::{Read as _, Seek as _, Write as _};
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    for _ in 0..20 {
+        let mut file = options.open(format!("{folder}/sum")).unwrap();
+        file.lock().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let sum = text.parse().unwrap_or(0) + 1;
+        std::thread::sleep(Duration::from_micros(3));
+        file.rewind().unwrap();
+        write!(file, "{sum}").unwrap();
+    }
+}
+
+/// Calls that the C library makes and the standard library does not.
+#[cfg(target_arch = "riscv64")]
+fn calls(folder: &str) {
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    unsafe extern "C" {
+        fn dup2(file: i32, to: i32) -> i32;
+        fn posix_fallocate(file: i32, offset: i64, n_bytes: i64) -> i32;
+        fn posix_fadvise(file: i32, offset: i64, n_bytes: i64, advice: i32) -> i32;
+        fn access(path: *const u8, mode: i32) -> i32;
+        fn umask(mode: u32) -> u32;
+        fn times(to: *mut [i64; 4]) -> i64;
+        fn getrusage(who: i32, to: *mut [i64; 18]) -> i32;
+        fn sysinfo(to: *mut [u64; 14]) -> i32;
+        fn sched_getcpu() -> i32;
+        fn getgroups(n: i32, to: *mut u32) -> i32;
+        fn getresuid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
+        fn waitpid(who: i32, status: *mut i32, options: i32) -> i32;
+        fn mlock(from: *const u8, n_bytes: usize) -> i32;
+        fn sync();
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    let path = format!("{folder}/file");
+    std::fs::write(&path, "text").unwrap();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let c_path = format!("{path}\0");
+    let (mut ticks, mut usage, mut system) = ([0; 4], [0; 18], [0; 14]);
+    let mut ids = [7_u32; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: every call gets a file that is open, or as many bytes as it writes, or a text that
+    // ends.
+    unsafe {
+        let copy = dup2(file.as_raw_fd(), 9);
+        let bad = dup2(77, 9);
+        let longer = posix_fallocate(copy, 0, 6);
+        let advised = posix_fadvise(copy, 0, 0, 4);
+        println!("{copy} {bad} {longer} {advised}");
+        println!("{} {} {}", access(c_path.as_ptr(), 2), access(c"/x".as_ptr().cast(), 0), umask(0));
+        let passed = times(&mut ticks);
+        println!("{} {}", passed == ticks[0], getrusage(0, &mut usage));
+        println!("{} {} {}", ticks[0], usage[0], usage[1] / 10_000);
+        println!("{} {} {}", sysinfo(&mut system), system[4] >> 20, sched_getcpu());
+        let groups = getgroups(0, std::ptr::null_mut());
+        println!("{groups} {} {ids:?}", getresuid(real, effective, saved));
+        sync();
+        println!("{} {}", waitpid(-1, std::ptr::null_mut(), 0), mlock(path.as_ptr(), 4));
+    }
+    let mut text = Vec::new();
+    (&file).read_to_end(&mut text).unwrap();
+    println!("{text:?}");
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn calls(_folder: &str) {}
 
 fn time() {
     let start = Instant::now();

@@ -1,0 +1,118 @@
+//! System calls that change what lies in folders, and locks of files.
+
+use std::fs::File;
+
+use super::calls::{Answer, Host, Wake};
+use super::errno::Errno;
+use super::guest::text;
+use super::process::Process;
+use crate::memory::Ram;
+
+/// Remove a folder, not a file.
+const AT_REMOVEDIR: u64 = 0x200;
+
+/// Of `flock`: with others, alone, no longer; and without waiting.
+const LOCK_SHARED: u64 = 1;
+const LOCK_EXCLUSIVE: u64 = 2;
+const LOCK_NONE: u64 = 8;
+const LOCK_AT_ONCE: u64 = 4;
+
+/// How long, in ns, a process that waits for a file's lock sleeps before it looks again.
+const LOCK_PAUSE: u64 = 10_000;
+
+impl Process {
+    pub(super) fn change_call(
+        &self,
+        number: u64,
+        [a, b, c, d, e, _]: [u64; 6],
+        ram: &Ram,
+    ) -> Result<u64, Errno> {
+        match number {
+            34 => self.make_folder(a, text(ram, b)?),
+            35 => self.remove(a, text(ram, b)?, c),
+            // symlinkat: a link could lead anywhere.
+            36 => Err(Errno::PERM),
+            37 => self.link((a, text(ram, b)?), (c, text(ram, d)?)),
+            38 | 276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
+            45 => self.files.truncate(text(ram, a)?, b),
+            46 => self.files.set_length(a, b),
+            47 if b != 0 => Err(Errno::OPNOTSUPP),
+            47 => {
+                let end = c.checked_add(d).ok_or(Errno::INVAL)?;
+                self.files.lengthen(a, end)
+            }
+            52 => self.files.set_mode(a, b),
+            53 => self.files.set_mode_at(a, text(ram, b)?, c),
+            // utimensat: times are not told.
+            88 if b == 0 && self.files.is_open(a) => Ok(0),
+            88 => {
+                self.files.resolve(a, text(ram, b)?, true)?;
+                Ok(0)
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    /// `flock`: nodes that opened the same file lock it for one another.
+    pub(super) fn lock(&self, file: u64, operation: u64, host: &Host<'_>) -> Answer {
+        let file = match self.files.host_file(file) {
+            Ok(file) => file,
+            Err(why) => return Err(why).into(),
+        };
+        match try_lock(file, operation & !LOCK_AT_ONCE) {
+            Err(Errno::AGAIN) if operation & LOCK_AT_ONCE == 0 => Answer::Waits(Wake {
+                at_ns: host.now_ns.saturating_add(LOCK_PAUSE),
+                at_writes: false,
+            }),
+            result => result.map(|()| 0).into(),
+        }
+    }
+
+    fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
+        std::fs::create_dir(self.files.resolve(at, path, true)?)?;
+        Ok(0)
+    }
+
+    /// Another name for a file, which has to be one that may be written: what the name leads to is.
+    fn link(&self, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<u64, Errno> {
+        let from = self.files.resolve(from.0, from.1, true)?;
+        std::fs::hard_link(from, self.files.resolve(to.0, to.1, true)?)?;
+        Ok(0)
+    }
+
+    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u64) -> Result<u64, Errno> {
+        if flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let from = self.files.resolve(from.0, from.1, true)?;
+        std::fs::rename(from, self.files.resolve(to.0, to.1, true)?)?;
+        Ok(0)
+    }
+
+    fn remove(&self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
+        let path = self.files.resolve(at, path, true)?;
+        match flags & AT_REMOVEDIR {
+            0 => std::fs::remove_file(path)?,
+            _ => std::fs::remove_dir(path)?,
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(unix)]
+fn try_lock(file: &File, operation: u64) -> Result<(), Errno> {
+    use rustix::fs::{FlockOperation, flock};
+    let operation = match operation {
+        LOCK_SHARED => FlockOperation::NonBlockingLockShared,
+        LOCK_EXCLUSIVE => FlockOperation::NonBlockingLockExclusive,
+        LOCK_NONE => FlockOperation::NonBlockingUnlock,
+        _ => return Err(Errno::INVAL),
+    };
+    flock(file, operation).map_err(|why| Errno::from(std::io::Error::from(why)))
+}
+
+/// The host knows no such locks.
+#[cfg(not(unix))]
+fn try_lock(_file: &File, _operation: u64) -> Result<(), Errno> {
+    Err(Errno::NOSYS)
+}
