@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use super::cache::Line;
 use super::config::TimedConfig;
 use super::time::{Clock, Time};
 
@@ -31,6 +32,8 @@ pub enum Parked {
     No,
     /// A line has to come from the directory.
     Miss,
+    /// A line of instructions has to.
+    Fetch,
     /// A remote operation has to be over.
     Remote,
     /// Its program has ended.
@@ -50,6 +53,8 @@ pub struct CoreStats {
     pub register_wait_ps: u64,
     /// Picoseconds that it waited for lines.
     pub memory_wait_ps: u64,
+    /// Picoseconds that it waited for instructions.
+    pub fetch_wait_ps: u64,
     /// Picoseconds that it waited for remote operations.
     pub remote_wait_ps: u64,
     /// Picoseconds of all remote operations, from their issue to their result.
@@ -68,6 +73,7 @@ impl CoreStats {
             remote_operations: self.remote_operations + other.remote_operations,
             register_wait_ps: self.register_wait_ps + other.register_wait_ps,
             memory_wait_ps: self.memory_wait_ps + other.memory_wait_ps,
+            fetch_wait_ps: self.fetch_wait_ps + other.fetch_wait_ps,
             remote_wait_ps: self.remote_wait_ps + other.remote_wait_ps,
             remote_latency_ps: self.remote_latency_ps + other.remote_latency_ps,
             remote_latency_most_ps: self
@@ -100,6 +106,8 @@ pub struct Core {
     n_outstanding_most: u32,
     now: Time,
     parked: Parked,
+    /// The line that has the last instruction, if instructions have a cache.
+    fetched: Option<Line>,
     /// Registers whose result was not there in the cycle after their instruction.
     late: u64,
     /// When the last of them is there at the latest.
@@ -133,6 +141,7 @@ impl Core {
             n_outstanding_most: core.outstanding_remote,
             now: Time::ZERO,
             parked: Parked::No,
+            fetched: None,
             late: 0,
             late_until: Time::ZERO,
             ready: [Time::ZERO; 64],
@@ -258,8 +267,36 @@ impl Core {
         self.parked = Parked::Miss;
     }
 
+    /// The line of which the last instruction came.
+    pub(super) const fn fetched(&self) -> Option<Line> {
+        self.fetched
+    }
+
+    /// Instructions come of that line from now on.
+    pub(super) const fn fetch(&mut self, line: Line) {
+        self.fetched = Some(line);
+    }
+
+    /// The line of instructions is there `latency` later.
+    pub(super) fn fetch_late(&mut self, latency: Time) {
+        self.stats.fetch_wait_ps += latency.ps();
+        self.now += latency;
+    }
+
+    /// The line of instructions has to come from the directory.
+    pub(super) fn park_for_instructions(&mut self) {
+        self.parked = Parked::Fetch;
+    }
+
     /// The line that the core waits for is there at `at`.
     pub(super) fn line_arrives(&mut self, at: Time) {
+        if self.parked == Parked::Fetch {
+            let until = self.clock.next_edge(at).max(self.now);
+            self.stats.fetch_wait_ps += until.since(self.now).ps();
+            self.now = until;
+            self.parked = Parked::No;
+            return;
+        }
         let until = self.clock.next_edge(at).max(self.now + self.cycle);
         self.stats.memory_wait_ps += until.since(self.now + self.cycle).ps();
         self.now = until;

@@ -81,6 +81,8 @@ pub struct DirectoryStats {
     pub fetches: u64,
     /// Requests by somebody who had the data.
     pub upgrades: u64,
+    /// Picoseconds that requests waited for the directory to take them, if it takes one at a time.
+    pub busy_wait_ps: u64,
     /// The most entries there were.
     pub most_entries: u64,
 }

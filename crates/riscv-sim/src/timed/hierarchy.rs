@@ -1,11 +1,12 @@
 //! The two levels of a node's data caches: a first one for each core and one second level for all. The second holds all that
 //! the first ones do, so that the directory asks one place, and is where they are kept coherent: a core that reads a line makes
-//! another's copy that could be written one that is only read, and a core that writes takes the others' copies away.
+//! another's copy that could be written one that is only read, and a core that writes takes the others' copies away. The caches
+//! of instructions, if there are any, are first levels too, behind those of data.
 
 use serde::Serialize;
 
 use super::cache::{Cache, CacheStats, Line, State};
-use super::config::TimedConfig;
+use super::config::{CacheConfig, TimedConfig};
 
 /// Where an access found its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +24,10 @@ pub enum Found {
 /// What the two levels counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HierarchyStats {
-    /// The first level, of all cores.
+    /// The first level of data, of all cores.
     pub l1: CacheStats,
+    /// The first level of instructions, of all cores; nothing if there is none.
+    pub l1i: CacheStats,
     /// The second level.
     pub l2: CacheStats,
 }
@@ -32,8 +35,9 @@ pub struct HierarchyStats {
 /// The caches of one node.
 #[derive(Debug)]
 pub struct Hierarchy {
-    /// Core by core.
+    /// Core by core those of data, then those of instructions.
     firsts: Vec<Cache>,
+    n_cores: usize,
     second: Cache,
 }
 
@@ -41,28 +45,46 @@ impl Hierarchy {
     /// Empty caches.
     #[must_use]
     pub fn new(config: &TimedConfig, n_cores: usize) -> Self {
-        let first = |_| Cache::new(&config.l1, config.line_bytes);
+        let data = |_| Cache::new(&config.l1, config.line_bytes);
+        let l1i = config.l1i.as_ref().map(|l1i| CacheConfig {
+            bytes: l1i.bytes,
+            ways: l1i.ways,
+            hit_cycles: 0,
+        });
+        let instructions = l1i.iter().flat_map(|l1i| {
+            let instructions = |_| Cache::new(l1i, config.line_bytes);
+            (0..n_cores).map(instructions)
+        });
         Self {
-            firsts: (0..n_cores).map(first).collect(),
+            firsts: (0..n_cores).map(data).chain(instructions).collect(),
+            n_cores,
             second: Cache::new(&config.l2, config.line_bytes),
         }
     }
 
-    /// A core reads or writes one line. After [`Found::Nowhere`], [`Hierarchy::fill`] brings it.
+    /// Which of the first levels has the instructions of a core, if any does. That of its data has
+    /// the core's own number.
+    #[must_use]
+    pub fn instructions_of(&self, core: usize) -> Option<usize> {
+        (self.firsts.len() > self.n_cores).then_some(self.n_cores + core)
+    }
+
+    /// One line is read or written through a first level. After [`Found::Nowhere`],
+    /// [`Hierarchy::fill`] brings it.
     #[inline]
-    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Found {
-        let first = &mut self.firsts[core];
-        match first.touch(line) {
+    pub fn access(&mut self, first: usize, line: Line, write: bool) -> Found {
+        let cache = &mut self.firsts[first];
+        match cache.touch(line) {
             Some(state) if !write || state == State::Modified => {
-                first.stats.hits += 1;
+                cache.stats.hits += 1;
                 Found::First
             }
             Some(State::Exclusive) => {
-                first.stats.hits += 1;
-                first.set_state(line, State::Modified);
+                cache.stats.hits += 1;
+                cache.set_state(line, State::Modified);
                 Found::First
             }
-            _ => self.access_second(core, line, write),
+            _ => self.access_second(first, line, write),
         }
     }
 
@@ -169,9 +191,14 @@ impl Hierarchy {
     /// What both levels counted.
     #[must_use]
     pub fn stats(&self) -> HierarchyStats {
-        let firsts = self.firsts.iter().map(|first| first.stats);
+        let sum = |firsts: &[Cache]| {
+            let firsts = firsts.iter().map(|first| first.stats);
+            firsts.fold(CacheStats::default(), CacheStats::plus)
+        };
+        let (data, instructions) = self.firsts.split_at(self.n_cores);
         HierarchyStats {
-            l1: firsts.fold(CacheStats::default(), CacheStats::plus),
+            l1: sum(data),
+            l1i: sum(instructions),
             l2: self.second.stats,
         }
     }
@@ -195,7 +222,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::timed::config::CacheConfig;
 
     fn tiny() -> Hierarchy {
         let config = TimedConfig {

@@ -18,6 +18,7 @@ pub(super) struct Timekeeper<'a, 'b> {
     /// Where the next instruction stands if the one under way does not jump; nothing if jumps cost nothing.
     next: Option<u64>,
     has_jump_cost: bool,
+    has_fetches: bool,
     /// What the hart's cycle counter has been set to, if it has.
     shown_cycles: Option<u64>,
     /// The next instruction reads a counter, and the hart has to be told the cycles first.
@@ -33,6 +34,7 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
         written: Option<&'a mut Vec<(u64, u64)>>,
     ) -> Self {
         let has_jump_cost = port.has_jump_cost();
+        let has_fetches = port.has_fetches();
         Self {
             port,
             table: table(),
@@ -40,6 +42,7 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
             writes: 0,
             next: None,
             has_jump_cost,
+            has_fetches,
             shown_cycles,
             wants_cycles: false,
             written,
@@ -82,6 +85,9 @@ impl Observer for Timekeeper<'_, '_> {
         self.finish(pc);
         let timing = &self.table[insn.op as usize];
         if !self.port.may_start_with(|| timing.uses(insn)) {
+            return false;
+        }
+        if self.has_fetches && !self.port.fetch(pc, insn.n_bytes().into()) {
             return false;
         }
         match timing.kind {

@@ -15,6 +15,7 @@
 //! # Ok::<(), pgas_riscv_sim::workload::Failure>(())
 //! ```
 
+pub mod additions;
 pub mod circustent;
 pub mod gap;
 pub mod graph;

@@ -1,7 +1,7 @@
 //! Guests on the timed machine: the same results as without a clock, and the cycles that the blocks' arithmetic says.
 
 use pgas_riscv_sim::isa::Profile;
-use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::config::{InstructionCacheConfig, TimedConfig};
 use pgas_riscv_sim::timed::simulation::{Simulation, SimulationStats};
 use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};
 
@@ -164,6 +164,43 @@ fn taken_branches_cost_what_the_configuration_says() {
     }
     // Nine times back to the start of the loop; and the call of the host leads nowhere, which is a jump too.
     assert_eq!(cycles[1] - cycles[0], 2 * (9 + 1));
+}
+
+#[test]
+fn instructions_come_through_a_cache_if_there_is_one() {
+    // 40 instructions of four bytes in three lines, twice.
+    let code = format!(
+        "li t0, 2\n loop: {} addi t0, t0, -1\n bnez t0, loop\n li a0, 0",
+        "addi a1, a1, 1\n".repeat(36)
+    );
+    let run = |l1i: Option<InstructionCacheConfig>| {
+        let timed = TimedConfig {
+            l1i,
+            ..TimedConfig::default()
+        };
+        let mut simulation = simulation(1, &code, &timed);
+        assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+        simulation.stats().machine.nodes[0]
+    };
+    let at_hand = run(None);
+    assert_eq!(
+        (at_hand.caches.l1i.misses, at_hand.core.fetch_wait_ps),
+        (0, 0)
+    );
+    let fetched = run(Some(InstructionCacheConfig::default()));
+    assert_eq!(fetched.caches.l1i.misses, 3);
+    assert_eq!(fetched.caches.l2.misses, 3);
+    let waited = fetched.core.fetch_wait_ps;
+    assert_eq!(500 * (fetched.cycles - at_hand.cycles), waited);
+    // The first line takes 8 cycles of the second level, 2 of the directory and the memory's time,
+    // each of the others less of that, whose row is open by then.
+    let first = (10 * 500_u64 + 28_334).next_multiple_of(500);
+    assert!((first + 2 * 5000..3 * first).contains(&waited), "{waited}");
+    // What does not fit is found in the second level: two lines that share a place with others.
+    let thrown_out = run(Some(InstructionCacheConfig { bytes: 64, ways: 1 }));
+    let (l1i, l2) = (thrown_out.caches.l1i, thrown_out.caches.l2);
+    assert_eq!((l1i.misses, l2.misses), (6, 3));
+    assert_eq!(thrown_out.core.fetch_wait_ps, waited + 3 * 8 * 500);
 }
 
 #[test]

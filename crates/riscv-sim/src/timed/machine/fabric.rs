@@ -82,6 +82,20 @@ pub(super) struct Agenda {
     towards: Vec<u32>,
     receive: Time,
     mapping: Time,
+    /// When each node's packetizer can take the next request and the next reply apart.
+    receives: Vec<[Time; 2]>,
+    /// For how long a packet keeps it from the next one.
+    busy: Time,
+}
+
+/// What is busy for so long with each that comes to it takes this one at `at`, or when it is free.
+pub(super) fn turn(free: &mut Time, at: Time, busy: Time) -> Time {
+    if busy == Time::ZERO {
+        return at;
+    }
+    let begun = at.max(*free);
+    *free = begun + busy;
+    begun
 }
 
 const CAUSE_SHIFT: u32 = 47;
@@ -153,6 +167,8 @@ impl MeshSink for Agenda {
     fn deliver(&mut self, at: Time, message: Message) {
         let node = message.target;
         let packet = message.tag;
+        let free = &mut self.receives[usize::from(node)][message.class as usize];
+        let at = turn(free, at, self.busy);
         match message.class {
             Class::Request => {
                 self.towards[usize::from(node)] -= 1;
@@ -174,6 +190,8 @@ pub(super) struct Fabric {
     flit_bits: u32,
     send: Time,
     lookup: Time,
+    /// When each node's packetizer can make the next request and the next reply.
+    sends: Vec<[Time; 2]>,
 }
 
 impl Fabric {
@@ -190,6 +208,8 @@ impl Fabric {
             towards: vec![0; usize::from(n_nodes)],
             receive: clock.cycles(config.nic.receive_cycles),
             mapping: clock.cycles(config.nic.mapping_cycles),
+            receives: vec![[Time::ZERO; 2]; usize::from(n_nodes)],
+            busy: clock.cycles(config.nic.packet_cycles),
         };
         Self {
             agenda,
@@ -200,6 +220,7 @@ impl Fabric {
             flit_bits: config.mesh.flit_bits,
             send: clock.cycles(config.nic.send_cycles),
             lookup: clock.cycles(config.core.lookup_cycles),
+            sends: vec![[Time::ZERO; 2]; usize::from(n_nodes)],
         }
     }
 
@@ -239,7 +260,7 @@ impl Fabric {
             at
         };
         self.agenda.towards[usize::from(request.target)] += 1;
-        let at = now + self.lookup + self.send;
+        let at = self.made(source, Class::Request, now + self.lookup);
         let message = Message {
             target: request.target,
             class: Class::Request,
@@ -248,6 +269,12 @@ impl Fabric {
         };
         self.mesh.inject(at, source, message, &mut self.agenda);
         at
+    }
+
+    /// When a packet that can be made at `at` will have been.
+    fn made(&mut self, node: u16, class: Class, at: Time) -> Time {
+        let free = &mut self.sends[usize::from(node)][class as usize];
+        turn(free, at, self.agenda.busy) + self.send
     }
 
     /// The NIC has executed a packet's request; the result is there at `done`.
@@ -261,8 +288,8 @@ impl Fabric {
             tag: packet,
         };
         let from = state.request.target;
-        self.mesh
-            .inject(done + self.send, from, message, &mut self.agenda);
+        let at = self.made(from, Class::Reply, done);
+        self.mesh.inject(at, from, message, &mut self.agenda);
     }
 
     /// Records that the remote operation of a packet was under way, or executed, from `start` to `end` in a row of `node`.

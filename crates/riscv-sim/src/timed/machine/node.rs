@@ -1,6 +1,6 @@
 //! A node: its cores' timing, its caches, directory, NIC and memory, and what they do when an event reaches them.
 
-use super::fabric::{Event, Fabric, NO_PACKET};
+use super::fabric::{Event, Fabric, NO_PACKET, turn};
 use super::port::{Access, Processor};
 use crate::timed::cache::State;
 use crate::timed::config::TimedConfig;
@@ -18,6 +18,7 @@ use crate::timed::trace::Row;
 pub(super) struct NodeTimes {
     directory: Time,
     bus: Time,
+    busy: Time,
     nic_lookup: Time,
     line_shift: u32,
 }
@@ -28,6 +29,7 @@ impl NodeTimes {
         Self {
             directory: clock.cycles(config.directory.cycles),
             bus: clock.cycles(config.directory.bus_cycles),
+            busy: clock.cycles(config.directory.busy_cycles),
             nic_lookup: clock.cycles(config.nic.hit_cycles),
             line_shift: config.line_bytes.trailing_zeros(),
         }
@@ -67,6 +69,8 @@ pub(super) struct Node {
     pub(super) directory: Directory,
     pub(super) nic: Nic,
     pub(super) dram: Dram,
+    /// When the directory takes the next request, if it takes one at a time.
+    directory_free: Time,
     input: Input,
 }
 
@@ -86,6 +90,7 @@ impl Node {
             directory: Directory::new(),
             nic: Nic::new(config),
             dram: Dram::new(&config.dram, config.line_bytes),
+            directory_free: Time::ZERO,
             input: Input {
                 head: NO_PACKET,
                 tail: NO_PACKET,
@@ -214,7 +219,7 @@ impl Node {
 
     /// Has a core that waits take its line from the second level. False if that does not hold it in a state that serves.
     fn serve(&mut self, now: Time, core: usize, access: Access) -> bool {
-        let at = match self.caches.access(core, access.line, access.write) {
+        let at = match self.caches.access(access.first, access.line, access.write) {
             Found::Nowhere => return false,
             Found::Neighbour => now + self.times.bus,
             Found::First | Found::Second => now,
@@ -230,7 +235,9 @@ impl Node {
     }
 
     fn ask(&mut self, now: Time, agent: Agent, line: u64, want: Right, fabric: &mut Fabric) {
-        let decided = now + self.times.directory;
+        let begun = turn(&mut self.directory_free, now, self.times.busy);
+        self.directory.stats.busy_wait_ps += begun.since(now).ps();
+        let decided = begun + self.times.directory;
         let over_bus = decided + self.times.bus;
         let ready = match self.directory.request(agent, line, want) {
             Answer::Wait => return,
@@ -326,13 +333,15 @@ impl Node {
     }
 
     fn fill_core(&mut self, now: Time, core: usize, line: u64, right: Right) {
-        let write = self.cores[core].miss.is_some_and(|access| access.write);
+        let access = self.cores[core].miss;
+        let write = access.is_some_and(|access| access.write);
+        let first = access.map_or(core, |access| access.first);
         let state = match right {
             Right::Shared => State::Shared,
             Right::Exclusive if write => State::Modified,
             Right::Exclusive => State::Exclusive,
         };
-        if let Some((victim, dirty)) = self.caches.fill(core, line, state) {
+        if let Some((victim, dirty)) = self.caches.fill(first, line, state) {
             self.directory.release(Agent::Core, victim);
             self.write_back(now, victim, dirty);
         }

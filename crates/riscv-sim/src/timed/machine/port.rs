@@ -28,6 +28,8 @@ pub trait Processor {
 /// An access to the node's own memory, one line of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
+    /// The first level that it goes through.
+    pub(super) first: usize,
     pub(super) line: u64,
     pub(super) write: bool,
     /// The access goes on into the line behind.
@@ -77,6 +79,52 @@ impl CorePort<'_> {
     #[inline(always)]
     pub(crate) fn may_start_with(&mut self, uses: impl FnOnce() -> u64) -> bool {
         self.core.may_start(uses, self.horizon)
+    }
+
+    /// Whether instructions come through a cache, so that the hart has to ask for each of them by
+    /// [`CorePort::fetch`] when it may start.
+    #[must_use]
+    pub fn has_fetches(&self) -> bool {
+        self.caches.instructions_of(self.index.into()).is_some()
+    }
+
+    /// Whether the instruction of `bytes` bytes at `address` has come. If not, the hart has to return
+    /// from [`Processor::run`], and asks again when it is run again.
+    #[must_use]
+    pub fn fetch(&mut self, address: u64, bytes: u64) -> bool {
+        let line = address >> self.times.line_shift;
+        let last = address.wrapping_add(bytes.saturating_sub(1)) >> self.times.line_shift;
+        if self.core.fetched() == Some(last) {
+            return true;
+        }
+        (self.core.fetched() == Some(line) || self.fetch_line(line))
+            && (line == last || self.fetch_line(last))
+    }
+
+    fn fetch_line(&mut self, line: u64) -> bool {
+        let Some(first) = self.caches.instructions_of(self.index.into()) else {
+            return true;
+        };
+        self.core.fetch(line);
+        let AccessTimes {
+            second, neighbour, ..
+        } = self.times;
+        match self.caches.access(first, line, false) {
+            Found::First => return true,
+            Found::Second => self.core.fetch_late(second),
+            Found::Neighbour => self.core.fetch_late(second + neighbour),
+            Found::Nowhere => {
+                self.core.park_for_instructions();
+                let access = Access {
+                    first,
+                    line,
+                    write: false,
+                    continues: false,
+                };
+                self.ask_at(self.core.now() + second, access);
+            }
+        }
+        false
     }
 
     /// The instruction that has just been told of jumped.
@@ -132,6 +180,7 @@ impl CorePort<'_> {
             self.core.late_result(writes, self.times.first);
         } else {
             let access = Access {
+                first: self.index.into(),
                 line,
                 write,
                 continues: line != last,
@@ -168,17 +217,19 @@ impl CorePort<'_> {
                 continues: false,
                 ..access
             };
-            let found = self
-                .caches
-                .access(self.index.into(), access.line, access.write);
+            let found = self.caches.access(access.first, access.line, access.write);
             self.slow_access(found, access);
         }
     }
 
     fn ask(&mut self, access: Access) {
         let at = self.core.now() + self.times.first + self.times.second;
-        *self.miss = Some(access);
         self.core.park_for_line();
+        self.ask_at(at, access);
+    }
+
+    fn ask_at(&mut self, at: Time, access: Access) {
+        *self.miss = Some(access);
         let (node, hart) = (self.node, self.hart);
         let agenda = &mut self.fabric.agenda;
         agenda.push(at, node, Event::CoreAsks { hart });
@@ -211,12 +262,12 @@ impl CorePort<'_> {
             return;
         }
         let access = Access {
+            first: self.index.into(),
             line: address >> self.times.line_shift,
             write: true,
             continues: false,
         };
-        let core = self.index.into();
-        if self.caches.access(core, access.line, true) == Found::Nowhere {
+        if self.caches.access(access.first, access.line, true) == Found::Nowhere {
             self.ask(access);
         }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::timed::cache::State;
-use crate::timed::config::{CacheConfig, LinePolicy};
+use crate::timed::config::{CacheConfig, InstructionCacheConfig, LinePolicy};
 use crate::timed::core::Class;
 use crate::timed::directory::{Agent, Right};
 use crate::timed::nic::mshr::Phase;
@@ -90,6 +90,11 @@ impl Processor for Scripts {
                 0
             };
             if !core.may_start(uses) {
+                return;
+            }
+            // The instructions lie where the data do.
+            let code = 8 * self.at[hart] as u64 % (8 * N_WORDS);
+            if core.has_fetches() && !core.fetch(code, 4) {
                 return;
             }
             match step {
@@ -284,6 +289,76 @@ fn several_outstanding_operations_take_less_time_than_one_after_the_other() {
     assert!(times[0] > 4 * times[1], "{times:?}");
 }
 
+#[test]
+fn a_directory_that_is_busy_keeps_the_next_request_waiting() {
+    for (busy_cycles, waits) in [(0, 0), (10, 10)] {
+        let mut config = TimedConfig::default();
+        config.directory.busy_cycles = busy_cycles;
+        let mut machine = Machine::with_cores(&config, 1, 2).unwrap();
+        let script = vec![vec![Step::Load(0)], vec![Step::Load(4096)]];
+        let mut scripts = Scripts::with_cores(script, 2);
+        assert_eq!(machine.run(&mut scripts, Time::NEVER), Ended::Halted);
+        let stats = machine.stats().nodes[0];
+        assert_eq!(stats.directory.core_requests, 2);
+        assert_eq!(stats.directory.busy_wait_ps, cycles(waits).ps());
+    }
+}
+
+#[test]
+fn a_packetizer_that_is_busy_keeps_the_next_packet_waiting() {
+    let add = |at: u8| Request {
+        register: Some(10 + at),
+        ..remote(1, Operation::Add, u64::from(at) * 4096, 1)
+    };
+    let steps: Vec<_> = (0..3).map(add).map(Step::Remote).collect();
+    let end = |packet_cycles| {
+        let mut config = TimedConfig::default();
+        config.core.outstanding_remote = 16;
+        config.nic.packet_cycles = packet_cycles;
+        let mut machine = machine(&config, 2);
+        let mut scripts = Scripts::new(vec![steps.clone(), Vec::new()]);
+        assert_eq!(machine.run(&mut scripts, Time::NEVER), Ended::Halted);
+        machine.stats().nodes[0].cycles
+    };
+    // The third leaves two turns later; without any it leaves two cycles after the first, and waits
+    // for the links and the memory behind it.
+    let later = end(100) - end(0);
+    assert!((150..200).contains(&later), "{later}");
+    // Fewer cycles than a packet has flits change nothing.
+    assert_eq!(end(1), end(0));
+}
+
+/// Parts that a model has as options.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    has_fetches: bool,
+    directory_busy: u32,
+    packet_cycles: u32,
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    (any::<bool>(), 0_u32..5, 0_u32..9).prop_map(|(has_fetches, directory_busy, packet_cycles)| {
+        Options {
+            has_fetches,
+            directory_busy,
+            packet_cycles,
+        }
+    })
+}
+
+/// As [`cramped`], with these parts.
+fn cramped_with(options: Options, policy: LinePolicy, outstanding_remote: u32) -> TimedConfig {
+    let mut config = cramped(policy, outstanding_remote);
+    let tiny = InstructionCacheConfig {
+        bytes: 128,
+        ways: 1,
+    };
+    config.l1i = options.has_fetches.then_some(tiny);
+    config.directory.busy_cycles = options.directory_busy;
+    config.nic.packet_cycles = options.packet_cycles;
+    config
+}
+
 /// Caches so small that lines are evicted all the time.
 fn cramped(policy: LinePolicy, outstanding_remote: u32) -> TimedConfig {
     let mut config = TimedConfig {
@@ -374,10 +449,11 @@ proptest! {
         (n_cores, script) in scripts(),
         retain in any::<bool>(),
         outstanding_remote in 1_u32..5,
+        options in options(),
     ) {
         let each = usize::from(n_cores);
         let n_nodes = u16::try_from(script.len()).unwrap() / n_cores;
-        let config = cramped(policy(retain), outstanding_remote);
+        let config = cramped_with(options, policy(retain), outstanding_remote);
         let mut machine = Machine::with_cores(&config, n_nodes, n_cores).unwrap();
         let mut scripts = Scripts::with_cores(script.clone(), each);
         let mut until = Time::ZERO;
@@ -423,11 +499,12 @@ proptest! {
         (n_cores, script) in scripts(),
         retain in any::<bool>(),
         outstanding_remote in 1_u32..5,
+        options in options(),
         slice in 1_u64..100,
     ) {
         let each = usize::from(n_cores);
         let n_nodes = u16::try_from(script.len()).unwrap() / n_cores;
-        let config = cramped(policy(retain), outstanding_remote);
+        let config = cramped_with(options, policy(retain), outstanding_remote);
         let machine = || Machine::with_cores(&config, n_nodes, n_cores).unwrap();
         let mut machines: Vec<_> = (0..3).map(|_| machine()).collect();
         let mut all: Vec<_> = (0..3).map(|_| Scripts::with_cores(script.clone(), each)).collect();
