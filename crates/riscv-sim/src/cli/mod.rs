@@ -27,7 +27,7 @@ pub(crate) type Trouble = Box<dyn std::error::Error>;
 
 /// A simulator of RISC-V nodes with remote loads, stores and atomics (xBGAS and RAE).
 #[derive(Debug, Parser)]
-#[command(name = "rae", version)]
+#[command(name = "rae", version, arg_required_else_help = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -67,6 +67,20 @@ impl From<ProfileName> for Profile {
     }
 }
 
+/// What of xBGAS a command knows.
+#[derive(Clone, Copy, Debug, Args)]
+struct Encodings {
+    /// Which encodings of xBGAS count, and which names of its instructions.
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+}
+
+impl Encodings {
+    fn profile(self) -> Profile {
+        self.profile.into()
+    }
+}
+
 /// Where a compare-and-swap has its new value.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum CasForm {
@@ -88,51 +102,50 @@ impl From<CasForm> for CompareSwapForm {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// The guest.
+    /// The guest: an ELF file, or assembly in a file that ends in .s.
     guest: PathBuf,
     /// How many nodes.
-    #[arg(long, default_value_t = 6, value_parser = nodes)]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = nodes)]
     nodes: usize,
     /// How many cores a node has.
-    #[arg(long, default_value_t = 1, value_parser = cores)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
     /// Memory of a node, in MiB.
-    #[arg(long, default_value_t = 64, value_parser = mebibytes)]
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = mebibytes)]
     memory: usize,
-    /// Which encodings count.
-    #[arg(long, value_enum, default_value_t)]
-    profile: ProfileName,
+    #[command(flatten)]
+    encodings: Encodings,
     /// Where a compare-and-swap has its new value.
     #[arg(long, value_enum, default_value_t)]
     cas: CasForm,
     /// The addresses that other nodes reach, as START:END in hexadecimal; all memory if not given.
-    #[arg(long, value_parser = run::range)]
+    #[arg(long, value_name = "START:END", value_parser = run::range)]
     shared: Option<std::ops::Range<u64>>,
     /// How many instructions a core runs before it is the next one's turn.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     quantum: u64,
     /// Give up after this many instructions of all nodes together.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Count cycles: caches, directory, NIC, network and memory take their time.
     #[arg(long)]
     timed: bool,
     /// The parameters of the timed machine, a TOML file; what it leaves out is as in the RAE paper.
-    #[arg(long, requires = "timed")]
+    #[arg(long, value_name = "FILE", requires = "timed")]
     config: Option<PathBuf>,
     /// Write what happened when into this file, for Perfetto (ui.perfetto.dev); only with --timed does anything have a time.
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write what was counted into this file, as JSON.
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
     /// Wait for GDB at this port of the local host (`target remote :PORT`) and let it run the
     /// machine: each core is a thread, with the memory of its node, and all stop together.
     /// Watchpoints are for all accesses, other nodes' among them.
-    #[arg(long)]
+    #[arg(long, value_name = "PORT")]
     gdb: Option<u16>,
     /// The node that GDB shows first.
-    #[arg(long, default_value_t = 0, requires = "gdb")]
+    #[arg(long, value_name = "NODE", default_value_t = 0, requires = "gdb")]
     gdb_node: usize,
     /// Say nothing on the way.
     #[arg(long)]
@@ -149,8 +162,8 @@ struct Run {
     /// MiB of a program of Linux that other nodes reach, at the same address on each; all of its memory if not given.
     #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     segment: Option<usize>,
-    /// What the random bytes of programs of Linux come from.
-    #[arg(long)]
+    /// What the random bytes of programs of Linux come from; 0 if not given.
+    #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Arguments of a program of Linux.
     #[arg(last = true)]
@@ -159,12 +172,11 @@ struct Run {
 
 #[derive(Debug, Args)]
 struct Disasm {
-    /// An ELF file, or hexadecimal words.
-    #[arg(required = true)]
+    /// An ELF file, or hexadecimal words of instructions.
+    #[arg(required = true, value_name = "FILE|WORD")]
     what: Vec<OsString>,
-    /// Which encodings count.
-    #[arg(long, value_enum, default_value_t)]
-    profile: ProfileName,
+    #[command(flatten)]
+    encodings: Encodings,
 }
 
 #[derive(Debug, Args)]
@@ -172,11 +184,10 @@ struct Asm {
     /// The source.
     source: PathBuf,
     /// The ELF file to be written.
-    #[arg(short, long)]
+    #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Which names and encodings count.
-    #[arg(long, value_enum, default_value_t)]
-    profile: ProfileName,
+    #[command(flatten)]
+    encodings: Encodings,
 }
 
 impl Cli {
@@ -225,6 +236,16 @@ fn read(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
 /// As [`read`], of text.
 fn read_text(path: &std::path::Path) -> Result<String, Trouble> {
     Ok(String::from_utf8(read(path)?)?)
+}
+
+/// A file that is written after the run can be written now: it is made, or left as it is.
+fn can_be_written(path: &std::path::Path) -> Result<(), Trouble> {
+    let opened = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path);
+    opened.map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(())
 }
 
 /// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.

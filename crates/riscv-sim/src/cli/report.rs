@@ -3,9 +3,24 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde::Serialize;
 
-use super::Trouble;
+use super::{Trouble, can_be_written};
+
+/// What every report is asked.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Do less, in under a minute.
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Write the figures as JSON, report.html and the plots into this folder, which is made.
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Say nothing on the way, and print no tables.
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
 
 /// One figure: what we measured beside what the paper has.
 #[derive(Debug, Serialize)]
@@ -46,6 +61,9 @@ impl Stated {
     }
 }
 
+/// The page's file.
+const PAGE: &str = "report.html";
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -79,7 +97,7 @@ pub(super) fn write(
         std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))
     };
     put(name, serde_json::to_string_pretty(json)? + "\n")?;
-    put("report.html", page.html())?;
+    put(PAGE, page.html())?;
     for figure in page.figures {
         if let Some(svg) = &figure.svg {
             put(&format!("{}.svg", figure.name), svg.clone())?;
@@ -88,12 +106,17 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Makes the folder that a report is written to, if one is wanted.
-pub(super) fn make(folder: Option<&PathBuf>) -> Result<(), Trouble> {
-    let Some(folder) = folder else {
+/// Makes the folder that a report is written to, if one is wanted, and sees that files can be written
+/// there before anything is run.
+pub(super) fn make(options: &Options, json: &str) -> Result<(), Trouble> {
+    let Some(folder) = &options.out else {
         return Ok(());
     };
-    std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()).into())
+    std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
+    for name in [json, PAGE] {
+        can_be_written(&folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// What the page has.

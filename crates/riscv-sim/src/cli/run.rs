@@ -3,10 +3,9 @@
 #![expect(clippy::print_stderr, reason = "progress and failures are for people")]
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::console::{as_it_is, by_node};
-use super::{Run, TROUBLE, Trouble, guest, timed};
+use super::{Run, TROUBLE, Trouble, can_be_written, guest, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
@@ -99,13 +98,13 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
 
 pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     let interrupted = Interrupted::listen()?;
-    let image = guest(&arguments.guest, arguments.profile.into())?;
+    let image = guest(&arguments.guest, arguments.encodings.profile())?;
     let config = MachineConfig {
         n_nodes: arguments.nodes,
         cores_per_node: arguments.cores,
         ram_bytes: arguments.memory << 20,
         shared: arguments.shared.clone(),
-        profile: arguments.profile.into(),
+        profile: arguments.encodings.profile(),
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
         linux: process(arguments, &image)?,
@@ -197,13 +196,6 @@ impl Interrupted {
     pub(super) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// A file that is written after the run can be written now: it is made, or left as it is.
-fn can_be_written(path: &Path) -> Result<(), Trouble> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|why| format!("{}: {why}", path.display()))?;
-    Ok(())
 }
 
 /// Writes what was counted, if somebody wants it.

@@ -18,23 +18,24 @@ use super::{Asm, Disasm, Trouble, guest, read_text};
 pub(super) fn assemble(arguments: &Asm) -> Result<ExitCode, Trouble> {
     let name = arguments.source.display();
     let text = read_text(&arguments.source).map_err(|why| format!("{name}: {why}"))?;
-    let image =
-        asm::assemble(&text, arguments.profile.into()).map_err(|why| format!("{name}: {why}"))?;
+    let image = asm::assemble(&text, arguments.encodings.profile())
+        .map_err(|why| format!("{name}: {why}"))?;
     std::fs::write(&arguments.output, asm::to_elf(&image))
         .map_err(|why| format!("{}: {why}", arguments.output.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn disassemble(arguments: &Disasm) -> Result<ExitCode, Trouble> {
-    let profile = arguments.profile.into();
+    let profile = arguments.encodings.profile();
     match arguments.what.as_slice() {
         [file] if Path::new(file).exists() => listing(&guest(Path::new(file), profile)?, profile),
         words => {
             for word in words {
                 let word = word.to_string_lossy();
                 let digits = word.strip_prefix("0x").unwrap_or(&word);
-                let bits =
-                    u32::from_str_radix(digits, 16).map_err(|why| format!("{word}: {why}"))?;
+                let bits = u32::from_str_radix(digits, 16).map_err(|_| {
+                    format!("{word}: neither a file nor up to 8 hexadecimal digits")
+                })?;
                 println!("{digits:>8}\t{}", one(bits, 0, profile).text);
             }
         }

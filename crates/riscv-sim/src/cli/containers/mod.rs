@@ -20,16 +20,12 @@ use runs::Job;
 pub(super) struct Containers {
     /// The guest, which `cargo xtask sim --containers` builds: crates/backend-sim/examples/containers of pgas.
     guest: PathBuf,
-    /// Fewer nodes and operations: under a minute.
-    #[arg(long)]
-    quick: bool,
-    /// Write containers.json, report.html and the plots into this folder, which is made.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Say nothing on the way, and print no tables.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    report: report::Options,
 }
+
+/// The file with all figures and costs.
+const JSON: &str = "containers.json";
 
 /// The operations, by the guest's names.
 const OPERATIONS: [&str; 6] = ["insert", "find", "fetch_add", "push", "pop", "bloom"];
@@ -72,18 +68,19 @@ impl Sizes {
 }
 
 pub(super) fn containers(arguments: &Containers) -> Result<ExitCode, Trouble> {
-    report::make(arguments.out.as_ref())?;
+    let options = &arguments.report;
+    report::make(options, JSON)?;
     let name = arguments.guest.display();
     let bytes = super::read(&arguments.guest).map_err(|why| format!("{name}: {why}"))?;
     let image = Image::from_elf(&bytes).map_err(|why| format!("{name}: {why}"))?;
     if !image.is_linux() {
         return Err(format!("{name} is no program of Linux").into());
     }
-    let sizes = Sizes::new(arguments.quick);
+    let sizes = Sizes::new(options.quick);
     let jobs = experiments(&sizes);
-    let costs = jobs::all(jobs, arguments.quiet, |job| job.cost(&image, &bytes))?;
+    let costs = jobs::all(jobs, options.quiet, |job| job.cost(&image, &bytes))?;
     let figures = figures::figures(&costs)?;
-    if let Some(folder) = &arguments.out {
+    if let Some(folder) = &options.out {
         let page = Page {
             title: "What hardware atomics buy containers",
             facts: &facts(&sizes),
@@ -92,9 +89,9 @@ pub(super) fn containers(arguments: &Containers) -> Result<ExitCode, Trouble> {
         let json = serde_json::json!({
             "parameters": TimedConfig::default(), "costs": costs, "figures": figures,
         });
-        report::write(folder, ("containers.json", &json), &page)?;
+        report::write(folder, (JSON, &json), &page)?;
     }
-    if !arguments.quiet {
+    if !options.quiet {
         report::print(&figures);
     }
     Ok(ExitCode::SUCCESS)
