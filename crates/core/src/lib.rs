@@ -60,7 +60,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | transfers, locks; the transport for tests | `lock`, `loopback`, `rma` |
+//! | transfers, locks, waits of programs' own loops; the transport for tests | `lock`, `loopback`, `own_wait`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
 //! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `in_place`, `messages`, `performing`, `phase`, `process`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
@@ -107,6 +107,7 @@ mod members;
 mod messages;
 pub mod notice;
 mod orphans;
+mod own_wait;
 mod performing;
 mod phase;
 mod pod;
@@ -147,6 +148,7 @@ pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
+pub use own_wait::OwnWait;
 pub use performing::Performing;
 pub use phase::InPhase;
 pub use pod::Pod;
@@ -157,7 +159,6 @@ pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
 pub use team_id::TeamId;
-pub use wait::OwnWait;
 pub use waits::{PartOf, keep_line, part_of, part_of_at, part_of_earlier, part_of_object};
 pub use work::Work;
 pub use world::{Layer, WeakWorld, World};

@@ -1,6 +1,5 @@
 //! Waits: spin briefly, then yield, then sleep, and check the job's health.
 
-use std::fmt;
 use std::hint;
 use std::panic::Location;
 use std::thread;
@@ -30,18 +29,14 @@ const YIELDS: u32 = 400;
 /// The maximum time of these rounds, and the rounds between reads of the clock. Where many programs
 /// wait for a processor, a single yield takes tens of milliseconds.
 const LONGEST_YIELDING: Duration = Duration::from_millis(1);
-const YIELDS_PER_LOOK: u32 = 8;
+pub(crate) const YIELDS_PER_LOOK: u32 = 8;
 /// The first and the longest sleep. A sleeper is woken by messages and barriers; the limit only
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
-const LONGEST_SLEEP: Duration = Duration::from_millis(2);
-/// Every 32nd round of an own wait yields, if other ranks need this one's service and each rank has
-/// a processor: a yield takes as long as the service, and longer if other programs want the
-/// processor.
-const PAUSES_PER_YIELD: u32 = 32;
-/// The maximum number of consecutive rounds with progress without a check of the job's health:
-/// messages may come for ever from ranks that do not wait.
-const BUSY_ROUNDS: u32 = 64;
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(2);
+/// The maximum number of consecutive rounds with progress without a check of the job's health, twice
+/// as many at the start of a wait: messages may come for ever from ranks that do not wait.
+pub(crate) const BUSY_ROUNDS: u32 = 64;
 
 impl World {
     /// Makes progress until `ready` returns true. `what` names the wait in errors and reports
@@ -112,25 +107,37 @@ impl World {
             let what = awaited.what;
             return Err(Error::InHandler { what });
         }
-        let mut rounds = Rounds::of(self, awaited);
-        loop {
+        let mut turns = Turns::default();
+        let (mut round, mut n_busy) = (self.first_round(), 0);
+        // Most waits end here.
+        while round < TIGHT_ROUNDS && n_busy < BUSY_ROUNDS {
             if ready()? {
                 return Ok(());
             }
-            if let Some(failure) = rounds.failure.take() {
-                return Err(failure);
+            if turns.next(self, round.is_multiple_of(ROUNDS_PER_TURN))? {
+                (round, n_busy) = (0, n_busy + 1);
+            } else {
+                round += 1;
             }
-            rounds.next()?;
-            if rounds.failure.is_some() {
-                self.take_in_what_came()?;
-            }
+        }
+        let long = LongWait::new(self, awaited, Location::caller(), turns);
+        long.run(&mut ready)
+    }
+
+    /// The first round of a wait: without spinning, if another rank may need the processor.
+    #[inline]
+    fn first_round(&self) -> u32 {
+        if self.backend().is_oversubscribed() || self.backend().parks_until_written() {
+            SPINS
+        } else {
+            0
         }
     }
 
     /// Receives messages once more before a wait fails with the job: a rank may have sent what is
     /// waited for, and failed after that.
     #[cold]
-    fn take_in_what_came(&self) -> Result<()> {
+    pub(crate) fn take_in_what_came(&self) -> Result<()> {
         for _ in 0..BUSY_ROUNDS {
             if !self.advance()? {
                 break;
@@ -139,53 +146,8 @@ impl World {
         Ok(())
     }
 
-    /// For a program's own loop that waits for other ranks, and does more in each round than a
-    /// check: call [`OwnWait::pause`] in each round without a result. `what` names the wait. If the
-    /// loop only checks, use [`wait_for`](Self::wait_for), which sleeps.
-    ///
-    /// # Cost
-    ///
-    /// ℓ.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let mut left = vec![1, 2, 3];
-    /// let mut waiting = world.own_wait("the last of three");
-    /// while left.pop().is_some() {
-    ///     waiting.pause(&Vec::new)?;
-    /// }
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn own_wait(&self, what: &'static str) -> OwnWait<'_> {
-        OwnWait {
-            clock: None,
-            world: self,
-            what,
-            from: Location::caller(),
-            n_pauses: 0,
-            began: None,
-            noted: None,
-            failure: None,
-            pauses_per_yield: if self.is_needed() {
-                PAUSES_PER_YIELD
-            } else {
-                1
-            },
-        }
-    }
-
-    /// Whether other ranks need this one's service, and each rank has a processor.
-    fn is_needed(&self) -> bool {
-        let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
-        serves && !self.backend().is_oversubscribed()
-    }
-
     /// The clock of a wait, if operations are counted or traced.
-    fn wait_clock(
+    pub(crate) fn wait_clock(
         &self,
         what: &'static str,
         from: &'static Location<'static>,
@@ -213,7 +175,7 @@ impl World {
 
     /// Checks the clock and the job's health: the wait may have reached its limit, be due for a
     /// report, or be in vain.
-    fn look<'a>(
+    pub(crate) fn look<'a>(
         &'a self,
         awaited: &Awaited<'_>,
         began: &mut Option<Instant>,
@@ -245,7 +207,7 @@ impl World {
 const RENEWAL: Duration = Duration::from_millis(100);
 
 /// Times a wait until it is dropped.
-struct WaitClock<'w> {
+pub(crate) struct WaitClock<'w> {
     counting: Option<&'w Counting>,
     trace: Option<(&'w Trace, u16)>,
     origin: Origin,
@@ -258,7 +220,7 @@ struct WaitClock<'w> {
 
 impl WaitClock<'_> {
     /// Records the ranks that a long wait is for.
-    fn look(&mut self, awaited: &Awaited<'_>) {
+    pub(crate) fn look(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
         let former = self.last;
         self.last = missing.first().copied().or(former);
@@ -291,11 +253,44 @@ impl Drop for WaitClock<'_> {
 }
 
 /// The work of a rank between two checks of its condition.
-struct Rounds<'w> {
+struct Turns {
+    /// The number of messages to receive in the next round. A single message is most often the
+    /// awaited one; polling for another one would read memory that a sender is about to write.
+    limit: usize,
+    owes_the_rest: bool,
+}
+
+impl Default for Turns {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            limit: 1,
+            owes_the_rest: false,
+        }
+    }
+}
+
+impl Turns {
+    /// Receives messages, and says whether there was work. Most waits are for a message: the rest
+    /// of progress is made after one, and when it `is_due`.
+    #[inline]
+    fn next(&mut self, world: &World, is_due: bool) -> Result<bool> {
+        let received = world.receive(self.limit)?;
+        self.limit = if received { BATCH } else { 1 };
+        let is_turn = self.owes_the_rest || !received && is_due;
+        self.owes_the_rest = received && !is_turn;
+        Ok(is_turn && world.advance_rest()? || received)
+    }
+}
+
+/// A wait that has lasted for a microsecond. It is apart from the first rounds, so that these keep
+/// nothing but counts: short waits are a good part of what a message costs.
+struct LongWait<'w> {
     clock: Option<WaitClock<'w>>,
     world: &'w World,
     awaited: &'w Awaited<'w>,
     from: &'static Location<'static>,
+    turns: Turns,
     first: u32,
     n_yields: u32,
     round: u32,
@@ -303,36 +298,32 @@ struct Rounds<'w> {
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
     n_busy: u32,
-    /// The number of messages to receive in the next round. A single message is most often the
-    /// awaited one; polling for another one would read memory that a sender is about to write.
-    limit: usize,
-    owes_the_rest: bool,
     /// The failure that ends the wait, unless the awaited event came before.
     failure: Option<Error>,
 }
 
-impl<'w> Rounds<'w> {
-    #[inline]
-    #[track_caller]
-    fn of(world: &'w World, awaited: &'w Awaited<'w>) -> Self {
-        let is_oversubscribed = world.backend().is_oversubscribed();
+impl<'w> LongWait<'w> {
+    #[cold]
+    fn new(
+        world: &'w World,
+        awaited: &'w Awaited<'w>,
+        from: &'static Location<'static>,
+        turns: Turns,
+    ) -> Self {
         let parks_at_once = world.backend().parks_until_written();
-        let first = if is_oversubscribed || parks_at_once {
-            SPINS
-        } else {
-            0
-        };
         // Backends that need the target's CPU poll for work while parked, so they park early
         // instead of yielding.
         let yields = world.capabilities().needs_target == NeedsTarget::NOTHING && !parks_at_once;
+        let first = world.first_round();
         Self {
             clock: None,
             world,
             awaited,
-            from: Location::caller(),
+            from,
+            turns,
             first,
             n_yields: if yields { YIELDS } else { 0 },
-            round: first,
+            round: first.max(TIGHT_ROUNDS),
             sleep: if parks_at_once {
                 LONGEST_SLEEP
             } else {
@@ -341,22 +332,29 @@ impl<'w> Rounds<'w> {
             began: None,
             noted: None,
             n_busy: 0,
-            limit: 1,
-            owes_the_rest: false,
             failure: None,
         }
     }
 
-    #[inline]
+    #[cold]
+    fn run(mut self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        loop {
+            if ready()? {
+                return Ok(());
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
+            self.next()?;
+            if self.failure.is_some() {
+                self.world.take_in_what_came()?;
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<()> {
-        // Most waits are for a message. The rest of progress is made after a message, and now and
-        // then.
-        let received = self.world.receive(self.limit)?;
-        self.limit = if received { BATCH } else { 1 };
         let is_due = self.round >= TIGHT_ROUNDS || self.round.is_multiple_of(ROUNDS_PER_TURN);
-        let is_turn = self.owes_the_rest || !received && is_due;
-        self.owes_the_rest = received && !is_turn;
-        if is_turn && self.world.advance_rest()? || received {
+        if self.turns.next(self.world, is_due)? {
             self.round = self.first;
             self.n_busy = self.n_busy.wrapping_add(1);
             if self.n_busy.is_multiple_of(BUSY_ROUNDS) {
@@ -417,107 +415,5 @@ impl<'w> Rounds<'w> {
         }
         let looked = self.world.look(self.awaited, began, noted, self.from);
         self.failure = looked.err();
-    }
-}
-
-/// The wait of a program's own loop, from [`World::own_wait`], which is reported as the library's
-/// waits are.
-///
-/// # Examples
-///
-/// ```
-/// # let world = pgas_core::backend::loopback::world();
-/// let (mut left, mut waiting) = (vec![1, 2, 3], world.own_wait("the last of three"));
-/// while left.pop().is_some() {
-///     waiting.begin_anew(); // something has arrived
-///     waiting.pause(&Vec::new)?;
-/// }
-/// # Ok::<(), pgas_core::Error>(())
-/// ```
-pub struct OwnWait<'w> {
-    clock: Option<WaitClock<'w>>,
-    world: &'w World,
-    what: &'static str,
-    from: &'static Location<'static>,
-    n_pauses: u32,
-    /// The time of the first check of the clock.
-    began: Option<Instant>,
-    noted: Option<Noted<'w>>,
-    failure: Option<Error>,
-    pauses_per_yield: u32,
-}
-
-impl OwnWait<'_> {
-    /// Begins the wait anew: something has arrived, and there is more to wait for. The limit and
-    /// the report count from here.
-    ///
-    /// # Cost
-    ///
-    /// ℓ.
-    pub fn begin_anew(&mut self) {
-        self.clock = None;
-        self.began = None;
-        self.noted = None;
-    }
-
-    /// Makes progress. If there was none, lets other threads run: always, or only now and then if
-    /// other ranks may need this one's service. `missing` returns the ranks that are waited for, as
-    /// far as known, for the report of a long wait.
-    ///
-    /// # Cost
-    ///
-    /// That of [`World::progress`], and now and then a look at the clock.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job, or [`Error::Timeout`] after
-    /// [`Config::timeout`](crate::Config::timeout). Both come one pause late, so that the loop
-    /// checks once more: the awaited result may have arrived before. [`Error::InHandler`] inside a
-    /// handler.
-    pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
-        if in_handler() {
-            return Err(Error::InHandler { what: self.what });
-        }
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        self.n_pauses = self.n_pauses.wrapping_add(1);
-        let worked = self.world.advance()?;
-        if !worked && self.clock.is_none() {
-            self.clock = self.world.wait_clock(self.what, self.from);
-        }
-        let n_between = if worked { BUSY_ROUNDS } else { YIELDS_PER_LOOK };
-        if self.n_pauses.is_multiple_of(n_between) {
-            let awaited = Awaited {
-                what: self.what,
-                call: None,
-                missing,
-            };
-            let (began, noted) = (&mut self.began, &mut self.noted);
-            if let Some(clock) = &mut self.clock {
-                clock.look(&awaited);
-            }
-            let looked = self.world.look(&awaited, began, noted, self.from);
-            self.failure = looked.err();
-        } else if !worked {
-            self.failure = self.world.backend().health().err();
-        }
-        if self.failure.is_some() {
-            self.world.take_in_what_came()?;
-        } else if !worked && self.world.backend().parks_until_written() {
-            self.world.nap(LONGEST_SLEEP);
-        } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
-            thread::yield_now();
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for OwnWait<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnWait")
-            .field("what", &self.what)
-            .field("from", &self.from)
-            .finish_non_exhaustive()
     }
 }
