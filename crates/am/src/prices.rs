@@ -288,3 +288,23 @@ fn a_request_and_a_reply_cost_a_message_each_and_a_long_one_a_write_more() {
         }
     });
 }
+
+#[test]
+fn setting_messages_up_costs_two_collectives_and_a_second_time_nothing() {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    loopback::run_with(2, &config, |world| {
+        for messages in [2, 0] {
+            let before = world.costs();
+            crate::attach(&world).unwrap();
+            let costs = world.costs() - before;
+            // In each of them a rank of two sends one message to the other one.
+            let expected = Costs {
+                messages,
+                bytes: costs.bytes,
+                ..Costs::default()
+            };
+            assert_eq!(costs, expected);
+        }
+    });
+}

@@ -9,6 +9,9 @@ mod collectives;
 mod concurrency;
 mod contention;
 mod costs;
+// A simulated node has one thread.
+#[cfg(not(target_arch = "riscv64"))]
+mod drivers;
 mod heap;
 mod in_place;
 mod locks;
@@ -90,6 +93,8 @@ const GROUPS: &[&[Case]] = &[
     remote_calls::CASES,
     threads::CASES,
     chains::CASES,
+    #[cfg(not(target_arch = "riscv64"))]
+    drivers::CASES,
     team_calls::CASES,
     teams::CASES,
     team_memory::CASES,
