@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -70,13 +70,18 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Resul
     run(&mut command("cargo", args))
 }
 
-/// Prints the command and its environment variables, runs it, and fails if it does.
+/// Prints the command and its environment variables, runs it, prints its time and that of the
+/// processors, and fails if it does.
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let line = line(command);
     println!("$ {line}");
+    let (start, before) = (Instant::now(), computed());
     let status = command
         .status()
         .with_context(|| format!("cannot start `{line}`"))?;
+    let computed = computed().saturating_sub(before).as_secs_f64();
+    let wall = start.elapsed().as_secs_f64();
+    println!("# {wall:.1} s, {computed:.1} s of the processors");
     if !status.success() {
         bail!("`{line}` failed: {status}");
     }
