@@ -3,17 +3,18 @@
 //! [`shutdown`](crate::shutdown).
 #![expect(unsafe_code, reason = "implements the contract on raw bytes")]
 
+use std::slice;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    Atomic, Backend, Capabilities, Former, Get, GetGrid, HandlerId, Message, MessageClass, OpId,
-    Operand, Put, PutGrid, Sent, Stage, SwapCall,
+    Atomic, Backend, Capabilities, Former, Get, GetGrid, HandlerId, Message, MessageClass, Offer,
+    OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
 use pgas_network::atomics::Remote;
 
-use crate::mailbox::MAX_MEDIUM;
 use crate::network::{Network, State};
+use crate::outbox::{MAX_MEDIUM, goes_in_place};
 
 /// Polls in a call of progress: some microseconds.
 const MAX_POLLS: u32 = 8;
@@ -32,6 +33,14 @@ impl Network {
     }
 }
 
+/// Checks that a message may have a payload of `len` bytes.
+fn check_length(to: Rank, len: usize) -> Result<()> {
+    if len > MAX_MEDIUM {
+        return Err(Error::too_long(to, len, MAX_MEDIUM));
+    }
+    Ok(())
+}
+
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
 // the member.
 // 2. An operation names its bytes to libfabric, and is reported after libfabric's own completion,
@@ -40,6 +49,8 @@ impl Network {
 // waits for.
 // 4. All atomics are executed by a CPU that has the word in its memory.
 // 5. Endpoints are reliable: libfabric delivers a message once and whole.
+// 6. A place is part of a send buffer, which is not used for anything else until it is taken back,
+// and lives as long as the state.
 unsafe impl Backend for Network {
     fn name(&self) -> &'static str {
         "ofi"
@@ -59,8 +70,8 @@ unsafe impl Backend for Network {
 
     pgas_core::pass_on! {
         neighbours:
-        segment_bytes, mapped_ranks, mapped, board, mapped_stride, prepare, try_commit, give_back,
-        notify, is_oversubscribed,
+        segment_bytes, mapped_ranks, mapped, board, mapped_stride, notify,
+        is_oversubscribed,
     }
 
     fn put(&self, put: Put) -> Result<()> {
@@ -151,6 +162,53 @@ unsafe impl Backend for Network {
         let State { post, endpoint, .. } = &mut *state;
         let network = (endpoint, &self.segments);
         post.send(network, to.number(), class, handler, parts)
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        if self.neighbours.reached(to).is_some() {
+            return self.neighbours.prepare(to, len);
+        }
+        let mut state = self.state();
+        let State { post, endpoint, .. } = &mut *state;
+        post.offer(endpoint, len)
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        if self.neighbours.reached(to).is_some() {
+            // SAFETY: as the caller promises.
+            return unsafe { (self.neighbours).try_commit(to, class, handler, place, opening) };
+        }
+        let mut state = self.state();
+        let State { post, endpoint, .. } = &mut *state;
+        let network = (endpoint, &self.segments);
+        if goes_in_place(opening, &place) {
+            return post.send_place(network, to.number(), (class, handler), &place, opening);
+        }
+        // SAFETY: the caller promises that the place was offered for `place.len` bytes, and that
+        // nobody writes to it meanwhile.
+        let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
+        let sent = check_length(to, opening.len() + place.len)
+            .and_then(|()| post.send(network, to.number(), class, handler, &[opening, payload]));
+        if !matches!(sent, Ok(Sent::BackPressure)) {
+            // The payload was copied, or is not needed.
+            post.take_back(&place);
+        }
+        sent
+    }
+
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        if self.neighbours.reached(to).is_some() {
+            // SAFETY: as the caller promises.
+            return unsafe { self.neighbours.give_back(to, place) };
+        }
+        self.state().post.take_back(&place);
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

@@ -57,7 +57,9 @@
 //! | joining one of several hosts; the contract | `contract`, `hosts` |
 //! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
 //! | a rank that communicates over libfabric | `network` |
-//! | parts of a rank that use libfabric | `mailbox`, `ops`, `segment`, `staging` |
+//! | messages of a rank | `mailbox` |
+//! | buffers to send from | `outbox` |
+//! | parts of a rank that use libfabric | `ops`, `segment`, `staging` |
 //! | several notes in a message | `bundle` |
 //! | choice of the network, and the bootstrap | `bootstrap`, `provider` |
 //! | every call of libfabric and PMIx | `sys` |
@@ -74,6 +76,7 @@ mod hosts;
 mod mailbox;
 mod network;
 mod ops;
+mod outbox;
 mod provider;
 mod rma;
 mod segment;

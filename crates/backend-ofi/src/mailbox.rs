@@ -12,31 +12,18 @@
 use std::collections::VecDeque;
 
 use pgas_core::Result;
-use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
+use pgas_core::backend::{HandlerId, Message, MessageClass, Offer, Place, Sent};
 use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
-use pgas_network::send::{Carrier, SHORT_BYTES};
 
 use crate::bundle;
+use crate::outbox::{NOTES, Outbox, SLOT_BYTES, Sender};
 use crate::segment::Segments;
 use crate::sys::{Begun, Buffer, Endpoint};
 
-const SLOT_BYTES: usize = 16 << 10;
-/// The longest payload; nearly that of the mailboxes in shared memory.
-pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
-/// A payload up to this length needs no further call beside that of its message.
-pub(crate) const MAX_SHORT: usize = SHORT_BYTES;
-
 /// The number of posted receives.
 const N_RECEIVES: usize = 32;
-/// Send buffers for each class. The number of notes is bounded by their subjects.
-const N_SENDS: usize = 64;
-/// The kind of notes, behind the two classes.
-const NOTES: usize = 2;
-/// The longest message that is put together on the stack, to be sent without a buffer.
-const MAX_INJECTED: usize = 256;
-
 /// One of libfabric's messages, taken out so that the program's messages in it can be handed to a
 /// sink.
 #[derive(Debug)]
@@ -64,28 +51,6 @@ impl Letter {
     pub(crate) fn is_read(&self) -> bool {
         self.reader.is_at_end(self.len)
     }
-}
-
-/// A buffer to send from.
-#[derive(Debug)]
-struct Outgoing {
-    buffer: Buffer,
-    kind: usize,
-    /// The present or last receiver of its bytes.
-    to: u32,
-}
-
-/// Buffers to send from.
-#[derive(Debug)]
-struct Outbox {
-    rank: u32,
-    inject_bytes: usize,
-    /// A function from the index of a send to the number of its context.
-    number: fn(usize) -> u64,
-    sends: Vec<Outgoing>,
-    free_sends: [Vec<usize>; 3],
-    n_sends: [usize; 3],
-    n_busy: usize,
 }
 
 /// The messages of this rank.
@@ -122,15 +87,7 @@ impl Post {
             free_receives: Vec::new(),
             n_posted: 0,
             arrived: [VecDeque::new(), VecDeque::new()],
-            outbox: Outbox {
-                rank,
-                inject_bytes: inject_bytes.min(MAX_INJECTED),
-                number: numbers[1],
-                sends: Vec::new(),
-                free_sends: [Vec::new(), Vec::new(), Vec::new()],
-                n_sends: [0; 3],
-                n_busy: 0,
-            },
+            outbox: Outbox::new(rank, inject_bytes, numbers[1]),
             unsent: VecDeque::new(),
             peers: Peers::default(),
         }
@@ -180,6 +137,39 @@ impl Post {
     ) -> Result<Sent> {
         let (peers, mut carrier) = self.carrier(network);
         peers.send(&mut carrier, to, class, handler, parts)
+    }
+
+    /// A place for a payload of `len` bytes.
+    pub(crate) fn offer(&mut self, endpoint: &mut Endpoint, len: usize) -> Result<Offer<Place>> {
+        self.outbox.offer(endpoint, len)
+    }
+
+    /// Takes a place back from which nothing is to be sent.
+    pub(crate) fn take_back(&mut self, place: &Place) {
+        self.outbox.take_back(place);
+    }
+
+    /// Sends the payload in a place, behind `opening`. The place stays the caller's after
+    /// back-pressure alone.
+    pub(crate) fn send_place(
+        &mut self,
+        network: (&mut Endpoint, &Segments),
+        to: u32,
+        (class, handler): (MessageClass, HandlerId),
+        place: &Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        let (peers, mut carrier) = self.carrier(network);
+        let len = opening.len() + place.len;
+        let sent = peers.send_filled(&mut carrier, (to, class, handler), len, |sender, header| {
+            let there = (&mut *sender.endpoint, sender.segments.peer(to), to);
+            let begun = sender.outbox.send_place(there, place, header, opening);
+            Ok(begun? == Begun::Yes)
+        });
+        if sent.is_err() {
+            self.take_back(place);
+        }
+        sent
     }
 
     /// Sends messages that were kept for others to go with.
@@ -256,16 +246,12 @@ impl Post {
 
     /// The receiver of the bytes in buffer `index`.
     pub(crate) fn receiver_of(&self, index: usize) -> Option<u32> {
-        self.outbox.sends.get(index).map(|outgoing| outgoing.to)
+        self.outbox.receiver_of(index)
     }
 
     /// Records that the send from buffer `index` is complete.
     pub(crate) fn has_sent(&mut self, index: usize) {
-        let outbox = &mut self.outbox;
-        if let Some(outgoing) = outbox.sends.get(index) {
-            outbox.free_sends[outgoing.kind].push(index);
-            outbox.n_busy -= 1;
-        }
+        self.outbox.has_sent(index);
     }
 
     /// Takes what has arrived in buffer `index`: a message, which is kept, or notes, which are
@@ -352,7 +338,7 @@ impl Post {
 
     /// Whether all sends are complete.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.outbox.n_busy == 0 && self.unsent.is_empty() && !self.peers.has_open()
+        self.outbox.is_idle() && self.unsent.is_empty() && !self.peers.has_open()
     }
 
     /// Tells every rank that was sent messages their number.
@@ -361,151 +347,5 @@ impl Post {
             self.tell(endpoint, segments, rank, note)?;
         }
         Ok(())
-    }
-}
-
-impl Outbox {
-    /// Sends a message of a header and a payload.
-    fn send_bytes(
-        &mut self,
-        (endpoint, peer, to): (&mut Endpoint, u64, u32),
-        kind: usize,
-        header: &[u8],
-        parts: &[&[u8]],
-    ) -> Result<Begun> {
-        let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-        if len <= self.inject_bytes {
-            let mut bytes = [0; MAX_INJECTED];
-            concat(&mut bytes, header, parts);
-            return endpoint.inject(&bytes[..len], peer);
-        }
-        let Some(index) = self.take_send(endpoint, kind)? else {
-            return Ok(Begun::NoRoom);
-        };
-        concat(self.sends[index].buffer.bytes_mut(), header, parts);
-        let begun = self.begin((endpoint, peer, to), index, len);
-        if !matches!(begun, Ok(Begun::Yes)) {
-            self.free_sends[kind].push(index);
-        }
-        begun
-    }
-
-    /// Sends a note that is complete when its receiver has it.
-    fn send_surely(
-        &mut self,
-        (endpoint, peer, to): (&mut Endpoint, u64, u32),
-        header: &[u8],
-        note: &[u8],
-    ) -> Result<Begun> {
-        let Some(index) = self.take_send(endpoint, NOTES)? else {
-            return Ok(Begun::NoRoom);
-        };
-        let buffer = &mut self.sends[index].buffer;
-        concat(buffer.bytes_mut(), header, &[note]);
-        // SAFETY: as in `begin`.
-        let begun = unsafe { endpoint.send_surely(buffer, header.len() + note.len(), peer) };
-        self.count(index, to, &begun);
-        if !matches!(begun, Ok(Begun::Yes)) {
-            self.free_sends[NOTES].push(index);
-        }
-        begun
-    }
-
-    /// Sends the first `len` bytes of a buffer. Without room the buffer is still the caller's.
-    fn begin(
-        &mut self,
-        (endpoint, peer, to): (&mut Endpoint, u64, u32),
-        index: usize,
-        len: usize,
-    ) -> Result<Begun> {
-        let buffer = &mut self.sends[index].buffer;
-        // SAFETY: the buffer is left alone until its completion gives it back, or until this is
-        // dropped, before which the endpoint is shut.
-        let begun = unsafe { endpoint.send(buffer, len, peer) };
-        self.count(index, to, &begun);
-        begun
-    }
-
-    fn count(&mut self, index: usize, to: u32, begun: &Result<Begun>) {
-        if matches!(begun, Ok(Begun::Yes)) {
-            self.n_busy += 1;
-            self.sends[index].to = to;
-        }
-    }
-
-    /// A free buffer to send from, if there is one.
-    fn take_send(&mut self, endpoint: &mut Endpoint, kind: usize) -> Result<Option<usize>> {
-        if let Some(index) = self.free_sends[kind].pop() {
-            return Ok(Some(index));
-        }
-        if kind != NOTES && self.n_sends[kind] == N_SENDS {
-            return Ok(None);
-        }
-        let index = self.sends.len();
-        let len = if kind == NOTES {
-            HEADER_BYTES + NOTE_BYTES
-        } else {
-            SLOT_BYTES
-        };
-        let buffer = endpoint.buffer(len, (self.number)(index))?;
-        self.sends.push(Outgoing {
-            buffer,
-            kind,
-            to: self.rank,
-        });
-        self.n_sends[kind] += 1;
-        Ok(Some(index))
-    }
-}
-
-/// The sending side of a post.
-struct Sender<'a> {
-    endpoint: &'a mut Endpoint,
-    segments: &'a Segments,
-    outbox: &'a mut Outbox,
-}
-
-impl Carrier for Sender<'_> {
-    fn rank(&self) -> u32 {
-        self.outbox.rank
-    }
-
-    fn take(&mut self, class: MessageClass) -> Result<Option<usize>> {
-        self.outbox.take_send(self.endpoint, class as usize)
-    }
-
-    fn bytes(&mut self, _: MessageClass, buffer: usize) -> &mut [u8] {
-        self.outbox.sends[buffer].buffer.bytes_mut()
-    }
-
-    fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
-        let there = (&mut *self.endpoint, self.segments.peer(to), to);
-        let begun = self.outbox.begin(there, buffer, len);
-        if begun.is_err() {
-            self.outbox.free_sends[class as usize].push(buffer);
-        }
-        Ok(begun? == Begun::Yes)
-    }
-
-    fn send_now(
-        &mut self,
-        to: u32,
-        class: MessageClass,
-        header: &[u8; HEADER_BYTES],
-        parts: &[&[u8]],
-    ) -> Result<bool> {
-        let there = (&mut *self.endpoint, self.segments.peer(to), to);
-        let begun = self.outbox.send_bytes(there, class as usize, header, parts);
-        Ok(begun? == Begun::Yes)
-    }
-}
-
-/// Writes the parts of a message one behind the other.
-fn concat(bytes: &mut [u8], header: &[u8], parts: &[&[u8]]) {
-    bytes[..header.len()].copy_from_slice(header);
-    let mut end = header.len();
-    for part in parts {
-        bytes[end..][..part.len()].copy_from_slice(part);
-        end += part.len();
     }
 }

@@ -16,11 +16,13 @@ use pgas_network::limits::Limits;
 use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
+use pgas_network::send::SHORT_BYTES;
 use pgas_smp::Member;
 
 use crate::bootstrap::Pmi;
-use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
+use crate::mailbox::Post;
 use crate::ops::{LIMIT, Ops};
+use crate::outbox::MAX_MEDIUM;
 use crate::segment::Segments;
 use crate::staging::Staging;
 use crate::sys::{Completion, Endpoint, Region};
@@ -150,7 +152,7 @@ impl Network {
         let capabilities = Capabilities {
             atomics: AtomicsBy::Cpu,
             needs_target: NeedsTarget::EVERYTHING,
-            max_short: MAX_SHORT,
+            max_short: SHORT_BYTES,
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER.min(max_bytes),
         };

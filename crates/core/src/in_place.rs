@@ -40,11 +40,11 @@ const _: () = {
 
 impl World {
     /// Asks for memory of the transport for `len` bytes of payload of a message to `to`. On one
-    /// host it is a buffer from which the target's handler reads, so the payload is not copied.
-    /// Does not wait.
+    /// host it is a buffer from which the target's handler reads, so the payload is not copied;
+    /// over libfabric it is a registered buffer from which long payloads are sent. Does not wait.
     ///
     /// Holding it delays no other rank. A rank has a limited number of such places, and each is in
-    /// use until its message has been handled. [`Offer::BackPressure`] says that all are in use,
+    /// use until its message has been handled, or over libfabric sent. [`Offer::BackPressure`] says that all are in use,
     /// and that progress may free one. [`Offer::Elsewhere`] says that the transport has none.
     ///
     /// # Cost

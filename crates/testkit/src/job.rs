@@ -94,12 +94,22 @@ impl Ended {
     }
 }
 
-/// Starts a job, with an environment variable by which its processes can be found.
+/// Starts a job, with an environment variable by which its processes can be found. It is killed
+/// after [`JOB_LIMIT`].
 ///
 /// # Panics
 ///
 /// If the system refuses.
-pub fn start(mut command: Command) -> Job {
+pub fn start(command: Command) -> Job {
+    start_within(JOB_LIMIT, command)
+}
+
+/// As [`start`], with another time limit.
+///
+/// # Panics
+///
+/// If the system refuses.
+pub fn start_within(limit: Duration, mut command: Command) -> Job {
     static N_STARTED: AtomicU32 = AtomicU32::new(0);
     let n_started = N_STARTED.fetch_add(1, Ordering::Relaxed);
     let mark = format!("PGAS_TEST_JOB={}.{n_started}", std::process::id());
@@ -117,7 +127,7 @@ pub fn start(mut command: Command) -> Job {
         stderr.read_to_end(&mut text).expect("a pipe can be read");
         String::from_utf8_lossy(&text).into_owned()
     });
-    let watchdog = Watchdog::start(mark.clone());
+    let watchdog = Watchdog::start(limit, mark.clone());
     Job {
         child,
         stdout,
@@ -170,7 +180,7 @@ impl Job {
     ///
     /// # Panics
     ///
-    /// If it does not end within [`JOB_LIMIT`].
+    /// If it does not end within its limit.
     #[must_use]
     pub fn end(mut self) -> Ended {
         let mut stdout = Vec::new();
@@ -203,9 +213,9 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn start(mark: String) -> Self {
+    fn start(limit: Duration, mark: String) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let patience = Patience::new(JOB_LIMIT);
+        let patience = Patience::new(limit);
         let thread = thread::spawn(move || {
             if patience.receive(&stopped).is_err() {
                 let left = marked(&mark);
@@ -215,7 +225,7 @@ impl Watchdog {
                     // Fails only for a process that has just ended.
                     pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
                 }
-                panic!("the job did not end within {JOB_LIMIT:?}; what was left of it:\n{told}");
+                panic!("the job did not end within {limit:?}; what was left of it:\n{told}");
             }
         });
         Self { stop, thread }

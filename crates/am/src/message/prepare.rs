@@ -21,10 +21,12 @@ use pgas_core::{Error, Result};
 ///
 /// **Whose memory.** Between ranks of one host it is a buffer in shared memory, if one is free;
 /// each rank has sixteen for all its messages. The handler reads from it, and the payload is not
-/// copied, if the arguments take at most 48 bytes. Otherwise it is memory of this process, and
-/// committing copies it as [`request_medium`](super::ActiveMessages::request_medium) does;
+/// copied, if the arguments take at most 48 bytes. Over libfabric it is a registered buffer for
+/// more than 1,024 bytes, if one of sixteen is free; they are sent from it with such arguments.
+/// Otherwise it is memory of this process, and committing copies it as
+/// [`request_medium`](super::ActiveMessages::request_medium) does;
 /// [`is_in_place`](Self::is_in_place) tells. A buffer in shared memory is in use until its message
-/// has been handled, or until it is dropped.
+/// has been handled, one of libfabric until the message has left, both until they are dropped.
 ///
 /// **Holding it** delays no message of this or another rank. All other calls are allowed between
 /// prepare and commit, also those that wait and those that run handlers. Dropping it sends nothing.

@@ -5,6 +5,7 @@
 )]
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
 
@@ -114,7 +115,9 @@ pub(crate) struct Buffer {
     /// The registration. It is dropped before the memory.
     region: Option<Region>,
     pub(crate) context: Context,
-    start: NonNull<u8>,
+    /// Words, so that it is aligned to them.
+    start: NonNull<u64>,
+    /// Bytes.
     len: usize,
 }
 
@@ -124,18 +127,18 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// A buffer of `len` zeros. `number` names the operations that use it.
     pub(crate) fn new(len: usize, number: u64) -> Self {
-        let bytes = Box::leak(vec![0_u8; len].into_boxed_slice());
+        let words = Box::leak(vec![0_u64; n_words(len)].into_boxed_slice());
         Self {
             region: None,
             context: Context::new(number),
-            start: NonNull::from(bytes).cast(),
+            start: NonNull::from(words).cast(),
             len,
         }
     }
 
     /// The address and length, for registration.
     pub(crate) fn range(&self) -> (*mut u8, usize) {
-        (self.start.as_ptr(), self.len)
+        (self.start.as_ptr().cast(), self.len)
     }
 
     pub(crate) fn keep(&mut self, region: Region) {
@@ -145,19 +148,30 @@ impl Buffer {
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is initialized and lives as long as this. Whoever has a `Buffer` and
         // not only lends it knows that no operation has it: completions give it back.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and this is the only reference.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len) }
     }
 
     /// The first `len` bytes, for an operation.
     pub(super) fn local(&self, len: usize) -> Local {
+        self.part(0..len.min(self.len))
+    }
+
+    /// These bytes, for an operation.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    pub(super) fn part(&self, bytes: Range<usize>) -> Local {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.len);
+        let start = self.start.as_ptr().cast::<u8>();
         Local {
-            start: self.start.as_ptr().cast(),
-            len: len.min(self.len),
+            start: start.wrapping_add(bytes.start).cast(),
+            len: bytes.len(),
             desc: self.desc(),
         }
     }
@@ -170,8 +184,13 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.region = None;
-        let bytes = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        let words = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), n_words(self.len));
         // SAFETY: it was leaked by `new`, its registration is closed, and no operation has it.
-        drop(unsafe { Box::from_raw(bytes) });
+        drop(unsafe { Box::from_raw(words) });
     }
+}
+
+/// The number of words that have room for `len` bytes.
+fn n_words(len: usize) -> usize {
+    len.div_ceil(size_of::<u64>())
 }

@@ -5,6 +5,7 @@
 
 #[path = "../../../backend-mpi/tests/support/figures.rs"]
 mod figures;
+mod in_place;
 mod limits;
 mod soak;
 #[path = "../strict/mod.rs"]
@@ -50,6 +51,7 @@ const PARTS: &[(&str, Part)] = &[
     ("count", count),
     ("refused_put", limits::put_and_go_on),
     ("give_up", limits::give_up),
+    ("in_place", in_place::play),
 ];
 
 /// What the others do when rank 1 fails.
@@ -63,6 +65,7 @@ const TESTS: &[(&str, fn())] = &[
     ("any_number_of_transfers_is_in_flight", many_in_flight),
     ("the_statistics_and_traces_of_all_ranks_are_written", figures_written),
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
+    ("payloads_are_filled_in_buffers_of_the_network", in_place::test),
     ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
     ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),
     ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pgas_core::{GlobalPtr, Rank, Result, Symmetric, World};
 use pgas_testkit::{job, setting};
 
-use super::{ranks, run, strict, world};
+use super::{ranks, strict, world};
 
 /// The word that a rank prints before its figures in the end.
 const HELD: &str = "held: ";
@@ -28,7 +28,7 @@ fn n_rounds() -> u64 {
     setting("PGAS_TEST_SOAK", 60)
 }
 
-/// The maximum time of the test.
+/// The maximum time of the test, and of each of its jobs.
 pub(crate) fn limit() -> Duration {
     Duration::from_secs(100) + Duration::from_millis(50) * u32::try_from(n_rounds()).unwrap_or(0)
 }
@@ -71,7 +71,7 @@ pub(crate) fn test() {
             command.env("FI_STRICT_LIMIT", REGISTERED.to_string());
             strict::choose(&mut command);
         }
-        let ended = run(command);
+        let ended = job::start_within(limit(), command).end();
         assert_eq!(ended.code(), 0, "{provider}: {ended:?}");
         let told = ended.stdout.lines();
         let n_told = told.filter(|line| line.starts_with(HELD)).count();

@@ -16,7 +16,7 @@
 //! | [`fetch_atomic`](Backend::fetch_atomic) | `MPI_Fetch_and_op` | `fi_fetch_atomic` | a CPU atomic |
 //! | [`put_strided`](Backend::put_strided) | a datatype | a list of `fi_write` | a loop |
 //! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_inject`, `-FI_EAGAIN` | a mailbox |
-//! | [`prepare`](Backend::prepare) | `Elsewhere` | `Elsewhere` | a buffer that both ranks see |
+//! | [`prepare`](Backend::prepare) | `Elsewhere` | a registered send buffer | a buffer that both ranks see |
 //! | [`barrier_begin`](Backend::barrier_begin) | `MPI_Ibarrier` | `None`: core's own | a counter |
 //! | [`collectives`](Backend::collectives) | `MPI_Iallreduce`, ... | `None`: core's own | `None` |
 //! | [`health`](Backend::health) | `MPI_Comm_test_inter`, our socket | our socket | a word, file locks |

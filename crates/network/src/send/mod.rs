@@ -105,14 +105,13 @@ impl Peer {
         true
     }
 
-    /// Sends a message at once, if there is room.
-    fn send_now(
+    /// Sends a message of `len` bytes at once, if there is room: `begin` sends it with a header.
+    fn send_now<C: Carrier>(
         &mut self,
-        carrier: &mut impl Carrier,
-        to: u32,
+        carrier: &mut C,
         class: MessageClass,
-        handler: HandlerId,
-        parts: &[&[u8]],
+        (handler, len): (HandlerId, usize),
+        begin: impl FnOnce(&mut C, &[u8; HEADER_BYTES]) -> Result<bool>,
     ) -> Result<Sent> {
         if !self.reserve(class) {
             return Ok(Sent::BackPressure);
@@ -121,9 +120,8 @@ impl Peer {
         let mut header = [0; HEADER_BYTES];
         let (from, credits) = (carrier.rank(), given.credits);
         Header::of(from, class, credits).encode(&mut header);
-        let len = parts.iter().map(|part| part.len()).sum();
         bundle::announce(&mut header, HEADER_BYTES, handler, len);
-        let begun = carrier.send_now(to, class, &header, parts);
+        let begun = begin(carrier, &header);
         if matches!(begun, Ok(true)) {
             return Ok(Sent::Accepted);
         }
@@ -163,30 +161,28 @@ impl Peers {
         let len = parts.iter().map(|part| part.len()).sum();
         let is_urgent = !handler.is_heard_of();
         let peer = self.check(to, handler)?;
-        if let Some(open) = &mut peer.open[class as usize] {
-            if let Some(at) = open.place_for(len) {
-                let bytes = carrier.bytes(class, open.buffer);
-                open.end = bundle::write(bytes, at, handler, parts);
-                let now = carrier.now();
-                let is_due = is_urgent || now.duration_since(open.since) >= DELAY;
-                if is_due && self.close(carrier, to, class)? {
-                    self.forget((to, class));
-                }
-                self.send_due(carrier, now)?;
-                return Ok(Sent::Accepted);
-            }
-            if !self.close(carrier, to, class)? {
-                return Ok(Sent::BackPressure);
-            }
-            self.forget((to, class));
-        }
-        if self.has_open() {
+        if let Some(open) = &mut peer.open[class as usize]
+            && let Some(at) = open.place_for(len)
+        {
+            let bytes = carrier.bytes(class, open.buffer);
+            open.end = bundle::write(bytes, at, handler, parts);
             let now = carrier.now();
+            let is_due = is_urgent || now.duration_since(open.since) >= DELAY;
+            if is_due && self.close(carrier, to, class)? {
+                self.forget((to, class));
+            }
             self.send_due(carrier, now)?;
+            return Ok(Sent::Accepted);
+        }
+        let is_filling = peer.open[class as usize].is_some();
+        if !self.let_pass(carrier, (to, class), is_filling)? {
+            return Ok(Sent::BackPressure);
         }
         let peer = self.of(to);
         if is_urgent || len > SHORT_BYTES || peer.is_quiet(carrier, class) {
-            return peer.send_now(carrier, to, class, handler, parts);
+            return peer.send_now(carrier, class, (handler, len), |carrier, header| {
+                carrier.send_now(to, class, header, parts)
+            });
         }
         let Some(buffer) = peer.begin(carrier, class)? else {
             return Ok(Sent::BackPressure);
@@ -196,6 +192,48 @@ impl Peers {
         peer.open[class as usize] = Some(Open { buffer, end, since });
         self.filling.push_back((to, class));
         Ok(Sent::Accepted)
+    }
+
+    /// Sends a message whose payload of `len` bytes is in a buffer of the transport: `begin` writes
+    /// the header before it and sends it, if the transport has room.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_filled<C: Carrier>(
+        &mut self,
+        carrier: &mut C,
+        (to, class, handler): (u32, MessageClass, HandlerId),
+        len: usize,
+        begin: impl FnOnce(&mut C, &[u8; HEADER_BYTES]) -> Result<bool>,
+    ) -> Result<Sent> {
+        let is_filling = self.check(to, handler)?.open[class as usize].is_some();
+        if !self.let_pass(carrier, (to, class), is_filling)? {
+            return Ok(Sent::BackPressure);
+        }
+        let peer = self.of(to);
+        peer.send_now(carrier, class, (handler, len), begin)
+    }
+
+    /// Sends what goes before the next message of that class to that rank, first of all the one
+    /// that is being filled, if there is one. Returns `false` if there is no room.
+    fn let_pass(
+        &mut self,
+        carrier: &mut impl Carrier,
+        (to, class): (u32, MessageClass),
+        is_filling: bool,
+    ) -> Result<bool> {
+        if is_filling {
+            if !self.close(carrier, to, class)? {
+                return Ok(false);
+            }
+            self.forget((to, class));
+        }
+        if self.has_open() {
+            let now = carrier.now();
+            self.send_due(carrier, now)?;
+        }
+        Ok(true)
     }
 
     /// Whether messages are being filled.

@@ -459,3 +459,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_message_in_a_buffer_of_its_own_goes_behind_those_that_are_being_filled() {
+    let (mut peers, mut wire) = (Peers::default(), Wire::new(0));
+    for _ in 0..4 {
+        assert_eq!(send(&mut peers, &mut wire, 1, 8), Sent::Accepted);
+    }
+    assert_eq!((wire.n_sent(1), peers.has_open()), (3, true));
+    let filled = |peers: &mut Peers, wire: &mut Wire| {
+        let of = (1, MessageClass::Request, HANDLER);
+        let begin = |wire: &mut Wire, header: &[u8; HEADER_BYTES]| {
+            if wire.has_room {
+                wire.put(1, of.1, [&header[..], &[2; 5000]].concat());
+            }
+            Ok(wire.has_room)
+        };
+        peers.send_filled(wire, of, 5000, begin).unwrap()
+    };
+    wire.has_room = false;
+    assert_eq!(filled(&mut peers, &mut wire), Sent::BackPressure);
+    assert_eq!((wire.n_sent(1), peers.has_open()), (3, true));
+    wire.has_room = true;
+    assert_eq!(filled(&mut peers, &mut wire), Sent::Accepted);
+    assert_eq!((wire.n_sent(1), peers.has_open()), (5, false));
+    for (index, payload) in [(3, &[1; 8][..]), (4, &[2; 5000])] {
+        let mut reader = Reader::default();
+        let message = &wire.sent[&(1, REQUEST)][index];
+        assert_eq!(reader.next(message), Some((HANDLER, payload)));
+        assert!(reader.is_at_end(message.len()));
+    }
+    // Each message has a credit, and one that is refused has none.
+    let n_sent = peers.sent_to(1)[REQUEST];
+    wire.has_room = false;
+    assert_eq!(filled(&mut peers, &mut wire), Sent::BackPressure);
+    assert_eq!((n_sent, peers.sent_to(1)[REQUEST]), (5, 5));
+}

@@ -9,6 +9,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{self, MaybeUninit};
+use std::ops::Range;
 use std::{process, ptr};
 
 use pgas_core::{Error, Result};
@@ -263,14 +264,19 @@ impl Endpoint {
         })
     }
 
-    /// Sends the first `len` bytes of a buffer.
+    /// Sends these bytes of a buffer.
     ///
     /// # Safety
     ///
     /// As for [`receive`](Self::receive).
-    pub(crate) unsafe fn send(&mut self, buffer: &Buffer, len: usize, peer: u64) -> Result<Begun> {
+    pub(crate) unsafe fn send(
+        &mut self,
+        buffer: &Buffer,
+        bytes: Range<usize>,
+        peer: u64,
+    ) -> Result<Begun> {
         self.check_open()?;
-        let (local, context) = (buffer.local(len), buffer.context.as_ptr());
+        let (local, context) = (buffer.part(bytes), buffer.context.as_ptr());
         // SAFETY: the endpoint is open, and the caller promises the rest.
         begun("fi_send", unsafe {
             fi_send(self.endpoint, local, peer, context)
