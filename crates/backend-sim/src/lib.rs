@@ -44,8 +44,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pgas_core::backend::{
-    Atomic, AtomicsBy, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, HandlerId,
-    Message, MessageClass, NeedsTarget, OpId, Put, PutGrid, RemoteAddr, Sent, Stage, SwapCall,
+    Atomic, AtomicsBy, Backend, Capabilities, Former, Get, GetGrid, HandlerId, Message,
+    MessageClass, NeedsTarget, OpId, Put, PutGrid, RemoteAddr, Sent, Stage, SwapCall,
 };
 use pgas_core::raw::word;
 use pgas_core::{Config, Error, Rank, Result, World};
