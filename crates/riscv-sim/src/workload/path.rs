@@ -12,6 +12,11 @@ use crate::isa::Profile;
 pub enum Variant {
     /// By an instruction each, with one more that names the object.
     Hardware,
+    /// By the same instructions within a library's call, whose other ones are a loop.
+    Call {
+        /// Instructions of the whole call.
+        path: u32,
+    },
     /// By a library: a descriptor in memory, a doorbell, a completion that is polled for. The NIC's processor is a second core of
     /// the node, which fetches the descriptor and has the target's NIC execute the operation.
     Nic {
@@ -44,15 +49,24 @@ impl Variant {
     pub(super) const fn cores(self) -> usize {
         match self {
             Self::Nic { .. } => 2,
-            Self::Hardware | Self::Host { .. } => 1,
+            Self::Hardware | Self::Call { .. } | Self::Host { .. } => 1,
         }
     }
 
-    const fn library(self) -> Option<(&'static str, Option<u32>)> {
+    const fn library(self) -> &'static str {
+        match self {
+            Self::Hardware | Self::Call { .. } => "second_core: j second_core\n",
+            Self::Nic { .. } => include_str!("../../guest/paper/nic.s"),
+            Self::Host { .. } => include_str!("../../guest/paper/host.s"),
+        }
+    }
+
+    /// How many instructions the initiator's path has, if it is padded.
+    const fn wanted(self) -> Option<u32> {
         match self {
             Self::Hardware => None,
-            Self::Nic { path } => Some((include_str!("../../guest/paper/nic.s"), path)),
-            Self::Host { path } => Some((include_str!("../../guest/paper/host.s"), path)),
+            Self::Call { path } => Some(path),
+            Self::Nic { path } | Self::Host { path } => path,
         }
     }
 
@@ -60,7 +74,7 @@ impl Variant {
     /// the round that finds no answer.
     const fn beside(self) -> i64 {
         match self {
-            Self::Hardware => 2,
+            Self::Hardware | Self::Call { .. } => 2,
             Self::Nic { .. } => 3,
             Self::Host { .. } => 0,
         }
@@ -69,7 +83,7 @@ impl Variant {
     /// The guest of a kernel, and the instructions of the initiator's path.
     pub(super) fn guest(self, kernel: &str) -> Result<(Image, u64), Error> {
         let bare = self.assemble(kernel, 0)?;
-        let Some((_, Some(wanted))) = self.library() else {
+        let Some(wanted) = self.wanted() else {
             let path = self.path(&bare);
             return Ok((bare, path));
         };
@@ -89,15 +103,11 @@ impl Variant {
     }
 
     fn assemble(self, kernel: &str, padding: u64) -> Result<Image, Error> {
-        let library = match self.library() {
-            None => "second_core: j second_core\n",
-            Some((library, _)) => library,
-        };
         let source = [
             include_str!("../../guest/paper/start.s"),
             kernel,
             "\n",
-            library,
+            self.library(),
         ]
         .concat();
         let mut text = String::new();
@@ -112,8 +122,9 @@ impl Variant {
         let word = line.trim();
         let operation = OPERATIONS.iter().position(|name| *name == word);
         let _ = match (operation, word, self) {
-            (Some(k), _, Self::Hardware) => {
-                writeln!(text, "eaddie e10, a3, 0; {}", INSTRUCTIONS[k])
+            (Some(k), _, Self::Hardware | Self::Call { .. }) => {
+                let (padding, instruction) = (pad(padding), INSTRUCTIONS[k]);
+                writeln!(text, "{padding}eaddie e10, a3, 0; {instruction}")
             }
             (Some(k), ..) => writeln!(text, "li a4, {k}; call software"),
             (None, "serve", Self::Host { .. }) => writeln!(text, "call progress"),

@@ -1,6 +1,7 @@
 //! The paper's workloads: each run compares all words with a sequential run's.
 
 use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::workload::additions::{self, SPREADS};
 use pgas_riscv_sim::workload::circustent::{self, Atomic, Shape};
 use pgas_riscv_sim::workload::graph::{Graph, Kind};
 use pgas_riscv_sim::workload::{Variant, gap, stores};
@@ -93,6 +94,49 @@ fn a_padded_path_is_as_long_as_it_says() {
         assert_eq!(padded.path, u64::from(path));
         // 2 nodes, and of each operation all but the rounds in which it polls.
         assert!(padded.instructions > 2 * 50 * u64::from(path));
+    }
+}
+
+#[test]
+fn a_call_around_the_instruction_has_as_many_instructions_as_it_says() {
+    let shape = Shape {
+        n_nodes: 2,
+        n_iterations: 50,
+        n_words: 64,
+        seed: 3,
+    };
+    for kernel in circustent::KERNELS {
+        let workload = circustent::workload(kernel, Atomic::Cas, &shape);
+        let bare = workload.run(Variant::Hardware, None).unwrap();
+        for path in [2, 3, 102, 282] {
+            let called = workload.run(Variant::Call { path }, None).unwrap();
+            assert_eq!(called.path, u64::from(path));
+            let more = called.instructions - bare.instructions;
+            // Beside the rounds' operations there are two barriers, whose atomics count, too, and
+            // rounds of waiting in them that are a few more or fewer.
+            let n_operations = 2 * (50 * kernel.n_steps() as u64 + 2);
+            let expected = n_operations * u64::from(path - 2);
+            assert!(more.abs_diff(expected) < 2000, "{more} of {expected}");
+            assert_eq!(called.remote_operations(), bare.remote_operations());
+        }
+    }
+}
+
+#[test]
+fn additions_without_results_are_all_made_and_several_at_once_take_less_time() {
+    for spread in SPREADS {
+        for n_nodes in [1, 5] {
+            let workload = additions::workload(spread, n_nodes, 40, 64, 3);
+            workload.run(Variant::Hardware, None).unwrap();
+            let cycles = [1, 8].map(|outstanding_remote| {
+                let mut config = TimedConfig::default();
+                config.core.outstanding_remote = outstanding_remote;
+                let measured = workload.run(Variant::Hardware, Some(&config)).unwrap();
+                assert_eq!(measured.atomics(), n_nodes as u64 * (40 + 1));
+                measured.cycles
+            });
+            assert!(cycles[1] < cycles[0], "{spread:?}: {cycles:?}");
+        }
     }
 }
 

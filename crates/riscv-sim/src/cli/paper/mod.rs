@@ -37,6 +37,13 @@ const SOFTWARE: [Variant; 5] = [
 /// The variant that is compared where one is: as long as OpenSHMEM's was measured.
 const BASELINE: usize = 2;
 
+/// Library calls around the instruction, as long as measured, and the variant of software that each is
+/// compared with: optimised calls in a steady loop, and the first one, unoptimised.
+const CALLS: [(Variant, usize); 2] = [
+    (Variant::Call { path: 102 }, BASELINE),
+    (Variant::Call { path: 282 }, 4),
+];
+
 /// The paper's nodes.
 const NODES: usize = 6;
 

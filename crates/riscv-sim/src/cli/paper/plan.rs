@@ -9,7 +9,7 @@ use pgas_riscv_sim::workload::{Variant, gap, stores};
 
 use super::beyond::Beyond;
 use super::runs::{Job, Shared, shared};
-use super::{BASELINE, LINKS, NODES, SOFTWARE, Sizes};
+use super::{BASELINE, CALLS, LINKS, NODES, SOFTWARE, Sizes};
 
 /// All jobs, and which of them a figure is made of.
 #[derive(Default)]
@@ -22,6 +22,8 @@ pub(super) struct Compared {
     pub(super) name: String,
     pub(super) hardware: usize,
     pub(super) software: Vec<usize>,
+    /// With the hardware's instructions in [`CALLS`], if they are asked for.
+    pub(super) calls: Vec<usize>,
 }
 
 /// One row of the sensitivity table.
@@ -60,6 +62,7 @@ impl Plan {
             software: software
                 .map(|it| self.add(workload, *it, Some(config)))
                 .collect(),
+            calls: Vec::new(),
         }
     }
 
@@ -113,7 +116,7 @@ pub(super) fn experiments(plan: &mut Plan, sizes: &Sizes) -> Experiments {
             };
             let name = format!("{} {kind_name}", kernel.name());
             gap.push(plan.compare(&name, &on(NODES), &SOFTWARE, &config));
-            alone.push(plan.add(&on(1), Variant::Hardware, None));
+            alone.push(plan.add(&on(1), Variant::Hardware, Some(&config)));
         }
     }
     let mut circustent = Vec::new();
@@ -121,7 +124,12 @@ pub(super) fn experiments(plan: &mut Plan, sizes: &Sizes) -> Experiments {
         for (atomic, how) in [(Atomic::Add, "add"), (Atomic::Cas, "cas")] {
             let workload = kernel_of(kernel, atomic, shape);
             let name = format!("{} {how}", kernel.name());
-            circustent.push(plan.compare(&name, &workload, &SOFTWARE, &config));
+            let mut compared = plan.compare(&name, &workload, &SOFTWARE, &config);
+            let calls = CALLS.iter();
+            compared.calls = calls
+                .map(|(call, _)| plan.add(&workload, *call, Some(&config)))
+                .collect();
+            circustent.push(compared);
         }
     }
     let stores = [1, 2, 4, 8, 16, 32, 64].map(|n_nodes| {

@@ -43,6 +43,8 @@ pub(super) struct Row {
     pub(super) remote_operations: u64,
     pub(super) remote_stores: u64,
     pub(super) atomics: u64,
+    /// Loads, stores and atomics, with a clock; those outside of the kernel among them.
+    pub(super) memory_accesses: u64,
     pub(super) packets: u64,
     pub(super) nic_requests: u64,
     pub(super) nic_misses: u64,
@@ -55,6 +57,9 @@ pub(super) struct Row {
 pub(super) const fn name(variant: Variant) -> &'static str {
     match variant {
         Variant::Hardware => "hardware",
+        Variant::Call { path: 102 } => "hardware in a call of 102",
+        Variant::Call { path: 282 } => "hardware in a call of 282",
+        Variant::Call { .. } => "hardware in a call",
         Variant::Nic { path: None } => "software, NIC",
         Variant::Nic { path: Some(354) } => "software, NIC, padded to 354",
         Variant::Nic { path: Some(1000) } => "software, NIC, padded to 1,000",
@@ -69,7 +74,8 @@ impl Row {
     fn new(job: &Job, measured: &Measured) -> Self {
         let (nic_misses, nic_requests) = measured.nic_misses();
         let timed = measured.timed.as_ref();
-        let nodes = timed.iter().flat_map(|it| &it.machine.nodes);
+        let nodes = || timed.iter().flat_map(|it| &it.machine.nodes);
+        let cores = || nodes().map(|node| node.core);
         Self {
             workload: job.workload.name().to_owned(),
             variant: name(job.variant),
@@ -80,10 +86,13 @@ impl Row {
             remote_operations: measured.remote_operations(),
             remote_stores: measured.remote_stores(),
             atomics: measured.atomics(),
+            memory_accesses: cores()
+                .map(|it| it.local_accesses + it.remote_operations)
+                .sum(),
             packets: timed.map_or(0, |it| it.machine.mesh.packets),
             nic_requests,
             nic_misses,
-            nic_merged: nodes.map(|node| node.nic.merged).sum(),
+            nic_merged: nodes().map(|node| node.nic.merged).sum(),
             latency_ns: measured.mean_latency_ns(),
         }
     }

@@ -6,7 +6,7 @@ mod time;
 
 use super::plan::{Compared, Experiments};
 use super::runs::{Row, name, percent};
-use super::{SOFTWARE, Sizes};
+use super::{CALLS, SOFTWARE, Sizes};
 use crate::cli::Trouble;
 use crate::cli::plots::Series;
 use crate::cli::report::{Figure, Stated};
@@ -66,6 +66,28 @@ fn gain_of(it: &Compared, software: usize, rows: &[Row]) -> f64 {
 fn reduction_of(it: &Compared, software: usize, rows: &[Row]) -> f64 {
     let (ours, theirs) = (&rows[it.hardware], &rows[it.software[software]]);
     100.0 - percent(ours.instructions, theirs.instructions)
+}
+
+/// The mean over kernels of what the hardware saves within a call, beside software as long as that
+/// of [`CALLS`](super::CALLS).
+fn mean_of_calls(
+    experiments: &Experiments,
+    rows: &[Row],
+    of: impl Fn(&Compared, usize, &[Row]) -> f64,
+) -> [f64; CALLS.len()] {
+    std::array::from_fn(|k| {
+        let (_, software) = CALLS[k];
+        let saved = experiments.circustent.iter().map(|it| {
+            let called = Compared {
+                name: String::new(),
+                hardware: it.calls[k],
+                software: it.software.clone(),
+                calls: Vec::new(),
+            };
+            of(&called, software, rows)
+        });
+        mean(&saved.collect::<Vec<_>>())
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of nodes and of steps")]

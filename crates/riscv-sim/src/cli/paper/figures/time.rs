@@ -1,6 +1,6 @@
 //! The time that hardware saves, against the software path, the round trip and the parameters.
 
-use super::{gain_of, least, mean, most, series, stated, texts};
+use super::{gain_of, least, mean, mean_of_calls, most, series, stated, texts};
 use crate::cli::Trouble;
 use crate::cli::paper::plan::{Compared, Experiments};
 use crate::cli::paper::runs::{Row, name};
@@ -38,6 +38,7 @@ pub(super) fn gain(experiments: &Experiments, rows: &[Row]) -> Result<Figure, Tr
     columns.extend(SOFTWARE.map(|it| name(it).to_owned()));
     let mut band: Vec<f64> = (0..SOFTWARE.len()).map(|k| mean(&of(k))).collect();
     band.extend(gains_elsewhere(experiments, rows));
+    band.extend(mean_of_calls(experiments, rows, gain_of));
     let baseline = of(BASELINE);
     let (ours, best) = (mean(&baseline), most(&baseline));
     let each: Vec<f64> = (0..SOFTWARE.len())
