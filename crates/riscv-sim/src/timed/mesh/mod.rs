@@ -5,10 +5,16 @@
 //! the router, the link is free and the next queue has room for all of it; it then holds the link for as many cycles as it
 //! has flits. Between packets that want the same link turns are taken round robin. An uncontended hop is one event.
 
+mod router;
+
 use serde::Serialize;
 
 use super::config::MeshConfig;
 use super::time::{Clock, Time};
+use router::{
+    At, EAST, Flight, LOCAL, N_CLASSES, N_QUEUES, NONE, NORTH, OPPOSITE, Output, Queue, Router,
+    SOUTH, WEST,
+};
 
 /// Which of the two virtual networks a packet uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,118 +70,6 @@ pub struct MeshStats {
     /// Picoseconds in which each output of each router was busy: node, east, west, south, north; router after router.
     pub link_busy_ps: Vec<u64>,
 }
-
-const N_PORTS: usize = 5;
-const LOCAL: usize = 0;
-const EAST: usize = 1;
-const WEST: usize = 2;
-const SOUTH: usize = 3;
-const NORTH: usize = 4;
-const N_CLASSES: usize = 2;
-const N_QUEUES: usize = N_PORTS * N_CLASSES;
-const NONE: u32 = u32::MAX;
-
-/// The input at which a packet arrives that left by that output.
-const OPPOSITE: [usize; N_PORTS] = [LOCAL, WEST, EAST, NORTH, SOUTH];
-
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    message: Message,
-    ready: Time,
-    next: u32,
-    /// Which slot of its queue it occupies.
-    slot: u8,
-}
-
-/// One input queue of a router, for one class.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    head: u32,
-    tail: u32,
-    /// When the last packet to leave has left with all its flits.
-    free: Time,
-}
-
-/// One output of a router.
-#[derive(Clone, Copy, Debug)]
-struct Output {
-    free: Time,
-    /// One bit for each of the router's queues whose front wants this output.
-    waiting: u16,
-    /// Which queue's turn it was last.
-    last: u8,
-    /// When the next [`MeshEvent::Free`] is due.
-    wake: Time,
-    /// How long it has been busy.
-    busy: Time,
-}
-
-/// One router.
-#[derive(Clone, Debug)]
-struct Router {
-    queues: [Queue; N_QUEUES],
-    outputs: [Output; N_PORTS],
-    /// The routers behind the outputs; itself where there is none.
-    neighbours: [usize; N_PORTS],
-    /// Column and row.
-    place: (u16, u16),
-    /// Request packets that its NIC holds or is being sent.
-    held: u32,
-}
-
-impl Router {
-    fn new(number: usize, columns: u16) -> Self {
-        let queue = Queue {
-            head: NONE,
-            tail: NONE,
-            free: Time::ZERO,
-        };
-        let output = Output {
-            free: Time::ZERO,
-            waiting: 0,
-            last: 0,
-            wake: Time::NEVER,
-            busy: Time::ZERO,
-        };
-        let columns = usize::from(columns);
-        let mut neighbours = [number; N_PORTS];
-        neighbours[EAST] = number + 1;
-        neighbours[WEST] = number.saturating_sub(1);
-        neighbours[SOUTH] = number + columns;
-        neighbours[NORTH] = number.saturating_sub(columns);
-        let coordinate = |at| u16::try_from(at).unwrap_or(u16::MAX);
-        Self {
-            queues: [queue; N_QUEUES],
-            outputs: [output; N_PORTS],
-            neighbours,
-            place: (coordinate(number % columns), coordinate(number / columns)),
-            held: 0,
-        }
-    }
-}
-
-/// An input queue or an output of a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct At {
-    router: usize,
-    index: usize,
-}
-
-impl At {
-    /// Its number in an event.
-    const fn number(self) -> u32 {
-        small(self.router) << NUMBER_SHIFT | small(self.index)
-    }
-
-    const fn of(number: u32) -> Self {
-        Self {
-            router: (number >> NUMBER_SHIFT) as usize,
-            index: (number & ((1 << NUMBER_SHIFT) - 1)) as usize,
-        }
-    }
-}
-
-const NUMBER_SHIFT: u32 = 4;
 
 /// The network of all nodes.
 #[derive(Debug)]
