@@ -37,11 +37,16 @@ const SOFTWARE: [Variant; 5] = [
 /// The variant that is compared where one is: as long as OpenSHMEM's was measured.
 const BASELINE: usize = 2;
 
-/// Library calls around the instruction, as long as measured, and the variant of software that each is
-/// compared with: optimised calls in a steady loop, and the first one, unoptimised.
-const CALLS: [(Variant, usize); 2] = [
-    (Variant::Call { path: 102 }, BASELINE),
-    (Variant::Call { path: 282 }, 4),
+/// Library calls around the instruction, as long as xbrtime's were measured, and the software that each
+/// is compared with: optimised calls for an atomic and for a put, in a steady loop beside OpenSHMEM's, and
+/// an unoptimised one beside the first with Open MPI.
+const CALLS: [(Variant, Variant); 3] = [
+    (Variant::Call { path: 102 }, SOFTWARE[BASELINE]),
+    (
+        Variant::Call { path: 126 },
+        Variant::Nic { path: Some(218) },
+    ),
+    (Variant::Call { path: 282 }, SOFTWARE[4]),
 ];
 
 /// The paper's nodes.

@@ -22,8 +22,9 @@ pub(super) struct Compared {
     pub(super) name: String,
     pub(super) hardware: usize,
     pub(super) software: Vec<usize>,
-    /// With the hardware's instructions in [`CALLS`], if they are asked for.
-    pub(super) calls: Vec<usize>,
+    /// With the hardware's instructions in [`CALLS`], and with the software of each, if they are asked
+    /// for.
+    pub(super) calls: Vec<(usize, usize)>,
 }
 
 /// One row of the sensitivity table.
@@ -125,10 +126,15 @@ pub(super) fn experiments(plan: &mut Plan, sizes: &Sizes) -> Experiments {
             let workload = kernel_of(kernel, atomic, shape);
             let name = format!("{} {how}", kernel.name());
             let mut compared = plan.compare(&name, &workload, &SOFTWARE, &config);
-            let calls = CALLS.iter();
-            compared.calls = calls
-                .map(|(call, _)| plan.add(&workload, *call, Some(&config)))
-                .collect();
+            for (call, software) in CALLS {
+                let known = SOFTWARE.iter().position(|it| *it == software);
+                let software = match known {
+                    Some(k) => compared.software[k],
+                    None => plan.add(&workload, software, Some(&config)),
+                };
+                let call = plan.add(&workload, call, Some(&config));
+                compared.calls.push((call, software));
+            }
             circustent.push(compared);
         }
     }

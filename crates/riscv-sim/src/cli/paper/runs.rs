@@ -58,9 +58,11 @@ pub(super) const fn name(variant: Variant) -> &'static str {
     match variant {
         Variant::Hardware => "hardware",
         Variant::Call { path: 102 } => "hardware in a call of 102",
+        Variant::Call { path: 126 } => "hardware in a call of 126",
         Variant::Call { path: 282 } => "hardware in a call of 282",
         Variant::Call { .. } => "hardware in a call",
         Variant::Nic { path: None } => "software, NIC",
+        Variant::Nic { path: Some(218) } => "software, NIC, padded to 218",
         Variant::Nic { path: Some(354) } => "software, NIC, padded to 354",
         Variant::Nic { path: Some(1000) } => "software, NIC, padded to 1,000",
         Variant::Nic { path: Some(2803) } => "software, NIC, padded to 2,803",

@@ -76,15 +76,15 @@ fn mean_of_calls(
     of: impl Fn(&Compared, usize, &[Row]) -> f64,
 ) -> [f64; CALLS.len()] {
     std::array::from_fn(|k| {
-        let (_, software) = CALLS[k];
         let saved = experiments.circustent.iter().map(|it| {
+            let (hardware, software) = it.calls[k];
             let called = Compared {
                 name: String::new(),
-                hardware: it.calls[k],
-                software: it.software.clone(),
+                hardware,
+                software: vec![software],
                 calls: Vec::new(),
             };
-            of(&called, software, rows)
+            of(&called, 0, rows)
         });
         mean(&saved.collect::<Vec<_>>())
     })
