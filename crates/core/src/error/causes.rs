@@ -34,11 +34,11 @@ pub struct Exhausted {
 
 /// A failed call of the transport, with the transport's own name for it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{op} failed with code {code}: {}", printable(.message))]
+#[error("{op} failed{}: {}", with_code(*.code), printable(.message))]
 pub struct BackendError {
     /// The transport's or system's call, as in its manual.
     pub op: &'static str,
-    /// The code it returned (`errno` for system calls).
+    /// The code it returned (`errno` for system calls), or 0 if it has none.
     pub code: i64,
     /// The transport's text for the code, and what was attempted.
     pub message: String,
@@ -66,6 +66,13 @@ pub struct Timeout {
     pub what: &'static str,
     /// The ranks that it waited for, as far as the backend can tell.
     pub missing: Vec<Rank>,
+}
+
+fn with_code(code: i64) -> String {
+    if code == 0 {
+        return String::new();
+    }
+    format!(" with code {code}")
 }
 
 fn missing_ranks(missing: &[Rank]) -> String {

@@ -222,7 +222,7 @@ impl Error {
         )
     }
 
-    /// A failed call `op` of the transport or the system.
+    /// A failed call `op` of the transport or the system, with its code, or 0 if it has none.
     #[must_use]
     pub fn backend(op: &'static str, code: i64, message: impl Into<String>) -> Self {
         Box::new(BackendError {
@@ -311,6 +311,13 @@ mod tests {
         assert_eq!(format!("{failed:?}"), failed.to_string());
         let full = Error::Full { capacity: 64 };
         assert!(format!("{full:?}").starts_with("the hash map is full: its 64 slots"));
+    }
+
+    #[test]
+    fn a_failed_call_is_named_with_its_code_if_there_is_one() {
+        let told = |code| Error::backend("dlopen", code, "no library").to_string();
+        assert_eq!(told(0), "dlopen failed: no library");
+        assert_eq!(told(-12), "dlopen failed with code -12: no library");
     }
 
     #[test]

@@ -72,7 +72,8 @@ fn host(text: &str) -> Result<Host, String> {
 }
 
 fn sized(name: String, n_ranks: &str) -> Result<Host, String> {
-    let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
+    let is_odd =
+        |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '[' | ']');
     // An agent would take a name with a leading hyphen for an option.
     if name.is_empty() || name.starts_with('-') || name.contains(is_odd) {
         return Err(format!("{name:?} is not the name of a host"));
@@ -134,6 +135,9 @@ mod tests {
             "-oProxyCommand=x",
             ":2",
             "[::1]2",
+            "[::1",
+            "[",
+            "a]",
             "a b",
         ] {
             assert!(from_list(list).is_err(), "{list:?}");
