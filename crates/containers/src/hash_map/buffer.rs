@@ -97,18 +97,23 @@ where
         let slot = object::to_slot(&(key, value), self.map.table.heap())?;
         self.slots.push(slot);
         if self.slots.len() >= INSERTED_TOGETHER {
-            self.insert_concurrently();
+            self.insert_all(false);
         }
         Ok(())
     }
 
-    /// Inserts the buffered entries into local memory, concurrently with other ranks.
+    /// Inserts the waiting entries: into the slots of this rank, which no other one accesses, if
+    /// they `are_own`, else into those of all ranks, as others do meanwhile.
     #[inline(never)]
-    fn insert_concurrently(&mut self) {
+    fn insert_all(&mut self, are_own: bool) {
         let table = &self.map.table;
         let (slots, combine) = (&self.slots, &mut self.combine);
         let unplaced = &mut self.unplaced;
-        let n_new = dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced));
+        let n_new = if are_own {
+            dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced))
+        } else {
+            dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced))
+        };
         table.count_new(n_new);
         self.slots.clear();
     }
@@ -116,11 +121,7 @@ where
     /// Inserts the entries that have arrived for this rank. Returns their number.
     fn insert_received(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         let received = from.receive_into(&mut self.slots);
-        let (table, slots) = (&self.map.table, &self.slots);
-        let (combine, unplaced) = (&mut self.combine, &mut self.unplaced);
-        let n_new = dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced));
-        table.count_new(n_new);
-        self.slots.clear();
+        self.insert_all(true);
         received
     }
 
@@ -175,11 +176,8 @@ where
             if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
                 self.map.make_room(wanted)?;
             }
-            let (table, entries) = (&self.map.table, self.unplaced.take());
-            let (combine, unplaced) = (&mut self.combine, &mut self.unplaced);
-            let n_new =
-                dispatch_locality!(table, |view| view.insert_each(&entries, combine, unplaced));
-            table.count_new(n_new);
+            self.slots = self.unplaced.take();
+            self.insert_all(false);
         }
     }
 }
@@ -390,7 +388,7 @@ where
                 target.unplaced.note(error);
             }
         } else {
-            target.insert_concurrently();
+            target.insert_all(false);
         }
         let (had_unplaced, n_failed) = target.insert_unplaced(distributor.is_none())?;
         if !had_unplaced && n_failed == 0 {

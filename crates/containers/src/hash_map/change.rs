@@ -1,11 +1,15 @@
 //! Operations that change the value of a present key or remove it, in the phases in which every
 //! rank may.
 
+use std::panic::Location;
+
 use super::HashMap;
-use super::op::{GetOrInsert, Remove, Take};
+use super::operations::{GetOrInsert, Remove, Take, Update};
 use super::phase::{Changes, Phase};
 use super::slot::LayoutOf;
 use super::slot::layout::ValueKind;
+use super::table::Table;
+use super::view::out_of_line;
 use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 
@@ -254,5 +258,34 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             );
         }
         self.table.perform::<Take, _>(key, |_| Ok(()))
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// As [`HashMap::update`](super::HashMap::update).
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn update<Q: ?Sized>(&self, key: &Q, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        K: FoundBy<Q>,
+    {
+        let key = K::key_by(key)?;
+        let heap = self.heap();
+        let f = move |there| object::to_slot(&f(there), heap);
+        match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.perform::<Update<_>>(view.hash(&key), &key, f)
+            }
+            None => {
+                let (at, mut f) = (Location::caller(), Some(f));
+                // An update takes no free slot, and is not repeated.
+                let given = move |_: &Heap| Ok(f.take().expect("it is asked for once"));
+                let elsewhere = Self::update_elsewhere;
+                out_of_line(move || {
+                    self.perform_out_of_line::<Update<_>>(&key, given, elsewhere, at)
+                })
+            }
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::fmt;
 use pgas_lockfree::slots::{Held, SlotMemory as _};
 
 use super::HashMap;
-use super::op::{FoundSlot, OnKey as _, Remove};
+use super::found::FoundSlot;
+use super::op::OnKey as _;
+use super::operations::Remove;
 use super::phase::Local;
 use super::slot::Access;
 use super::table::{Table, dispatch_own_slots};

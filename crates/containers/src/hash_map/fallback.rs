@@ -5,8 +5,10 @@ use pgas_lockfree::slots::state::StateWord;
 use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _, value};
 use zerocopy::FromZeros as _;
 
+use super::found::FoundSlot;
 use super::hash::Hash;
-use super::op::{Effect, FoundSlot, GetOrInsert, Join, OnKey, Update};
+use super::op::{Effect, OnKey};
+use super::operations::{GetOrInsert, Join, Update};
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -80,7 +82,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Err(error)
     }
 
-    /// Finds the slot for `O`. Also returns the encoded key if `O` inserts.
+    /// Finds the slot for `O`. Also returns the encoded key if `O` inserts. In a shard, a search that
+    /// passes the last slot is inconclusive, so the error is that the shard is full.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn slot_for<O: OnKey<K, V>>(
         &self,
@@ -91,24 +94,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if O::EFFECT == Effect::Claim {
             return self.claim_slot(hash, key, O::value(given), O::READ_VALUE);
         }
-        Ok((
-            self.find_slot(hash, key, O::READ_VALUE)?,
-            SlotOf::<K>::new_zeroed(),
-        ))
-    }
-
-    /// Finds `key` by probing single slots. In a shard, a search that passes the last slot is
-    /// inconclusive, so the error is that the shard is full.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    fn find_slot(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        read_value: ReadValue,
-    ) -> Result<ProbeResultOf<K, V, R>> {
-        match probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find)? {
+        match probe::probe_slots(self, self.home(hash), key, O::READ_VALUE, Intent::Find)? {
             ProbeResult::Absent if R::IS_SHARD => Err(self.full()),
-            found => Ok(found),
+            found => Ok((found, SlotOf::<K>::new_zeroed())),
         }
     }
 
@@ -169,19 +157,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    /// Replaces the value of a key by the encoded value that `f` makes of it. Returns the former
-    /// value.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn update(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        f: impl FnMut(V) -> Result<SlotOf<V>>,
-    ) -> Result<Option<V>> {
-        self.perform::<Update<_>>(hash, key, f)
-    }
-
-    /// As [`update`](Self::update), or inserts `f(None)`. Returns whether the key was present.
+    /// Replaces the value of a key by the encoded value that `f` makes of it, or inserts `f(None)`.
+    /// Returns whether the key was present.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn fold(
         &self,
@@ -190,12 +167,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         mut f: impl FnMut(Option<V>) -> Result<SlotOf<V>>,
     ) -> Result<bool> {
         if !object::has_heap::<V>() && size_of::<SlotOf<V>>() <= LARGE {
-            return self.join(hash, key, f);
+            let value = f(None)?;
+            return self.perform::<Join<_>>(hash, key, (value, f));
         }
         // Make the value for an absent key only if the key is absent: it takes heap memory or much
         // stack.
         loop {
-            match self.update(hash, key, |there| f(Some(there))) {
+            match self.perform::<Update<_>>(hash, key, |there| f(Some(there))) {
                 Ok(Some(_)) => return Ok(true),
                 // At the end of a shard a search is inconclusive. A claim finds a removed key
                 // there, too.
@@ -216,17 +194,5 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         value: impl FnOnce() -> Result<SlotOf<V>>,
     ) -> Result<bool> {
         Ok(self.perform::<GetOrInsert>(hash, key, value()?)?.is_none())
-    }
-
-    /// As [`fold`](Self::fold), in one search.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    fn join(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        mut f: impl FnMut(Option<V>) -> Result<SlotOf<V>>,
-    ) -> Result<bool> {
-        let value = f(None)?;
-        self.perform::<Join<_>>(hash, key, (value, f))
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that insert an absent key and leave a present one as it is.
 
 use super::HashMap;
-use super::op::GetOrInsert;
+use super::operations::GetOrInsert;
 use super::phase::{Changes, Phase};
 use crate::Result;
 use crate::object::{self, FoundBy, KeyHasher, Object};

@@ -10,7 +10,7 @@ use pgas_lockfree::slots::{Held, SlotMemory as _};
 use zerocopy::FromBytes as _;
 
 use super::HashMap;
-use super::op::FoundSlot;
+use super::found::FoundSlot;
 use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::{Access, GlobalSlot, LayoutOf};

@@ -2,7 +2,8 @@
 
 use super::HashMap;
 use super::hash::Hash;
-use super::op::{Effect, Find, Fold, Insert, OnKey, Take};
+use super::op::{Effect, OnKey};
+use super::operations::{Find, Fold, Insert, Take};
 use super::outcome::Inserted;
 use super::phase::Local;
 use super::table::dispatch_own_slots;

@@ -25,6 +25,7 @@ mod change;
 mod combine;
 mod drain;
 mod fallback;
+mod found;
 mod hash;
 mod insert_if_absent;
 mod iter;
@@ -32,6 +33,7 @@ mod local;
 mod multi;
 mod nb;
 mod op;
+mod operations;
 mod outcome;
 #[cfg(feature = "rayon")]
 mod parallel;
@@ -69,7 +71,8 @@ use pgas_core::{AsTeam, Team, World};
 
 use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
-use op::{Add, Contains, Find, Insert};
+use op::Add;
+use operations::{Contains, Find, Insert};
 use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
@@ -112,6 +115,10 @@ use table::Table;
 /// 14 bits happens to agree). Expect half a further slot at half load; at three quarters 1.5 for a
 /// present key and 7.5 for an absent one. A key or value whose encoding is longer than its slot
 /// costs W more to write, R to compare, and R + A to read.
+///
+/// Behind a network, a batch has many searches in flight, and many changes of present words. While
+/// ranks write, operations on keys that are longer than their slots, and changes of values that may
+/// be, take place one after another.
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank
@@ -506,10 +513,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry. Where slots are behind a network, a new
-    /// key is searched twice: 3A + W, and 2A for each further slot; the latency is paid once for
-    /// many present keys. One-sided; or M for each rank and as many entries as a message carries.
-    /// Complete at the target on return.
+    /// That of an [`insert`](Self::insert) for each entry: 2A + W for a new key, 2A + R over a word,
+    /// and so on. Behind a network the latency of the searches is paid once for many. One-sided; or
+    /// M for each rank and as many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///

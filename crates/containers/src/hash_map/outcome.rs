@@ -30,9 +30,6 @@ pub(super) trait Outcome<V: Object>: Default {
 
     fn was_there(&self) -> bool;
 
-    /// The key was present, with this value.
-    fn of_value(value: SlotOf<V>, heap: &Heap) -> Result<Self>;
-
     fn to_answer(self, heap: &Heap) -> Result<Self::Answer>;
 
     fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self>;
@@ -44,11 +41,6 @@ impl<V: Object> Outcome<V> for bool {
     #[inline]
     fn was_there(&self) -> bool {
         *self
-    }
-
-    #[inline]
-    fn of_value(_: SlotOf<V>, _: &Heap) -> Result<Self> {
-        Ok(true)
     }
 
     fn to_answer(self, _: &Heap) -> Result<u8> {
@@ -67,11 +59,6 @@ impl<V: Object> Outcome<V> for Option<V> {
     #[inline]
     fn was_there(&self) -> bool {
         self.is_some()
-    }
-
-    #[inline]
-    fn of_value(value: SlotOf<V>, heap: &Heap) -> Result<Self> {
-        object::from_slot::<V>(value, heap).map(Some)
     }
 
     fn to_answer(self, heap: &Heap) -> Result<Self::Answer> {

@@ -9,16 +9,19 @@ use pgas_core::{Pod, Rank, World, in_handler, part_of_at};
 use zerocopy::IntoBytes as _;
 
 use super::hash::Hash;
-use super::op::{Effect, Find, OnKey, Replace};
+use super::op::{Effect, OnKey};
+use super::operations::{Find, Replace, Update};
 use super::outcome::Outcome as _;
 use super::phase::Atomic;
 use super::served::OnShards;
 use super::shard::{LocalShardView, Served};
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
+use super::slot::replayed::{Journal, Replayed, ReplayedArray};
 use super::table::{LocalView, Table};
+use super::view::{Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
-use crate::{Error, Result, prices, requests};
+use crate::{Error, Result, requests};
 
 /// The longest entry, in bytes, that is sent in messages.
 const LONGEST: usize = 4096;
@@ -43,23 +46,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         !O::IS_READ_ONLY || world.capabilities().needs_target.get
     }
 
-    /// Performs `O` on the key's home shard, if this process reaches that. `None` if it does not,
-    /// or if the search goes on in the next shard.
-    pub(super) fn perform_near<O>(
-        &self,
-        key: &KeyOf<K>,
-        hash: Hash,
-        given: O::Given,
-    ) -> Result<Option<O::Outcome>>
-    where
-        O: OnKey<K, V, Given: Pod> + 'static,
-    {
-        let Some(view) = self.near_shard(hash) else {
-            return Ok(None);
-        };
-        unless_full(O::perform(&view, hash, key, given))
-    }
-
     /// The shard of the home slot of a key with this hash, if this process reaches it by loads and
     /// stores and works on it as messages would.
     pub(super) fn near_shard(&self, hash: Hash) -> Option<LocalShardView<'_, K, V, S>> {
@@ -78,8 +64,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(None);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        if self.near_shard(hash).is_some() {
-            return self.perform_near::<O>(key, hash, given);
+        if let Some(view) = self.near_shard(hash) {
+            return unless_full(O::perform(&view, hash, key, given));
         }
         let home = self.shape.home_rank(hash);
         let may_ask = Self::is_message::<O>(self.world()) && home != self.world().rank();
@@ -93,19 +79,17 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         done.transpose()
     }
 
-    /// As [`perform`](Self::perform), if slots are not local, or are reused. `at` is the line of the
-    /// program.
-    pub(super) fn perform_out_of_line<O>(
+    /// As [`perform`](Self::perform), if slots are not local, or are counted or reused. `at` is the
+    /// line of the program.
+    pub(super) fn perform_out_of_line<O: OnKey<K, V>>(
         &self,
         key: &KeyOf<K>,
-        given: impl Fn(&Heap) -> Result<O::Given>,
+        mut given: impl FnMut(&Heap) -> Result<O::Given>,
+        elsewhere: impl FnOnce(&Self, &KeyOf<K>, O::Given) -> Result<O::Outcome>,
         at: &'static Location<'static>,
-    ) -> Result<O::Outcome>
-    where
-        O: OnKey<K, V, Given: Pod> + 'static,
-    {
+    ) -> Result<O::Outcome> {
         let _waits = part_of_at(O::EFFECT.whole(), at);
-        let given = || given(self.heap());
+        let mut given = || given(self.heap());
         if let Some(reused) = &self.reused {
             let perform =
                 |view: LocalView<'_, K, V, S>| O::perform(&view, view.hash(key), key, given()?);
@@ -115,27 +99,28 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Effect::Change | Effect::Remove => self.in_section(reused, perform),
             };
         }
+        let (world, row) = (self.world(), O::rows().map(|[row, _]| row));
         if let Some(all) = &self.counted {
             let view = self.view_local(all);
             let perform = || O::perform(&view, view.hash(key), key, given()?);
             let missed = |done: &Result<O::Outcome>| {
                 usize::from(done.as_ref().is_ok_and(|done| !done.was_there()))
             };
-            return self.perform_counted(O::rows().map(|[row, _]| row), 1, perform, missed);
+            return match row {
+                Some(row) => world.perform_near(row, 1, perform, missed),
+                None => world.count_steps(perform),
+            };
         }
-        let Some([row, _]) = O::rows() else {
-            return self.perform_elsewhere::<O>(key, given()?);
-        };
-        let mut performing = self.world().performs(row, 1);
-        let done = self.perform_elsewhere::<O>(key, given()?)?;
-        if !done.was_there() {
+        let performing = row.map(|row| world.performs(row, 1));
+        let done = elsewhere(self, key, given()?)?;
+        if let Some(mut performing) = performing.filter(|_| !done.was_there()) {
             performing.miss(1);
         }
         Ok(done)
     }
 
     /// As [`perform`](Self::perform), if slots are not local.
-    fn perform_elsewhere<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
+    pub(super) fn perform_elsewhere<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
@@ -143,68 +128,74 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(done);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        if O::IS_READ_ONLY {
-            let copy = BlockCopy::default();
-            let view = self.shape.view_copied::<false>(Rank::ZERO, &copy);
-            return O::perform(&view, hash, key, given);
-        }
-        O::perform(&self.view_remote(), hash, key, given)
+        self.shape.perform_one_sided::<O>(hash, key, given)
     }
 
-    /// Replaces the value of a key by the encoded value that `f` makes of it. Returns the former
-    /// value.
-    pub(super) fn update_out_of_line(
+    /// As [`update`](Self::update), if slots are not local: reads the value at the key's home rank,
+    /// computes the new value here, and replaces the former one if it is still there. It is
+    /// one-sided if that rank cannot do so.
+    pub(super) fn update_elsewhere(
         &self,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<SlotOf<V>>,
-        at: &'static Location<'static>,
     ) -> Result<Option<V>> {
-        let _waits = part_of_at(Effect::Change.whole(), at);
-        if let Some(reused) = &self.reused {
-            return self.in_section(reused, |view| view.update(view.hash(key), key, f));
-        }
-        if let Some(all) = &self.counted {
-            let view = self.view_local(all);
-            let update = || view.update(view.hash(key), key, f);
-            let missed = |former: &Result<Option<V>>| usize::from(matches!(former, Ok(None)));
-            return self.perform_counted(Some(&prices::HASH_MAP_UPDATE), 1, update, missed);
-        }
-        let mut performing = self.world().performs(&prices::HASH_MAP_UPDATE, 1);
-        let former = match self.update_at_home(key, &mut f)? {
-            Some(former) => former,
-            None => {
-                let view = self.view_remote();
-                view.update(view.hash(key), key, f)?
-            }
-        };
-        if former.is_none() {
-            performing.miss(1);
-        }
-        Ok(former)
-    }
-
-    /// Updates the value at its home rank: reads it, computes the new value here, and replaces the
-    /// old one by compare-and-swap. `None` if the update has to be one-sided.
-    fn update_at_home(
-        &self,
-        key: &KeyOf<K>,
-        f: &mut impl FnMut(V) -> Result<SlotOf<V>>,
-    ) -> Result<Option<Option<V>>> {
         let slot = |value: &V| object::to_slot(value, self.heap());
         let mut there = self.perform_at_home::<Find<Atomic>>(key, ())?;
-        loop {
-            let Some(Some(value)) = there else {
-                return Ok(there);
-            };
+        while let Some(found) = there {
+            let Some(value) = found else { return Ok(None) };
             let expected = slot(&value)?;
             let values = Pair::new(expected, f(value)?);
             there = self.perform_at_home::<Replace>(key, values)?;
             if let Some(Some(former)) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {
-                return Ok(there);
+                return Ok(there.flatten());
             }
         }
+        let view = self.view_remote();
+        view.perform::<Update<_>>(view.hash(key), key, f)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
+    /// Performs `O` by operations on global pointers.
+    pub(super) fn perform_one_sided<O: OnKey<K, V>>(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        given: O::Given,
+    ) -> Result<O::Outcome> {
+        if O::IS_READ_ONLY {
+            let copy = BlockCopy::default();
+            let view = self.view_copied::<false>(Rank::ZERO, &copy);
+            return O::perform(&view, hash, key, given);
+        }
+        O::perform(&self.view_remote::<false>(Rank::ZERO), hash, key, given)
+    }
+
+    /// Takes steps of an operation by non-blocking operations on global pointers, until it is
+    /// complete, or one of them is in flight. Then it is called again later, with the same
+    /// `journal`. `run` performs the operation.
+    pub(super) fn replay<'a, T>(
+        &'a self,
+        journal: &'a Journal,
+        is_read_only: bool,
+        mut run: impl FnMut(View<'a, K, V, S, Replayed<'a>>) -> Result<T>,
+    ) -> Option<Result<T>> {
+        while journal.rewind() {
+            let done = run(self.view(ReplayedArray {
+                remote: self.remote(Rank::ZERO),
+                journal,
+                is_read_only,
+            }));
+            if !journal.is_suspended() {
+                return Some(done);
+            }
+            if journal.waits() {
+                break;
+            }
+        }
+        None
     }
 }
 

@@ -106,7 +106,7 @@ mod tests {
     use pgas_core::Rank;
 
     use super::*;
-    use crate::hash_map::op::{Find, Insert};
+    use crate::hash_map::operations::{Find, Insert};
     use crate::hash_map::{Atomic, HashMap, RapidHasher};
 
     type Map = HashMap<u64, u64>;

@@ -1,10 +1,10 @@
 //! Operations on two sets: each rank works on the keys that it holds of one set.
 
-use super::batch::EXTENT;
+use super::batch::in_parts;
 use super::phase::{Changes, Finds, Inserts, Looks, Phase};
 use super::set::HashSet;
-use crate::Result;
 use crate::object::{KeyHasher, Object};
+use crate::{BatchError, Error, Result};
 
 /// The other set may have another size, phase and hasher. Every rank calls the method, and works on
 /// the keys that it holds itself of one set; these keys may be on any rank in the other set. After
@@ -55,15 +55,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         O: Looks,
         T: KeyHasher,
     {
-        let mut n_new = 0;
-        let mut keys = other.local_iter();
-        loop {
-            let some = keys.by_ref().take(EXTENT).collect::<Result<Vec<K>>>()?;
-            if some.is_empty() {
-                return Ok(n_new);
-            }
-            n_new += self.extend(some)?;
-        }
+        in_batches(other.local_iter(), |keys| self.extend(keys))
     }
 
     /// Removes the keys that this rank holds and that are not in `other`, and returns their number.
@@ -118,20 +110,27 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         O: Finds,
         T: KeyHasher,
     {
-        let mut n_removed = 0;
-        let mut keys = self.local_iter();
-        loop {
-            let some = keys.by_ref().take(EXTENT).collect::<Result<Vec<K>>>()?;
-            if some.is_empty() {
-                return Ok(n_removed);
-            }
-            let found = other.contains_many(&some)?;
-            let found = some.into_iter().zip(found);
-            let gone: Vec<K> = found
-                .filter(|(_, is)| *is == has)
-                .map(|(key, _)| key)
-                .collect();
-            n_removed += self.remove_many(&gone)?;
-        }
+        in_batches(self.local_iter(), |keys| {
+            let found = other.contains_many(&keys).map_err(of_first)?;
+            let found = keys.into_iter().zip(found);
+            let gone = found.filter(|(_, is)| *is == has).map(|(key, _)| key);
+            self.remove_many(&gone.collect::<Vec<K>>())
+        })
     }
+}
+
+/// Calls `perform` with some of `keys` after others, and returns the sum of its results.
+fn in_batches<K>(
+    keys: impl Iterator<Item = Result<K>>,
+    mut perform: impl FnMut(Vec<K>) -> Result<usize, BatchError>,
+) -> Result<usize> {
+    let sum = in_parts(keys, |some| {
+        perform(some.into_iter().collect::<Result<_>>().map_err(of_first)?)
+    });
+    Ok(sum?)
+}
+
+/// The error of a batch that did nothing.
+fn of_first(error: Error) -> BatchError {
+    BatchError { done: 0, error }
 }

@@ -11,7 +11,7 @@ use pgas_core::{GlobalPtr, Rank};
 
 use super::slot::LayoutOf;
 use super::slot::copied::{BlockCopy, Copied};
-use super::slot::local::{Local, Own, Shard};
+use super::slot::local::Local;
 use super::slot::remote::Remote;
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
@@ -26,10 +26,10 @@ pub(super) struct Shards<K: Object, V: Object, S> {
 }
 
 /// A view of a shard by loads and stores.
-pub(super) type LocalShardView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Shard>>;
+pub(super) type LocalShardView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true>>;
 
 /// A view of this rank's shard in the local phase.
-pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Own>>;
+pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true, true>>;
 
 /// A map's shards on all ranks, for requests.
 pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;

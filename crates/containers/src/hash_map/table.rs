@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block, Counted, NearArray};
-use pgas_core::stats::Operation;
 use pgas_core::{InPhase, Rank, Team, World};
 use thread_local::ThreadLocal;
 
@@ -186,21 +185,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.local.is_some() || self.counted.is_some() || self.reused.is_some()
     }
 
-    /// Runs `work` on `n` elements by counted steps, as the operation of a row if it has one.
-    /// `missed` says on how many of them it did not succeed.
-    pub(super) fn perform_counted<R>(
-        &self,
-        row: Option<&'static Operation>,
-        n: usize,
-        work: impl FnOnce() -> R,
-        missed: impl FnOnce(&R) -> usize,
-    ) -> R {
-        match row {
-            Some(row) => self.world().perform_near(row, n, work, missed),
-            None => self.world().count_steps(work),
-        }
-    }
-
     /// A number that identifies this map, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
         self.flights.0.slots.member(0).to_bits()
@@ -253,7 +237,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn read_optimistically<T>(
         &self,
         reused: &Reused<LayoutOf<K, V>>,
-        read: impl Fn(LocalView<'_, K, V, S>) -> T,
+        mut read: impl FnMut(LocalView<'_, K, V, S>) -> T,
     ) -> T {
         // The slot of a long key points to it, and may change while the key is read.
         if const { !object::has_heap::<K>() }

@@ -18,7 +18,8 @@ use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::Fingerprint;
 
 use super::super::hash::{Hash, Position};
-use super::super::op::{Find, OnKey};
+use super::super::op::OnKey;
+use super::super::operations::Find;
 use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
 use super::super::slot::local::Local;
@@ -84,7 +85,7 @@ fn pipelined_in_ring<T: Default, E>(
 impl<K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'_, K, V, S, L> {
     /// Performs `O` on the keys of `elements`, with prefetched home slots. `take` receives each
     /// result. `n_changed` is raised by the number of inserted or removed keys.
-    pub(super) fn perform_prefetched<'k, O: OnKey<K, V>, E>(
+    pub(super) fn perform_batch<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
@@ -178,13 +179,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
                 Ok(())
             };
             let key = |key| K::key_by(key);
-            return Ok(self.perform_prefetched::<Find<P>, _>(
-                keys,
-                key,
-                |_| Ok(()),
-                take,
-                &mut 0,
-            )?);
+            return Ok(self.perform_batch::<Find<P>, _>(keys, key, |_| Ok(()), take, &mut 0)?);
         }
         let mut batch = Batch {
             keys,

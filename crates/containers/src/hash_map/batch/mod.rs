@@ -11,13 +11,14 @@ mod remote;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::{Pod, part_of};
 
-use super::op::{Count, Effect, Find, Fold, OnKey, Remove, Upsert};
+use super::op::{Effect, OnKey};
+use super::operations::{Count, Find, Fold, Remove, Upsert};
 use super::outcome::Outcome as _;
 use super::phase::{Changes, Inserts, Phase};
 use super::served::{Answer, OnShards};
 use super::shard::Served;
 use super::slot::layout::Pair;
-use super::table::Table;
+use super::table::{Table, dispatch_locality};
 use super::{Combine, HashMap};
 use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Plain, Repr};
 use crate::requests::Batch;
@@ -29,8 +30,29 @@ const SECTION: usize = 256;
 /// Operations of a batch whose steps are counted together.
 const COUNTED: usize = 4096;
 
-/// Entries of an iterator in one batch.
-pub(super) const EXTENT: usize = 512;
+/// Elements of an iterator in one batch.
+const EXTENT: usize = 512;
+
+/// Calls `perform` with some of `elements` after others, and returns the sum of its results.
+pub(super) fn in_parts<T>(
+    elements: impl IntoIterator<Item = T>,
+    mut perform: impl FnMut(Vec<T>) -> Result<usize, BatchError>,
+) -> Result<usize, BatchError> {
+    let (mut elements, mut sum, mut before) = (elements.into_iter(), 0, 0);
+    loop {
+        let some: Vec<T> = elements.by_ref().take(EXTENT).collect();
+        let n = some.len();
+        if n == 0 {
+            return Ok(sum);
+        }
+        let performed = perform(some);
+        sum += performed.map_err(|BatchError { done, error }| BatchError {
+            done: before + done,
+            error,
+        })?;
+        before += n;
+    }
+}
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Performs `O` on the keys of `elements`, in their order. `given` makes the arguments for an
@@ -105,27 +127,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         while !rest.is_empty() {
             let (part, mut n_changed) = (&rest[..n_together.min(rest.len())], 0);
             let n_before = elements.len() - rest.len();
-            let mut take_next = |i, done| take(n_before + i, done);
-            let ended = match (&self.local, &self.reused, &self.counted) {
-                (Some(all), ..) => {
-                    let view = self.view_local(all);
-                    view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
-                }
-                (None, Some(reused), _) => self.in_section(reused, |view| {
-                    let (take, n) = (&mut take_next, &mut n_changed);
-                    view.perform_prefetched::<O, E>(part, key, given, take, n)
-                }),
-                (None, None, Some(all)) => {
-                    let view = self.view_local(all);
-                    let (take, n) = (&mut take_next, &mut n_changed);
-                    let perform = || view.perform_prefetched::<O, E>(part, key, given, take, n);
-                    self.world().count_steps(perform)
-                }
-                (None, None, None) => {
-                    let view = self.view_remote();
-                    view.perform_grouped::<O, E>(part, key, given, &mut take, &mut n_changed)
-                }
-            };
+            let (take, n) = (&mut |i, done| take(n_before + i, done), &mut n_changed);
+            let ended = dispatch_locality!(self, |view| {
+                view.perform_batch::<O, E>(part, key, given, take, n)
+            });
             self.count::<O>(n_changed);
             n_all += n_changed;
             let Err(BatchError { done, error }) = ended else {
@@ -311,19 +316,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Inserts,
         K: FoundBy<Q>,
     {
-        let (mut entries, mut n_new, mut done) = (entries.into_iter(), 0, 0);
-        loop {
-            let some: Vec<_> = entries.by_ref().take(EXTENT).collect();
-            if some.is_empty() {
-                return Ok(n_new);
-            }
-            let inserted = self.insert_many(&some);
-            n_new += inserted.map_err(|error| BatchError {
-                done: done + error.done,
-                ..error
-            })?;
-            done += some.len();
-        }
+        in_parts(entries, |some| self.insert_many(&some))
     }
 
     /// For each of `entries`, in their order: combines the key's value with the entry's by `C`,
@@ -336,9 +329,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`upsert`](Self::upsert) for each entry, and 2A for each further slot of a new
-    /// key, which is searched twice; behind a network the latency of the searches is paid once for
-    /// many keys that are there. One-sided; or M for each rank and as many entries as a message
+    /// That of an [`upsert`](Self::upsert) for each entry, and 2A + W for a new key; behind a network the latency of
+    /// the searches is paid once for many. One-sided; or M for each rank and as many entries as a message
     /// carries. Complete at the target on return.
     ///
     /// # Errors
@@ -404,9 +396,8 @@ where
     ///
     /// # Cost
     ///
-    /// That of a [`fetch_add`](Self::fetch_add) for each key. Where slots are behind a network, a
-    /// new one is searched twice: 3A + W, and 2A for each further slot; the latency is paid once
-    /// for many present keys. One-sided; or M for each rank and as many keys as a message carries.
+    /// That of a [`fetch_add`](Self::fetch_add) for each key: 2A + R, or 2A + W for a new one.
+    /// Behind a network the latency of the searches is paid once for many. One-sided; or M for each rank and as many keys as a message carries.
     /// Complete at the target on return.
     ///
     /// # Errors

@@ -1,177 +1,37 @@
-//! Batches on slots behind a network: the reads of up to [`GROUP`] operations are in flight
-//! together, so that they share one round trip.
-//!
-//! First all keys are located, which changes nothing. Then the operations begin in their order. A
-//! location stays valid: a slot that holds a key holds it for ever. A key that was absent is
-//! inserted by the blocking operation, which searches again.
+//! Batches on slots behind a network. The searches of up to [`GROUP`] operations are in flight
+//! together. Then the operations change memory, in their order. Changes of present words are in
+//! flight together, too. Any other change is complete before the next one begins: it holds a slot
+//! meanwhile, and if it takes a free one, the next operation may find none.
 
-use pgas_core::atomics::Atomic;
-use pgas_core::backend::AtomicOp;
-use pgas_core::{Event, Rank};
-use pgas_lockfree::slots::probe::Slots as _;
-use pgas_lockfree::slots::state::{SlotState, StateWord};
-use pgas_lockfree::slots::{self, Held, Inspected, Intent, ReadValue, SlotMemory as _};
+use std::mem;
 
-use super::super::op::{Effect, FoundSlot, OnKey};
-use super::super::outcome::Outcome as _;
-use super::super::slot::copied::{BlockCopy, Copied};
-use super::super::slot::layout::{Blocks as _, ValueKind};
+use pgas_core::in_handler;
+
+use super::super::hash::Hash;
+use super::super::op::{Effect, OnKey};
+use super::super::slot::layout::ValueKind;
 use super::super::slot::remote::Remote;
-use super::super::slot::{Access, GlobalSlot, LayoutOf, of_word, to_word};
-use super::super::view::{Home, View};
-use crate::object::{KeyHasher, KeyOf, Object, Repr, SlotOf};
+use super::super::slot::replayed::Journal;
+use super::super::slot::{LayoutOf, give_up};
+use super::super::view::View;
+use crate::object::{self, KeyHasher, KeyOf, Object, Repr};
 use crate::{BatchError, Error, Result};
 
-/// Operations whose reads are in flight together.
+/// Operations whose searches are in flight together.
 const GROUP: usize = 64;
 
-/// A slot that is accessed by operations on global pointers.
-type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
-
-/// The search for one key.
-struct Search<'a, K: Object, V: Object> {
+/// An operation of a group, with a result of type `T`.
+struct InFlight<K: Object, T> {
     key: KeyOf<K>,
-    home: Home<K, V, Remote<'a>>,
-    /// The slot that the search has reached.
-    slot: RemoteSlot<'a, K, V>,
-    /// A copy of that slot's block, used while no rank writes.
-    copy: BlockCopy,
-    found: Option<SearchResult<SlotOf<V>>>,
-}
-
-/// Makes the batch's error of an error at element `i`.
-fn failed(i: usize) -> impl Fn(Error) -> BatchError {
-    move |error| BatchError { done: i, error }
-}
-
-/// The result of a search.
-#[derive(Clone, Copy, Debug)]
-enum SearchResult<V> {
-    Absent,
-    /// The slot that the search has reached holds the key.
-    Held(Held<V>),
-}
-
-impl<K: Object, V: Object> Search<'_, K, V> {
-    /// Whether the value is a word and its slot was ready, so that one atomic completes the
-    /// operation.
-    fn has_word(&self) -> bool {
-        let is_word = matches!(LayoutOf::<K, V>::KIND, ValueKind::Word4 | ValueKind::Word8);
-        let is_ready = |held: Held<_>| held.state.state() == SlotState::Ready;
-        is_word && matches!(self.found, Some(SearchResult::Held(held)) if is_ready(held))
-    }
+    hash: Hash,
+    journal: Journal,
+    done: Option<Result<T>>,
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
-    /// Begins the search for a key.
-    fn begin(&self, key: KeyOf<K>) -> Search<'a, K, V> {
-        let home = self.home(self.hash(&key));
-        Search {
-            key,
-            home,
-            slot: home.slot,
-            copy: BlockCopy::default(),
-            found: None,
-        }
-    }
-
-    /// Completes all `searches` together. In each round every unfinished search examines one slot.
-    fn locate(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
-        while searches.iter().any(|search| search.found.is_none()) {
-            if LayoutOf::<K, V>::IS_PACKED {
-                self.locate_round(searches, StateWord::from_narrow)?;
-            } else {
-                self.locate_round(searches, StateWord::from_bits)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One round of [`locate`](Self::locate). Reads all states, each a `W` in memory, then the
-    /// entries whose fingerprint agrees.
-    fn locate_round<W: Atomic>(
-        &self,
-        searches: &mut [Search<'a, K, V>],
-        state_of: impl Fn(W) -> StateWord,
-    ) -> Result<()> {
-        let mut states = Vec::with_capacity(searches.len());
-        for search in searches.iter_mut().filter(|search| search.found.is_none()) {
-            let word = search.slot.state_word::<W>();
-            let event = word.fetch_op_nb(self.shape.world(), AtomicOp::Load, W::from_bits(0))?;
-            states.push((search, event));
-        }
-        let mut candidates = Vec::new();
-        for (search, event) in states {
-            let state = state_of(event.wait()?);
-            match state.state() {
-                SlotState::Free => search.found = Some(SearchResult::Absent),
-                SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
-                    let entry = search.slot.entry_nb()?;
-                    candidates.push((search, state, entry));
-                }
-                SlotState::Reserved if state.has(search.home.fingerprint) => {
-                    // Another rank is writing what may be the key: wait for it.
-                    search.found = inspect_slot(self, search)?;
-                    self.advance(search);
-                }
-                SlotState::Vacant
-                | SlotState::Reserved
-                | SlotState::Ready
-                | SlotState::Locked
-                | SlotState::Removed
-                | SlotState::Leaving => self.advance(search),
-            }
-        }
-        for (search, state, entry) in candidates {
-            let (key, value) = entry.wait()?.parts();
-            if <K::Repr as Repr<K>>::has_key(&key, &search.key, self.heap())? {
-                search.found = Some(SearchResult::Held(Held::new(state, value)));
-            } else {
-                self.advance(search);
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves an unfinished search on to the next slot.
-    fn advance(&self, search: &mut Search<'a, K, V>) {
-        if search.found.is_some() {
-            return;
-        }
-        search.slot = self.next(&search.slot);
-        if search.slot.is_same(&search.home.slot) {
-            search.found = Some(SearchResult::Absent);
-        }
-    }
-
-    /// As [`locate`](Self::locate), while no rank writes: one read fetches a whole block.
-    fn locate_read_only(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
-        let is_open = |search: &&mut Search<'a, K, V>| search.found.is_none();
-        loop {
-            let open = searches.iter_mut().filter(is_open);
-            let begun = open.map(|search| Ok((search.slot.block_nb()?, search)));
-            let in_flight = begun.collect::<Result<Vec<_>>>()?;
-            if in_flight.is_empty() {
-                return Ok(());
-            }
-            for (event, search) in in_flight {
-                let position = search.slot.position();
-                search.copy = BlockCopy::new(&search.slot.access, event.wait()?);
-                while search.found.is_none() && search.slot.position().is_same_block(position) {
-                    search.found = inspect_slot(&self.copied(&search.copy), search)?;
-                    self.advance(search);
-                }
-            }
-        }
-    }
-
-    /// A view of the slots through a copy of a block.
-    fn copied<'c>(&'c self, copy: &'c BlockCopy) -> View<'c, K, V, S, Copied<'c, false>> {
-        self.shape.view_copied(Rank::ZERO, copy)
-    }
-
     /// Performs `O` on the keys of `elements`, group by group. `take` receives each result.
-    pub(super) fn perform_grouped<'k, O: OnKey<K, V>, E>(
+    /// `n_changed` is raised by the number of inserted or removed keys.
+    pub(super) fn perform_batch<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
@@ -179,151 +39,127 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
-        for (group, start) in elements.chunks(GROUP).zip((0..).step_by(GROUP)) {
-            // The operations before a key that cannot be encoded are performed.
-            let mut refused = Ok(());
-            let searches = (start..).zip(group).map_while(|(i, element)| {
-                let search = key(element).map(|key| self.begin(key)).map_err(failed(i));
-                search.map_err(|error| refused = Err(error)).ok()
-            });
-            let mut searches: Vec<_> = searches.collect();
-            let located = if O::IS_READ_ONLY {
-                self.locate_read_only(&mut searches)
+        let mut start = 0;
+        while let Some(first) = elements.get(start) {
+            let rest = &elements[start..];
+            let keys = rest
+                .iter()
+                .take(GROUP)
+                .map_while(|element| key(element).ok());
+            let mut group: Vec<_> = keys
+                .take_while(Self::can_fly::<O>)
+                .map(|key| self.in_flight(key))
+                .collect();
+            let mut waited = Ok(());
+            if group.is_empty() {
+                let mut alone = self.in_flight(key(first).map_err(failed(start))?);
+                let done = given(first).and_then(|given| {
+                    self.shape
+                        .perform_one_sided::<O>(alone.hash, &alone.key, given)
+                });
+                alone.done = Some(done);
+                group.push(alone);
             } else {
-                self.locate(&mut searches)
-            };
-            located.map_err(failed(start))?;
-            let of_group = |k: usize| given(&group[k]);
-            match LayoutOf::<K, V>::KIND {
-                ValueKind::Word4 => {
-                    self.perform_located::<O, u32>(&searches, start, of_group, take, n_changed)?;
-                }
-                _ => self.perform_located::<O, u64>(&searches, start, of_group, take, n_changed)?,
+                waited = self.perform_together::<O>(&mut group, |k| given(&rest[k]));
             }
-            refused?;
+            let mut outcome = Ok(());
+            for (flight, i) in group.into_iter().zip(start..) {
+                let taken = match flight.done {
+                    Some(done) => done.and_then(|done| {
+                        *n_changed += usize::from(O::is_change(&done));
+                        take(i, done)
+                    }),
+                    None => mem::replace(&mut waited, Ok(())),
+                };
+                outcome = outcome.and(taken.map_err(failed(i)));
+                start = i + 1;
+            }
+            outcome?;
         }
         Ok(())
     }
 
-    /// Performs `O` on a group of located keys, in their order. The group's first key has index
-    /// `start` in the batch. Atomics on words are in flight together.
-    fn perform_located<O: OnKey<K, V>, W: Atomic>(
+    /// Whether `O` may run again and again on its way. It then neither allocates memory of the heap
+    /// nor compares a key that lies there. In a handler it would have to wait.
+    fn can_fly<O: OnKey<K, V>>(key: &KeyOf<K>) -> bool {
+        let is_within = !<K::Repr as Repr<K>>::is_key_outside(key);
+        let is_plain = O::EFFECT == Effect::Read || !object::has_heap::<V>();
+        (O::IS_READ_ONLY || is_within && is_plain) && !in_handler()
+    }
+
+    fn in_flight<T>(&self, key: KeyOf<K>) -> InFlight<K, T> {
+        InFlight {
+            hash: self.hash(&key),
+            key,
+            journal: Journal::held(),
+            done: None,
+        }
+    }
+
+    /// Performs `O` for all of `group`, up to the first one that fails.
+    fn perform_together<O: OnKey<K, V>>(
         &self,
-        searches: &[Search<'a, K, V>],
-        start: usize,
+        group: &mut [InFlight<K, O::Outcome>],
         given: impl Fn(usize) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
-        n_changed: &mut usize,
-    ) -> Result<(), BatchError> {
-        let mut end = |k: usize, word: Result<Option<W>>| {
-            let done = match word {
-                Ok(Some(word)) => O::Outcome::of_value(of_word(word), self.heap()),
-                Ok(None) => given(k).and_then(|given| self.finish::<O>(&searches[k], given)),
-                Err(error) => Err(error),
-            };
-            let taken = done.and_then(|done| {
-                *n_changed += usize::from(O::is_change(&done));
-                take(start + k, done)
-            });
-            taken.map_err(failed(start + k))
-        };
-        let mut in_flight = Vec::with_capacity(searches.len());
-        let mut outcome = Ok(());
-        for (k, search) in searches.iter().enumerate() {
-            // Operations in flight on one word are not ordered, but the last entry of a key has to
-            // win.
-            let is_same = |(other, _): &(usize, _)| searches[*other].slot.is_same(&search.slot);
-            if O::IS_ORDERED && in_flight.iter().any(is_same) {
-                outcome = complete(&mut in_flight, &mut end);
-            }
-            if outcome.is_err() {
-                break;
-            }
-            outcome = match O::WORD.filter(|_| !O::IS_READ_ONLY && search.has_word()) {
-                Some(op) => {
-                    let word = search.slot.value_pointer::<W>();
-                    let begun = given(k).and_then(|given| {
-                        let operand = to_word(&O::value(&given));
-                        word.fetch_op_nb(self.shape.world(), op, operand)
-                    });
-                    match begun {
-                        Ok(event) => {
-                            in_flight.push((k, event));
-                            Ok(())
-                        }
-                        Err(error) => end(k, Err(error)),
-                    }
-                }
-                None => end(k, Ok(None)),
-            };
-            if outcome.is_err() {
-                break;
-            }
-        }
-        // Complete what is in flight even if a later element failed.
-        complete(&mut in_flight, &mut end).and(outcome)
+    ) -> Result<()> {
+        self.advance::<O>(group, given, |flight| flight.journal.is_stopped())?;
+        let changed = self.change_in_order::<O>(group, given);
+        changed.map_err(|error| give_up(self.shape.world(), error))
     }
 
-    /// Performs `O` on a located key.
-    fn finish<O: OnKey<K, V>>(
+    /// Lets the operations change memory, once all have found their slots. No other one is advanced
+    /// while one holds a slot: a function of the caller that panics leaves none reserved or locked.
+    fn change_in_order<O: OnKey<K, V>>(
         &self,
-        search: &Search<'a, K, V>,
-        mut given: O::Given,
-    ) -> Result<O::Outcome> {
-        let done = match search.found {
-            Some(SearchResult::Held(held)) if O::IS_READ_ONLY => {
-                let view = self.copied(&search.copy);
-                O::held(
-                    FoundSlot::new(&view, view.slot(search.slot.position()), held),
-                    &mut given,
-                )?
+        group: &mut [InFlight<K, O::Outcome>],
+        given: impl Fn(usize) -> Result<O::Given> + Copy,
+    ) -> Result<()> {
+        let is_word = LayoutOf::<K, V>::KIND != ValueKind::Wide;
+        for k in 0..group.len() {
+            let (before, rest) = group.split_at_mut(k);
+            if O::IS_ORDERED && before.iter().any(|other| other.hash == rest[0].hash) {
+                self.advance::<O>(before, given, |_| false)?;
             }
-            Some(SearchResult::Held(held)) => {
-                O::held(FoundSlot::new(self, search.slot, held), &mut given)?
+            rest[0].journal.let_go();
+            // It is enough that the change of a present word is on its way.
+            let is_begun = |flight: &InFlight<K, _>| is_word && !flight.journal.claims();
+            self.advance::<O>(&mut rest[..1], |_| given(k), is_begun)?;
+            if matches!(rest[0].done, Some(Err(_))) {
+                return self.advance::<O>(before, given, |_| false);
             }
-            Some(SearchResult::Absent) | None => None,
-        };
-        match done {
-            Some(done) => Ok(done),
-            None if O::EFFECT == Effect::Claim => {
-                O::perform(self, self.hash(&search.key), &search.key, given)
-            }
-            None => Ok(O::Outcome::default()),
         }
+        self.advance::<O>(group, given, |_| false)
+    }
+
+    /// Performs steps of `group`, until each operation is complete or has come `far_enough`.
+    fn advance<O: OnKey<K, V>>(
+        &self,
+        group: &mut [InFlight<K, O::Outcome>],
+        given: impl Fn(usize) -> Result<O::Given>,
+        far_enough: impl Fn(&InFlight<K, O::Outcome>) -> bool,
+    ) -> Result<()> {
+        let mut are_there = || {
+            let mut are_there = true;
+            for (k, flight) in group.iter_mut().enumerate() {
+                if flight.done.is_none() {
+                    let (journal, hash, key) = (&flight.journal, flight.hash, &flight.key);
+                    flight.done = self.shape.replay(journal, O::IS_READ_ONLY, |view| {
+                        O::perform(&view, hash, key, given(k)?)
+                    });
+                }
+                are_there &= flight.done.is_some() || far_enough(flight);
+            }
+            are_there
+        };
+        if are_there() {
+            return Ok(());
+        }
+        let world = self.shape.world();
+        world.wait_for("a batch on a hash map", || Ok(are_there()))
     }
 }
 
-/// Examines the slot that a search has reached, through `view`. `None` if the search has to go on.
-fn inspect_slot<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
-    view: &View<'a, K, V, S, R>,
-    search: &Search<'_, K, V>,
-) -> Result<Option<SearchResult<SlotOf<V>>>> {
-    let (slot, fingerprint) = (view.slot(search.slot.position()), search.home.fingerprint);
-    let (read_value, intent) = (ReadValue::Yes, Intent::Find);
-    let met = slots::inspect(
-        &slot,
-        &search.key,
-        view.heap(),
-        fingerprint,
-        read_value,
-        intent,
-    )?;
-    Ok(match met {
-        Inspected::Held(held) => Some(SearchResult::Held(held)),
-        Inspected::Free => Some(SearchResult::Absent),
-        Inspected::Vacant | Inspected::Other => None,
-    })
-}
-
-/// Waits for all operations in flight, even after a failure, and returns the first failure.
-fn complete<W: Atomic>(
-    in_flight: &mut Vec<(usize, Event<W>)>,
-    end: &mut impl FnMut(usize, Result<Option<W>>) -> Result<(), BatchError>,
-) -> Result<(), BatchError> {
-    let mut outcome = Ok(());
-    for (k, event) in in_flight.drain(..) {
-        let former = event.wait().map(Some);
-        outcome = outcome.and(end(k, former));
-    }
-    outcome
+/// Makes the batch's error of an error at element `i`.
+fn failed(i: usize) -> impl Fn(Error) -> BatchError {
+    move |error| BatchError { done: i, error }
 }

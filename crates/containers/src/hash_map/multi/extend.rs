@@ -2,8 +2,9 @@
 
 use pgas_core::part_of;
 
-use super::super::batch::EXTENT;
-use super::super::op::{Add, Find, Insert};
+use super::super::batch::in_parts;
+use super::super::op::Add;
+use super::super::operations::{Find, Insert};
 use super::super::phase::Atomic;
 use super::{MultiMap, Numbers};
 use crate::object::{self, FoundBy as _, KeyHasher, Object};
@@ -14,8 +15,8 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry; where slots are behind a network, 7A +
-    /// 2R + W, and 8A + R + 2W for the first one of a key. The latency is paid once for many keys;
+    /// That of an [`insert`](Self::insert) for each entry: 6A + 2R + W, and 6A + R + 2W for the
+    /// first one of a key. The latency of the searches is paid once for many keys;
     /// values of one key take their places one after another. One-sided; or M for each rank and as
     /// many entries as a message carries. Complete at the target on return.
     ///
@@ -39,18 +40,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     #[track_caller]
     pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), BatchError> {
         let _waits = part_of("an insert into a multimap");
-        let (mut entries, mut done) = (entries.into_iter(), 0);
-        loop {
-            let some: Vec<(K, V)> = entries.by_ref().take(EXTENT).collect();
-            if some.is_empty() {
-                return Ok(());
-            }
-            self.insert_some(&some).map_err(|error| BatchError {
-                done: done + error.done,
-                ..error
-            })?;
-            done += some.len();
-        }
+        in_parts(entries, |some| self.insert_some(&some).map(|()| some.len())).map(drop)
     }
 
     /// Adds some entries: takes numbers for all of them, inserts the values under these, and looks

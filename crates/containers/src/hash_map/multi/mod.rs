@@ -10,7 +10,7 @@ use pgas_core::{AsTeam, part_of};
 
 use super::HashMap;
 use super::hash::RapidHasher;
-use super::op::{Contains, Insert};
+use super::operations::{Contains, Insert};
 use super::phase::{Atomic, FindOnly, Finds, Looks, Phase};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::{Error, Result, TakeError};

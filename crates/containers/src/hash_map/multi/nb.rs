@@ -3,7 +3,8 @@
 use pgas_am::{PgasFuture, when_all};
 
 use super::super::nb::flight::{Flight, start};
-use super::super::op::{Add, Contains, Find, Insert, OnKey, Remove};
+use super::super::op::{Add, OnKey};
+use super::super::operations::{Contains, Find, Insert, Remove};
 use super::super::phase::{Atomic, Finds, Phase};
 use super::{MultiMap, Numbers, Removed, removed};
 use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, SlotOf};
@@ -34,7 +35,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
             let place = self.place(numbers.next);
             if let Err(error) = self.values.step::<Insert>(&place, value).await {
                 let give_back = |word| Numbers::without(word, numbers.next);
-                self.numbers.update_step(&self.key, give_back).await?;
+                self.numbers.update(&self.key, give_back).await?;
                 return Err(error);
             }
             // As in the blocking form: a removal that has passed the number takes the value out, or
@@ -82,7 +83,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
     /// As [`MultiMap::remove`].
     async fn remove(&self) -> Result<Result<Vec<V>, TakeError<V>>> {
         let take_all = |word| Numbers::of(word).without_values();
-        let former = self.numbers.update_step(&self.key, take_all).await?;
+        let former = self.numbers.update(&self.key, take_all).await?;
         let Numbers { first, next, .. } = Numbers::of(former.unwrap_or(0));
         let begun = (first..next).map(|number| {
             let (values, place) = (self.values.clone(), self.place(number));

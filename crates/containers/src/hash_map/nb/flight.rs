@@ -5,21 +5,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pgas_am::{PgasFuture, RemoteCalls as _};
-use pgas_core::{Pod, Rank, World, as_handler};
+use pgas_core::{Pod, World, as_handler};
 use zerocopy::IntoBytes as _;
 
 use super::super::hash::Hash;
-use super::super::op::{Effect, Find, OnKey, Replace};
+use super::super::op::{Effect, OnKey};
+use super::super::operations::{Find, Replace, Update};
 use super::super::outcome::Outcome as _;
 use super::super::phase::Atomic;
 use super::super::remote::unless_full;
 use super::super::served::OnShards;
 use super::super::slot::layout::Pair;
-use super::super::slot::replayed::{Journal, Replayed, ReplayedArray};
+use super::super::slot::replayed::{Journal, Replayed};
 use super::super::table::Table;
 use super::super::view::View;
 use super::common::Common;
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Repr};
 use crate::{Result, requests};
 
 /// An operation in flight, which is counted until this is dropped.
@@ -58,34 +59,22 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
         mut run: impl for<'a> FnMut(View<'a, K, V, S, Replayed<'a>>) -> Result<T>,
     ) -> Result<T> {
         let (journal, shape) = (Journal::default(), &self.0.shape);
-        poll_fn(move |_| {
-            loop {
-                if !journal.rewind() {
-                    return Poll::Pending;
-                }
-                let all = ReplayedArray {
-                    remote: shape.remote(Rank::ZERO),
-                    journal: &journal,
-                    is_read_only,
-                };
-                let done = run(shape.view(all));
-                if !journal.is_suspended() {
-                    return Poll::Ready(done);
-                }
-                if journal.waits() {
-                    return Poll::Pending;
-                }
-            }
-        })
+        poll_fn(
+            move |_| match shape.replay(&journal, is_read_only, &mut run) {
+                Some(done) => Poll::Ready(done),
+                None => Poll::Pending,
+            },
+        )
         .await
     }
 
     /// Performs `O` at the home rank of its key by a message (M), or by one-sided steps.
-    async fn perform<O>(&self, key: &KeyOf<K>, hash: Hash, given: O::Given) -> Result<O::Outcome>
+    async fn perform<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
         let (shape, heap) = (&self.0.shape, &*self.0.shape.heap);
+        let hash = Hash::of::<K>(key, &*shape.hasher);
         let home = shape.home_rank(hash);
         if let Some(served) = &self.0.served
             && Table::<K, V, S>::is_message::<O>(shape.world())
@@ -102,25 +91,6 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
     }
 
     /// Performs `O`, and counts the key that it has inserted or removed.
-    async fn perform_counted<O>(
-        &self,
-        key: &KeyOf<K>,
-        hash: Hash,
-        given: O::Given,
-    ) -> Result<O::Outcome>
-    where
-        O: OnKey<K, V, Given: Pod> + 'static,
-    {
-        let done = self.perform::<O>(key, hash, given).await?;
-        match O::EFFECT {
-            Effect::Claim if O::is_change(&done) => self.0.count_new(),
-            Effect::Remove if O::is_change(&done) => self.0.count_removed(),
-            _ => {}
-        }
-        Ok(done)
-    }
-
-    /// A step of an operation on several keys or maps.
     pub(in super::super) async fn step<O>(
         &self,
         key: &KeyOf<K>,
@@ -129,39 +99,31 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let hash = Hash::of::<K>(key, &*self.0.shape.hasher);
-        self.perform_counted::<O>(key, hash, given).await
+        let done = self.perform::<O>(key, given).await?;
+        match O::EFFECT {
+            Effect::Claim if O::is_change(&done) => self.0.count_new(),
+            Effect::Remove if O::is_change(&done) => self.0.count_removed(),
+            _ => {}
+        }
+        Ok(done)
     }
 
-    /// As [`HashMap::update`](super::super::HashMap::update), as a step.
-    pub(in super::super) async fn update_step(
+    /// As [`HashMap::update`](super::super::HashMap::update).
+    pub(in super::super) async fn update(
         &self,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
-        let hash = Hash::of::<K>(key, &*self.0.shape.hasher);
-        let heap = Arc::clone(&self.0.shape.heap);
-        self.update(key, hash, move |there| object::to_slot(&f(there), &heap))
-            .await
-    }
-
-    /// As [`HashMap::update`](super::super::HashMap::update).
-    async fn update(
-        &self,
-        key: &KeyOf<K>,
-        hash: Hash,
-        mut f: impl FnMut(V) -> Result<SlotOf<V>>,
-    ) -> Result<Option<V>> {
         if self.0.served.is_none() {
-            return self.replay_update(key, hash, f).await;
+            return self.replay_update(key, f).await;
         }
         let slot = |value: &V| object::to_slot(value, &self.0.shape.heap);
-        let mut there = self.perform::<Find<Atomic>>(key, hash, ()).await?;
+        let mut there = self.perform::<Find<Atomic>>(key, ()).await?;
         loop {
             let Some(value) = there else { return Ok(None) };
             let expected = slot(&value)?;
-            let values = Pair::new(expected, f(value)?);
-            there = self.perform::<Replace>(key, hash, values).await?;
+            let values = Pair::new(expected, slot(&f(value))?);
+            there = self.perform::<Replace>(key, values).await?;
             if let Some(former) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {
@@ -172,18 +134,13 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
 
     /// As [`update`](Self::update), by one-sided steps. A run takes the values that `f` has made in
     /// runs before.
-    async fn replay_update(
-        &self,
-        key: &KeyOf<K>,
-        hash: Hash,
-        mut f: impl FnMut(V) -> Result<SlotOf<V>>,
-    ) -> Result<Option<V>> {
-        let mut made: Vec<SlotOf<V>> = Vec::new();
+    async fn replay_update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
+        let (mut made, heap) = (Vec::new(), &self.0.shape.heap);
         self.replay(false, move |view| {
             let mut n = 0;
-            view.update(hash, key, |there| {
+            view.perform::<Update<_>>(view.hash(key), key, |there| {
                 if n == made.len() {
-                    made.push(f(there)?);
+                    made.push(object::to_slot(&f(there), heap)?);
                 }
                 n += 1;
                 Ok(made[n - 1])
@@ -203,41 +160,59 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             || !pgas_am::is_attached(self.world())
     }
 
-    /// Begins `O`, for which [`is_at_once`](Self::is_at_once) is false.
-    pub(super) fn begin<O>(&self, key: KeyOf<K>, given: O::Given) -> Result<PgasFuture<O::Outcome>>
+    /// Begins to [perform](Self::perform) `O`.
+    #[track_caller]
+    pub(super) fn perform_nb<O, Q: ?Sized>(
+        &self,
+        key: &Q,
+        given: impl Fn(&Heap) -> Result<O::Given>,
+    ) -> Result<PgasFuture<O::Outcome>>
     where
+        K: FoundBy<Q>,
         O: OnKey<K, V, Given: Pod, Outcome: Send> + 'static,
     {
-        let hash = Hash::of::<K>(&key, &*self.shape.hasher);
-        if let Some(done) = self.perform_near::<O>(&key, hash, given)? {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
+        }
+        let given = given(self.heap())?;
+        let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
+        if let Some(view) = self.near_shard(hash)
+            && let Some(done) = unless_full(O::perform(&view, hash, &of_key, given))?
+        {
             self.count::<O>(O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
         let flight = Flight::begin(&self.flights.0);
-        start(self.world(), async move {
-            flight.perform_counted::<O>(&key, hash, given).await
-        })
+        let step = async move { flight.step::<O>(&of_key, given).await };
+        start(self.world(), step)
     }
 
-    /// As [`begin`](Self::begin), of an update.
-    pub(super) fn begin_update(
+    /// Begins an [`update`](Self::update).
+    #[track_caller]
+    pub(super) fn update_nb<Q: ?Sized>(
         &self,
-        key: KeyOf<K>,
+        key: &Q,
         mut f: impl FnMut(V) -> V + Send + 'static,
-    ) -> Result<PgasFuture<Option<V>>> {
-        let hash = Hash::of::<K>(&key, &*self.shape.hasher);
-        let heap = Arc::clone(&self.shape.heap);
-        let mut f = move |there| object::to_slot(&f(there), &heap);
-        if let Some(view) = self.near_shard(hash)
-            && let Some(former) = unless_full(view.update(hash, &key, &mut f))?
-        {
-            return Ok(PgasFuture::ready(former));
+    ) -> Result<PgasFuture<Option<V>>>
+    where
+        K: FoundBy<Q>,
+    {
+        let of_key = K::key_by(key)?;
+        if self.is_at_once(&of_key) {
+            return self.update(key, f).map(PgasFuture::ready);
+        }
+        let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
+        if let Some(view) = self.near_shard(hash) {
+            let f = |there| object::to_slot(&f(there), self.heap());
+            let former = view.perform::<Update<_>>(hash, &of_key, f);
+            if let Some(former) = unless_full(former)? {
+                return Ok(PgasFuture::ready(former));
+            }
         }
         let flight = Flight::begin(&self.flights.0);
-        start(
-            self.world(),
-            async move { flight.update(&key, hash, f).await },
-        )
+        let update = async move { flight.update(&of_key, f).await };
+        start(self.world(), update)
     }
 }
 

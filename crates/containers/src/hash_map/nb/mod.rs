@@ -7,7 +7,8 @@ mod set;
 use pgas_am::PgasFuture;
 use pgas_core::atomics::AtomicInteger;
 
-use super::op::{Add, Contains, Find, GetOrInsert, Insert, Remove};
+use super::op::Add;
+use super::operations::{Contains, Find, GetOrInsert, Insert, Remove};
 use super::phase::{Changes, Finds, Inserts, Phase};
 use super::{HashMap, Inserted};
 use crate::Result;
@@ -73,12 +74,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Inserts,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.insert(key, value).map(PgasFuture::ready);
-        }
-        let value = object::to_slot(&value, self.table.heap())?;
-        let done = self.table.begin::<Insert>(of_key, value)?;
+        let done = self
+            .table
+            .perform_nb::<Insert, _>(key, move |heap| object::to_slot(&value, heap))?;
         Ok(done.then(Inserted::over))
     }
 
@@ -98,12 +96,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.insert_if_absent(key, value).map(PgasFuture::ready);
-        }
-        let value = object::to_slot(&value, self.table.heap())?;
-        self.table.begin::<GetOrInsert>(of_key, value)
+        self.table
+            .perform_nb::<GetOrInsert, _>(key, move |heap| object::to_slot(&value, heap))
     }
 
     /// Begins a [`find`](Self::find).
@@ -121,11 +115,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.find(key).map(PgasFuture::ready);
-        }
-        self.table.begin::<Find<P>>(of_key, ())
+        self.table.perform_nb::<Find<P>, _>(key, |_| Ok(()))
     }
 
     /// Begins a [`contains`](Self::contains).
@@ -143,11 +133,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.contains(key).map(PgasFuture::ready);
-        }
-        self.table.begin::<Contains<P>>(of_key, ())
+        self.table.perform_nb::<Contains<P>, _>(key, |_| Ok(()))
     }
 
     /// Begins an [`update`](Self::update). `f` runs on this rank, within this call or within its
@@ -172,11 +158,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.update(key, f).map(PgasFuture::ready);
-        }
-        self.table.begin_update(of_key, f)
+        self.table.update_nb(key, f)
     }
 
     /// Begins a [`remove`](Self::remove).
@@ -194,11 +176,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.remove(key).map(PgasFuture::ready);
-        }
-        self.table.begin::<Remove>(of_key, ())
+        self.table.perform_nb::<Remove, _>(key, |_| Ok(()))
     }
 }
 
@@ -224,11 +202,7 @@ where
         P: Changes,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.table.is_at_once(&of_key) {
-            return self.fetch_add(key, n).map(PgasFuture::ready);
-        }
-        let done = self.table.begin::<Add>(of_key, n)?;
+        let done = self.table.perform_nb::<Add, _>(key, |_| Ok(n))?;
         Ok(done.then(|former| former.unwrap_or(V::new_zeroed())))
     }
 }

@@ -5,7 +5,6 @@ use std::cell::{RefCell, RefMut};
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::{Near, NearArray};
 use pgas_core::{GlobalPtr, Pod, Result, World};
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use zerocopy::IntoBytes as _;
@@ -17,13 +16,6 @@ use super::{Access, PartAt, Swapped, give_up};
 /// A copy of the block that a search has reached, once it is read.
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockCopy(RefCell<Option<(GlobalPtr<u8>, Vec<u8>)>>);
-
-impl BlockCopy {
-    /// The copy `bytes` of the block of `slot`.
-    pub(in super::super) fn new(slot: &Remote<'_>, bytes: Vec<u8>) -> Self {
-        Self(RefCell::new(Some((slot.at, bytes))))
-    }
-}
 
 /// All slots of a map or shard, and a copy of one block.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +88,6 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
     type All = CopiedArray<'a>;
     type Block = NoBlock;
 
-    const IS_LOCAL: bool = false;
     const IS_SHARD: bool = IS_SHARD;
 
     fn new(all: CopiedArray<'a>, position: Position) -> Self {
@@ -113,14 +104,6 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
 
     fn position(&self) -> Position {
         self.slot.position()
-    }
-
-    fn local_array(_: CopiedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
-        None
-    }
-
-    fn in_block(all: CopiedArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
-        Self::new(all, position)
     }
 
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
@@ -154,10 +137,6 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
                 true,
             )
         })
-    }
-
-    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        self.publish(at, value, state)
     }
 
     fn swap_state(

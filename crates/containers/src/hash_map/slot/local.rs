@@ -1,8 +1,6 @@
 //! Local slots, accessed by loads and stores: every step is an instruction or two. In counted blocks
 //! each is noted as what it is on other slots; where this rank is alone, states cost nothing.
 
-use std::marker::PhantomData;
-
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, Near, NearArray};
@@ -14,58 +12,27 @@ use pgas_lockfree::slots::state::{StateAt, StateWord};
 use super::super::hash::Position;
 use super::{Access, PartAt, Swapped};
 
-/// Which slots are accessed, and by whom.
-pub(in super::super) trait Whose: Copy + 'static {
-    const IS_SHARD: bool;
-    /// Whether only this rank accesses them. Then no step is an atomic instruction.
-    const IS_ALONE: bool = false;
-}
-
-/// The slots of all ranks.
-#[derive(Clone, Copy)]
-pub(in super::super) enum All {}
-
-impl Whose for All {
-    const IS_SHARD: bool = false;
-}
-
-/// One rank's shard.
-#[derive(Clone, Copy)]
-pub(in super::super) enum Shard {}
-
-impl Whose for Shard {
-    const IS_SHARD: bool = true;
-}
-
-/// This rank's shard in the local phase.
-#[derive(Clone, Copy)]
-pub(in super::super) enum Own {}
-
-impl Whose for Own {
-    const IS_SHARD: bool = true;
-    const IS_ALONE: bool = true;
-}
-
-/// A slot in a block of type `L`.
-pub(in super::super) struct Local<'a, L, W = All> {
+/// A slot in a block of type `L`, in one rank's shard or among those of all ranks. If `IS_ALONE`,
+/// only this rank accesses it, and no step is an atomic instruction.
+pub(in super::super) struct Local<'a, L, const IS_SHARD: bool = false, const IS_ALONE: bool = false>
+{
     all: &'a NearArray<L>,
     position: Position,
     block: Near<'a, L>,
-    whose: PhantomData<W>,
 }
 
-impl<L, W> Clone for Local<'_, L, W> {
+impl<L, const IS_SHARD: bool, const IS_ALONE: bool> Clone for Local<'_, L, IS_SHARD, IS_ALONE> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L, W> Copy for Local<'_, L, W> {}
+impl<L, const IS_SHARD: bool, const IS_ALONE: bool> Copy for Local<'_, L, IS_SHARD, IS_ALONE> {}
 
-impl<L: Block, W: Whose> Local<'_, L, W> {
+impl<L: Block, const IS_SHARD: bool, const IS_ALONE: bool> Local<'_, L, IS_SHARD, IS_ALONE> {
     #[inline]
     fn note_state(&self, at: StateAt) {
-        if !W::IS_ALONE {
+        if !IS_ALONE {
             self.block.note_atomic(if at.is_narrow { 4 } else { 8 });
         }
     }
@@ -77,12 +44,14 @@ impl<L: Block, W: Whose> Local<'_, L, W> {
     }
 }
 
-impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
+impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
+    for Local<'a, L, IS_SHARD, IS_ALONE>
+{
     type All = &'a NearArray<L>;
     type Block = L;
 
     const IS_LOCAL: bool = true;
-    const IS_SHARD: bool = W::IS_SHARD;
+    const IS_SHARD: bool = IS_SHARD;
 
     #[inline]
     fn new(all: &'a NearArray<L>, position: Position) -> Self {
@@ -100,12 +69,10 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn in_block(all: &'a NearArray<L>, position: Position, block: Near<'a, L>) -> Self {
-        let whose = PhantomData;
         Self {
             all,
             position,
             block,
-            whose,
         }
     }
 
@@ -127,7 +94,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> Result<T> {
-        if !W::IS_ALONE {
+        if !IS_ALONE {
             self.block.note_atomic(size_of::<T>());
             return Ok(self.block.fetch_op(offset, op, operand));
         }
@@ -143,7 +110,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Swapped<T, T> {
-        if !W::IS_ALONE {
+        if !IS_ALONE {
             self.block.note_atomic(size_of::<T>());
             return Ok(self.block.compare_exchange(offset, current, new));
         }
@@ -159,7 +126,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
     #[inline]
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         self.note_publish::<T>(at.state);
-        if W::IS_ALONE {
+        if IS_ALONE {
             local::publish_claimed(&self.block, at.offset, value, at.state, state);
         } else {
             local::publish(&self.block, at.offset, value, at.state, state);
@@ -182,7 +149,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
 
     #[inline]
     fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
-        if W::IS_ALONE {
+        if IS_ALONE {
             return self.swap_state(at, StateWord::FREE, new);
         }
         self.note_state(at);
@@ -197,7 +164,7 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
         new: StateWord,
     ) -> Swapped<(), StateWord> {
         self.note_state(at);
-        if !W::IS_ALONE {
+        if !IS_ALONE {
             return Ok(local::swap_state(&self.block, at, current, new));
         }
         let seen = local::load_state(&self.block, at);

@@ -34,10 +34,10 @@ pub(super) trait Access<'a>: Copy + 'a {
     type Block: Block + 'a;
 
     /// Whether this process can load the state word directly.
-    const IS_LOCAL: bool;
+    const IS_LOCAL: bool = false;
 
     /// Whether the slots are one rank's shard.
-    const IS_SHARD: bool;
+    const IS_SHARD: bool = false;
 
     fn new(all: Self::All, position: Position) -> Self;
 
@@ -46,10 +46,14 @@ pub(super) trait Access<'a>: Copy + 'a {
     fn position(&self) -> Position;
 
     /// All slots, if this process loads and stores them directly.
-    fn local_array(all: Self::All) -> Option<&'a NearArray<Self::Block>>;
+    fn local_array(_: Self::All) -> Option<&'a NearArray<Self::Block>> {
+        None
+    }
 
     /// The slot at `position` in a known block.
-    fn in_block(all: Self::All, position: Position, block: Near<'a, Self::Block>) -> Self;
+    fn in_block(all: Self::All, position: Position, _: Near<'a, Self::Block>) -> Self {
+        Self::new(all, position)
+    }
 
     /// Reads the part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
@@ -67,7 +71,9 @@ pub(super) trait Access<'a>: Copy + 'a {
 
     /// As `publish`, to a slot that this thread has reserved. After the return, this thread may
     /// read elsewhere before other ranks see the state (W + A).
-    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
+    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        self.publish(at, value, state)
+    }
 
     /// Reads the state (A).
     fn load_state(&self, at: StateAt) -> Result<StateWord> {
@@ -126,7 +132,7 @@ pub(super) struct PartAt {
 
 /// Reports an error that leaves a slot reserved or locked, for which other ranks wait.
 #[cold]
-fn give_up(world: &World, error: Error) -> Error {
+pub(super) fn give_up(world: &World, error: Error) -> Error {
     world.give_up("work on an entry of a hash map", error)
 }
 

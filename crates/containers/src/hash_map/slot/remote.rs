@@ -3,14 +3,12 @@
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
-use pgas_core::rma::{Block, Near, NearArray};
-use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, Team, World};
+use pgas_core::rma::Block;
+use pgas_core::{GlobalPtr, Pod, Rank, Result, Team, World};
 use pgas_lockfree::slots::state::StateWord;
 
 use super::super::hash::Position;
-use super::layout::Pair;
-use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
-use crate::object::{Object, SlotOf};
+use super::{Access, PartAt, Swapped, give_up};
 
 /// All slots of a map, or those of one shard. The first block of each rank is at `start`, the next
 /// one `stride` bytes behind it.
@@ -62,37 +60,10 @@ impl<const IS_SHARD: bool> Remote<'_, IS_SHARD> {
     }
 }
 
-impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
-    /// A pointer to the state word, a `W` of four or eight bytes.
-    pub(in super::super) fn state_word<W>(&self) -> GlobalPtr<W> {
-        self.access.part(self.state_at().offset)
-    }
-
-    /// A pointer to the value as a word.
-    pub(in super::super) fn value_pointer<W>(&self) -> GlobalPtr<W> {
-        self.access.part(self.value_at().offset)
-    }
-
-    /// Begins to read the encoded key and value. The value may be torn (R).
-    pub(in super::super) fn entry_nb(&self) -> Result<Event<Pair<SlotOf<K>, SlotOf<V>>>> {
-        let entry = self
-            .access
-            .part::<Pair<SlotOf<K>, SlotOf<V>>>(self.entry_at().offset);
-        entry.get_nb(self.access.world)
-    }
-
-    /// Begins to read the slot's block (R).
-    pub(in super::super) fn block_nb(&self) -> Result<Event<Vec<u8>>> {
-        let (at, world) = (self.access.at, self.access.world);
-        at.get_vec_nb(world, LayoutOf::<K, V>::BYTES)
-    }
-}
-
 impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
     type All = RemoteArray<'a>;
     type Block = NoBlock;
 
-    const IS_LOCAL: bool = false;
     const IS_SHARD: bool = IS_SHARD;
 
     fn new(all: RemoteArray<'a>, position: Position) -> Self {
@@ -117,14 +88,6 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
         self.position
     }
 
-    fn local_array(_: RemoteArray<'a>) -> Option<&'a NearArray<NoBlock>> {
-        None
-    }
-
-    fn in_block(all: RemoteArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
-        Self::new(all, position)
-    }
-
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         self.part(offset).get(self.world)
@@ -144,9 +107,5 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let published = self.try_publish(at, value, state);
         published.map_err(|error| give_up(self.world, error))
-    }
-
-    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        self.publish(at, value, state)
     }
 }

@@ -10,9 +10,8 @@ use std::cell::{Cell, RefCell};
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
-use pgas_core::rma::{Near, NearArray};
 use pgas_core::{Error, Event, GlobalPtr, Pod, Result, World};
-use pgas_lockfree::slots::state::StateWord;
+use pgas_lockfree::slots::state::{StateAt, StateWord};
 
 use super::super::hash::Position;
 use super::remote::{NoBlock, Remote, RemoteArray};
@@ -38,6 +37,11 @@ pub(in super::super) struct Journal {
     begun: RefCell<Option<Begun>>,
     /// Whether the operation waits for another rank.
     waits: Cell<bool>,
+    /// Whether steps that change memory are held back, and whether the run has come to one.
+    is_held: Cell<bool>,
+    is_stopped: Cell<bool>,
+    /// Whether the run has come to a step that takes a free slot.
+    claims: Cell<bool>,
     /// The number of steps that this run has taken.
     n_taken: Cell<usize>,
     /// The block that this run has read last, and in which step.
@@ -53,34 +57,62 @@ impl Journal {
             self.answers.borrow_mut().push(answer);
             *begun = None;
         }
-        self.waits.set(false);
+        for flag in [&self.waits, &self.is_stopped, &self.claims] {
+            flag.set(false);
+        }
         self.n_taken.set(0);
         self.block.set(None);
         true
     }
 
+    /// A journal whose operation stops before it changes memory.
+    pub(in super::super) fn held() -> Self {
+        let is_held = Cell::new(true);
+        Self {
+            is_held,
+            ..Self::default()
+        }
+    }
+
+    /// Lets the operation change memory.
+    pub(in super::super) fn let_go(&self) {
+        self.is_held.set(false);
+    }
+
+    /// Whether the operation has come to its first change of memory, and is held back.
+    pub(in super::super) fn is_stopped(&self) -> bool {
+        self.is_stopped.get()
+    }
+
+    /// Whether the operation takes a free slot, which another one may have taken by now.
+    pub(in super::super) fn claims(&self) -> bool {
+        self.claims.get()
+    }
+
     /// Whether the run was suspended, so that its result is meaningless: the operation goes on
     /// later.
     pub(in super::super) fn is_suspended(&self) -> bool {
-        self.waits.get() || self.begun.borrow().is_some()
+        self.waits.get() || self.is_stopped.get() || self.begun.borrow().is_some()
     }
 
-    /// Whether the operation waits for another rank, so that the next run is for later.
+    /// Whether the next run is for later: the operation waits for another rank, or is held back.
     pub(in super::super) fn waits(&self) -> bool {
-        self.waits.get()
+        self.waits.get() || self.is_stopped.get()
     }
 
     /// The error that ends a suspended run. Nobody sees it.
     const SUSPENDED: Error = Error::BrokenPromise;
 
-    /// Takes a step, and returns its number.
+    /// Takes a step, which `changes` memory or not, and returns its number.
     fn take<T: Send + 'static>(
         &self,
+        changes: bool,
         begin: impl FnOnce() -> Result<Event<T>>,
         answer: fn(T) -> Answer,
     ) -> Result<usize> {
         let (number, mut answers) = (self.n_taken.get(), self.answers.borrow_mut());
         if number == answers.len() {
+            self.is_stopped.set(changes && self.is_held.get());
             if self.is_suspended() {
                 return Err(Self::SUSPENDED);
             }
@@ -107,7 +139,7 @@ impl Journal {
         f: impl FnOnce(&[u8]) -> T,
     ) -> Result<(usize, T)> {
         let begin = || from.get_vec_nb(world, len);
-        let number = number.map_or_else(|| self.take(begin, Answer::Bytes), Ok)?;
+        let number = number.map_or_else(|| self.take(false, begin, Answer::Bytes), Ok)?;
         match &self.answers.borrow()[number] {
             Ok(Answer::Bytes(bytes)) => Ok((number, f(bytes))),
             _ => unreachable!("a run takes the steps of the one before"),
@@ -181,13 +213,13 @@ impl Replayed<'_> {
         let offset = at.state.offset;
         if at.state.is_narrow {
             let put = || part.put_nb(world, value);
-            self.journal.take(put, |()| Answer::Written)?;
+            self.journal.take(true, put, |()| Answer::Written)?;
             self.fetch_op(offset, AtomicOp::Swap, state.narrow())?;
             return Ok(());
         }
         let update = SignalUpdate::Set(state.to_bits());
         let put = || part.put_signal_nb(world, vec![value], self.slot.part(offset), update);
-        self.journal.take(put, |_| Answer::Written)?;
+        self.journal.take(true, put, |_| Answer::Written)?;
         Ok(())
     }
 }
@@ -195,9 +227,6 @@ impl Replayed<'_> {
 impl<'a> Access<'a> for Replayed<'a> {
     type All = ReplayedArray<'a>;
     type Block = NoBlock;
-
-    const IS_LOCAL: bool = false;
-    const IS_SHARD: bool = false;
 
     fn new(all: ReplayedArray<'a>, position: Position) -> Self {
         Self {
@@ -213,14 +242,6 @@ impl<'a> Access<'a> for Replayed<'a> {
 
     fn position(&self) -> Position {
         self.slot.position()
-    }
-
-    fn local_array(_: ReplayedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
-        None
-    }
-
-    fn in_block(all: ReplayedArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
-        Self::new(all, position)
     }
 
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
@@ -247,7 +268,7 @@ impl<'a> Access<'a> for Replayed<'a> {
         let word = self.slot.part::<W>(offset);
         let begin = || word.fetch_op_nb(self.slot.world, op, operand);
         let answer = |former: W| Answer::Word(former.to_bits());
-        let number = self.journal.take(begin, answer)?;
+        let number = self.journal.take(op != AtomicOp::Load, begin, answer)?;
         match &self.journal.answers.borrow()[number] {
             Ok(Answer::Word(bits)) => Ok(W::from_bits(*bits)),
             _ => unreachable!("a run takes the steps of the one before"),
@@ -259,20 +280,21 @@ impl<'a> Access<'a> for Replayed<'a> {
         let begin = || word.compare_exchange_nb(self.slot.world, current, new);
         let answer =
             |swapped: Result<W, W>| Answer::Swapped(swapped.map(W::to_bits).map_err(W::to_bits));
-        let number = self.journal.take(begin, answer)?;
+        let number = self.journal.take(true, begin, answer)?;
         match &self.journal.answers.borrow()[number] {
             Ok(Answer::Swapped(swapped)) => Ok(swapped.map(W::from_bits).map_err(W::from_bits)),
             _ => unreachable!("a run takes the steps of the one before"),
         }
     }
 
+    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
+        self.journal.claims.set(true);
+        self.swap_state(at, StateWord::FREE, new)
+    }
+
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let published = self.try_publish(at, value, state);
         published.map_err(|error| self.give_up(error))
-    }
-
-    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        self.publish(at, value, state)
     }
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {

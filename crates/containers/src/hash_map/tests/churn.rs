@@ -10,7 +10,7 @@ use pgas_testkit::setting;
 
 use super::concurrent::Random;
 use super::*;
-use crate::hash_map::op::Find;
+use crate::hash_map::operations::Find;
 use crate::hash_map::{Atomic, Combine, HashSet, Inserted, MultiMap};
 use crate::object::FoundBy as _;
 use crate::testing::{near_counted, over_processes};

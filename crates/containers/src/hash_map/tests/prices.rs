@@ -216,10 +216,10 @@ fn batches_cost_what_their_operations_cost() {
                 map.insert(&(key + 1000), *value).unwrap();
             }
         });
-        // A batch behind a network searches before it inserts: one atomic more for a new key.
         let (reads, writes, atomics) = price(&world, || map.insert_many(&entries).unwrap());
         assert_eq!((reads, writes), (single.0, single.1));
-        assert!(atomics <= single.2 + 210, "{atomics} atomics");
+        // Other keys have met others in their home slots.
+        assert!(atomics.abs_diff(single.2) < 10, "{atomics} atomics");
         let batches: [&dyn Fn(); 3] = [
             &|| drop(map.find_many(&keys).unwrap()),
             &|| assert_eq!(map.add_many(&keys, 1).unwrap(), 0),
