@@ -2,6 +2,7 @@
 //! Of few types, as in `maps`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgas_am::ValueCollectives as _;
 use pgas_containers::array::Distribution;
@@ -46,10 +47,17 @@ fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
     removed(world, &common)
 }
 
+/// A number that no other call on this system has returned: several cases, and all of their ranks,
+/// may run in one process at once.
+fn unused() -> u64 {
+    static N_CALLS: AtomicU32 = AtomicU32::new(0);
+    let n_calls = N_CALLS.fetch_add(1, Ordering::Relaxed);
+    u64::from(std::process::id()) << 32 | u64::from(n_calls)
+}
+
 /// Whether all ranks can write files. All can, but for those on simulated nodes.
 fn has_a_directory(world: &World) -> Result<bool> {
-    let name = format!("pgas-writes-{}-{}", std::process::id(), world.rank());
-    let path = std::env::temp_dir().join(name);
+    let path = std::env::temp_dir().join(format!("pgas-writes-{:x}", unused()));
     let written = std::fs::write(&path, []).and_then(|()| std::fs::remove_file(&path));
     let is_simulated = cfg!(target_arch = "riscv64");
     assert!(
@@ -82,8 +90,8 @@ fn directory(world: &World, case: &str) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     // The directory's name is the first rank's.
-    let name = world.broadcast(Rank::ZERO, u64::from(std::process::id()))?;
-    let name = format!("pgas-{case}-{name}-{}", world.n_ranks());
+    let name = world.broadcast(Rank::ZERO, unused())?;
+    let name = format!("pgas-{case}-{name:x}");
     Ok(Some(std::env::temp_dir().join(name)))
 }
 

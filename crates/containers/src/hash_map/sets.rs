@@ -1,5 +1,7 @@
 //! Operations on two sets: each rank works on the keys that it holds of one set.
 
+use pgas_core::part_of;
+
 use super::batch::in_parts;
 use super::phase::{Changes, Finds, Inserts, Looks, Phase};
 use super::set::HashSet;
@@ -55,6 +57,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         O: Looks,
         T: KeyHasher,
     {
+        let _waits = part_of("a union of sets");
         in_batches(other.local_iter(), |keys| self.extend(keys))
     }
 
@@ -110,6 +113,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         O: Finds,
         T: KeyHasher,
     {
+        let _waits = part_of("a removal of the keys of a set");
         in_batches(self.local_iter(), |keys| {
             let found = other.contains_many(&keys).map_err(of_first)?;
             let found = keys.into_iter().zip(found);

@@ -316,6 +316,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Inserts,
         K: FoundBy<Q>,
     {
+        let _waits = part_of(Effect::Claim.whole());
         in_parts(entries, |some| self.insert_many(&some))
     }
 
@@ -329,9 +330,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`upsert`](Self::upsert) for each entry, and 2A + W for a new key; behind a network the latency of
-    /// the searches is paid once for many. One-sided; or M for each rank and as many entries as a message
-    /// carries. Complete at the target on return.
+    /// That of an [`upsert`](Self::upsert) for each entry, and 2A + W for a new key; behind a
+    /// network the latency of the searches is paid once for many. One-sided; or M for each rank and
+    /// as many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -397,8 +398,8 @@ where
     /// # Cost
     ///
     /// That of a [`fetch_add`](Self::fetch_add) for each key: 2A + R, or 2A + W for a new one.
-    /// Behind a network the latency of the searches is paid once for many. One-sided; or M for each rank and as many keys as a message carries.
-    /// Complete at the target on return.
+    /// Behind a network the latency of the searches is paid once for many. One-sided; or M for each
+    /// rank and as many keys as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
