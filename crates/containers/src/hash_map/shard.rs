@@ -11,7 +11,7 @@ use pgas_core::{GlobalPtr, Rank};
 
 use super::slot::LayoutOf;
 use super::slot::copied::{BlockCopy, Copied};
-use super::slot::local::Local;
+use super::slot::local::{Local, LocalArray};
 use super::slot::remote::Remote;
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
@@ -52,8 +52,9 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     /// A view of `rank`'s shard by loads and stores, if this process reaches it so.
     #[inline]
+    #[track_caller]
     pub(super) fn local(&self, rank: Rank) -> Option<LocalShardView<'_, K, V, S>> {
-        Some(self.shape.view(self.run(rank)?))
+        Some(self.shape.view(LocalArray::new(self.run(rank)?)))
     }
 
     #[inline]
@@ -64,8 +65,10 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     /// A view of this rank's shard in the local phase, by loads and stores.
     #[inline]
+    #[track_caller]
     pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
-        Some(self.shape.view(self.run(self.shape.world().rank())?))
+        let own = self.run(self.shape.world().rank())?;
+        Some(self.shape.view(LocalArray::new(own)))
     }
 
     /// A view of this rank's shard in the local phase, by operations on global pointers.

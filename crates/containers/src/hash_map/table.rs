@@ -15,7 +15,7 @@ use super::phase::{Atomic, Phase as _};
 use super::reuse::{self, Room, Sections};
 use super::shard::Shards;
 use super::slot::LayoutOf;
-use super::slot::local::Local;
+use super::slot::local::{Local, LocalArray};
 use super::slot::remote::Remote;
 use super::view::{Shape, View, out_of_line};
 use crate::error::agree;
@@ -190,12 +190,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.flights.0.slots.member(0).to_bits()
     }
 
-    /// A view of all slots by loads and stores.
+    /// A view of all slots by loads and stores, for the line of the program that calls this.
+    #[inline]
+    #[track_caller]
     pub(super) fn view_local<'a, L: Block + 'a>(
         &'a self,
         all: &'a NearArray<L>,
     ) -> ViewOf<'a, K, V, S, L> {
-        self.shape.view(all)
+        self.shape.view(LocalArray::new(all))
     }
 
     /// A view of all slots by operations on global pointers.

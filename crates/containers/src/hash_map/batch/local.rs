@@ -257,7 +257,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
         K: FoundBy<Q>,
     {
         let hash = self.hash(&K::key_by(key)?);
-        let share = self.all.share(hash.bits());
+        let share = self.all.array.share(hash.bits());
         share.block.prefetch(0);
         let is_whole = share.index < self.shape.ring.n_whole_blocks();
         Ok(Search {

@@ -1,22 +1,47 @@
 //! Local slots, accessed by loads and stores: every step is an instruction or two. In counted blocks
 //! each is noted as what it is on other slots; where this rank is alone, states cost nothing.
 
+use std::panic::Location;
+
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, Near, NearArray};
-use pgas_core::{Pod, Result, World};
+use pgas_core::{Pod, Result, World, part_of_at};
 use pgas_lockfree::memory;
 use pgas_lockfree::slots::local;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 
 use super::super::hash::Position;
-use super::{Access, PartAt, Swapped};
+use super::{AWAITED, Access, PartAt, Swapped};
+
+/// Local slots, and the line of the program that works on them, for reports of its waits.
+pub(in super::super) struct LocalArray<'a, L> {
+    pub(in super::super) array: &'a NearArray<L>,
+    line: &'static Location<'static>,
+}
+
+impl<L> Clone for LocalArray<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for LocalArray<'_, L> {}
+
+impl<'a, L> LocalArray<'a, L> {
+    #[inline]
+    #[track_caller]
+    pub(in super::super) fn new(array: &'a NearArray<L>) -> Self {
+        let line = Location::caller();
+        Self { array, line }
+    }
+}
 
 /// A slot in a block of type `L`, in one rank's shard or among those of all ranks. If `IS_ALONE`,
 /// only this rank accesses it, and no step is an atomic instruction.
 pub(in super::super) struct Local<'a, L, const IS_SHARD: bool = false, const IS_ALONE: bool = false>
 {
-    all: &'a NearArray<L>,
+    all: LocalArray<'a, L>,
     position: Position,
     block: Near<'a, L>,
 }
@@ -47,28 +72,25 @@ impl<L: Block, const IS_SHARD: bool, const IS_ALONE: bool> Local<'_, L, IS_SHARD
 impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
     for Local<'a, L, IS_SHARD, IS_ALONE>
 {
-    type All = &'a NearArray<L>;
+    type All = LocalArray<'a, L>;
     type Block = L;
 
     const IS_LOCAL: bool = true;
     const IS_SHARD: bool = IS_SHARD;
 
     #[inline]
-    fn new(all: &'a NearArray<L>, position: Position) -> Self {
-        Self::in_block(
-            all,
-            position,
-            all.block(position.rank_index(), position.block),
-        )
+    fn new(all: LocalArray<'a, L>, position: Position) -> Self {
+        let block = all.array.block(position.rank_index(), position.block);
+        Self::in_block(all, position, block)
     }
 
     #[inline]
-    fn local_array(all: &'a NearArray<L>) -> Option<&'a NearArray<L>> {
-        Some(all)
+    fn local_array(all: LocalArray<'a, L>) -> Option<&'a NearArray<L>> {
+        Some(all.array)
     }
 
     #[inline]
-    fn in_block(all: &'a NearArray<L>, position: Position, block: Near<'a, L>) -> Self {
+    fn in_block(all: LocalArray<'a, L>, position: Position, block: Near<'a, L>) -> Self {
         Self {
             all,
             position,
@@ -78,7 +100,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
 
     #[inline]
     fn world(&self) -> &'a World {
-        self.all.world()
+        self.all.array.world()
     }
 
     #[inline]
@@ -173,5 +195,10 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
         }
         local::write_state(&self.block, at, new);
         Ok(Ok(()))
+    }
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        let _waits = part_of_at("an operation on a hash map", self.all.line);
+        self.world().wait_for(AWAITED, ready)
     }
 }

@@ -21,6 +21,9 @@ use super::hash::Position;
 use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
+/// What an operation waits for.
+const AWAITED: &str = "another rank to finish writing an entry of a hash map";
+
 /// The layout of the slots of a map.
 pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
@@ -109,8 +112,7 @@ pub(super) trait Access<'a>: Copy + 'a {
 
     /// Waits for another rank until `ready`.
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-        let what = "another rank to finish writing an entry of a hash map";
-        self.world().wait_for(what, ready)
+        self.world().wait_for(AWAITED, ready)
     }
 
     /// Reports an error that leaves a slot reserved or locked, for which other ranks wait.

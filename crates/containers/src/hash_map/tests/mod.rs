@@ -4,6 +4,7 @@ mod asked;
 mod buffers;
 mod concurrent;
 mod in_flight;
+mod lines;
 mod memory;
 mod multi;
 mod multi_in_flight;
