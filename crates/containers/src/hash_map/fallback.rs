@@ -82,8 +82,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Err(error)
     }
 
-    /// Finds the slot for `O`. Also returns the encoded key if `O` inserts. In a shard, a search that
-    /// passes the last slot is inconclusive, so the error is that the shard is full.
+    /// Finds the slot for `O`. Also returns the encoded key if `O` inserts.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn slot_for<O: OnKey<K, V>>(
         &self,
@@ -94,7 +93,19 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if O::EFFECT == Effect::Claim {
             return self.claim_slot(hash, key, O::value(given), O::READ_VALUE);
         }
-        match probe::probe_slots(self, self.home(hash), key, O::READ_VALUE, Intent::Find)? {
+        self.find_slot(hash, key, O::READ_VALUE)
+    }
+
+    /// Finds `key`. In a shard, a search that passes the last slot is inconclusive, so the error is
+    /// that the shard is full.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn find_slot(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        read_value: ReadValue,
+    ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
+        match probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find)? {
             ProbeResult::Absent if R::IS_SHARD => Err(self.full()),
             found => Ok((found, SlotOf::<K>::new_zeroed())),
         }

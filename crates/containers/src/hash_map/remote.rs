@@ -131,29 +131,44 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.shape.perform_one_sided::<O>(hash, key, given)
     }
 
-    /// As [`update`](Self::update), if slots are not local: reads the value at the key's home rank,
-    /// computes the new value here, and replaces the former one if it is still there. It is
-    /// one-sided if that rank cannot do so.
+    /// As [`update`](Self::update), if slots are not local. It is one-sided if the key's home rank
+    /// cannot perform it.
     pub(super) fn update_elsewhere(
         &self,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<SlotOf<V>>,
     ) -> Result<Option<V>> {
+        if let Some(done) = self.update_at_home(key, &mut f)? {
+            return Ok(done);
+        }
+        let view = self.view_remote();
+        view.perform::<Update<_>>(view.hash(key), key, f)
+    }
+
+    /// Reads the value at the key's home rank, computes the new value here, and replaces the former
+    /// one if it is still there. Returns `None` if that rank cannot do so. A function of its own:
+    /// its values are not on the stack of a one-sided update.
+    fn update_at_home(
+        &self,
+        key: &KeyOf<K>,
+        f: &mut impl FnMut(V) -> Result<SlotOf<V>>,
+    ) -> Result<Option<Option<V>>> {
         let slot = |value: &V| object::to_slot(value, self.heap());
         let mut there = self.perform_at_home::<Find<Atomic>>(key, ())?;
         while let Some(found) = there {
-            let Some(value) = found else { return Ok(None) };
+            let Some(value) = found else {
+                return Ok(Some(None));
+            };
             let expected = slot(&value)?;
             let values = Pair::new(expected, f(value)?);
             there = self.perform_at_home::<Replace>(key, values)?;
             if let Some(Some(former)) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {
-                return Ok(there.flatten());
+                return Ok(there);
             }
         }
-        let view = self.view_remote();
-        view.perform::<Update<_>>(view.hash(key), key, f)
+        Ok(None)
     }
 }
 
