@@ -69,7 +69,7 @@ fn reduction_of(it: &Compared, software: usize, rows: &[Row]) -> f64 {
 }
 
 /// The mean over kernels of what the hardware saves within a call, beside software as long as that
-/// of [`CALLS`](super::CALLS).
+/// of [`CALLS`].
 fn mean_of_calls(
     experiments: &Experiments,
     rows: &[Row],
