@@ -34,8 +34,8 @@ pub(crate) const YIELDS_PER_LOOK: u32 = 8;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(2);
-/// The maximum number of consecutive rounds with progress without a check of the job's health, twice
-/// as many at the start of a wait: messages may come for ever from ranks that do not wait.
+/// The maximum number of consecutive rounds with progress without a check of the job's health (at
+/// the start of a wait twice as many): messages may come for ever from ranks that do not wait.
 pub(crate) const BUSY_ROUNDS: u32 = 64;
 
 impl World {

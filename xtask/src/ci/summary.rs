@@ -91,8 +91,8 @@ impl Summary {
     }
 }
 
-/// The first and last lines of output of each failed test, the last lines of each program that did not end
-/// by itself, or the last lines of a text that has neither.
+/// The first and last lines of output of each failed test, the last lines of each program that did
+/// not end by itself, or the last lines of a text that has neither.
 fn failures(text: &str) -> String {
     let mut failures = Vec::new();
     for program in programs(text) {
