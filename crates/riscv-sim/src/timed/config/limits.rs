@@ -55,7 +55,8 @@ impl TimedConfig {
         Ok(())
     }
 
-    /// Whether the host has memory for the tags and queues of one more node: what cannot be had would else end the process.
+    /// Whether the host has memory for the tags and queues of one more node: what cannot be had
+    /// would else end the process.
     pub(in crate::timed) fn check_memory(
         &self,
         node: u16,

@@ -18,8 +18,8 @@ pub struct CoreConfig {
     pub float_divide_cycles: u32,
     /// Cycles lost behind a jump or a taken branch.
     pub taken_branch_penalty: u32,
-    /// Remote operations in flight at once. With 1 the core waits at each for its reply; with more it goes on until it needs
-    /// a result, runs out of these, or meets a fence.
+    /// Remote operations in flight at once. With 1 the core waits at each for its reply; with more it
+    /// goes on until it needs a result, runs out of these, or meets a fence.
     pub outstanding_remote: u32,
     /// Cycles to look an object id up.
     pub lookup_cycles: u32,

@@ -213,8 +213,8 @@ pub(super) fn reduction(experiments: &Experiments, rows: &[Row]) -> Result<Figur
               around the operation. 89.71 % is close to what comes out when the first call of a cold Open MPI (2,803 \
               instructions) is compared with an unoptimised xbrtime call (282), and not when instructions of steady loops are; \
               71 % when OpenSHMEM's steady 354 are compared with xbrtime's optimised 102. We compare the bare two instructions, and \
-              in the last rows the same within calls of these lengths, and of a put's (126 beside 218): so the paper's average and that of 2021 lie in the \
-              band."
+              in the last rows the same within calls of these lengths, and of a put's (126 beside 218): so the paper's \
+              average and that of 2021 lie in the band."
             .to_owned(),
         svg: Some(plots::bars(titles, &groups, &series)?),
     })
