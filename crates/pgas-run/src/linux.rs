@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, value_name = "HOST[:RANKS],...", conflicts_with = "hostfile")]
     hosts: Option<OsString>,
 
-    /// A file with the hosts, one a line: `name`, `name:4` or `name slots=4`
+    /// A file with the hosts, one a line: `name`, `name:4` or `name slots=4 max_slots=8`
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
 
-    /// The time in which all hosts must connect
+    /// The time in which all hosts must connect, and then all ranks join, once one waits for them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     start_timeout: Duration,
 

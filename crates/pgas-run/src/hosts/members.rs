@@ -29,6 +29,8 @@ pub(super) struct Member {
     pub(super) link: Option<(TcpStream, Inbox)>,
     /// Whether it has ever connected.
     pub(super) has_come: bool,
+    /// Its ranks that wait for the others at the start, in the order of their coming.
+    pub(super) came: Vec<u32>,
     /// The pairs that its ranks have put, while they wait for those of other hosts.
     pub(super) said: Option<Vec<Vec<u8>>>,
     /// The exit code of its ranks, when they have ended.
@@ -49,6 +51,7 @@ impl Member {
             status: None,
             link: None,
             has_come: false,
+            came: Vec::new(),
             said: None,
             code: None,
         })

@@ -26,6 +26,7 @@ mod job;
 mod launcher;
 mod list;
 mod look;
+mod meeting;
 mod members;
 mod pmi;
 mod serve;

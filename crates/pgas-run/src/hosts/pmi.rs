@@ -26,6 +26,8 @@ pub(crate) struct Space {
     /// The pairs that were put since the last barrier: each key, and its value behind it.
     fresh: Vec<Vec<u8>>,
     known: HashMap<String, String>,
+    /// Whether all ranks of the job have met.
+    has_met: bool,
 }
 
 /// The action for a line of a rank.
@@ -53,7 +55,13 @@ impl Space {
             waiting: vec![false; n_here],
             fresh: Vec::new(),
             known: HashMap::new(),
+            has_met: false,
         }
+    }
+
+    /// Whether all ranks of the job have been in a barrier together.
+    pub(crate) fn has_met(&self) -> bool {
+        self.has_met
     }
 
     /// The stage of the rank at `index`.
@@ -113,6 +121,7 @@ impl Space {
     /// Learns the pairs of all ranks, which are all in the barrier.
     pub(crate) fn learn(&mut self, pairs: &[Vec<u8>]) {
         self.waiting.fill(false);
+        self.has_met = true;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for pair in pairs.chunks_exact(2) {
             self.known.insert(text(&pair[0]), text(&pair[1]));
@@ -143,8 +152,10 @@ mod tests {
         assert_eq!(space.answer(1, "cmd=get kvsname=s key=k"), missing);
         assert_eq!(space.answer(0, "cmd=barrier_in"), Answer::Later);
         assert_eq!(space.answer(1, "cmd=barrier_in"), Answer::AllHere);
+        assert!(!space.has_met(), "others may be missing");
         let fresh = space.take_fresh();
         space.learn(&fresh);
+        assert!(space.has_met());
         let found = line("cmd=get_result rc=0 msg=success value=v");
         assert_eq!(space.answer(1, "cmd=get kvsname=s key=k"), found);
         assert_eq!(

@@ -213,6 +213,7 @@ impl JobHooks for Local {
         let mut exchange = Exchange {
             shared: Arc::clone(&self.shared),
             inbox,
+            first_rank: self.ranks.start,
             ranks: ranks.collect(),
         };
         let thread = thread::Builder::new().name("exchange".to_owned());
@@ -264,6 +265,7 @@ impl JobHooks for Local {
 struct Exchange {
     shared: Arc<Shared>,
     inbox: Inbox,
+    first_rank: u32,
     /// Each rank's socket and the beginning of an incomplete line; `None` once it is closed.
     ranks: Vec<Option<(UnixStream, Vec<u8>)>>,
 }
@@ -324,7 +326,7 @@ impl Exchange {
                         end_self(signal);
                     }
                 }
-                Kind::Job | Kind::Failed | Kind::Ended | Kind::Look => {}
+                Kind::Job | Kind::Came | Kind::Failed | Kind::Ended | Kind::Look => {}
             }
         }
         Ok(())
@@ -351,10 +353,18 @@ impl Exchange {
         let lines: Vec<u8> = received.drain(..end.map_or(0, |end| end + 1)).collect();
         for line in lines.lines() {
             let line = line.unwrap_or_default();
-            let answer = self.shared.space().answer(index, &line);
+            let (answer, has_met) = {
+                let mut space = self.shared.space();
+                (space.answer(index, &line), space.has_met())
+            };
             match answer {
                 Answer::Line(answer) => self.tell(index, &answer),
-                Answer::Later => {}
+                Answer::Later if has_met => {}
+                Answer::Later => {
+                    let rank = self.first_rank as usize + index;
+                    let came = Frame::new(Kind::Came, [rank.to_string()]);
+                    self.shared.send(&came)?;
+                }
                 Answer::AllHere => {
                     let fresh = self.shared.space().take_fresh();
                     self.shared.send(&Frame::new(Kind::Fence, fresh))?;

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::door::{Door, Guest};
 use super::job::Job;
+use super::meeting::{Meeting, who_is_missing};
 use super::members::Member;
 use super::shown::Shown;
 use super::wanted::Wanted;
@@ -54,6 +55,7 @@ pub(super) struct Watch<'a> {
     /// The token that the launcher sends to a host.
     token: Token,
     members: Vec<Member>,
+    meeting: Meeting,
     started: Instant,
     /// The job's exit code, once something has ended it.
     verdict: Option<u8>,
@@ -86,6 +88,7 @@ impl<'a> Watch<'a> {
             door,
             token,
             members,
+            meeting: Meeting::new(),
             started: Instant::now(),
             verdict: None,
             phase: Phase::Running,
@@ -282,6 +285,7 @@ impl<'a> Watch<'a> {
             env: self.wanted.env.clone(),
         };
         member.has_come = true;
+        self.meeting.host_came();
         job.to_frame().send(&stream)?;
         member.link = Some((stream, Inbox::default()));
         Ok(())
@@ -348,7 +352,14 @@ impl<'a> Watch<'a> {
 
     fn heed(&mut self, index: usize, frame: Frame) {
         match frame.kind {
+            Kind::Came => {
+                let rank = frame.fields.first();
+                let rank = rank.and_then(|rank| str::from_utf8(rank).ok()?.parse().ok());
+                self.members[index].came.extend::<Option<u32>>(rank);
+                self.meeting.rank_came();
+            }
             Kind::Fence => {
+                self.meeting.rank_came();
                 self.members[index].said = Some(frame.fields);
                 self.close_fence();
             }
@@ -393,6 +404,7 @@ impl<'a> Watch<'a> {
                 .iter_mut()
                 .filter_map(|member| member.said.take());
             let all: Vec<Vec<u8>> = said.flatten().collect();
+            self.meeting.end();
             self.broadcast(&Frame::new(Kind::Fence, all));
             return;
         }
@@ -469,6 +481,14 @@ impl<'a> Watch<'a> {
                     let seconds = self.wanted.patience.as_secs_f64();
                     let cause = format!("has not connected within {seconds} s (--start-timeout)");
                     self.fail_of(index, 1, &cause);
+                } else if let Some(due) = self.meeting.due(self.wanted.patience)
+                    && now >= due
+                    && let Some(who) = who_is_missing(&self.members)
+                {
+                    let seconds = self.wanted.patience.as_secs_f64();
+                    let sentence =
+                        format!("{who} not joined the others within {seconds} s (--start-timeout)");
+                    self.fail(1, &sentence);
                 }
             }
             Phase::Grace { until } if now >= until => self.end_ranks(),
@@ -495,6 +515,7 @@ impl<'a> Watch<'a> {
                 let limits = start.into_iter().chain(self.wanted.timeout);
                 limits
                     .filter_map(|limit| self.started.checked_add(limit))
+                    .chain(self.meeting.due(self.wanted.patience))
                     .min()
             }
             Phase::Grace { until } | Phase::Terminating { until } | Phase::Killing { until } => {

@@ -35,6 +35,8 @@ pub(crate) const HOST_TAKEN: u8 = b'D';
 pub(crate) enum Kind {
     /// To a host: the job to start.
     Job,
+    /// From a host: a rank that waits for the others at the start.
+    Came,
     /// From a host: the pairs that its ranks have put, when all of them are in the barrier. To a
     /// host: those of all ranks.
     Fence,
@@ -49,8 +51,9 @@ pub(crate) enum Kind {
     Look,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Job,
+    Kind::Came,
     Kind::Fence,
     Kind::Signal,
     Kind::Failed,

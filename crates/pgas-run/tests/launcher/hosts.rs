@@ -262,6 +262,45 @@ fn ranks_that_others_wait_for_in_vain_are_named_with_their_host() {
 }
 
 #[test]
+fn ranks_that_never_join_are_named_with_their_hosts_within_the_time_for_it() {
+    let script = "test $PMI_RANK = 1 -o $PMI_RANK -ge 3 && exec sleep 60
+        echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD
+        read line <&$PMI_FD
+        echo cmd=barrier_in >&$PMI_FD
+        read line <&$PMI_FD";
+    let run = |hosts| {
+        let options = ["--hosts", hosts, "--start-timeout", "0.5"];
+        run("joins", HERE, &options, script)
+    };
+    let rest = "not joined the others within 0.5 s (--start-timeout); ending the job";
+    for (hosts, who) in [
+        ("one:2,two", "rank 1 of host one has"),
+        (
+            "one:3,two:2",
+            "rank 1 of host one, ranks 3 and 4 of host two have",
+        ),
+    ] {
+        let ended = run(hosts);
+        assert_ended(&ended, 1, &format!("{who} {rest}"));
+        assert!(ended.took < 2 * END_OF_JOB, "{ended:?}");
+    }
+}
+
+#[test]
+fn the_time_to_join_begins_when_a_rank_waits_and_ends_when_all_have_met() {
+    let script = "ask() { echo cmd=$1 >&$PMI_FD; read -r line <&$PMI_FD; }
+        sleep 0.7
+        ask 'init pmi_version=1 pmi_subversion=1'
+        ask barrier_in
+        test $PMI_RANK = 1 && sleep 0.7
+        ask barrier_in
+        ask finalize";
+    let options = ["--hosts", "one,two:2", "--start-timeout", "0.5"];
+    let ended = run("late", HERE, &options, script);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+}
+
+#[test]
 fn what_ranks_say_reaches_those_of_other_hosts() {
     let script = "ask() { echo cmd=$1 >&$PMI_FD; read -r line <&$PMI_FD; }
         ask 'init pmi_version=1 pmi_subversion=1'
