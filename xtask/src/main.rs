@@ -186,10 +186,7 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::Sim { part: true, .. } => sim::facade_and_part_of_suite(),
         Verb::Sim { nodes, .. } => sim::suite(nodes),
         Verb::Bench { plots: true, .. } => plots::run(),
-        Verb::Bench { args, .. } => {
-            let args = args.iter().map(String::as_str);
-            cargo(ci::BENCH.iter().copied().chain(args))
-        }
+        Verb::Bench { args, .. } => process::run(ci::bench().args(args)),
         Verb::Bindings => bindings::make(),
         Verb::Hosts { args } => {
             let hosts = ["run", "--quiet", "--package", "pgas-test-hosts", "--"];
