@@ -35,6 +35,9 @@ pub mod testing {}
 #[doc = include_str!("../docs/guide/clusters.md")]
 pub mod clusters {}
 
+#[doc = include_str!("../docs/guide/simulated_nodes.md")]
+pub mod simulated_nodes {}
+
 #[doc = include_str!("../docs/guide/finding_a_hang.md")]
 pub mod finding_a_hang {}
 

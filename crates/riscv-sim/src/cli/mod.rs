@@ -11,7 +11,7 @@ mod timed;
 mod translate;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -35,8 +35,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node. A static program of Linux runs as one
-    /// process a node.
+    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node. A static
+    /// program of Linux runs as one process a node.
     Run(Box<Run>),
     /// Write the instructions of an ELF file, or of hexadecimal words.
     Disasm(Disasm),
@@ -44,7 +44,8 @@ enum Command {
     Asm(Asm),
     /// Run the workloads of the RAE paper, and show its figures beside what comes out.
     Paper(paper::Paper),
-    /// Show what operations of containers take with atomics by hardware and by software, and how they scale.
+    /// Show what operations of containers take with atomics by hardware and by software, and how
+    /// they scale.
     Containers(containers::Containers),
 }
 
@@ -103,7 +104,8 @@ impl From<CasForm> for CompareSwapForm {
 #[derive(Debug, Args)]
 struct Run {
     /// The guest: an ELF file, or assembly in a file that ends in .s.
-    guest: PathBuf,
+    #[arg(required_unless_present = "arguments")]
+    guest: Option<PathBuf>,
     /// How many nodes.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = nodes)]
     nodes: usize,
@@ -133,7 +135,8 @@ struct Run {
     /// The parameters of the timed machine, a TOML file; what it leaves out is as in the RAE paper.
     #[arg(long, value_name = "FILE", requires = "timed")]
     config: Option<PathBuf>,
-    /// Write what happened when into this file, for Perfetto (ui.perfetto.dev); only with --timed does anything have a time.
+    /// Write what happened when into this file, for Perfetto (ui.perfetto.dev); only with --timed
+    /// does anything have a time.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write what was counted into this file, as JSON.
@@ -150,24 +153,39 @@ struct Run {
     /// Say nothing on the way.
     #[arg(long)]
     quiet: bool,
-    /// A folder whose files a program of Linux may read, under the same names; may be given several times.
+    /// A folder whose files a program of Linux may read, under the same names; may be given several
+    /// times.
     #[arg(long, value_name = "FOLDER")]
     files: Vec<PathBuf>,
     /// As --files, and files in it may be made, written and removed.
     #[arg(long, value_name = "FOLDER")]
     files_rw: Vec<PathBuf>,
-    /// A variable of the environment of a program of Linux, as NAME=VALUE; may be given several times. There are no others.
+    /// A variable of the environment of a program of Linux, as NAME=VALUE; may be given several
+    /// times. There are no others.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<OsString>,
-    /// MiB of a program of Linux that other nodes reach, at the same address on each; all of its memory if not given.
+    /// MiB of a program of Linux that other nodes reach, at the same address on each; all of its
+    /// memory if not given.
     #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     segment: Option<usize>,
     /// What the random bytes of programs of Linux come from; 0 if not given.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Arguments of a program of Linux.
+    /// Arguments of a program of Linux. If no guest stands before the --, the first of these is it,
+    /// as where cargo appends a program and its arguments to a `runner`.
     #[arg(last = true)]
     arguments: Vec<OsString>,
+}
+
+impl Run {
+    /// The guest and its arguments.
+    fn command(&self) -> (&Path, &[OsString]) {
+        match (&self.guest, self.arguments.split_first()) {
+            (Some(guest), _) => (guest, &self.arguments),
+            (None, Some((guest, arguments))) => (Path::new(guest), arguments),
+            (None, None) => (Path::new(""), &[]),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -226,7 +244,7 @@ fn mebibytes(text: &str) -> Result<usize, String> {
 }
 
 /// Reads a file whole. What is no regular file may have no end.
-fn read(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     if std::fs::metadata(path)?.is_file() {
         return std::fs::read(path);
     }
@@ -234,12 +252,12 @@ fn read(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// As [`read`], of text.
-fn read_text(path: &std::path::Path) -> Result<String, Trouble> {
+fn read_text(path: &Path) -> Result<String, Trouble> {
     Ok(String::from_utf8(read(path)?)?)
 }
 
 /// A file that is written after the run can be written now: it is made, or left as it is.
-fn can_be_written(path: &std::path::Path) -> Result<(), Trouble> {
+fn can_be_written(path: &Path) -> Result<(), Trouble> {
     let opened = std::fs::OpenOptions::new()
         .append(true)
         .create(true)
@@ -249,7 +267,7 @@ fn can_be_written(path: &std::path::Path) -> Result<(), Trouble> {
 }
 
 /// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.
-fn guest(path: &std::path::Path, profile: Profile) -> Result<pgas_riscv_sim::Image, Trouble> {
+fn guest(path: &Path, profile: Profile) -> Result<pgas_riscv_sim::Image, Trouble> {
     let name = path.display();
     let is_assembly = path
         .extension()

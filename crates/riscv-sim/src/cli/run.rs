@@ -39,10 +39,12 @@ pub(super) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
     Ok(number(start)?..number(end)?)
 }
 
-/// What the process on each node is given, if the guest is a program of Linux; nothing else takes that.
+/// What the process on each node is given, if the guest is a program of Linux; nothing else takes
+/// that.
 fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Trouble> {
     let path = |paths: &[PathBuf]| paths.first().map(|path| path.display().to_string());
     let text = |texts: &[OsString]| texts.first().map(|text| text.display().to_string());
+    let (guest, own) = arguments.command();
     if !image.is_linux() {
         let given = [
             ("--files", path(&arguments.files)),
@@ -50,7 +52,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
             ("--env", text(&arguments.env)),
             ("--segment", arguments.segment.map(|mib| mib.to_string())),
             ("--seed", arguments.seed.map(|seed| seed.to_string())),
-            ("--", text(&arguments.arguments)),
+            ("--", text(own)),
         ];
         let given = given
             .into_iter()
@@ -58,7 +60,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
         return match given {
             None => Ok(None),
             Some((option, value)) => {
-                let guest = arguments.guest.display();
+                let guest = guest.display();
                 Err(format!("{option} {value}: {guest} is no program of Linux").into())
             }
         };
@@ -77,14 +79,10 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
         };
         paths.iter().map(folder).collect::<Vec<_>>()
     };
-    let name = arguments.guest.as_os_str().to_owned();
+    let name = guest.as_os_str().to_owned();
     Ok(Some(LinuxConfig {
-        arguments: [&name]
-            .into_iter()
-            .chain(&arguments.arguments)
-            .map(bytes)
-            .collect(),
-        program: super::read(&arguments.guest)?.into(),
+        arguments: [&name].into_iter().chain(own).map(bytes).collect(),
+        program: super::read(guest)?.into(),
         environment: arguments.env.iter().map(bytes).collect(),
         folders: [
             folders(&arguments.files, false),
@@ -98,7 +96,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
 
 pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     let interrupted = Interrupted::listen()?;
-    let image = guest(&arguments.guest, arguments.encodings.profile())?;
+    let image = guest(arguments.command().0, arguments.encodings.profile())?;
     let config = MachineConfig {
         n_nodes: arguments.nodes,
         cores_per_node: arguments.cores,
@@ -178,15 +176,16 @@ pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, 
     Ok(gdb::serve(run, arguments.gdb_node, connection)?)
 }
 
-/// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started it. A second time ends the
-/// process at once.
+/// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started
+/// it. A second time ends the process at once.
 pub(super) struct Interrupted(Arc<AtomicBool>);
 
 impl Interrupted {
     fn listen() -> Result<Self, Trouble> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The first of these looks at what the second one sets, and only the next signal finds it set.
+            // The first of these looks at what the second one sets, and only the next signal finds
+            // it set.
             flag::register_conditional_default(signal, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
@@ -236,7 +235,8 @@ fn to_the_end(
     }
 }
 
-/// The error, with the option that sets the limit, and with where the guests are if that is the question.
+/// The error, with the option that sets the limit, and with where the guests are if that is the
+/// question.
 pub(super) fn located(why: Error, machine: &Machine) -> Trouble {
     let location = machine.location();
     match why {

@@ -137,9 +137,8 @@ fn a_static_program_may_lie_anywhere() {
             "-o",
         ])
         .args([&path, &source])
-        .output();
-    // `cargo xtask setup` installs it.
-    let Ok(built) = built else { return };
+        .output()
+        .expect("the compiler is there: `cargo xtask setup` installs gcc-riscv64-linux-gnu");
     assert!(built.status.success(), "{built:?}");
     let output = Command::new(env!("CARGO_BIN_EXE_rae"))
         .args(["run", "--nodes=2"])
@@ -273,6 +272,18 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
     assert_eq!(lines, [format!("[0] {line}"), format!("[1] {line}")]);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors, "[0] to errors\n[1] to errors\n");
+    // As cargo's runner it gets the program and its arguments behind all that the runner has.
+    let output = Command::new(env!("CARGO_BIN_EXE_rae"))
+        .args(["run", "--nodes=1", "--env", "COLOUR=red", "--"])
+        .arg(&program.path)
+        .args(["words", "--nodes", "--"])
+        .output()
+        .unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        line,
+        "[(\"--\", 1), (\"--nodes\", 1)]    1.414 Ok(\"red\")\n"
+    );
     // Alone it writes as it would on Linux.
     let output = rae(&["--nodes", "1"], &["exit"]);
     assert_eq!(output.status.code(), Some(7));
