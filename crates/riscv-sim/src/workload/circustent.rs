@@ -1,5 +1,5 @@
-//! The eight kernels of CircusTent, each with fetch-and-add and with compare-and-swap. Node `p` works on the arrays of node
-//! `p + 1`, in PTRCHASE on those of random nodes.
+//! The eight kernels of CircusTent, each with fetch-and-add and with compare-and-swap. Node `p`
+//! works on the arrays of node `p + 1`, in PTRCHASE on those of random nodes.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,8 @@ pub struct Shape {
     pub n_nodes: usize,
     /// Rounds of a node.
     pub n_iterations: usize,
-    /// Words of each node's ARRAY, rounded up to a power of two; places beyond its end are taken modulo that.
+    /// Words of each node's ARRAY, rounded up to a power of two; places beyond its end are taken
+    /// modulo that.
     pub n_words: usize,
     /// What indices come from.
     pub seed: u64,
@@ -256,7 +257,7 @@ fn data(kernel: Kernel, shape: &Shape) -> Data {
     let mut random = Rng::with_seed(shape.seed);
     // Indices are words of ARRAY; those that PTRCHASE follows, words of IDX.
     let bound = match kernel {
-        Kernel::PtrChase => shape.n_iterations as u64,
+        Kernel::PtrChase => shape.n_iterations.max(1) as u64,
         _ => shape.words() as u64,
     };
     let mut words = |n: usize, bound: u64| -> Vec<Vec<u64>> {
@@ -274,7 +275,8 @@ fn data(kernel: Kernel, shape: &Shape) -> Data {
     }
 }
 
-/// A sequential run: node after node. Gives the arrays, and the words of ARRAY that each node went to.
+/// A sequential run: node after node. Gives the arrays, and the words of ARRAY that each node went
+/// to.
 fn run(kernel: Kernel, atomic: Atomic, shape: &Shape, mut data: Data) -> (Data, Vec<Vec<u64>>) {
     let mut visited = vec![Vec::new(); shape.n_nodes];
     for (node, visited) in visited.iter_mut().enumerate() {
@@ -332,7 +334,8 @@ const fn swapped(value: Value, results: &[u64; 3]) -> u64 {
     }
 }
 
-/// The kernel's assembly. s2 rounds, s3 IDX, s4 ARRAY, s5 TARGET, s6 the target's object, s7 the round.
+/// The kernel's assembly. s2 rounds, s3 IDX, s4 ARRAY, s5 TARGET, s6 the target's object, s7 the
+/// round.
 fn source(kernel: Kernel, atomic: Atomic, shape: &Shape) -> String {
     let mut text = String::from(
         "kernel: la t0, kernel_return; sd ra, 0(t0)
@@ -340,6 +343,7 @@ fn source(kernel: Kernel, atomic: Atomic, shape: &Shape) -> String {
          ld s2, 0(t0); ld s3, 8(t0); ld s4, 16(t0); ld s5, 24(t0)
          addi s6, s0, 1; remu s6, s6, s1; addi s6, s6, 1
          li s7, 0; li s8, 0; li s9, 0; li s10, 0
+         beqz s2, done
    loop:\n",
     );
     if kernel == Kernel::PtrChase {
@@ -376,6 +380,6 @@ fn source(kernel: Kernel, atomic: Atomic, shape: &Shape) -> String {
         };
         let _ = writeln!(text, "{operation}\nmv {}, a0", RESULTS[step.into]);
     }
-    text += "addi s7, s7, 1; bltu s7, s2, loop\nla t0, kernel_return; ld ra, 0(t0); ret\n";
+    text += "addi s7, s7, 1; bltu s7, s2, loop\ndone: la t0, kernel_return; ld ra, 0(t0); ret\n";
     text
 }

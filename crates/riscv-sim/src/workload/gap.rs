@@ -1,5 +1,5 @@
-//! Kernels of the GAP benchmark suite, written for memory that is spread over nodes: vertices push to their neighbours by
-//! remote atomics. Edges lie at the node of the vertex that they leave.
+//! Kernels of the GAP benchmark suite, written for memory that is spread over nodes: vertices push
+//! to their neighbours by remote atomics. Edges lie at the node of the vertex that they leave.
 
 use super::graph::Graph;
 use super::{DATA, Words, Workload, packed};

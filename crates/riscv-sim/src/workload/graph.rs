@@ -1,11 +1,13 @@
-//! Graphs for the kernels of GAP, and their partition: vertex `v` is number `v / n` of node `v % n`.
+//! Graphs for the kernels of GAP, and their partition: vertex `v` is number `v / n` of node `v %
+//! n`.
 
 use fastrand::Rng;
 
 /// How a graph's edges are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By halving the matrix again and again with the probabilities of Graph500: few vertices have many edges.
+    /// By halving the matrix again and again with the probabilities of Graph500: few vertices have
+    /// many edges.
     Kronecker,
     /// Both ends at random.
     Uniform,
@@ -19,7 +21,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of `2^scale` vertices, of whose `degree * 2^(scale-1)` edges loops and double ones have been left out.
+    /// A graph of `2^scale` vertices, of whose `degree * 2^(scale-1)` edges loops and double ones
+    /// have been left out.
     #[must_use]
     pub fn new(kind: Kind, scale: u32, degree: usize, seed: u64) -> Self {
         let n = 1_usize << scale;

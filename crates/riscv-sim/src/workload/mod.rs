@@ -1,8 +1,10 @@
-//! The workloads of the RAE paper as guests: kernels of CircusTent and of the GAP benchmark suite, spread over nodes. Each run
-//! checks what lies in the nodes' memories against a sequential run on the host.
+//! The workloads of the RAE paper as guests: kernels of CircusTent and of the GAP benchmark suite,
+//! spread over nodes. Each run checks what lies in the nodes' memories against a sequential run on
+//! the host.
 //!
-//! A kernel in `guest/paper` says `amo.add` where it wants an operation at another node; what that becomes is the [`Variant`]:
-//! an instruction of RAE, or the software path that a library takes without it, executed by the same cores, network and memory.
+//! A kernel in `guest/paper` says `amo.add` where it wants an operation at another node; what that
+//! becomes is the [`Variant`]: an instruction of RAE, or the software path that a library takes
+//! without it, executed by the same cores, network and memory.
 //!
 //! ```
 //! use pgas_riscv_sim::workload::{Variant, circustent::{self, Kernel, Shape}};
@@ -114,7 +116,8 @@ pub struct Measured {
     pub instructions: u64,
     /// Cycles of the node that took the most; without a clock, its instructions.
     pub cycles: u64,
-    /// Instructions of the initiator on the way of one operation, that look once for its completion.
+    /// Instructions of the initiator on the way of one operation, that look once for its
+    /// completion.
     pub path: u64,
     /// What each node's guest did between the barriers, second cores included.
     pub regions: Vec<NodeStats>,
@@ -294,7 +297,8 @@ fn write(machine: &mut Machine, node: usize, address: u64, words: &[u64]) {
     }
 }
 
-/// The place of a word as the kernels have it: the node's object, and how far from the start of its array it lies.
+/// The place of a word as the kernels have it: the node's object, and how far from the start of its
+/// array it lies.
 const fn packed(node: usize, index: usize) -> u64 {
     ((node as u64 + 1) << 32) | (index as u64 * 8)
 }

@@ -17,15 +17,16 @@ pub enum Variant {
         /// Instructions of the whole call.
         path: u32,
     },
-    /// By a library: a descriptor in memory, a doorbell, a completion that is polled for. The NIC's processor is a second core of
-    /// the node, which fetches the descriptor and has the target's NIC execute the operation.
+    /// By a library: a descriptor in memory, a doorbell, a completion that is polled for. The NIC's
+    /// processor is a second core of the node, which fetches the descriptor and has the target's
+    /// NIC execute the operation.
     Nic {
-        /// Instructions of the initiator's path, if it is padded by a loop to as many; otherwise, or if that is fewer, as the
-        /// library here needs.
+        /// Instructions of the initiator's path, if it is padded by a loop to as many; otherwise,
+        /// or if that is fewer, as the library here needs.
         path: Option<u32>,
     },
-    /// By a library: a message to the target, whose core executes the operation in a handler, which it enters while it waits for
-    /// something itself.
+    /// By a library: a message to the target, whose core executes the operation in a handler, which
+    /// it enters while it waits for something itself.
     Host {
         /// As for [`Nic`](Self::Nic).
         path: Option<u32>,
@@ -70,8 +71,8 @@ impl Variant {
         }
     }
 
-    /// Instructions beside those between the library's labels: three more of the call; with the host's handler three fewer, of
-    /// the round that finds no answer.
+    /// Instructions beside those between the library's labels: three more of the call; with the
+    /// host's handler three fewer, of the round that finds no answer.
     const fn beside(self) -> i64 {
         match self {
             Self::Hardware | Self::Call { .. } => 2,

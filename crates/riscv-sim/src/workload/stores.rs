@@ -1,11 +1,13 @@
-//! Figure 2 of the paper: `a[b[i]] = c[i]` with random indices over an array that is spread over the nodes.
+//! Figure 2 of the paper: `a[b[i]] = c[i]` with random indices over an array that is spread over
+//! the nodes.
 
 use fastrand::Rng;
 
 use super::{DATA, Words, Workload, packed};
 
-/// Node after node stores `n_each` values into an array of `n_words` words a node; what lies at the node itself is stored without
-/// the network. All values for a place are the same, so that the order of stores does not matter.
+/// Node after node stores `n_each` values into an array of `n_words` words a node; what lies at the
+/// node itself is stored without the network. All values for a place are the same, so that the
+/// order of stores does not matter.
 #[must_use]
 pub fn workload(n_nodes: usize, n_each: usize, n_words: usize, seed: u64) -> Workload {
     let mut random = Rng::with_seed(seed);

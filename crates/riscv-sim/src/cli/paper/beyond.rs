@@ -1,11 +1,12 @@
-//! Beyond the paper: hot spots on 6 to 1,024 nodes with requests merged and not, operations under way
-//! at once, and what the parts that the model has as options change. The guests add to words and need
-//! no results.
+//! Beyond the paper: hot spots on 6 to 1,024 nodes with requests merged and not, operations under
+//! way at once, and what the parts that the model has as options change. The guests add to words
+//! and need no results.
 
-use pgas_riscv_sim::timed::config::{InstructionCacheConfig, TimedConfig};
+use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::workload::Variant;
 use pgas_riscv_sim::workload::additions::{self, SPREADS, Spread};
 
+use super::changes::{NONE, OPTIONS};
 use super::figures::{small, texts};
 use super::plan::Plan;
 use super::runs::{Row, percent, shared};
@@ -22,30 +23,6 @@ const OUTSTANDING: [u32; 2] = [1, 16];
 
 /// As many as may be in a sweep.
 const SWEPT: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-
-/// Options of the model: what a row of the table is called, and what it sets.
-type Change = (&'static str, fn(&mut TimedConfig));
-const OPTIONS: [Change; 7] = [
-    ("none", |_| {}),
-    ("instructions through a cache of 16 KiB", |it| {
-        it.l1i = Some(InstructionCacheConfig::default());
-    }),
-    ("instructions through a cache of 64 bytes", |it| {
-        it.l1i = Some(InstructionCacheConfig { bytes: 64, ways: 1 });
-    }),
-    ("directory busy 2 cycles with a request", |it| {
-        it.directory.busy_cycles = 2;
-    }),
-    ("directory busy 16 cycles with a request", |it| {
-        it.directory.busy_cycles = 16;
-    }),
-    ("packetizer busy 3 cycles with a packet", |it| {
-        it.nic.packet_cycles = 3;
-    }),
-    ("packetizer busy 24 cycles with a packet", |it| {
-        it.nic.packet_cycles = 24;
-    }),
-];
 
 /// Additions on some machine, and the same without any: the difference is what they take.
 struct Additions {
@@ -119,17 +96,18 @@ impl Beyond {
                 outstanding.push(Additions::new(plan, spread, (NODES, n_each, seed), &config));
             }
         }
-        let options = OPTIONS.map(|(what, change)| {
+        let mut options = Vec::new();
+        for change in [NONE].iter().chain(&OPTIONS) {
             let mut config = TimedConfig::default();
             config.core.outstanding_remote = OUTSTANDING[1];
-            change(&mut config);
+            change.make(&mut config);
             let of = |spread| Additions::new(plan, spread, (NODES, n_each, seed), &config);
-            (what, SPREADS.map(of).into())
-        });
+            options.push((change.name, SPREADS.map(of).into()));
+        }
         Self {
             merging,
             outstanding,
-            options: options.into(),
+            options,
         }
     }
 
@@ -190,12 +168,15 @@ impl Beyond {
             ]),
             rows: table,
             stated: Vec::new(),
-            why: "Every node makes as many additions, whose results nobody needs. Merged, up to 64 requests wait for a line \
-                  together; one by one, an entry of the MSHRs has one, and the next one waits in the NIC's input until the line \
-                  is there, and all behind it. On many nodes a hot spot's own limits show, whatever it merges, times the \
-                  nodes: to one word that of its last link, which a request of five flits takes for as many cycles, and to \
-                  one node that of its memory, whose bus a line that is read and written back takes for 13."
-                .to_owned(),
+            why:
+                "Every node makes as many additions, whose results nobody needs. Merged, up to 64 \
+                  requests wait for a line together; one by one, an entry of the MSHRs has one, \
+                  and the next one waits in the NIC's input until the line is there, and all \
+                  behind it. On many nodes a hot spot's own limits show, whatever it merges, times \
+                  the nodes: to one word that of its last link, which a request of five flits \
+                  takes for as many cycles, and to one node that of its memory, whose bus a line \
+                  that is read and written back takes for 13."
+                    .to_owned(),
             svg: Some(plots::points(titles, &series, &[], true)?),
         })
     }
@@ -236,8 +217,9 @@ impl Beyond {
             ]),
             rows: table.collect(),
             stated: Vec::new(),
-            why: "The paper is silent on how many operations a core may have under way. Its kernels use each result at once, \
-                  so that there more of them change nothing; here nobody needs a result."
+            why: "The paper is silent on how many operations a core may have under way. Its \
+                  kernels use each result at once, so that there more of them change nothing; here \
+                  nobody needs a result."
                 .to_owned(),
             svg: Some(plots::points(titles, &series, &[], true)?),
         })
@@ -259,8 +241,9 @@ impl Beyond {
             ]),
             rows: table.collect(),
             stated: Vec::new(),
-            why: "Six nodes, 16 additions of each under way at once: where one part is busy the others wait for it. The \
-                  paper's kernels, which have one operation under way, are in the table above."
+            why: "Six nodes, 16 additions of each under way at once: where one part is busy the \
+                  others wait for it. The paper's kernels, which have one operation under way, are \
+                  in the table above."
                 .to_owned(),
             svg: None,
         }

@@ -1,7 +1,9 @@
-//! `rae paper`: the figures of the RAE paper from runs of its workloads, beside the paper's numbers. All parameters are the
-//! timed machine's defaults, which are the paper's table and the assumptions listed there; none is chosen to hit a number.
+//! `rae paper`: the figures of the RAE paper from runs of its workloads, beside the paper's
+//! numbers. All parameters are the timed machine's defaults, which are the paper's table and the
+//! assumptions listed there; none is chosen to hit a number.
 
 mod beyond;
+mod changes;
 mod figures;
 mod plan;
 mod runs;
@@ -37,9 +39,9 @@ const SOFTWARE: [Variant; 5] = [
 /// The variant that is compared where one is: as long as OpenSHMEM's was measured.
 const BASELINE: usize = 2;
 
-/// Library calls around the instruction, as long as xbrtime's were measured, and the software that each
-/// is compared with: optimised calls for an atomic and for a put, in a steady loop beside OpenSHMEM's, and
-/// an unoptimised one beside the first with Open MPI.
+/// Library calls around the instruction, as long as xbrtime's were measured, and the software that
+/// each is compared with: optimised calls for an atomic and for a put, in a steady loop beside
+/// OpenSHMEM's, and an unoptimised one beside the first with Open MPI.
 const CALLS: [(Variant, Variant); 3] = [
     (Variant::Call { path: 102 }, SOFTWARE[BASELINE]),
     (
@@ -122,11 +124,13 @@ pub(super) fn paper(arguments: &Paper) -> Result<std::process::ExitCode, Trouble
     let sizes = Sizes::new(options.quick);
     let (figures, rows) = measured(&sizes, options.quiet)?;
     let facts = format!(
-        "{} runs on simulated nodes, {NODES} unless said, each of whose results equals a sequential run's. Software paths are \
-         guest instructions on the same cores, network and memory; a padded one has a loop more, so that the initiator's path \
-         is as long as what was measured of OpenSHMEM (354 instructions an operation), of UCX over TCP without its spinning \
-         (about 1,000) and of the first call with Open MPI (2,803). Gain is (T0 - T1) / T0, T0 with software. A band is what \
-         other paths and the parameters of the last table give.",
+        "{} runs on simulated nodes, {NODES} unless said, each of whose results equals a \
+         sequential run's. Software paths are guest instructions on the same cores, network and \
+         memory; a padded one has a loop more, so that the initiator's path is as long as what was \
+         measured of OpenSHMEM (354 instructions an operation), of UCX over TCP without its \
+         spinning (about 1,000) and of the first call with Open MPI (2,803). Gain is (T0 - T1) / \
+         T0, T0 with software. A band is what other paths and the parameters of the last table \
+         give.",
         rows.len()
     );
     if let Some(folder) = &options.out {
@@ -156,25 +160,28 @@ fn write(
 mod tests {
     use super::*;
 
+    /// Workloads that are over at once.
+    pub(super) const TINY: Sizes = Sizes {
+        shape: Shape {
+            n_nodes: NODES,
+            n_iterations: 6,
+            n_words: 64,
+            seed: 42,
+        },
+        n_cached: 12,
+        scale: 3,
+        degree: 4,
+        n_stores: 1 << 10,
+        kernels: &[Kernel::Stride1, Kernel::Scatter],
+        gap_kernels: &[gap::Kernel::Bfs],
+        n_nodes: &[2],
+        n_additions: 20,
+        n_adders: &[6, 9],
+    };
+
     #[test]
     fn the_same_again_is_the_same_to_the_byte() {
-        let sizes = Sizes {
-            shape: Shape {
-                n_nodes: NODES,
-                n_iterations: 6,
-                n_words: 64,
-                seed: 42,
-            },
-            n_cached: 12,
-            scale: 3,
-            degree: 4,
-            n_stores: 1 << 10,
-            kernels: &[Kernel::Stride1, Kernel::Scatter],
-            gap_kernels: &[gap::Kernel::Bfs],
-            n_nodes: &[2],
-            n_additions: 20,
-            n_adders: &[6, 9],
-        };
+        let sizes = TINY;
         let write = || {
             let folder = tempfile::tempdir().unwrap();
             let (figures, rows) = measured(&sizes, true).unwrap();

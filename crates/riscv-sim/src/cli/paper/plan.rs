@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use pgas_riscv_sim::timed::config::{InstructionCacheConfig, LinePolicy, TimedConfig};
+use pgas_riscv_sim::timed::config::{LinePolicy, TimedConfig};
 use pgas_riscv_sim::workload::circustent::{self, Atomic, Kernel, Shape};
 use pgas_riscv_sim::workload::graph::{Graph, Kind};
 use pgas_riscv_sim::workload::{Variant, gap, stores};
 
 use super::beyond::Beyond;
-use super::runs::{Job, Shared, shared};
+use super::changes::{NONE, OPTIONS, PARAMETERS};
+use super::runs::{Job, Row, Shared, percent, shared};
 use super::{BASELINE, CALLS, LINKS, NODES, SOFTWARE, Sizes};
 
 /// All jobs, and which of them a figure is made of.
@@ -22,8 +23,8 @@ pub(super) struct Compared {
     pub(super) name: String,
     pub(super) hardware: usize,
     pub(super) software: Vec<usize>,
-    /// With the hardware's instructions in [`CALLS`], and with the software of each, if they are asked
-    /// for.
+    /// With the hardware's instructions in [`CALLS`], and with the software of each, if they are
+    /// asked for.
     pub(super) calls: Vec<(usize, usize)>,
 }
 
@@ -31,6 +32,28 @@ pub(super) struct Compared {
 pub(super) struct Sensitive {
     pub(super) what: String,
     pub(super) compared: Vec<Compared>,
+}
+
+/// A kernel at a NIC's cache, and the same without any round: the difference is what the rounds ask
+/// for, without the barriers around them.
+pub(super) struct Cached {
+    pub(super) kernel: Kernel,
+    pub(super) policy: LinePolicy,
+    /// Of ARRAY.
+    pub(super) n_words: usize,
+    job: usize,
+    none: usize,
+}
+
+impl Cached {
+    /// The share of the rounds' requests, in per cent, of which a NIC counted so many.
+    pub(super) fn share(&self, rows: &[Row], of: impl Fn(&Row) -> u64) -> f64 {
+        let rounds = |of: &dyn Fn(&Row) -> u64| {
+            let [all, none] = [self.job, self.none].map(|job| of(&rows[job]));
+            all.saturating_sub(none)
+        };
+        percent(rounds(&of), rounds(&|row| row.nic_requests))
+    }
 }
 
 impl Plan {
@@ -96,8 +119,7 @@ pub(super) struct Experiments {
     pub(super) alone: Vec<usize>,
     pub(super) circustent: Vec<Compared>,
     pub(super) stores: Vec<(usize, usize)>,
-    /// Kernel, policy, words of an array, job.
-    pub(super) caches: Vec<(Kernel, LinePolicy, usize, usize)>,
+    pub(super) caches: Vec<Cached>,
     pub(super) links: Vec<Vec<Compared>>,
     pub(super) sensitive: Vec<Sensitive>,
     pub(super) beyond: Beyond,
@@ -168,83 +190,44 @@ fn with_links(cycles: u32) -> TimedConfig {
     config
 }
 
-fn caches(plan: &mut Plan, sizes: &Sizes) -> Vec<(Kernel, LinePolicy, usize, usize)> {
+fn caches(plan: &mut Plan, sizes: &Sizes) -> Vec<Cached> {
     let mut caches = Vec::new();
     for policy in [LinePolicy::InvalidateWhenIdle, LinePolicy::Retain] {
         for &kernel in sizes.kernels {
             // What fits the NIC's cache, what does not, and what is far larger than it.
             for n_words in [1 << 12, 1 << 16, 1 << 17] {
-                let shape = Shape {
-                    n_words,
-                    n_iterations: sizes.n_cached,
-                    ..sizes.shape
-                };
                 let mut config = TimedConfig::default();
                 config.nic.policy = policy;
-                let workload = kernel_of(kernel, Atomic::Add, &shape);
-                let job = plan.add(&workload, Variant::Hardware, Some(&config));
-                caches.push((kernel, policy, n_words, job));
+                let mut add = |n_iterations| {
+                    let shape = Shape {
+                        n_words,
+                        n_iterations,
+                        ..sizes.shape
+                    };
+                    let workload = kernel_of(kernel, Atomic::Add, &shape);
+                    plan.add(&workload, Variant::Hardware, Some(&config))
+                };
+                caches.push(Cached {
+                    kernel,
+                    policy,
+                    n_words,
+                    job: add(sizes.n_cached),
+                    none: add(0),
+                });
             }
         }
     }
     caches
 }
 
-/// A cache of instructions that no kernel with a software path fits.
-const SMALL_INSTRUCTION_CACHE: InstructionCacheConfig = InstructionCacheConfig {
-    bytes: 256,
-    ways: 2,
-};
-
-/// What a row of the sensitivity table is called, and what it changes.
-type Change = (&'static str, fn(&mut TimedConfig));
-const CHANGES: [Change; 18] = [
-    ("as in the paper's table", |_| {}),
-    ("link of 20 cycles", |it| it.mesh.link_cycles = 20),
-    ("link of 200 cycles", |it| it.mesh.link_cycles = 200),
-    ("1 MSHR entry", |it| it.nic.mshr_entries = 1),
-    ("8 MSHR entries", |it| it.nic.mshr_entries = 8),
-    ("1 MSHR subentry: nothing merges", |it| {
-        it.nic.mshr_subentries = 1;
-    }),
-    ("NIC cache of 16 KiB", |it| it.nic.cache_bytes = 16 << 10),
-    ("NIC cache of 1 MiB", |it| it.nic.cache_bytes = 1 << 20),
-    ("NIC retains idle lines", |it| {
-        it.nic.policy = LinePolicy::Retain;
-    }),
-    ("lines of 32 bytes", |it| it.line_bytes = 32),
-    ("lines of 128 bytes", |it| it.line_bytes = 128),
-    ("16 outstanding operations", |it| {
-        it.core.outstanding_remote = 16;
-    }),
-    ("instructions through a cache of 16 KiB", |it| {
-        it.l1i = Some(InstructionCacheConfig::default());
-    }),
-    ("instructions through a cache of 256 bytes", |it| {
-        it.l1i = Some(SMALL_INSTRUCTION_CACHE);
-    }),
-    ("directory busy 2 cycles with a request", |it| {
-        it.directory.busy_cycles = 2;
-    }),
-    ("directory busy 16 cycles with a request", |it| {
-        it.directory.busy_cycles = 16;
-    }),
-    ("packetizer busy 3 cycles with a packet", |it| {
-        it.nic.packet_cycles = 3;
-    }),
-    ("packetizer busy 24 cycles with a packet", |it| {
-        it.nic.packet_cycles = 24;
-    }),
-];
-
 fn sensitive(plan: &mut Plan, sizes: &Sizes) -> Vec<Sensitive> {
     let shape = &sizes.shape;
     let mut rows = Vec::new();
-    for (what, change) in CHANGES {
+    for change in [NONE].iter().chain(&PARAMETERS).chain(&OPTIONS) {
         let mut config = TimedConfig::default();
-        change(&mut config);
+        change.make(&mut config);
         rows.push(Sensitive {
-            what: what.to_owned(),
+            what: change.name.to_owned(),
             compared: plan.all_kernels(sizes.kernels, shape, &config),
         });
     }
@@ -263,4 +246,32 @@ fn sensitive(plan: &mut Plan, sizes: &Sizes) -> Vec<Sensitive> {
         });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::TINY;
+    use super::*;
+    use crate::cli::jobs;
+
+    /// Barriers ask for lines, too; they are not among the requests of which a share missed.
+    #[test]
+    fn a_word_whose_line_is_kept_is_missed_once_a_node() {
+        let sizes = Sizes {
+            kernels: &[Kernel::Central],
+            n_cached: 50,
+            ..TINY
+        };
+        let mut plan = Plan::default();
+        let caches = caches(&mut plan, &sizes);
+        let rows = jobs::all(plan.jobs, true, Job::run).unwrap();
+        for it in &caches {
+            let misses = it.share(&rows, |row| row.nic_misses);
+            match it.policy {
+                LinePolicy::Retain => assert!((misses - 2.0).abs() < 1e-9, "{misses}"),
+                // Arrivals at a barrier may merge in one run and not in the other.
+                LinePolicy::InvalidateWhenIdle => assert!(misses > 99.0, "{misses}"),
+            }
+        }
+    }
 }

@@ -70,11 +70,13 @@ pub(super) fn atomics(experiments: &Experiments, rows: &[Row]) -> Result<Figure,
         ]),
         rows: atomics_table(experiments, rows),
         stated: vec![stated("average", 17.46, mean(&shares), &band, "%")],
-        why: "The kernels are ours, since GAP's are not distributed: vertices push to their neighbours, an atomic an edge, in a \
-              loop of 10 to 15 instructions, which bounds the share. GAP's own programs, counted instruction by instruction, \
-              have 0.01 to 2.42 %. The paper does not say whose kernels it counted. Counts are of one node, which waits for nobody; \
-              on six nodes what they execute while they wait at barriers is counted as well. Of memory accesses alone atomics are \
-              several times as many. The band is from the least to the most of all three."
+        why: "The kernels are ours, since GAP's are not distributed: vertices push to their \
+              neighbours, an atomic an edge, in a loop of 10 to 15 instructions, which bounds the \
+              share. GAP's own programs, counted instruction by instruction, have 0.01 to 2.42 %. \
+              The paper does not say whose kernels it counted. Counts are of one node, which waits \
+              for nobody; on six nodes what they execute while they wait at barriers is counted as \
+              well. Of memory accesses alone atomics are several times as many. The band is from \
+              the least to the most of all three."
             .to_owned(),
         svg: Some(plots::bars(titles, &groups, &series)?),
     })
@@ -119,8 +121,8 @@ pub(super) fn stores(
         columns: texts(["nodes", "remote stores", "share", "1 - 1/n"]),
         rows: table,
         stated: vec![stated("64 nodes", 98.44, last, &sampled, "%")],
-        why: "The paper's curve is 1 - 1/n; ours is drawn at random and lies about it as a sample does: the band is half a per \
-              cent to either side."
+        why: "The paper's curve is 1 - 1/n; ours is drawn at random and lies about it as a sample \
+              does: the band is half a per cent to either side."
             .to_owned(),
         svg: Some(plots::points(titles, &series, &[], true)?),
     })
@@ -209,12 +211,14 @@ pub(super) fn reduction(experiments: &Experiments, rows: &[Row]) -> Result<Figur
             stated("average, padded to 354", 89.71, ours, &band, "%"),
             stated("xBGAS at IPDPS 2021, average", 69.26, ours, &band, "%"),
         ],
-        why: "Kernels' counts contain what the initiator executes while it polls for the completion, and the kernel's own loop \
-              around the operation. 89.71 % is close to what comes out when the first call of a cold Open MPI (2,803 \
-              instructions) is compared with an unoptimised xbrtime call (282), and not when instructions of steady loops are; \
-              71 % when OpenSHMEM's steady 354 are compared with xbrtime's optimised 102. We compare the bare two instructions, and \
-              in the last rows the same within calls of these lengths, and of a put's (126 beside 218): so the paper's \
-              average and that of 2021 lie in the band."
+        why: "Kernels' counts contain what the initiator executes while it polls for the \
+              completion, and the kernel's own loop around the operation. 89.71 % is close to what \
+              comes out when the first call of a cold Open MPI (2,803 instructions) is compared \
+              with an unoptimised xbrtime call (282), and not when instructions of steady loops \
+              are; 71 % when OpenSHMEM's steady 354 are compared with xbrtime's optimised 102. We \
+              compare the bare two instructions, and in the last rows the same within calls of \
+              these lengths, and of a put's (126 beside 218): so the paper's average and that of \
+              2021 lie in the band."
             .to_owned(),
         svg: Some(plots::bars(titles, &groups, &series)?),
     })

@@ -66,8 +66,9 @@ pub(super) fn gain(experiments: &Experiments, rows: &[Row]) -> Result<Figure, Tr
             stated("xBGAS at IPDPS 2021, average", 21.96, ours, &band, "%"),
             stated("xBGAS at IPDPS 2021, best", 37.29, best, &each, "%"),
         ],
-        why: "With the numbers of the paper's table a cold round trip takes 47 ns, and software's instructions are far more \
-              than that; the paper's gains need round trips that are many times as long (the figure of latency)."
+        why: "With the numbers of the paper's table a cold round trip takes 47 ns, and software's \
+              instructions are far more than that; the paper's gains need round trips that are \
+              many times as long (the figure of latency)."
             .to_owned(),
         svg: Some(plots::bars(titles, &groups, &series)?),
     })
@@ -128,8 +129,9 @@ pub(super) fn latency(experiments: &Experiments, rows: &[Row]) -> Result<Figure,
         columns: texts(["", "mean round trip", "time saved"]),
         rows: table,
         stated: Vec::new(),
-        why: "Links alone are made longer. 354 instructions at 2 GHz are 177 ns, and they are 17.61 % of about a microsecond; so \
-              the paper's hardware round trip was some 0.6 to 0.9 us, if its software took about as long as we measured."
+        why: "Links alone are made longer. 354 instructions at 2 GHz are 177 ns, and they are \
+              17.61 % of about a microsecond; so the paper's hardware round trip was some 0.6 to \
+              0.9 us, if its software took about as long as we measured."
             .to_owned(),
         svg: Some(plots::points(titles, &series, &levels, true)?),
     })
@@ -164,7 +166,10 @@ pub(super) fn sensitivity(experiments: &Experiments, rows: &[Row]) -> Figure {
         ]),
         rows: table.collect(),
         stated: Vec::new(),
-        why: "Parameters that do nothing here stay in the table: they show that the result does not hang on them.".to_owned(),
+        why:
+            "Parameters that do nothing here stay in the table: they show that the result does not \
+              hang on them."
+                .to_owned(),
         svg: None,
     }
 }
