@@ -1,5 +1,6 @@
-//! One case of the conformance suite on this node, by its name, or the list of all with their least numbers of ranks:
-//! `cargo xtask sim --suite -n 4` runs them. Behind the name may stand how atomics are done, as in `pgas_sim::Atomics`.
+//! One case of the conformance suite on this node, by its name, or the list of all with their least
+//! numbers of ranks: `cargo xtask sim --suite -n 4` runs them. Behind the name may stand how
+//! atomics are done, as in `pgas_sim::Atomics`.
 
 #[cfg(all(target_arch = "riscv64", target_os = "linux"))]
 #[expect(clippy::print_stdout, reason = "the list is its output")]

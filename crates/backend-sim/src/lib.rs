@@ -2,9 +2,9 @@
 //! `riscv64gc-unknown-linux-gnu`, run by `rae run --nodes N --segment MIB`, reaches other ranks'
 //! memory by the remote loads, stores and atomics of its processor.
 //!
-//! Programs use the crate `pgas` with feature `sim`, and choose this backend by `PGAS_BACKEND=sim`. In a
-//! checkout of the repository `cargo xtask sim -n 4 --example kmer_count` builds an example for the
-//! simulated machine and runs it.
+//! Programs use the crate `pgas` with feature `sim`, and choose this backend by `PGAS_BACKEND=sim`.
+//! In a checkout of the repository `cargo xtask sim -n 4 --example kmer_count` builds an example
+//! for the simulated machine and runs it.
 //!
 //! A rank learns its number, how many there are, and where its segment lies from the extended
 //! registers e10 to e13. Segments lie at the same address on all nodes. The first bytes of each are
@@ -131,7 +131,8 @@ pub struct Node {
     /// Atomics by software.
     orders: Option<Orders>,
     spins: bool,
-    /// How often others had written to this rank's memory when it last woke, as the simulator counts.
+    /// How often others had written to this rank's memory when it last woke, as the simulator
+    /// counts.
     n_written: AtomicU64,
     /// The failure of the job, as it was first seen here.
     failure: OnceLock<(u32, String)>,
@@ -231,12 +232,14 @@ impl Node {
     }
 
     fn put_bytes(&self, put: &Put) {
-        // SAFETY: who made the put promised that the source is readable and the place in the segment.
+        // SAFETY: who made the put promised that the source is readable and the place in the
+        // segment.
         unsafe { rma::put(self.remote(put.dst()), put.src(), put.len()) };
     }
 
     fn get_bytes(&self, get: &Get) {
-        // SAFETY: who made the get promised that the destination is writable and the place in the segment.
+        // SAFETY: who made the get promised that the destination is writable and the place in the
+        // segment.
         unsafe { rma::get(self.remote(get.src()), get.dst(), get.len()) };
     }
 

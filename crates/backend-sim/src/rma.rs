@@ -13,7 +13,8 @@ pub(crate) unsafe fn put(to: Remote, from: *const u8, len: usize) {
         while done + 8 <= len {
             // SAFETY: the caller promises that these bytes are readable.
             let word = unsafe { from.wrapping_add(done).cast::<u64>().read_unaligned() };
-            // SAFETY: the caller promises that they lie in the segment; the place is aligned, as all are that lie words further.
+            // SAFETY: the caller promises that they lie in the segment; the place is aligned, as
+            // all are that lie words further.
             unsafe { store_u64(to.at(done as u64), word) };
             done += 8;
         }

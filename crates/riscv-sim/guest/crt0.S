@@ -1,4 +1,5 @@
-# Start of a guest in C: the stack, floating point, the zeroed section, then main, whose result is the node's code.
+# Start of a guest in C: the stack, floating point, the zeroed section, then main, whose result is
+# the node's code.
     .section .text.start, "ax"
     .globl _start
 _start:
@@ -14,7 +15,8 @@ _start:
 1:  sd      zero, 0(t0)
     addi    t0, t0, 8
     bltu    t0, t1, 1b
-    # At reset e10 is the number of the node and e11 how many there are: eaddi a0, e10, 0 and eaddi a1, e11, 0.
+    # At reset e10 is the number of the node and e11 how many there are: eaddi a0, e10, 0 and eaddi
+    # a1, e11, 0.
 2:  .insn i 0x7b, 6, a0, a0, 0
     .insn i 0x7b, 6, a1, a1, 0
     call    xbrt_start

@@ -1,7 +1,8 @@
 /* The remote instructions of xBGAS and RAE for compilers that do not know them.
  *
- * Each function names a node by its number; the object that stands for node `pe` is `pe + 1`, and 0 would be the own node.
- * The extended register of an address has the number of the register that holds the address, so both are pinned to a0 and e10.
+ * Each function names a node by its number; the object that stands for node `pe` is `pe + 1`, and 0
+ * would be the own node. The extended register of an address has the number of the register that
+ * holds the address, so both are pinned to a0 and e10.
  * Compile with -DXBGAS2 for specification 2.0.0 and the later atomics (`rae --profile xbgas2`). */
 #ifndef XBGAS_H
 #define XBGAS_H
@@ -39,7 +40,8 @@ typedef unsigned long xb_u64;
                          : "memory");                                                              \
     }
 
-/* One atomic: gives the old value. In both generations rd, rs1 (the address) and rs2 (the operand) lie where R-type has them. */
+/* One atomic: gives the old value. In both generations rd, rs1 (the address) and rs2 (the operand)
+   lie where R-type has them. */
 #define XB_ATOMIC(name, type, funct3, funct7)                                                      \
     static inline type name(long pe, volatile void *address, type operand)                         \
     {                                                                                              \

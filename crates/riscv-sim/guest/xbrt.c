@@ -9,7 +9,8 @@ extern volatile xb_u64 tohost, fromhost;
 static long my_pe, num_pes;
 static char *shared_next;
 
-/* How many barriers a node of each distance has begun; others add to it, maybe before this node zeroes its .bss. */
+/* How many barriers a node of each distance has begun; others add to it, maybe before this node
+   zeroes its .bss. */
 static volatile long arrived[MAX_ROUNDS] __attribute__((section(".data")));
 static long n_barriers;
 
@@ -67,8 +68,8 @@ void xbrt_get(void *target, const void *source, size_t n_bytes, int pe)
         *to++ = xb_load_u8(pe, from++);
 }
 
-/* Dissemination: in round r everybody tells the node 2^r further, and waits for the node 2^r before. What was put or added
- * before it is there behind it: the fence waits for what is still under way. */
+/* Dissemination: in round r everybody tells the node 2^r further, and waits for the node 2^r before.
+ * What was put or added before it is there behind it: the fence waits for what is still under way. */
 void xbrt_barrier(void)
 {
     __asm__ volatile("fence" ::: "memory");
@@ -119,7 +120,8 @@ long xbrt_reduce(long value, xbrt_op op)
     return value;
 }
 
-/* The own heap: a list of free blocks in the order of their addresses, first fit, neighbours joined. */
+/* The own heap: a list of free blocks in the order of their addresses, first fit, neighbours
+   joined. */
 struct block {
     size_t n_bytes;
     struct block *next;
@@ -179,7 +181,8 @@ void free(void *room)
     }
 }
 
-/* A system call as the host of riscv-tests takes it: the address of a block, whose first word is the number and then the result. */
+/* A system call as the host of riscv-tests takes it: the address of a block, whose first word is
+   the number and then the result. */
 static void host_write(const char *text, size_t n_bytes)
 {
     volatile xb_u64 request[8] __attribute__((aligned(64))) = {64, 1, (xb_u64)text, n_bytes};

@@ -1,5 +1,5 @@
-/* A small runtime in the style of xbrtime: nodes, symmetric memory, transfers, atomics, collectives, and what a C program needs
- * without an operating system. */
+/* A small runtime in the style of xbrtime: nodes, symmetric memory, transfers, atomics, collectives,
+ * and what a C program needs without an operating system. */
 #ifndef XBRT_H
 #define XBRT_H
 
@@ -10,7 +10,8 @@
 int xbrt_my_pe(void);
 int xbrt_num_pes(void);
 
-/* Room at the same address on every node. Every node asks for the same in the same order; NULL if there is no more. */
+/* Room at the same address on every node. Every node asks for the same in the same order; NULL if
+   there is no more. */
 void *xbrt_malloc(size_t n_bytes);
 /* Gives back everything from `room` on; every node does. */
 void xbrt_free(void *room);

@@ -37,8 +37,8 @@ pub const fn f_name(number: u8) -> &'static str {
     names::F[(number & 31) as usize]
 }
 
-/// Writes the instruction whose first bytes are the low bytes of `word` and whose address is `pc`. What is no instruction is written
-/// as a number.
+/// Writes the instruction whose first bytes are the low bytes of `word` and whose address is `pc`.
+/// What is no instruction is written as a number.
 #[must_use]
 pub fn disassemble(word: u32, pc: u64, profile: Profile) -> Line {
     let (len, full) = if word & 3 == 3 {

@@ -102,7 +102,8 @@ impl Image {
                 offset: header.p_offset(endian),
                 is_code: header.p_flags(endian).contains(elf::PF_X),
             });
-            // A linker may put the file's own headers before the first section, below the memory. No guest wants them.
+            // A linker may put the file's own headers before the first section, below the memory.
+            // No guest wants them.
             let end = address.saturating_add(n_bytes);
             let before =
                 is_bare && header.p_offset(endian) == 0 && address < RAM_BASE && end > RAM_BASE;
@@ -198,7 +199,8 @@ fn is_program(file: &ElfFile64<'_, LittleEndian>) -> bool {
     })
 }
 
-/// Where the program headers lie, and how many there are, if a part of the file that is loaded has them.
+/// Where the program headers lie, and how many there are, if a part of the file that is loaded has
+/// them.
 fn program_headers(file: &ElfFile64<'_, LittleEndian>, mappings: &[Mapping]) -> Option<(u64, u64)> {
     let offset = file.elf_header().e_phoff(file.endian());
     let n_headers = file.elf_program_headers().len() as u64;

@@ -8,7 +8,8 @@
 /// Where the memory of a bare machine starts in the address space.
 pub const RAM_BASE: u64 = 0x8000_0000;
 
-/// The memory of one node: bytes from an address on, [`RAM_BASE`] unless the guest is a program of Linux.
+/// The memory of one node: bytes from an address on, [`RAM_BASE`] unless the guest is a program of
+/// Linux.
 #[derive(Clone, Debug)]
 pub struct Ram {
     start: u64,
@@ -138,7 +139,8 @@ impl Ram {
         })
     }
 
-    /// Writes the low `n_bytes` (up to 8, or 16, of which the upper half is zero) of `value`; false, and nothing written, if they do not all lie in it.
+    /// Writes the low `n_bytes` (up to 8, or 16, of which the upper half is zero) of `value`;
+    /// false, and nothing written, if they do not all lie in it.
     #[must_use]
     pub fn write(&mut self, address: u64, n_bytes: u64, value: u64) -> bool {
         match n_bytes {

@@ -1,4 +1,5 @@
-//! What one node asks of another: the vocabulary that the instructions, the machine and the timed model share.
+//! What one node asks of another: the vocabulary that the instructions, the machine and the timed
+//! model share.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -182,8 +183,8 @@ impl RemoteRequest {
 }
 
 impl Action {
-    /// Does it to one word of the target's memory, all at once, and gives the answer as it goes into a register. `None` if the
-    /// word lies outside that memory.
+    /// Does it to one word of the target's memory, all at once, and gives the answer as it goes
+    /// into a register. `None` if the word lies outside that memory.
     ///
     /// # Panics
     /// With a bulk transfer, which concerns two memories.

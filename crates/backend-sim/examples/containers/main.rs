@@ -12,7 +12,9 @@
 //! | `ATOMICS` | `hardware`, `software` or `messages`, as in `pgas_sim::Atomics` |
 //! | `SIZE` | the elements a node has room for; those that are there before |
 //! | `N` | the operations of a node, `SIZE` at most |
-//! | `spin` | a node that waits looks again and again, and the result is not checked, so that what the whole machine counts is what the operations cost |
+//! | `spin` | a node that waits looks again and again, and the result is not checked |
+//!
+//! With `spin` the whole machine counts what the operations cost.
 
 #[cfg(all(target_arch = "riscv64", target_os = "linux"))]
 mod operations;

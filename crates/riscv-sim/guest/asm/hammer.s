@@ -1,4 +1,5 @@
-# Every node adds 1 to a word of node 0, `repetitions` times; node 0 waits for the sum and checks it.
+# Every node adds 1 to a word of node 0, `repetitions` times; node 0 waits for the sum and checks
+# it.
 _start:
         eaddi   s0, e10, 0              # this node
         eaddi   s1, e11, 0              # how many there are

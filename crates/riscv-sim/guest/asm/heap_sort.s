@@ -1,4 +1,5 @@
-# Fills 4,096 words with pseudo-random numbers and sorts them on a heap, `repetitions` times. Reaches nothing outside of its node.
+# Fills 4,096 words with pseudo-random numbers and sorts them on a heap, `repetitions` times.
+# Reaches nothing outside of its node.
         .equ    n, 4096
 _start:
         la      s0, words

@@ -1,4 +1,5 @@
-/* Every part of the runtime, checked on any number of nodes. The code of a failure is the line where it is. */
+/* Every part of the runtime, checked on any number of nodes. The code of a failure is the line
+   where it is. */
 #include "xbrt.h"
 
 #define CHECK(claim)                                                                               \

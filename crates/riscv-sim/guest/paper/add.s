@@ -1,5 +1,5 @@
-# Additions whose results nobody needs: objects and places come from the host. Register 0 takes the result, so that the core goes
-# on while as many operations are under way as it may have.
+# Additions whose results nobody needs: objects and places come from the host. Register 0 takes the
+# result, so that the core goes on while as many operations are under way as it may have.
 kernel: la      t0, params
         ld      s2, 0(t0)               # how many
         ld      s3, 8(t0)               # object and place

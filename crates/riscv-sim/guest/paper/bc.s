@@ -1,5 +1,6 @@
-# Betweenness of one source (Brandes): shortest paths are counted level by level; then each level, the last one first, hands
-# (1 + delta) / sigma to the vertices before it, a number of 20 bits behind the point.
+# Betweenness of one source (Brandes): shortest paths are counted level by level; then each level,
+# the last one first, hands (1 + delta) / sigma to the vertices before it, a number of 20 bits
+# behind the point.
 kernel: la      t0, kernel_return
         sd      ra, 0(t0)
         la      t0, params

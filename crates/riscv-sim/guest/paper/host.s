@@ -1,6 +1,7 @@
-# The software path where the target's host core executes the operation in a handler, which it enters whenever it waits itself.
-# The network carries words, so a message is its operands and then, in the same line, a header with operation, address and
-# number; the answer is a value and then the number.
+# The software path where the target's host core executes the operation in a handler, which it
+# enters whenever it waits itself. The network carries words, so a message is its operands and then,
+# in the same line, a header with operation, address and number; the answer is a value and then the
+# number.
 # In: the operation in a4, all else as `amo` lines have it.
 software:
         mv      gp, ra

@@ -1,5 +1,6 @@
-# The software path of an initiator whose NIC does atomics: a descriptor, a doorbell, a completion. The NIC's own processor is
-# the node's second core, which runs what is below `second_core`; at the target the NIC's hardware executes the operation.
+# The software path of an initiator whose NIC does atomics: a descriptor, a doorbell, a completion.
+# The NIC's own processor is the node's second core, which runs what is below `second_core`; at the
+# target the NIC's hardware executes the operation.
 # In: the operation in a4, all else as `amo` lines have it.
 software:
         la      t0, posted_count

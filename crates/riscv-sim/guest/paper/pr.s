@@ -1,4 +1,5 @@
-# PageRank that pushes: each vertex adds its share, a number of 32 bits behind the point, to its neighbours.
+# PageRank that pushes: each vertex adds its share, a number of 32 bits behind the point, to its
+# neighbours.
 kernel: la      t0, kernel_return
         sd      ra, 0(t0)
         la      t0, params

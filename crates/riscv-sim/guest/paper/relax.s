@@ -1,5 +1,5 @@
-# Shortest paths, and connected components where edges weigh nothing: vertices whose value fell tell their neighbours by a
-# minimum, until none falls.
+# Shortest paths, and connected components where edges weigh nothing: vertices whose value fell tell
+# their neighbours by a minimum, until none falls.
 kernel: la      t0, kernel_return
         sd      ra, 0(t0)
         la      t0, params

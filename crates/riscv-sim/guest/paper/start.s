@@ -1,8 +1,10 @@
-# What every workload of the paper begins with: a barrier, the measured part, a barrier, and the results.
+# What every workload of the paper begins with: a barrier, the measured part, a barrier, and the
+# results.
 #
-# A line `amo.add`, `amo.min`, `amo.cas`, `amo.get` or `amo.put` stands for one operation: the object in a3, the address in a0,
-# the operand (or what to expect) in a1, the new value of a compare-and-swap in a2. The old value comes in a0; registers a and t
-# are lost, s0 (this node) and s1 (how many there are) are not. What such a line becomes is the variant's matter.
+# A line `amo.add`, `amo.min`, `amo.cas`, `amo.get` or `amo.put` stands for one operation: the
+# object in a3, the address in a0, the operand (or what to expect) in a1, the new value of a
+# compare-and-swap in a2. The old value comes in a0; registers a and t are lost, s0 (this node) and
+# s1 (how many there are) are not. What such a line becomes is the variant's matter.
 _start: csrr    t0, mhartid
         bnez    t0, second_core
         eaddi   s0, e10, 0
@@ -30,8 +32,9 @@ _start: csrr    t0, mhartid
         li      a7, 93
         ecall
 
-# All nodes have come here, and what they did before is done. Arrivals are counted at node 0 by an atomic of the variant; the
-# last one lets the others go by a store to each, whatever the variant. Loses registers a and t.
+# All nodes have come here, and what they did before is done. Arrivals are counted at node 0 by an
+# atomic of the variant; the last one lets the others go by a store to each, whatever the variant.
+# Loses registers a and t.
 barrier:
         la      t0, barrier_return
         sd      ra, 0(t0)
@@ -66,7 +69,8 @@ barrier:
         ld      ra, 0(t0)
         ret
 
-# The sum of a1 over all nodes, in a0; a barrier. Two sums take turns, so that nobody adds to one that others still read.
+# The sum of a1 over all nodes, in a0; a barrier. Two sums take turns, so that nobody adds to one
+# that others still read.
 agree:  la      t0, agree_return
         sd      ra, 0(t0)
         la      t0, turn

@@ -1,4 +1,5 @@
-# a[b[i]] = c[i]: objects and addresses come from the host; object 0 stands for this node, whose memory is then written as it is.
+# a[b[i]] = c[i]: objects and addresses come from the host; object 0 stands for this node, whose
+# memory is then written as it is.
 kernel: la      t0, params
         ld      s2, 0(t0)               # how many
         ld      s3, 8(t0)               # object and place

@@ -1,5 +1,5 @@
-# Triangles: edges lead to smaller vertices alone and are sorted; the lists of two neighbours are merged, the other one's read
-# over the network.
+# Triangles: edges lead to smaller vertices alone and are sorted; the lists of two neighbours are
+# merged, the other one's read over the network.
 kernel: la      t0, kernel_return
         sd      ra, 0(t0)
         la      t0, params

@@ -203,7 +203,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// A number, or a part of one: `%hi`, `%lo`, `%pcrel_hi`; a `%pcrel_lo` has become a number before.
+    /// A number, or a part of one: `%hi`, `%lo`, `%pcrel_hi`; a `%pcrel_lo` has become a number
+    /// before.
     fn value(&self, text: &str) -> Result<i64, String> {
         let Some(part) = text.strip_prefix('%') else {
             return evaluate(text, self.resolve);
@@ -217,7 +218,8 @@ impl Encoder<'_> {
         let parts =
             |value: i64| high_low(value).ok_or_else(|| format!("{argument} is too far away"));
         Ok(match function {
-            // What `lui` loads is sign-extended, which is right for the addresses below 2^31 and the topmost ones only.
+            // What `lui` loads is sign-extended, which is right for the addresses below 2^31 and
+            // the topmost ones only.
             "hi" => i64::from((value.wrapping_add(0x800) >> 12) as u32 & 0xf_ffff),
             "lo" => (value << 52) >> 52,
             "pcrel_hi" => i64::from((parts(distance)?.0 >> 12) as u32 & 0xf_ffff),

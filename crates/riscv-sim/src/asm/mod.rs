@@ -1,5 +1,5 @@
-//! The assembler: text in, a guest out. It knows the names in the instruction table, binutils' pseudo-instructions, and the usual
-//! directives.
+//! The assembler: text in, a guest out. It knows the names in the instruction table, binutils'
+//! pseudo-instructions, and the usual directives.
 //!
 //! ```
 //! use pgas_riscv_sim::{Machine, MachineConfig, Outcome, asm, isa::Profile};
@@ -22,8 +22,9 @@
 //! # Ok::<(), pgas_riscv_sim::Error>(())
 //! ```
 //!
-//! Sections follow one another in the order in which they are first named, from [`RAM_BASE`] on, each
-//! at a multiple of 64 bytes or of the largest alignment in it. The first instruction of the guest is at `_start`, or the first one there is.
+//! Sections follow one another in the order in which they are first named, from [`RAM_BASE`] on,
+//! each at a multiple of 64 bytes or of the largest alignment in it. The first instruction of the
+//! guest is at `_start`, or the first one there is.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -184,7 +185,8 @@ impl Program {
         Ok(())
     }
 
-    /// A number that must be known where it stands, for the room that something takes depends on it.
+    /// A number that must be known where it stands, for the room that something takes depends on
+    /// it.
     fn number_now(&self, text: &str) -> Result<i64, String> {
         expression::evaluate(text, &|name| match self.names.get(name) {
             Some(Meaning::Number(value)) => Some(*value),
@@ -281,8 +283,8 @@ impl Program {
         })
     }
 
-    /// The statement with a number for each `%pcrel_lo(label)`: the lower part of the distance whose upper part the `auipc` at
-    /// that label has.
+    /// The statement with a number for each `%pcrel_lo(label)`: the lower part of the distance
+    /// whose upper part the `auipc` at that label has.
     fn with_low_parts<'a>(
         &self,
         statement: &'a Statement,

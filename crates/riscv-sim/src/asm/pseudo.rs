@@ -1,4 +1,5 @@
-//! Pseudo-instructions that are more than another name: those that become several instructions, or have their sources swapped.
+//! Pseudo-instructions that are more than another name: those that become several instructions, or
+//! have their sources swapped.
 
 use super::encode;
 use super::expression::{Resolver, evaluate};

@@ -16,7 +16,8 @@ pub(super) struct Statement {
     pub(super) operands: Vec<String>,
 }
 
-/// The statements of a source. Several may share a line, with `;` between them; a comment begins with `#` or `//`.
+/// The statements of a source. Several may share a line, with `;` between them; a comment begins
+/// with `#` or `//`.
 pub(super) fn lines(source: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, text) in (1..).zip(source.lines()) {

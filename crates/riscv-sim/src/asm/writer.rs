@@ -16,7 +16,8 @@ const NAME_STRTAB: u32 = 9;
 const NAME_SHSTRTAB: u32 = 17;
 const NAME_TEXT: u32 = 27;
 
-/// The guest as an ELF executable: all segments in one piece, on whole pages, as operating systems want it.
+/// The guest as an ELF executable: all segments in one piece, on whole pages, as operating systems
+/// want it.
 #[must_use]
 pub fn to_elf(image: &Image) -> Vec<u8> {
     let n_segments = image.segments.len() as u64;

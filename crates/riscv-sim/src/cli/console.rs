@@ -12,7 +12,8 @@ pub(super) fn as_it_is(mut sink: impl Write + 'static) -> Console {
     Box::new(move |_, bytes| drop(sink.write_all(bytes)))
 }
 
-/// In whole lines, each with the number of its node before it. What has no end of line comes when all is over.
+/// In whole lines, each with the number of its node before it. What has no end of line comes when
+/// all is over.
 pub(super) fn by_node(n_nodes: usize, sink: impl Write + 'static) -> Console {
     let mut lines = Lines {
         begun: vec![Vec::new(); n_nodes],

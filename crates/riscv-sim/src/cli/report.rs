@@ -106,8 +106,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Makes the folder that a report is written to, if one is wanted, and sees that files can be written
-/// there before anything is run.
+/// Makes the folder that a report is written to, if one is wanted, and sees that files can be
+/// written there before anything is run.
 pub(super) fn make(options: &Options, json: &str) -> Result<(), Trouble> {
     let Some(folder) = &options.out else {
         return Ok(());

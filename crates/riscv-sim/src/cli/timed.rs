@@ -19,7 +19,8 @@ const SPANS: usize = 2_000_000;
 /// Simulated time between two looks at the clock.
 const STEP: Time = Time::from_ns(200_000);
 
-/// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and trace have been written.
+/// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and
+/// trace have been written.
 pub(super) fn run(
     machine: Machine,
     arguments: &Run,

@@ -43,7 +43,8 @@ pub(super) fn disassemble(arguments: &Disasm) -> Result<ExitCode, Trouble> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything in the guest's segments, instruction by instruction; data are written as what they would be.
+/// Everything in the guest's segments, instruction by instruction; data are written as what they
+/// would be.
 fn listing(image: &Image, profile: Profile) {
     for segment in &image.segments {
         let mut offset = 0;

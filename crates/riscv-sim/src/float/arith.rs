@@ -230,7 +230,8 @@ fn exact_add<F: Format>(a: u64, b: u64, env: &mut Env) -> u64 {
 
 /// The sum of two numbers without a sticky bit, of at most 106 bits each.
 fn sum<F: Format>(a: &Exact, b: &Exact, env: &mut Env) -> u64 {
-    // Both with their top bit in bit 125, which leaves room for a carry; the smaller one is then shifted down to the larger one.
+    // Both with their top bit in bit 125, which leaves room for a carry; the smaller one is then
+    // shifted down to the larger one.
     let (a, b) = (lifted(a), lifted(b));
     let (large, small) = if (a.exponent, a.significand) >= (b.exponent, b.significand) {
         (a, b)
@@ -243,7 +244,8 @@ fn sum<F: Format>(a: &Exact, b: &Exact, env: &mut Env) -> u64 {
     let significand = if large.negative == small.negative {
         large.significand + shifted
     } else {
-        // What was cut off is taken away as well: one more, and the rest of that one comes back as the sticky bit.
+        // What was cut off is taken away as well: one more, and the rest of that one comes back as
+        // the sticky bit.
         large.significand - shifted - u128::from(sticky)
     };
     if significand == 0 {

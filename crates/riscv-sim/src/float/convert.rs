@@ -85,8 +85,8 @@ pub fn from_integer<F: Format>(register: u64, kind: Integer, env: &mut Env) -> u
     round::<F>(&exact, env)
 }
 
-/// A floating-point number as a register's integer. What does not fit is invalid and gives the nearest end of the range; a NaN
-/// gives the upper end.
+/// A floating-point number as a register's integer. What does not fit is invalid and gives the
+/// nearest end of the range; a NaN gives the upper end.
 pub fn to_integer<F: Format>(bits: u64, kind: Integer, env: &mut Env) -> u64 {
     let (low, high) = kind.range();
     let negative = is_negative::<F>(bits);

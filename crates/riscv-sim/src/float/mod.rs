@@ -1,7 +1,8 @@
 //! Floating-point arithmetic as RISC-V defines it: every rounding mode, every flag, canonical NaNs.
 //!
-//! Results are computed exactly in integers and rounded once. Where that cannot be told apart from it, the host's own
-//! arithmetic does the work: rounding to nearest even, with the inexact flag set already, and a result that is a normal number.
+//! Results are computed exactly in integers and rounded once. Where that cannot be told apart from
+//! it, the host's own arithmetic does the work: rounding to nearest even, with the inexact flag set
+//! already, and a result that is a normal number.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -231,7 +232,8 @@ const fn infinity<F: Format>(negative: bool) -> u64 {
     F::INFINITY | zero::<F>(negative)
 }
 
-/// A number whose order as an integer is that of the floating-point number; both zeros are 0. Not for NaNs.
+/// A number whose order as an integer is that of the floating-point number; both zeros are 0. Not
+/// for NaNs.
 const fn ordinal<F: Format>(bits: u64) -> i64 {
     let magnitude = (bits & (F::SIGN - 1)).cast_signed();
     if is_negative::<F>(bits) {

@@ -2,7 +2,8 @@
 
 use super::{Env, Format, NX, OF, Rounding, UF, infinity, zero};
 
-/// An exact number: `(significand + a bit) * 2^exponent`, the bit there if `sticky`, more than nothing and less than one.
+/// An exact number: `(significand + a bit) * 2^exponent`, the bit there if `sticky`, more than
+/// nothing and less than one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exact {
     pub(super) negative: bool,
@@ -28,7 +29,8 @@ pub(super) const fn rounds_up(
     }
 }
 
-/// The significand without its `drop` low bits, rounded, and whether that was inexact. A `sticky` number must have a bit to drop.
+/// The significand without its `drop` low bits, rounded, and whether that was inexact. A `sticky`
+/// number must have a bit to drop.
 pub(super) fn shift_and_round(exact: &Exact, drop: i32, rounding: Rounding) -> (u128, bool) {
     let Exact {
         negative,
@@ -70,7 +72,8 @@ pub(super) fn round<F: Format>(exact: &Exact, env: &mut Env) -> u64 {
             env.flags |= UF;
         }
     }
-    // A carry out of the significand, and out of the subnormal numbers, is an addition to the exponent.
+    // A carry out of the significand, and out of the subnormal numbers, is an addition to the
+    // exponent.
     let hidden = 1_u128 << (F::PRECISION - 1);
     let biased = if kept < hidden {
         kept

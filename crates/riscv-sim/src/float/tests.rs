@@ -1,4 +1,5 @@
-//! Against the host's arithmetic, which rounds to nearest even, and against what the standard says at the edges.
+//! Against the host's arithmetic, which rounds to nearest even, and against what the standard says
+//! at the edges.
 
 use proptest::prelude::*;
 
@@ -106,7 +107,8 @@ proptest! {
         }
     }
 
-    /// The host's arithmetic is used only where it gives what exact arithmetic gives, flags included.
+    /// The host's arithmetic is used only where it gives what exact arithmetic gives, flags
+    /// included.
     #[test]
     fn the_easy_way_and_the_exact_one_agree(a in double(), b in double(), c in double()) {
         type Op = fn(u64, u64, u64, &mut Env) -> u64;
@@ -148,7 +150,8 @@ proptest! {
 
 #[test]
 fn underflow_is_what_is_tiny_after_rounding() {
-    // The largest subnormal plus a half rounds to the smallest normal number: inexact, and with this many bits not tiny.
+    // The largest subnormal plus a half rounds to the smallest normal number: inexact, and with
+    // this many bits not tiny.
     let (min, half) = (0x0010_0000_0000_0000, 0x3fe0_0000_0000_0000);
     let mut exact = env(Rounding::NearestEven);
     assert_eq!(mul::<Double>(min, half, &mut exact), 0x0008_0000_0000_0000);

@@ -12,7 +12,8 @@ const MAX_INSTRUCTIONS: u8 = 64;
 /// Places in the table that is looked at first; a power of two.
 const TABLE_LEN: usize = 4096;
 
-/// Decoded instructions kept at most, over all blocks. Beyond, everything is forgotten and decoded anew.
+/// Decoded instructions kept at most, over all blocks. Beyond, everything is forgotten and decoded
+/// anew.
 const ARENA_LEN: usize = 1 << 18;
 
 /// Where a block's instructions lie.
@@ -81,7 +82,8 @@ impl CodeCache {
         self.blocks.clear();
     }
 
-    /// The instructions from `pc` on and the address of what follows them; none if there is no memory at `pc`.
+    /// The instructions from `pc` on and the address of what follows them; none if there is no
+    /// memory at `pc`.
     #[inline(always)]
     pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> (&[Slot], u64) {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
@@ -121,8 +123,8 @@ impl CodeCache {
         block
     }
 
-    /// Decodes along the way that is expected, through jumps, until it is not known: at an indirect jump or a system instruction.
-    /// Gives the address of what follows.
+    /// Decodes along the way that is expected, through jumps, until it is not known: at an indirect
+    /// jump or a system instruction. Gives the address of what follows.
     fn decode_block(&mut self, start: u64, ram: &Ram) -> u64 {
         let mut pc = start;
         for index in 0..MAX_INSTRUCTIONS {
@@ -162,8 +164,8 @@ impl CodeCache {
         pc
     }
 
-    /// Joins the instructions of the block that begins at `start`, from the first one on. The second one of a pair keeps its own
-    /// step, which nobody looks at.
+    /// Joins the instructions of the block that begins at `start`, from the first one on. The
+    /// second one of a pair keeps its own step, which nobody looks at.
     fn join_pairs(&mut self, start: usize) {
         let mut at = start;
         while let Some([first, second]) = self.arena.get_mut(at..at + 2) {

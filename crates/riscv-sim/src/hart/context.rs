@@ -211,7 +211,8 @@ impl<O: Observer> Context<'_, O> {
     }
 }
 
-/// There is no memory at an offset. Apart from the access, which so needs the address no more when it has the offset.
+/// There is no memory at an offset. Apart from the access, which so needs the address no more when
+/// it has the offset.
 #[cold]
 #[inline(never)]
 fn fault(ram: &Ram, offset: u64, cause: Cause) -> Break {

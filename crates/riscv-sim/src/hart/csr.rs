@@ -6,7 +6,8 @@ use super::trap::Trap;
 const FFLAGS: u16 = 0x001;
 const FRM: u16 = 0x002;
 const FCSR: u16 = 0x003;
-/// Ours, among the numbers that are free for that: not 0 while the core is in the region of interest.
+/// Ours, among the numbers that are free for that: not 0 while the core is in the region of
+/// interest.
 pub(super) const REGION: u16 = 0x800;
 const MSTATUS: u16 = 0x300;
 const MISA: u16 = 0x301;
@@ -24,7 +25,8 @@ const MINSTRET: u16 = 0xb02;
 const CYCLE: u16 = 0xc00;
 const TIME: u16 = 0xc01;
 const INSTRET: u16 = 0xc02;
-/// The registers of physical memory protection, of which there is none: they read 0, and what is written is ignored.
+/// The registers of physical memory protection, of which there is none: they read 0, and what is
+/// written is ignored.
 const PMPCFG: u16 = 0x3a0;
 const PMPADDR_LAST: u16 = 0x3ef;
 const MVENDORID: u16 = 0xf11;

@@ -1,4 +1,5 @@
-//! The floating-point instructions: registers, boxed single precision, rounding modes and flags around `float`.
+//! The floating-point instructions: registers, boxed single precision, rounding modes and flags
+//! around `float`.
 
 use super::Observer;
 use super::context::Context;

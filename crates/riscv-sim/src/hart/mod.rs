@@ -30,7 +30,8 @@ use crate::remote::{Destination, RemoteRequest};
 /// Where `eamocas` finds the value that it puts in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CompareSwapForm {
-    /// In this node's own word at the same address, as in the authors' simulator: `rs2` is the value to expect.
+    /// In this node's own word at the same address, as in the authors' simulator: `rs2` is the
+    /// value to expect.
     #[default]
     LocalWord,
     /// In `rs2`; `rd` holds the value to expect, as in the Zacas extension.
@@ -113,7 +114,8 @@ impl Observer for Nobody {
 /// The state of a core that instructions see.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    /// Integer registers. What is written to register 0 goes to 32; the others are there so that no index is out of range.
+    /// Integer registers. What is written to register 0 goes to 32; the others are there so that no
+    /// index is out of range.
     x: [u64; 256],
     f: [u64; 32],
     e: [u64; 32],
@@ -216,7 +218,8 @@ impl Hart {
         self.core.csr_peek(number)
     }
 
-    /// Writes a control and status register as machine mode does. False if there is none of that number, or it cannot be written.
+    /// Writes a control and status register as machine mode does. False if there is none of that
+    /// number, or it cannot be written.
     pub fn set_csr(&mut self, number: u16, value: u64) -> bool {
         self.core.csr_poke(number, value)
     }
@@ -239,7 +242,8 @@ impl Hart {
         self.core.n_atomics
     }
 
-    /// Whether it is in the region of interest, which the guest begins and ends by a register of its own, 0x800.
+    /// Whether it is in the region of interest, which the guest begins and ends by a register of
+    /// its own, 0x800.
     #[must_use]
     pub const fn is_in_region(&self) -> bool {
         self.core.csrs.region != 0
@@ -295,7 +299,8 @@ impl Hart {
         self.core.reservation = None;
     }
 
-    /// Completes the instruction that stopped with a request, with the answer as it goes into the register.
+    /// Completes the instruction that stopped with a request, with the answer as it goes into the
+    /// register.
     pub fn complete(&mut self, destination: Destination, answer: u64) {
         match destination {
             Destination::None => {}

@@ -1,7 +1,9 @@
-//! Instructions that often follow one another and are run as one: the interpreter then goes to two meanings with one jump.
+//! Instructions that often follow one another and are run as one: the interpreter then goes to two
+//! meanings with one jump.
 //!
-//! A pair is a name, and the kinds and names of its two rows. The first never ends its block. Which pairs are worth it was
-//! counted on compiled guests: sorting, checksums, sieves, matrices, lists, recursion.
+//! A pair is a name, and the kinds and names of its two rows. The first never ends its block. Which
+//! pairs are worth it was counted on compiled guests: sorting, checksums, sieves, matrices, lists,
+//! recursion.
 
 macro_rules! pairs {
     ($callback:ident { $($rows:tt)* }) => { $callback! { { $($rows)* } {

@@ -85,7 +85,8 @@ impl<O: Observer> Context<'_, O> {
         }
     }
 
-    /// The next remote load or store moves `x[rs1]` elements between the object and this node's memory from `x[rs2]` on.
+    /// The next remote load or store moves `x[rs1]` elements between the object and this node's
+    /// memory from `x[rs2]` on.
     pub(super) fn aggregate(&mut self, i: &Decoded) {
         self.core.aggregate = Some((self.x(i.rs1), self.x(i.rs2)));
         self.set_x(i.rd, 0);
@@ -205,7 +206,8 @@ impl<O: Observer> Context<'_, O> {
         self.request(object, address, action, Destination::Integer(i.rd))
     }
 
-    /// Moves `x[rs2]` elements, `x[rs3]` elements apart, between `x[rd]` here and `x[rs1]` in the object of `e[rs1]`.
+    /// Moves `x[rs2]` elements, `x[rs3]` elements apart, between `x[rd]` here and `x[rs1]` in the
+    /// object of `e[rs1]`.
     pub(super) fn bulk(
         &mut self,
         i: &Decoded,

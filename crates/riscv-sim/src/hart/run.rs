@@ -15,7 +15,8 @@ use crate::remote::{AtomicOp, Direction, RemoteRequest, Width};
 pub enum Stop {
     /// The instructions that it was given are used up, or the observer wanted it to stop.
     Budget,
-    /// It asks something of another node, and waits at that instruction for [`Hart::complete`] or [`Hart::trap`].
+    /// It asks something of another node, and waits at that instruction for [`Hart::complete`] or
+    /// [`Hart::trap`].
     Remote(RemoteRequest),
     /// It wrote to `tohost`.
     Host,
@@ -38,7 +39,8 @@ enum End {
 }
 
 impl Hart {
-    /// Runs until something happens, or about `budget` instructions are done: a block that was begun is ended.
+    /// Runs until something happens, or about `budget` instructions are done: a block that was
+    /// begun is ended.
     pub fn run<O: Observer>(&mut self, ram: &mut Ram, budget: u64, observer: &mut O) -> Stop {
         let limit = self.core.instret.saturating_add(budget);
         let Self { core, code } = self;

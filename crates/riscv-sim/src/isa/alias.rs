@@ -1,5 +1,5 @@
-//! Pseudo-instructions: other names for some words of an instruction. The assembler knows them and the disassembler writes them,
-//! as binutils does.
+//! Pseudo-instructions: other names for some words of an instruction. The assembler knows them and
+//! the disassembler writes them, as binutils does.
 
 use super::Operand::{self, AddressI, Csr, Fd, Fs1, ImmI, Rd, Rs1, Rs2, TargetB, TargetJ, Uimm5};
 

@@ -1,4 +1,5 @@
-//! Where the fields of an instruction word lie, both ways: out of a word for the decoder, into a word for the assembler.
+//! Where the fields of an instruction word lie, both ways: out of a word for the decoder, into a
+//! word for the assembler.
 
 /// Bits `low..low + count` of `word`.
 #[must_use]

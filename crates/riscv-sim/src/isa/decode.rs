@@ -83,7 +83,8 @@ pub fn row_of(word: u32, profile: Profile) -> Option<&'static Insn> {
         .copied()
 }
 
-/// Decodes the instruction whose first bytes are the low bytes of `word`. What is no instruction decodes as [`Op::Illegal`].
+/// Decodes the instruction whose first bytes are the low bytes of `word`. What is no instruction
+/// decodes as [`Op::Illegal`].
 #[must_use]
 pub fn decode(word: u32, profile: Profile) -> Decoded {
     let (n_bytes, full) = if word & 3 == 3 {

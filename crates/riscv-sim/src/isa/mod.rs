@@ -1,7 +1,9 @@
-//! The instruction set: one row an instruction, which holds its name, its encoding, how it is written, and what it does.
+//! The instruction set: one row an instruction, which holds its name, its encoding, how it is
+//! written, and what it does.
 //!
-//! The rows stand in one file an extension. From them come the decoder ([`decode`]), the interpreter (`hart`), the
-//! assembler and the disassembler. A row without a meaning does not compile; tests show that no two rows overlap.
+//! The rows stand in one file an extension. From them come the decoder ([`decode`]), the
+//! interpreter (`hart`), the assembler and the disassembler. A row without a meaning does not
+//! compile; tests show that no two rows overlap.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -36,13 +38,15 @@ mod tests;
 pub use decode::{Decoded, decode, row_of};
 pub use format::{Format, Operand};
 
-/// Which encodings of xBGAS count. The standard instructions, and the remote atomics of both generations, decode in either.
+/// Which encodings of xBGAS count. The standard instructions, and the remote atomics of both
+/// generations, decode in either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// Specification 0.7 and the 14 atomics of the RAE paper's toolchain.
     #[default]
     Rae2020,
-    /// Specification 2.0.0 and the atomics of the later toolchain, which are laid out as those of the A extension.
+    /// Specification 2.0.0 and the atomics of the later toolchain, which are laid out as those of
+    /// the A extension.
     Xbgas2,
 }
 
@@ -86,8 +90,8 @@ impl Extension {
         }
     }
 
-    /// Whether the assembler knows the names of this extension under `profile`: where both generations of atomics use a name, it
-    /// means the profile's own.
+    /// Whether the assembler knows the names of this extension under `profile`: where both
+    /// generations of atomics use a name, it means the profile's own.
     #[must_use]
     pub const fn assembles_in(self, profile: Profile) -> bool {
         match self {

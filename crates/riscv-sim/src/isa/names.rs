@@ -142,8 +142,8 @@ const CSRS: &[(u16, &str)] = &[
     (0xfb0, "mtopi"),
 ];
 
-/// Control and status registers that are numbered: the first one's address, how many there are, what stands before the number, the
-/// first number, and what stands after it.
+/// Control and status registers that are numbered: the first one's address, how many there are,
+/// what stands before the number, the first number, and what stands after it.
 const NUMBERED_CSRS: &[(u16, u16, &str, u16, &str)] = &[
     (0x10c, 4, "sstateen", 0, ""),
     (0x30c, 4, "mstateen", 0, ""),

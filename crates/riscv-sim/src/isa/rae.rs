@@ -1,5 +1,5 @@
-//! The Remote Atomic Extension: the paper's 14 atomics, and the later toolchain's, which are laid out as those of the A
-//! extension. Their bits do not overlap, so both decode under either profile.
+//! The Remote Atomic Extension: the paper's 14 atomics, and the later toolchain's, which are laid
+//! out as those of the A extension. Their bits do not overlap, so both decode under either profile.
 
 macro_rules! rae_rows {
     ([$($files:ident)*] $callback:ident { $($rows:tt)* }) => { $crate::isa::next_rows! { [$($files)*] $callback { $($rows)*

@@ -1,5 +1,5 @@
-//! Atomics on the node's own memory. One core's instructions are atomic as they are, so the acquire and release bits order nothing
-//! that is not in order already.
+//! Atomics on the node's own memory. One core's instructions are atomic as they are, so the acquire
+//! and release bits order nothing that is not in order already.
 
 macro_rules! rv_a_rows {
     ([$($files:ident)*] $callback:ident { $($rows:tt)* }) => { $crate::isa::next_rows! { [$($files)*] $callback { $($rows)*

@@ -1,4 +1,5 @@
-//! The compressed instructions: what an instruction of 16 bits means is the instruction of 32 bits that it stands for.
+//! The compressed instructions: what an instruction of 16 bits means is the instruction of 32 bits
+//! that it stands for.
 
 use super::bits::{
     field, sign_extend, with_imm_b, with_imm_i, with_imm_j, with_imm_s, with_imm_u, with_registers,
@@ -42,7 +43,8 @@ const fn row(
     }
 }
 
-/// The table of compressed instructions. Where one matches within another's pattern, it stands first.
+/// The table of compressed instructions. Where one matches within another's pattern, it stands
+/// first.
 pub const ROWS: &[Compressed] = &[
     row("c.addi4spn", 0xe003, 0x0000, |w| {
         nonzero(imm_addi4spn(w)).map(|imm| addi(low(w, 2), SP, imm))

@@ -1,4 +1,5 @@
-//! The table of instructions: no two rows overlap, every value lies in its mask, and every row can be written and read back.
+//! The table of instructions: no two rows overlap, every value lies in its mask, and every row can
+//! be written and read back.
 
 use proptest::prelude::*;
 
@@ -75,7 +76,8 @@ proptest! {
                 let word = word_of(row, seed);
                 prop_assert_eq!(decode(word, profile).op, row.op);
                 let text = disassemble(word, 0x8000_0000, profile).text;
-                // Rounding modes and fences without a name, and immediates that are not written, cannot come back.
+                // Rounding modes and fences without a name, and immediates that are not written,
+                // cannot come back.
                 if text.contains("unknown") || row.op == Op::Fence || row.op == Op::FenceI {
                     continue;
                 }

@@ -1,11 +1,13 @@
-//! xBGAS: remote loads and stores, whose address is an extended register (0 is this node, otherwise an object) and a base
-//! register, and the instructions that manage extended registers.
+//! xBGAS: remote loads and stores, whose address is an extended register (0 is this node, otherwise
+//! an object) and a base register, and the instructions that manage extended registers.
 //!
-//! Three encodings moved between the specifications 0.7 and 2.0.0 and have a row in each. Specification 2.0.0 gives `erse` the
-//! bits of `ersd`; like its toolchain, both profiles keep the older bits. `elq` loads the low half of its 16 bytes, as the
-//! authors' simulator does; `esq` stores 16 bytes, the upper ones zero. `eag` comes before a remote load or store, which then moves
-//! as many elements as its first source says between the object and this node's memory from its second source on, and no
-//! register; what its own destination gets nobody says, and it is 0 here.
+//! Three encodings moved between the specifications 0.7 and 2.0.0 and have a row in each.
+//! Specification 2.0.0 gives `erse` the bits of `ersd`; like its toolchain, both profiles keep the
+//! older bits. `elq` loads the low half of its 16 bytes, as the authors' simulator does; `esq`
+//! stores 16 bytes, the upper ones zero. `eag` comes before a remote load or store, which then
+//! moves as many elements as its first source says between the object and this node's memory from
+//! its second source on, and no register; what its own destination gets nobody says, and it is 0
+//! here.
 
 macro_rules! xbgas_rows {
     ([$($files:ident)*] $callback:ident { $($rows:tt)* }) => { $crate::isa::next_rows! { [$($files)*] $callback { $($rows)*

@@ -86,8 +86,8 @@ impl Process {
             // clone and clone3, whose absence makes the C library ask for clone.
             220 => self.refuse_threads(host).into(),
             435 => Err(Errno::NOSYS).into(),
-            // set_robust_list, rseq, riscv_hwprobe, membarrier: the C library does without. sendfile,
-            // splice, copy_file_range: who wants a copy reads and writes then.
+            // set_robust_list, rseq, riscv_hwprobe, membarrier: the C library does without.
+            // sendfile, splice, copy_file_range: who wants a copy reads and writes then.
             99 | 293 | 258 | 283 | 71 | 76 | 285 => Err(Errno::NOSYS).into(),
             96
             | 122

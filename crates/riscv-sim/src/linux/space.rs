@@ -25,7 +25,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// The memory of a process that has a program up to `program_end` and a stack from `ceiling` on.
+    /// The memory of a process that has a program up to `program_end` and a stack from `ceiling`
+    /// on.
     pub(super) fn new(program_end: u64, ceiling: u64) -> Self {
         let heap_start = program_end.next_multiple_of(PAGE);
         Self {

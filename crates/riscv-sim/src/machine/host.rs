@@ -1,4 +1,5 @@
-//! What guests ask of the host: by a word in `tohost`, or by `ecall` with the numbers of Linux, as newlib does.
+//! What guests ask of the host: by a word in `tohost`, or by `ecall` with the numbers of Linux, as
+//! newlib does.
 
 use super::Machine;
 use crate::error::{Error, Result};

@@ -3,8 +3,8 @@
 use super::Machine;
 use crate::error::{Error, Result};
 
-/// How often every core may wait, while nothing is written for another, before the run is stuck. A guest that looks at its
-/// memory between waits has seen all that there is to see by then.
+/// How often every core may wait, while nothing is written for another, before the run is stuck. A
+/// guest that looks at its memory between waits has seen all that there is to see by then.
 const PATIENCE: u32 = 1000;
 
 /// A core that does more instructions than this between two waits is not idle.

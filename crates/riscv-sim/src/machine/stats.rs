@@ -32,13 +32,14 @@ pub struct NodeStats {
     pub region: Option<Region>,
 }
 
-/// What one node counted while its guest was in the region of interest: from a write of 1 to control and status register 0x800
-/// to one of 0, as often as that happened.
+/// What one node counted while its guest was in the region of interest: from a write of 1 to
+/// control and status register 0x800 to one of 0, as often as that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Region {
     /// Instructions completed.
     pub instructions: u64,
-    /// Cycles, where a timed model counts them; those of a region that the run does not leave are missing.
+    /// Cycles, where a timed model counts them; those of a region that the run does not leave are
+    /// missing.
     pub cycles: Option<u64>,
     /// Atomics on its own memory.
     pub local_atomics: u64,

@@ -1,5 +1,5 @@
-//! The tags of a set-associative write-back cache with least-recently-used replacement. Only tags and states are kept: data
-//! stands in the node's memory, once.
+//! The tags of a set-associative write-back cache with least-recently-used replacement. Only tags
+//! and states are kept: data stands in the node's memory, once.
 
 use serde::Serialize;
 
@@ -71,8 +71,8 @@ impl CacheStats {
 /// The tags of one cache.
 #[derive(Debug)]
 pub struct Cache {
-    /// Set after set; in a set the most recently used line first. An entry is a line's number, shifted, and its state; 0 is
-    /// empty, and the empty ones of a set come last.
+    /// Set after set; in a set the most recently used line first. An entry is a line's number,
+    /// shifted, and its state; 0 is empty, and the empty ones of a set come last.
     entries: Vec<u64>,
     ways: usize,
     set_mask: u64,
@@ -84,7 +84,8 @@ impl Cache {
     /// An empty cache of that size and associativity.
     ///
     /// # Panics
-    /// If the number of sets is not a power of two, which [`super::config::TimedConfig::validate`] refuses.
+    /// If the number of sets is not a power of two, which [`super::config::TimedConfig::validate`]
+    /// refuses.
     #[must_use]
     pub fn new(config: &CacheConfig, line_bytes: u64) -> Self {
         let ways = super::index(u64::from(config.ways));
@@ -137,7 +138,8 @@ impl Cache {
         }
     }
 
-    /// Brings a line in, or puts it into `state` if it is present, as the most recently used; gives the line that had to go.
+    /// Brings a line in, or puts it into `state` if it is present, as the most recently used; gives
+    /// the line that had to go.
     pub fn insert(&mut self, line: Line, state: State) -> Option<(Line, State)> {
         if self.touch(line).is_some() {
             self.set(line)[0] = pack(line, state);

@@ -1,8 +1,9 @@
 //! The timing of an in-order core that starts one instruction a cycle.
 //!
-//! Whoever executes the instructions tells the core about each: what it was and which registers it used. A result that is not
-//! there after one cycle (a multiplication's, a load's, a remote operation's) makes the first instruction wait that uses its
-//! register. Registers are bits of a mask: `x1` to `x31` are bits 1 to 31, `f0` to `f31` are bits 32 to 63.
+//! Whoever executes the instructions tells the core about each: what it was and which registers it
+//! used. A result that is not there after one cycle (a multiplication's, a load's, a remote
+//! operation's) makes the first instruction wait that uses its register. Registers are bits of a
+//! mask: `x1` to `x31` are bits 1 to 31, `f0` to `f31` are bits 32 to 63.
 
 use serde::Serialize;
 
@@ -175,8 +176,9 @@ impl Core {
         self.n_outstanding
     }
 
-    /// Whether an instruction starts before `horizon` that reads or writes the registers that `uses` gives; it is only asked if
-    /// some register is late. Waits for those that are on their way, if it is known how long.
+    /// Whether an instruction starts before `horizon` that reads or writes the registers that
+    /// `uses` gives; it is only asked if some register is late. Waits for those that are on their
+    /// way, if it is known how long.
     #[inline(always)]
     pub fn may_start(&mut self, uses: impl FnOnce() -> u64, horizon: Time) -> bool {
         if self.late != 0 {
@@ -303,8 +305,8 @@ impl Core {
         self.parked = Parked::No;
     }
 
-    /// A remote operation starts, whose result, if any, goes to `register`. With as many under way as there may be, the core
-    /// waits for one to be over.
+    /// A remote operation starts, whose result, if any, goes to `register`. With as many under way
+    /// as there may be, the core waits for one to be over.
     pub(super) fn issue_remote(&mut self, register: Option<u8>) {
         self.stats.remote_operations += 1;
         self.now += self.cycle;
@@ -319,7 +321,8 @@ impl Core {
         }
     }
 
-    /// The remote operation that was issued at `issued` is over at `at`. Says whether that lets the core go on.
+    /// The remote operation that was issued at `issued` is over at `at`. Says whether that lets the
+    /// core go on.
     pub(super) fn remote_completes(
         &mut self,
         register: Option<u8>,

@@ -1,7 +1,9 @@
-//! The directory of a node: which lines its core and its NIC hold, and whose turn it is when both want one.
+//! The directory of a node: which lines its core and its NIC hold, and whose turn it is when both
+//! want one.
 //!
-//! Requests of both go through it. A line has at most one transaction at a time; the other side's request waits behind it.
-//! As the paper asks, an entry exists only while somebody holds or wants its line.
+//! Requests of both go through it. A line has at most one transaction at a time; the other side's
+//! request waits behind it. As the paper asks, an entry exists only while somebody holds or wants
+//! its line.
 
 use hashbrown::HashMap;
 use serde::Serialize;
@@ -40,10 +42,11 @@ pub enum Right {
 /// What a request leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The other side's transaction on the line comes first; [`Directory::grant`] will name this request.
+    /// The other side's transaction on the line comes first; [`Directory::grant`] will name this
+    /// request.
     Wait,
-    /// The other side's copy has to be invalidated, or with [`Right::Shared`] made one that is only read; then
-    /// [`Directory::recalled`].
+    /// The other side's copy has to be invalidated, or with [`Right::Shared`] made one that is only
+    /// read; then [`Directory::recalled`].
     Recall(Right),
     /// The line comes from memory.
     Fetch,
@@ -56,7 +59,8 @@ pub enum Answer {
 pub struct Grant {
     /// Who gets the line.
     pub agent: Agent,
-    /// To do what; the core gets a line that the NIC has no copy of exclusively, whatever it asked for.
+    /// To do what; the core gets a line that the NIC has no copy of exclusively, whatever it asked
+    /// for.
     pub right: Right,
     /// The request that waited for the line, and has to be made again now.
     pub waiting: Option<(Agent, Right)>,
@@ -71,7 +75,8 @@ pub struct DirectoryStats {
     pub nic_requests: u64,
     /// Requests that waited for a transaction of the other side.
     pub waits: u64,
-    /// Copies of the core that were invalidated for the NIC: at most one for all requests that an MSHR entry merges.
+    /// Copies of the core that were invalidated for the NIC: at most one for all requests that an
+    /// MSHR entry merges.
     pub core_invalidations: u64,
     /// Copies of the core that both may read since.
     pub core_downgrades: u64,
@@ -180,8 +185,8 @@ impl Directory {
         }
     }
 
-    /// The copy in the way of the transaction on `line` now has only that right left. Says where the requester's data would
-    /// come from if the recalled copy did not bring it.
+    /// The copy in the way of the transaction on `line` now has only that right left. Says where
+    /// the requester's data would come from if the recalled copy did not bring it.
     pub fn recalled(&mut self, line: Line, left: Option<Right>) -> Answer {
         let Some(entry) = self.entries.get_mut(&line) else {
             return Answer::Fetch;
@@ -217,7 +222,8 @@ impl Directory {
         }
     }
 
-    /// `agent` has given its copy of `line` up of its own accord; an entry that nobody needs is freed.
+    /// `agent` has given its copy of `line` up of its own accord; an entry that nobody needs is
+    /// freed.
     pub fn release(&mut self, agent: Agent, line: Line) {
         if let Some(entry) = self.entries.get_mut(&line) {
             *entry.copy(agent) = None;
@@ -267,8 +273,9 @@ mod tests {
     }
 
     proptest! {
-        /// Both sides ask, evict and are recalled in any order. The reference is a set of rights a side, kept by what each
-        /// was told: never a writer beside anybody, no request forgotten, no entry without use.
+        /// Both sides ask, evict and are recalled in any order. The reference is a set of rights a
+        /// side, kept by what each was told: never a writer beside anybody, no request forgotten,
+        /// no entry without use.
         #[test]
         fn there_is_never_a_writer_beside_another_copy(
             steps in proptest::collection::vec((0_u8..6, any::<bool>(), 0_u64..3), 1..300),

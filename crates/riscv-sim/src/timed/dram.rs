@@ -1,9 +1,11 @@
 //! DDR4 memory behind one channel: ranks of banks with an open row each.
 //!
-//! Reads are served in the order in which they arrive. Writes wait in a buffer, from which reads are served too; they leave it
-//! when the bus has been idle for a while or, half of them at once, when the buffer is full, so that the bus does not turn
-//! around for each. A request's commands are placed as soon as the bank, the rank and the data bus allow, so a read's
-//! completion is known when it arrives and no event is needed inside. A refresh closes all rows of its rank and keeps it busy.
+//! Reads are served in the order in which they arrive. Writes wait in a buffer, from which reads
+//! are served too; they leave it when the bus has been idle for a while or, half of them at once,
+//! when the buffer is full, so that the bus does not turn around for each. A request's commands are
+//! placed as soon as the bank, the rank and the data bus allow, so a read's completion is known
+//! when it arrives and no event is needed inside. A refresh closes all rows of its rank and keeps
+//! it busy.
 
 use std::collections::VecDeque;
 
@@ -77,7 +79,8 @@ struct Bank {
     precharge_from: Time,
     /// The earliest next activation.
     activate_from: Time,
-    /// When the last refresh of the rank that this bank has seen began, in picoseconds counted from the rank's first turn.
+    /// When the last refresh of the rank that this bank has seen began, in picoseconds counted from
+    /// the rank's first turn.
     refreshed: u64,
 }
 
@@ -155,8 +158,8 @@ impl Dram {
         }
     }
 
-    /// Reads one line with a request that arrives at `at`, or behind the last request if that arrives later; gives when the
-    /// data is there.
+    /// Reads one line with a request that arrives at `at`, or behind the last request if that
+    /// arrives later; gives when the data is there.
     pub fn read(&mut self, at: Time, line: Line) -> Time {
         let at = self.arrive(at);
         self.stats.reads += 1;
@@ -168,7 +171,8 @@ impl Dram {
         self.issue(at, line, false).done
     }
 
-    /// Takes one line to be written, with a request that arrives at `at`, or behind the last request if that arrives later.
+    /// Takes one line to be written, with a request that arrives at `at`, or behind the last
+    /// request if that arrives later.
     pub fn write(&mut self, at: Time, line: Line) {
         let at = self.arrive(at);
         self.stats.writes += 1;
@@ -219,8 +223,8 @@ impl Dram {
         }
     }
 
-    /// Refreshes what is due before a request that arrives at `at`. Ranks are refreshed in turn; a refresh waits for nothing,
-    /// and what has begun before it ends as if it were not there.
+    /// Refreshes what is due before a request that arrives at `at`. Ranks are refreshed in turn; a
+    /// refresh waits for nothing, and what has begun before it ends as if it were not there.
     fn refresh(&mut self, at: Time, bank: usize, rank: usize) {
         let interval = self.timing.refresh_interval.ps();
         if interval == 0 {
@@ -401,7 +405,8 @@ mod tests {
         let mut dram = Dram::new(&without_refresh(), 64);
         dram.write(Time::ZERO, 7);
         assert_eq!(dram.read(Time::from_ns(1), 7), Time::from_ns(1) + cycles(4));
-        // 16 idle cycles later it has begun: RCD, CWL and burst, then WTR before the read, whose row is open.
+        // 16 idle cycles later it has begun: RCD, CWL and burst, then WTR before the read, whose
+        // row is open.
         let written = cycles(16) + cycles(15) + cycles(12) + cycles(4);
         let read = dram.read(Time::from_ns(20), 7);
         assert_eq!(read, written + cycles(9) + cycles(15) + cycles(4));
@@ -412,7 +417,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every line that is written leaves the buffer once, in order, or is still in it; and reads see it there.
+        /// Every line that is written leaves the buffer once, in order, or is still in it; and
+        /// reads see it there.
         #[test]
         fn no_write_is_lost_in_the_buffer(
             steps in proptest::collection::vec((0_u64..60, 0_u64..64, any::<bool>()), 1..300),
@@ -441,7 +447,8 @@ mod tests {
             prop_assert!(dram.writes.is_empty());
         }
 
-        /// The checker knows nothing of how commands are placed: it holds every pair of them against the data sheet.
+        /// The checker knows nothing of how commands are placed: it holds every pair of them
+        /// against the data sheet.
         #[test]
         fn commands_keep_every_distance_of_the_data_sheet(
             steps in proptest::collection::vec((0_u64..60, 0_u64..3000, any::<bool>()), 2..60),

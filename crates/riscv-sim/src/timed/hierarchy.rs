@@ -1,7 +1,8 @@
-//! The two levels of a node's data caches: a first one for each core and one second level for all. The second holds all that
-//! the first ones do, so that the directory asks one place, and is where they are kept coherent: a core that reads a line makes
-//! another's copy that could be written one that is only read, and a core that writes takes the others' copies away. The caches
-//! of instructions, if there are any, are first levels too, behind those of data.
+//! The two levels of a node's data caches: a first one for each core and one second level for all.
+//! The second holds all that the first ones do, so that the directory asks one place, and is where
+//! they are kept coherent: a core that reads a line makes another's copy that could be written one
+//! that is only read, and a core that writes takes the others' copies away. The caches of
+//! instructions, if there are any, are first levels too, behind those of data.
 
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ pub enum Found {
     First,
     /// In the second level.
     Second,
-    /// In the second level, and another core's copy had to be taken away or made one that is only read.
+    /// In the second level, and another core's copy had to be taken away or made one that is only
+    /// read.
     Neighbour,
     /// Nowhere, or in a state that does not serve a store: the directory has to be asked.
     Nowhere,
@@ -145,10 +147,11 @@ impl Hierarchy {
         }
     }
 
-    /// Brings a line into the second level and a core's first; gives the line that left all to make room, and whether memory has
-    /// to be written.
+    /// Brings a line into the second level and a core's first; gives the line that left all to make
+    /// room, and whether memory has to be written.
     pub fn fill(&mut self, core: usize, line: Line, state: State) -> Option<(Line, bool)> {
-        // The victim leaves the first levels before the new line enters one, lest it be evicted from there unnoticed.
+        // The victim leaves the first levels before the new line enters one, lest it be evicted
+        // from there unnoticed.
         let victim = self.second.insert(line, state).map(|(victim, state)| {
             let inner = self.firsts.iter_mut().map(|first| first.remove(victim));
             let dirty = inner.fold(state, |state, inner| {
@@ -279,8 +282,8 @@ mod tests {
     }
 
     proptest! {
-        /// The reference knows only what was written since it was last given back: no written line may get lost; and no core
-        /// may write a line of which another one has a copy.
+        /// The reference knows only what was written since it was last given back: no written line
+        /// may get lost; and no core may write a line of which another one has a copy.
         #[test]
         fn no_written_line_leaves_without_being_written_back(
             steps in proptest::collection::vec((0_u8..10, 0_u64..24, 0_usize..3), 1..400),

@@ -1,4 +1,5 @@
-//! What the timing needs to know of each instruction: its kind, and which registers it reads and writes.
+//! What the timing needs to know of each instruction: its kind, and which registers it reads and
+//! writes.
 
 use std::sync::LazyLock;
 
@@ -6,8 +7,8 @@ use crate::isa::{Decoded, Extension, Format, Op, Operand, ROWS};
 
 use super::core::Class;
 
-/// The bits of a register mask that a field's register may be: what goes to the place that swallows writes to integer
-/// register 0 counts as nothing.
+/// The bits of a register mask that a field's register may be: what goes to the place that swallows
+/// writes to integer register 0 counts as nothing.
 const INTEGER: u64 = 0xffff_fffe;
 
 /// How far the floating-point registers lie from the integer ones.
@@ -21,7 +22,8 @@ pub(super) struct InsnTiming {
     read: [u64; 3],
     /// The `rd` field as an integer register that is written.
     written: u64,
-    /// The fields `rs1`, `rs2`, `rs3` and `rd` as floating-point registers, or any beyond the four above.
+    /// The fields `rs1`, `rs2`, `rs3` and `rd` as floating-point registers, or any beyond the four
+    /// above.
     wide: Option<[Field; 4]>,
 }
 

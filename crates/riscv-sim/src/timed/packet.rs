@@ -55,7 +55,8 @@ impl Operation {
         Self::StoreConditional,
     ];
 
-    /// Whether it may change the word, so that other copies of its line have to go (the W bit of an MSHR entry).
+    /// Whether it may change the word, so that other copies of its line have to go (the W bit of an
+    /// MSHR entry).
     #[must_use]
     pub const fn writes(self) -> bool {
         !matches!(self, Self::Load | Self::LoadReserved)

@@ -1,10 +1,12 @@
 //! The event queue: what happens next, in exact order of simulated time.
 //!
-//! A short sorted list holds what comes next. A wheel of buckets, each [`BUCKET_PS`] wide, holds the near future behind it
-//! (about half a microsecond: everything but a badly congested memory falls into it) in no order; a bucket is sorted when it
-//! is its turn. What lies beyond waits in a heap and moves into the wheel as that turns. While few events wait all of them
-//! stand in the list, which is cheaper than the wheel then. Ties in time are broken by an order
-//! number that the caller gives, so that the result does not depend on which of two independent parts was simulated first.
+//! A short sorted list holds what comes next. A wheel of buckets, each [`BUCKET_PS`] wide, holds
+//! the near future behind it (about half a microsecond: everything but a badly congested memory
+//! falls into it) in no order; a bucket is sorted when it is its turn. What lies beyond waits in a
+//! heap and moves into the wheel as that turns. While few events wait all of them stand in the
+//! list, which is cheaper than the wheel then. Ties in time are broken by an order number that the
+//! caller gives, so that the result does not depend on which of two independent parts was simulated
+//! first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -69,7 +71,8 @@ struct Stored<E> {
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    /// What comes first, the latest in front: everything up to bucket number `sorted_to`. Empty only if all is.
+    /// What comes first, the latest in front: everything up to bucket number `sorted_to`. Empty
+    /// only if all is.
     sorted: Vec<Entry<E>>,
     sorted_to: u64,
     stored: Vec<Stored<E>>,
@@ -80,7 +83,8 @@ pub struct EventQueue<E> {
     occupied: [u64; N_WORDS],
     /// One bit a word of `occupied`.
     words: u64,
-    /// The number of the first bucket of the wheel, counted from time zero: nothing earlier can come.
+    /// The number of the first bucket of the wheel, counted from time zero: nothing earlier can
+    /// come.
     start: u64,
     beyond: BinaryHeap<Reverse<(Time, u64, u32)>>,
     len: usize,
@@ -128,7 +132,8 @@ impl<E: Copy> EventQueue<E> {
         self.sorted.last().map_or(Time::NEVER, |entry| entry.time)
     }
 
-    /// Adds an event. Of several at one time, that with the smallest `order` comes first; no two may have both in common.
+    /// Adds an event. Of several at one time, that with the smallest `order` comes first; no two
+    /// may have both in common.
     ///
     /// # Panics
     /// If `time` is before an event that has been taken out already, by a bucket or more.
@@ -284,7 +289,8 @@ impl<E: Copy> EventQueue<E> {
         if upper != 0 {
             return word * WORD_BITS + upper.trailing_zeros() as usize;
         }
-        // Once around: the words behind, then those before, and the low bits of the first word last.
+        // Once around: the words behind, then those before, and the low bits of the first word
+        // last.
         let behind = self.words & (u64::MAX << word << 1);
         let words = if behind == 0 { self.words } else { behind };
         let word = words.trailing_zeros() as usize;
@@ -337,7 +343,8 @@ mod tests {
         for round in 0..20 {
             let base = round * 1_000_000;
             let mut expected = Vec::new();
-            // From late to early, so that each is inserted before all that are there, some at equal times.
+            // From late to early, so that each is inserted before all that are there, some at equal
+            // times.
             for order in (0..500_u64).rev() {
                 let time = Time::from_ps(base + order * 300 + random.u64(0..4000));
                 queue.push(time, order, order);
@@ -372,7 +379,8 @@ mod tests {
             let mut model = BTreeMap::new();
             let mut now = 0;
             for (order, step) in steps.into_iter().enumerate() {
-                // Descending order numbers, so that the order of insertion would be the wrong answer.
+                // Descending order numbers, so that the order of insertion would be the wrong
+                // answer.
                 let order = u64::MAX - order as u64;
                 if let Step::Push { after } = step {
                     queue.push(Time::from_ps(now + after), order, order);

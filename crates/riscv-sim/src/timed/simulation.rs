@@ -117,7 +117,8 @@ impl Simulation {
         }
     }
 
-    /// Runs as [`run`](Self::run) does, but only for that much simulated time; `None` if it did not end.
+    /// Runs as [`run`](Self::run) does, but only for that much simulated time; `None` if it did not
+    /// end.
     ///
     /// # Errors
     /// As [`run`](Self::run), without [`Error::NoEnd`].

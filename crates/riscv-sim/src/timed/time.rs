@@ -101,7 +101,8 @@ impl Clock {
         self.period
     }
 
-    /// The length of `n` cycles, rounded up once, so that 15 cycles of 1,200 MHz are exactly 12.5 ns.
+    /// The length of `n` cycles, rounded up once, so that 15 cycles of 1,200 MHz are exactly 12.5
+    /// ns.
     #[must_use]
     pub fn cycles(self, n: u32) -> Time {
         Time((u64::from(n) * 1_000_000).div_ceil(u64::from(self.mhz)))

@@ -11,11 +11,13 @@ use crate::isa::Decoded;
 pub(super) struct Timekeeper<'a, 'b> {
     port: &'a mut CorePort<'b>,
     table: &'static [InsnTiming],
-    /// The instruction under way may touch memory, has not yet, and the core has not been told of it.
+    /// The instruction under way may touch memory, has not yet, and the core has not been told of
+    /// it.
     is_open: bool,
     /// The registers that it writes.
     writes: u64,
-    /// Where the next instruction stands if the one under way does not jump; nothing if jumps cost nothing.
+    /// Where the next instruction stands if the one under way does not jump; nothing if jumps cost
+    /// nothing.
     next: Option<u64>,
     has_jump_cost: bool,
     has_fetches: bool,
@@ -49,14 +51,15 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
         }
     }
 
-    /// The hart stopped, and `pc` is its next instruction. Says whether it did only to be told the cycles.
+    /// The hart stopped, and `pc` is its next instruction. Says whether it did only to be told the
+    /// cycles.
     pub(super) fn stopped(&mut self, pc: u64) -> bool {
         self.finish(pc);
         self.wants_cycles
     }
 
-    /// The instruction under way turned out to be a remote one, of which the core is told otherwise. Says whether it has been
-    /// told already, since the instruction read something here.
+    /// The instruction under way turned out to be a remote one, of which the core is told
+    /// otherwise. Says whether it has been told already, since the instruction read something here.
     pub(super) fn stopped_at_remote(&mut self) -> bool {
         !std::mem::take(&mut self.is_open)
     }

@@ -1,7 +1,7 @@
 //! What happened when, as a trace that Perfetto and Chrome's tracer open.
 //!
-//! A node is a process; its rows are the lines that its core waited for, its remote operations (a row for each that may be
-//! under way at once), what its NIC executed, and the MSHR entries.
+//! A node is a process; its rows are the lines that its core waited for, its remote operations (a
+//! row for each that may be under way at once), what its NIC executed, and the MSHR entries.
 
 use std::io::{self, Write};
 

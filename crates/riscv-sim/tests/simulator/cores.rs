@@ -1,4 +1,5 @@
-//! Nodes of several cores, without a clock and with one: what they share, what each has of its own, and what is atomic.
+//! Nodes of several cores, without a clock and with one: what they share, what each has of its own,
+//! and what is atomic.
 
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::TimedConfig;
@@ -115,7 +116,8 @@ fn additions_of_all_cores_of_all_nodes_to_one_word_all_count() {
 
 #[test]
 fn additions_by_reservations_through_the_network_all_count() {
-    // Every core of every node, beside node 0's own cores, which use their own instructions on the same word.
+    // Every core of every node, beside node 0's own cores, which use their own instructions on the
+    // same word.
     let code = "
         li        s3, 20
         mv        a0, s5
@@ -194,7 +196,8 @@ fn the_same_cores_take_the_same_cycles_again_however_the_run_is_cut() {
 
 #[test]
 fn a_core_that_waits_sees_what_another_one_writes() {
-    // Core 3 of node 1 tells core 0 of node 0, which tells core 2 there, and all look at their memory between waits.
+    // Core 3 of node 1 tells core 0 of node 0, which tells core 2 there, and all look at their
+    // memory between waits.
     let code = "
         li        t0, 3
         li        t1, 1

@@ -1,4 +1,5 @@
-//! Guests in C: the runtime in `guest/`, built by the cross compiler, on several numbers of nodes and under both profiles.
+//! Guests in C: the runtime in `guest/`, built by the cross compiler, on several numbers of nodes
+//! and under both profiles.
 
 use std::path::Path;
 use std::process::Command;
@@ -89,8 +90,9 @@ fn the_runtime_works_on_any_number_of_nodes_in_both_profiles() {
     }
 }
 
-/// Every node puts words to its neighbour and enters the barrier; behind it they are there. The words lie so far apart that
-/// the neighbour's memory is slower with them than with the barrier's own.
+/// Every node puts words to its neighbour and enters the barrier; behind it they are there. The
+/// words lie so far apart that the neighbour's memory is slower with them than with the barrier's
+/// own.
 const PUTS: &str = r#"
 #include "xbrt.h"
 #define STRIDE (1 << 15)
@@ -139,7 +141,8 @@ fn programs_with_data_of_any_size_link() {
     let text = "#include \"xbrt.h\"\nvolatile char data[SIZE] = {1};\n\
         int main(void) { data[0]++; return malloc(10) == NULL; }\n";
     std::fs::write(&source, text).unwrap();
-    // Around the size at which the heap's start was just in reach of a global pointer, and then no more.
+    // Around the size at which the heap's start was just in reach of a global pointer, and then no
+    // more.
     for n_bytes in [8, 1448, 1464, 1480, 1496, 4088] {
         let size = [format!("-DSIZE={n_bytes}")];
         let source = source.to_str().unwrap();

@@ -1,4 +1,5 @@
-//! Files that are no guests, or bad ones, are refused with a reason, whatever their bytes are; and the assembler says what is wrong.
+//! Files that are no guests, or bad ones, are refused with a reason, whatever their bytes are; and
+//! the assembler says what is wrong.
 
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};

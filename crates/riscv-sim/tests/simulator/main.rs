@@ -1,4 +1,5 @@
-//! The simulator from outside: guests on functional and timed machines, beside QEMU and binutils, and the program `rae`.
+//! The simulator from outside: guests on functional and timed machines, beside QEMU and binutils,
+//! and the program `rae`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

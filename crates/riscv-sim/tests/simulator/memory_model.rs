@@ -1,5 +1,5 @@
-//! What nodes that race see of each other's writes, without a clock and with one: words never go back, what a fence orders stays
-//! in order, and what nothing orders may be overtaken.
+//! What nodes that race see of each other's writes, without a clock and with one: words never go
+//! back, what a fence orders stays in order, and what nothing orders may be overtaken.
 
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::{LinePolicy, TimedConfig};
@@ -37,7 +37,8 @@ fn timed(n_nodes: usize, config: &TimedConfig, code: &str) -> Machine {
     std::mem::replace(simulation.machine_mut(), self::machine(1, 1, "j end"))
 }
 
-/// Runs it in turns of several lengths and on several timed machines; `check` looks at what the nodes left.
+/// Runs it in turns of several lengths and on several timed machines; `check` looks at what the
+/// nodes left.
 fn everywhere(n_nodes: usize, code: &str, check: impl Fn(&Machine)) {
     for quantum in [1, 2, 3, 7, 1000] {
         let mut functional = machine(n_nodes, quantum, code);
@@ -118,7 +119,8 @@ fn two_nodes_that_fence_between_write_and_read_do_not_both_miss_the_other() {
 
 #[test]
 fn a_word_that_only_grows_is_never_seen_to_shrink() {
-    // Node 0 counts in its own memory; the others read it again and again, and count how often it had shrunk.
+    // Node 0 counts in its own memory; the others read it again and again, and count how often it
+    // had shrunk.
     let code = "
              beqz      s0, writer
              eaddie    e21, zero, 1

@@ -1,4 +1,5 @@
-//! The disassembler writes what binutils' objdump writes: every compressed instruction, and many words of every standard row.
+//! The disassembler writes what binutils' objdump writes: every compressed instruction, and many
+//! words of every standard row.
 
 use std::process::Command;
 
@@ -39,14 +40,14 @@ fn ours(word: u32, pc: u64) -> String {
     }
 }
 
-/// Compressed instructions without effect, which objdump writes in a form of their own, and the one reserved halfword that it
-/// knows.
+/// Compressed instructions without effect, which objdump writes in a form of their own, and the one
+/// reserved halfword that it knows.
 fn is_hint(theirs: &str, word: u32) -> bool {
     theirs.starts_with("c.") || word == 0x6101 || word & 0xf07f == 1
 }
 
-/// Release 2.40 writes immediate forms by the name of the register form (`add sp,sp,-16`), which earlier and later ones do not. The
-/// rest of the line must be ours.
+/// Release 2.40 writes immediate forms by the name of the register form (`add sp,sp,-16`), which
+/// earlier and later ones do not. The rest of the line must be ours.
 fn as_later_releases(theirs: &str, ours: &str) -> String {
     let (Some((their_name, rest)), Some((our_name, _))) =
         (theirs.split_once('\t'), ours.split_once('\t'))

@@ -1,5 +1,6 @@
-//! Machine and user mode as the official ISA tests use them: registers that may be missing are tried behind a trap vector, the test
-//! runs in user mode, and an environment call brings it back to write its result to `tohost`.
+//! Machine and user mode as the official ISA tests use them: registers that may be missing are
+//! tried behind a trap vector, the test runs in user mode, and an environment call brings it back
+//! to write its result to `tohost`.
 
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::TimedConfig;

@@ -1,5 +1,5 @@
-//! Random programs on the simulator and on `qemu-riscv64`: all registers, the floating-point flags and memory must be the same
-//! afterwards.
+//! Random programs on the simulator and on `qemu-riscv64`: all registers, the floating-point flags
+//! and memory must be the same afterwards.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -172,7 +172,8 @@ impl Generator {
         }
     }
 
-    /// A compressed instruction that does not jump; the base of its address is pointed into the buffer first.
+    /// A compressed instruction that does not jump; the base of its address is pointed into the
+    /// buffer first.
     fn compressed(&mut self) {
         let halfword = self.random.u16(..);
         let Some(full) = rv_c::expand(halfword) else {

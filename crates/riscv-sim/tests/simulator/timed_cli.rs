@@ -58,7 +58,8 @@ fn statistics_and_trace_show_the_remote_atomic() {
             .filter(|event| event["name"] == name && event["ph"] == "X" && event["pid"] == node);
         wanted.count()
     };
-    // The operation as node 1 waited for it, as node 0 executed it, and the entry that it had there.
+    // The operation as node 1 waited for it, as node 0 executed it, and the entry that it had
+    // there.
     assert_eq!(spans("amoadd.d", 1), 1);
     assert_eq!(spans("amoadd.d", 0), 1);
     assert_eq!(spans("line", 0), 1);

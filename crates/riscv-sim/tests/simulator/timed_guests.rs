@@ -1,4 +1,5 @@
-//! Guests on the timed machine: the same results as without a clock, and the cycles that the blocks' arithmetic says.
+//! Guests on the timed machine: the same results as without a clock, and the cycles that the
+//! blocks' arithmetic says.
 
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::{InstructionCacheConfig, TimedConfig};
@@ -63,12 +64,14 @@ fn figure_five_is_executed_by_a_guest() {
         (machine.nodes[0].nic.misses, machine.nodes[0].nic.requests),
         (1, 1)
     );
-    // Seven instructions before it, a quarter of a DRAM cycle off an edge: 95 cycles from its issue to the next instruction.
+    // Seven instructions before it, a quarter of a DRAM cycle off an edge: 95 cycles from its issue
+    // to the next instruction.
     assert_eq!(machine.nodes[1].core.remote_operations, 1);
     assert_eq!(machine.nodes[1].cycles, 7 + 95 + 4);
 }
 
-/// Every node adds its number plus one to a word of node 0 and to its right neighbour's, many times; then all is checked.
+/// Every node adds its number plus one to a word of node 0 and to its right neighbour's, many
+/// times; then all is checked.
 fn everybody_adds(n_rounds: i32) -> String {
     format!(
         "{POINT}
@@ -162,7 +165,8 @@ fn taken_branches_cost_what_the_configuration_says() {
         simulation.run(1000).unwrap();
         cycles.push(simulation.stats().machine.nodes[0].cycles);
     }
-    // Nine times back to the start of the loop; and the call of the host leads nowhere, which is a jump too.
+    // Nine times back to the start of the loop; and the call of the host leads nowhere, which is a
+    // jump too.
     assert_eq!(cycles[1] - cycles[0], 2 * (9 + 1));
 }
 
@@ -295,7 +299,8 @@ fn a_guest_without_end_is_ended() {
     assert!(matches!(simulation.run(10_000), Err(Error::NoEnd(10_000))));
 }
 
-/// Operations of every kind and order on words of three nodes, each word used once, so that nothing is left to the network.
+/// Operations of every kind and order on words of three nodes, each word used once, so that nothing
+/// is left to the network.
 fn random_mix(seed: u64) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut code = format!("{POINT} slli t1, s4, 12\n add s5, s5, t1\n");

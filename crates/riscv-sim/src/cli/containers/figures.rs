@@ -75,9 +75,10 @@ fn counted(costs: &[Cost]) -> Figure {
         ]),
         rows: rows.collect(),
         stated: Vec::new(),
-        why: "Nodes that wait sleep, so that what they execute is work. Queues lie on the first node, to which all others go; all \
-              else is spread over the nodes, so that of n nodes' operations the n-th part is local, whose atomics the \
-              processor does itself where it may."
+        why: "Nodes that wait sleep, so that what they execute is work. Queues lie on the first \
+              node, to which all others go; all else is spread over the nodes, so that of n nodes' \
+              operations the n-th part is local, whose atomics the processor does itself where it \
+              may."
             .to_owned(),
         svg: None,
     }
@@ -129,8 +130,9 @@ fn timed(costs: &[Cost]) -> Result<Figure, Trouble> {
         ]),
         rows: rows.collect(),
         stated: Vec::new(),
-        why: "Nodes look again and again while they wait. Packets count requests and answers. Cycles are those of the node that \
-              takes the longest, with the barrier behind its operations."
+        why: "Nodes look again and again while they wait. Packets count requests and answers. \
+              Cycles are those of the node that takes the longest, with the barrier behind its \
+              operations."
             .to_owned(),
         svg: Some(plots::bars(titles, &texts(&OPERATIONS), &series)?),
     })
@@ -170,18 +172,15 @@ fn scaling(costs: &[Cost], is_timed: bool) -> Result<Figure, Trouble> {
         y: what,
     };
     Ok(Figure {
-        name: if is_timed {
-            "scaling-timed"
-        } else {
-            "scaling"
-        },
+        name: if is_timed { "scaling-timed" } else { "scaling" },
         title: format!("Weak scaling: {what} of an operation"),
         columns: texts(&["program", "atomics by", "nodes", what]),
         rows,
         stated: Vec::new(),
-        why: "Every node does as many operations, whatever the number of nodes: a level line scales. `histogram` adds to random \
-              words of all nodes, `insert` puts new keys into a hash map, and of `sort` an operation is a key, which goes to the \
-              node of its range by a distributor and is sorted there."
+        why: "Every node does as many operations, whatever the number of nodes: a level line \
+              scales. `histogram` adds to random words of all nodes, `insert` puts new keys into a \
+              hash map, and of `sort` an operation is a key, which goes to the node of its range \
+              by a distributor and is sorted there."
             .to_owned(),
         svg: Some(plots::points(titles, &series, &[], true)?),
     })

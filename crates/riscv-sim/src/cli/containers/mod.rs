@@ -1,6 +1,6 @@
-//! `rae containers`: what operations of containers take with atomics by hardware and by software. The guest is a program of
-//! Linux that does one operation many times in its region of interest; what it takes is the difference between a run with these
-//! operations and one without any.
+//! `rae containers`: what operations of containers take with atomics by hardware and by software.
+//! The guest is a program of Linux that does one operation many times in its region of interest;
+//! what it takes is the difference between a run with these operations and one without any.
 
 mod figures;
 mod runs;
@@ -18,7 +18,8 @@ use runs::Job;
 
 #[derive(Debug, Args)]
 pub(super) struct Containers {
-    /// The guest, which `cargo xtask sim --containers` builds: crates/backend-sim/examples/containers of pgas.
+    /// The guest, which `cargo xtask sim --containers` builds:
+    /// crates/backend-sim/examples/containers of pgas.
     guest: PathBuf,
     #[command(flatten)]
     report: report::Options,
@@ -140,12 +141,13 @@ fn experiments(sizes: &Sizes) -> Vec<Job> {
 
 fn facts(sizes: &Sizes) -> String {
     format!(
-        "{} operations a node. Each figure is the difference between a run with the operations and one without any, divided by \
-         their number; runs without a clock check the result. Hardware: every atomic on another node's word is an instruction. \
-         Software: it is an order in the memory of that node, whose processor executes it when it waits for something itself, \
-         and an answer; containers do the same as with hardware. Messages: the same, and containers know, and send what \
-         belongs together as one message, whose room they find by the hardware's atomics. Instructions contain what a node \
-         executes for others.",
+        "{} operations a node. Each figure is the difference between a run with the operations and \
+         one without any, divided by their number; runs without a clock check the result. \
+         Hardware: every atomic on another node's word is an instruction. Software: it is an order \
+         in the memory of that node, whose processor executes it when it waits for something \
+         itself, and an answer; containers do the same as with hardware. Messages: the same, and \
+         containers know, and send what belongs together as one message, whose room they find by \
+         the hardware's atomics. Instructions contain what a node executes for others.",
         sizes.n
     )
 }

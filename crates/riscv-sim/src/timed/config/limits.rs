@@ -5,7 +5,8 @@ use super::{ConfigError, TimedConfig};
 /// The largest cache: its tags are the simulator's own memory, on every core.
 const MOST_CACHE_BYTES: u64 = 1 << 30;
 
-/// The largest number of cycles or nanoseconds that a part may take: sums of some of them fit 32 bits.
+/// The largest number of cycles or nanoseconds that a part may take: sums of some of them fit 32
+/// bits.
 const MOST_CYCLES: u32 = 1 << 20;
 
 impl TimedConfig {

@@ -1,5 +1,5 @@
-//! The parameters of the timed machine as one TOML file, whose defaults are Table I of the RAE paper and, where that is
-//! silent, the assumptions listed in this folder's README.
+//! The parameters of the timed machine as one TOML file, whose defaults are Table I of the RAE
+//! paper and, where that is silent, the assumptions listed in this folder's README.
 
 mod limits;
 mod parts;

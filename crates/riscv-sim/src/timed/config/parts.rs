@@ -12,14 +12,15 @@ pub struct CoreConfig {
     pub multiply_cycles: u32,
     /// Cycles that an integer division or remainder keeps the core busy.
     pub divide_cycles: u32,
-    /// Cycles until the result of a floating-point addition, multiplication, conversion or comparison can be used.
+    /// Cycles until the result of a floating-point addition, multiplication, conversion or
+    /// comparison can be used.
     pub float_cycles: u32,
     /// Cycles that a floating-point division or square root keeps the core busy.
     pub float_divide_cycles: u32,
     /// Cycles lost behind a jump or a taken branch.
     pub taken_branch_penalty: u32,
-    /// Remote operations in flight at once. With 1 the core waits at each for its reply; with more it
-    /// goes on until it needs a result, runs out of these, or meets a fence.
+    /// Remote operations in flight at once. With 1 the core waits at each for its reply; with more
+    /// it goes on until it needs a result, runs out of these, or meets a fence.
     pub outstanding_remote: u32,
     /// Cycles to look an object id up.
     pub lookup_cycles: u32,
@@ -47,7 +48,8 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Its associativity.
     pub ways: u32,
-    /// Core cycles from the lookup until a hit's data can be used; for the second level, behind the miss in the first.
+    /// Core cycles from the lookup until a hit's data can be used; for the second level, behind the
+    /// miss in the first.
     pub hit_cycles: u32,
 }
 
@@ -140,7 +142,8 @@ pub enum LinePolicy {
     /// Writes it back, invalidates it, and frees its directory entry, as the paper's text says.
     #[default]
     InvalidateWhenIdle,
-    /// Keeps it until another line or the core wants its place, which alone explains the paper's miss rates.
+    /// Keeps it until another line or the core wants its place, which alone explains the paper's
+    /// miss rates.
     Retain,
 }
 

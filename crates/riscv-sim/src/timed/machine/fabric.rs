@@ -42,7 +42,8 @@ pub(super) struct Packet {
 
 pub(super) const NO_PACKET: u32 = u32::MAX;
 
-/// Who causes an event: a core by its instructions, or anything else in its node, the router among it.
+/// Who causes an event: a core by its instructions, or anything else in its node, the router among
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cause {
     /// One of a node's cores.
@@ -63,8 +64,8 @@ impl Cause {
     }
 }
 
-/// The events with the numbers that break ties in time: first who caused the event, then how many it
-/// had caused before; behind them packets that are ready to leave a router, by their queues. All
+/// The events with the numbers that break ties in time: first who caused the event, then how many
+/// it had caused before; behind them packets that are ready to leave a router, by their queues. All
 /// depend only on what came before in simulated time, not on what was simulated first.
 #[derive(Debug)]
 pub(super) struct Agenda {
@@ -155,8 +156,8 @@ impl Agenda {
 impl MeshSink for Agenda {
     fn schedule(&mut self, at: Time, event: MeshEvent) {
         // A packet is handed over when its core is simulated, and its queue may be empty by then or
-        // not: so either the core or the packet before it causes the event. The queue, which has one
-        // such event at a time, is the same in both cases.
+        // not: so either the core or the packet before it causes the event. The queue, which has
+        // one such event at a time, is the same in both cases.
         if let MeshEvent::Ready(queue) = event {
             let order = (self.n_caused.len() as u64) << CAUSE_SHIFT | u64::from(queue);
             return self.queue.push(at, order, Event::Mesh(event));
@@ -224,18 +225,21 @@ impl Fabric {
         }
     }
 
-    /// The shortest time from an event anywhere else to one inside a node: what the last link of a packet takes.
+    /// The shortest time from an event anywhere else to one inside a node: what the last link of a
+    /// packet takes.
     pub(super) fn arrival(&self) -> Time {
         self.mesh.last_link() + self.agenda.receive
     }
 
-    /// The time within which nothing that a core does can reach another node, or another core of its own.
+    /// The time within which nothing that a core does can reach another node, or another core of
+    /// its own.
     pub(super) fn lookahead(&self) -> Time {
         let n_hops = u32::from(self.agenda.n_cores == 1);
         self.lookup + self.send + self.mesh.unloaded(n_hops, 1) + self.agenda.receive
     }
 
-    /// A core issues `request` at `now`; its packet reaches the router at the time that is given back.
+    /// A core issues `request` at `now`; its packet reaches the router at the time that is given
+    /// back.
     pub(super) fn issue(
         &mut self,
         now: Time,
@@ -292,7 +296,8 @@ impl Fabric {
         self.mesh.inject(at, from, message, &mut self.agenda);
     }
 
-    /// Records that the remote operation of a packet was under way, or executed, from `start` to `end` in a row of `node`.
+    /// Records that the remote operation of a packet was under way, or executed, from `start` to
+    /// `end` in a row of `node`.
     pub(super) fn record(&mut self, packet: u32, node: u16, row: Row, start: Time, end: Time) {
         let Some(trace) = &mut self.trace else {
             return;

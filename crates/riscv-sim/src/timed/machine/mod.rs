@@ -1,9 +1,11 @@
-//! The whole timed machine: nodes, the network between them, and the one queue of events that moves them all.
+//! The whole timed machine: nodes, the network between them, and the one queue of events that moves
+//! them all.
 //!
-//! A core runs ahead of the events only as far as nothing can reach its node: up to the next event inside it, up to the next
-//! start of another core plus the shortest time that a packet of that needs, and up to the next event elsewhere plus as much,
-//! for that may start a core; if a packet is on its way to the node, plus only what the last link takes. So every part sees everything in order of simulated time, although cores
-//! run many instructions at a stretch.
+//! A core runs ahead of the events only as far as nothing can reach its node: up to the next event
+//! inside it, up to the next start of another core plus the shortest time that a packet of that
+//! needs, and up to the next event elsewhere plus as much, for that may start a core; if a packet
+//! is on its way to the node, plus only what the last link takes. So every part sees everything in
+//! order of simulated time, although cores run many instructions at a stretch.
 
 mod fabric;
 mod node;
@@ -99,8 +101,8 @@ impl Machine {
         Self::with_cores(config, n_nodes, 1)
     }
 
-    /// As [`new`](Self::new), with `n_cores` cores in each node, 1 to 64: each has a first-level cache of its own, and all share
-    /// the second level, the directory and the NIC.
+    /// As [`new`](Self::new), with `n_cores` cores in each node, 1 to 64: each has a first-level
+    /// cache of its own, and all share the second level, the directory and the NIC.
     ///
     /// # Errors
     /// [`ConfigError`] if a value of the configuration is out of range.
@@ -250,7 +252,8 @@ impl Machine {
         first.map_or(Time::NEVER, |&Reverse((at, _))| at)
     }
 
-    /// Runs a core up to the next event inside its node, and no further than nothing from outside can have come by then.
+    /// Runs a core up to the next event inside its node, and no further than nothing from outside
+    /// can have come by then.
     fn run_core(&mut self, hart: u16, until: Time, processor: &mut impl Processor) {
         let (node, core) = self.place_of(hart);
         let others = self.next_running().saturating_add(self.lookahead);
@@ -274,8 +277,9 @@ impl Machine {
         self.let_run(hart);
     }
 
-    /// When another core of the node goes on: cores that share memory and caches take turns in exact order of their
-    /// instructions' times, the one with the lower number first where they are equal.
+    /// When another core of the node goes on: cores that share memory and caches take turns in
+    /// exact order of their instructions' times, the one with the lower number first where they are
+    /// equal.
     fn siblings(&self, node: u16, core: u16) -> Time {
         if self.n_cores == 1 {
             return Time::NEVER;
@@ -359,7 +363,8 @@ impl Machine {
         }
     }
 
-    /// A reply will have come at `at`. A core that waits for it sees nothing else in between, so it can have the reply now.
+    /// A reply will have come at `at`. A core that waits for it sees nothing else in between, so it
+    /// can have the reply now.
     fn deliver(&mut self, at: Time, packet: u32, processor: &mut impl Processor) {
         let state = &self.fabric.packets[packet as usize];
         let node = state.source;

@@ -1,4 +1,5 @@
-//! A node: its cores' timing, its caches, directory, NIC and memory, and what they do when an event reaches them.
+//! A node: its cores' timing, its caches, directory, NIC and memory, and what they do when an event
+//! reaches them.
 
 use super::fabric::{Event, Fabric, NO_PACKET, turn};
 use super::port::{Access, Processor};
@@ -163,7 +164,8 @@ impl Node {
                 }
                 Accepted::Fetch(entry, evicted) => {
                     self.give_up(now, evicted);
-                    // The request takes its place at the directory at once, and is there when the NIC has looked the line up.
+                    // The request takes its place at the directory at once, and is there when the
+                    // NIC has looked the line up.
                     self.nic_asks(now + self.times.nic_lookup, entry, fabric);
                 }
             }
@@ -186,7 +188,8 @@ impl Node {
         }
     }
 
-    /// A core's miss reaches the directory. Gives the core if another one has brought the line in the meantime.
+    /// A core's miss reaches the directory. Gives the core if another one has brought the line in
+    /// the meantime.
     pub(super) fn core_asks(&mut self, now: Time, core: usize, fabric: &mut Fabric) -> Cores {
         let Some(access) = self.cores[core].miss else {
             return 0;
@@ -217,7 +220,8 @@ impl Node {
         self.ask(now, Agent::Core, access.line, want, fabric);
     }
 
-    /// Has a core that waits take its line from the second level. False if that does not hold it in a state that serves.
+    /// Has a core that waits take its line from the second level. False if that does not hold it in
+    /// a state that serves.
     fn serve(&mut self, now: Time, core: usize, access: Access) -> bool {
         let at = match self.caches.access(access.first, access.line, access.write) {
             Found::Nowhere => return false,
@@ -253,7 +257,8 @@ impl Node {
                 if right == Right::Shared {
                     self.write_back(now, line, state == Some(State::Modified));
                 }
-                // A copy that the core could write comes over the bus; for any other, memory is as good.
+                // A copy that the core could write comes over the bus; for any other, memory is as
+                // good.
                 if source == Answer::Fetch && state < Some(State::Exclusive) {
                     over_bus.max(self.dram.read(decided, line))
                 } else {
@@ -425,7 +430,8 @@ impl Node {
     }
 }
 
-/// The value of a remote operation is computed here and now; it occupies the NIC's cache until `done`, when its reply leaves.
+/// The value of a remote operation is computed here and now; it occupies the NIC's cache until
+/// `done`, when its reply leaves.
 fn execute(
     begun: Time,
     done: Time,

@@ -6,14 +6,16 @@ use crate::timed::hierarchy::{Found, Hierarchy};
 use crate::timed::packet::Request;
 use crate::timed::time::Time;
 
-/// The functional side of the machine: it holds registers and memories, and executes what the timing lets start.
+/// The functional side of the machine: it holds registers and memories, and executes what the
+/// timing lets start.
 pub trait Processor {
-    /// Executes instructions of a hart while [`CorePort::may_start`] lets them start, and tells the port about each. Harts are
-    /// counted over all nodes: with one core a node, a hart's number is its node's.
+    /// Executes instructions of a hart while [`CorePort::may_start`] lets them start, and tells the
+    /// port about each. Harts are counted over all nodes: with one core a node, a hart's number is
+    /// its node's.
     fn run(&mut self, hart: u16, core: &mut CorePort<'_>);
 
-    /// The NIC of `request.target` executes what `hart` asked for on that node's memory, now; gives the value that the reply
-    /// carries.
+    /// The NIC of `request.target` executes what `hart` asked for on that node's memory, now; gives
+    /// the value that the reply carries.
     fn execute(&mut self, hart: u16, request: &Request) -> u64;
 
     /// The reply to a request of `hart` has come: `value` goes into the request's register.
@@ -48,9 +50,10 @@ pub(super) struct AccessTimes {
 
 /// A core while its hart runs.
 ///
-/// For each instruction the hart asks [`CorePort::may_start`] and, if the answer is yes, executes it and calls one of the
-/// other functions. A local access takes effect when its instruction starts; a remote operation when the target's NIC
-/// executes it. Both lie between the operation's issue and its end.
+/// For each instruction the hart asks [`CorePort::may_start`] and, if the answer is yes, executes
+/// it and calls one of the other functions. A local access takes effect when its instruction
+/// starts; a remote operation when the target's NIC executes it. Both lie between the operation's
+/// issue and its end.
 #[derive(Debug)]
 pub struct CorePort<'a> {
     pub(super) node: u16,
@@ -67,8 +70,9 @@ pub struct CorePort<'a> {
 }
 
 impl CorePort<'_> {
-    /// Whether an instruction may start that reads or writes the registers in `uses` (see [`crate::timed::core`]). If not, the
-    /// hart has to return from [`Processor::run`], and will be run again when it may.
+    /// Whether an instruction may start that reads or writes the registers in `uses` (see
+    /// [`crate::timed::core`]). If not, the hart has to return from [`Processor::run`], and will be
+    /// run again when it may.
     #[inline]
     #[must_use]
     pub fn may_start(&mut self, uses: u64) -> bool {
@@ -88,8 +92,8 @@ impl CorePort<'_> {
         self.caches.instructions_of(self.index.into()).is_some()
     }
 
-    /// Whether the instruction of `bytes` bytes at `address` has come. If not, the hart has to return
-    /// from [`Processor::run`], and asks again when it is run again.
+    /// Whether the instruction of `bytes` bytes at `address` has come. If not, the hart has to
+    /// return from [`Processor::run`], and asks again when it is run again.
     #[must_use]
     pub fn fetch(&mut self, address: u64, bytes: u64) -> bool {
         let line = address >> self.times.line_shift;
@@ -157,14 +161,15 @@ impl CorePort<'_> {
         self.core.retire(class, writes);
     }
 
-    /// An instruction read `bytes` bytes at `address` in the node's own memory into the registers in `writes`.
+    /// An instruction read `bytes` bytes at `address` in the node's own memory into the registers
+    /// in `writes`.
     #[inline]
     pub fn load(&mut self, address: u64, bytes: u64, writes: u64) {
         self.access(address, bytes, writes, false);
     }
 
-    /// An instruction wrote `bytes` bytes at `address` in the node's own memory; `writes` has the registers that a local
-    /// atomic's result goes to.
+    /// An instruction wrote `bytes` bytes at `address` in the node's own memory; `writes` has the
+    /// registers that a local atomic's result goes to.
     #[inline]
     pub fn store(&mut self, address: u64, bytes: u64, writes: u64) {
         self.access(address, bytes, writes, true);
@@ -189,7 +194,8 @@ impl CorePort<'_> {
         }
     }
 
-    /// An access that is not served by one line of the first level: it keeps the core until it is over.
+    /// An access that is not served by one line of the first level: it keeps the core until it is
+    /// over.
     #[cold]
     fn slow_access(&mut self, found: Found, access: Access) {
         match found {
@@ -250,12 +256,14 @@ impl CorePort<'_> {
         self.horizon = self.horizon.min(injected);
     }
 
-    /// The hart stays at the remote operation that it has issued until that is over, though more might be under way.
+    /// The hart stays at the remote operation that it has issued until that is over, though more
+    /// might be under way.
     pub fn wait_for_remote(&mut self) {
         self.core.wait_for_all();
     }
 
-    /// The instruction that has just read the word at `address` in the node's own memory writes it too.
+    /// The instruction that has just read the word at `address` in the node's own memory writes it
+    /// too.
     pub fn write_too(&mut self, address: u64) {
         if let Some(access) = self.miss {
             access.write = true;
@@ -272,8 +280,8 @@ impl CorePort<'_> {
         }
     }
 
-    /// Whether all remote operations of this core are over, as a fence demands before it starts. If not, the hart has to
-    /// return from [`Processor::run`].
+    /// Whether all remote operations of this core are over, as a fence demands before it starts. If
+    /// not, the hart has to return from [`Processor::run`].
     #[must_use]
     pub fn drained(&mut self) -> bool {
         self.core.drained()

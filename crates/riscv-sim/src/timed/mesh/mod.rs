@@ -1,9 +1,11 @@
-//! A two-dimensional mesh of routers: XY routing, virtual cut-through, credits, and links that two packets never share.
+//! A two-dimensional mesh of routers: XY routing, virtual cut-through, credits, and links that two
+//! packets never share.
 //!
-//! Each router has five inputs (its own node and four neighbours) with a queue for requests and one for replies, so that
-//! requests that wait for a busy NIC never hold up the replies that would free it. A packet moves on when its head is through
-//! the router, the link is free and the next queue has room for all of it; it then holds the link for as many cycles as it
-//! has flits. Between packets that want the same link turns are taken round robin. An uncontended hop is one event.
+//! Each router has five inputs (its own node and four neighbours) with a queue for requests and one
+//! for replies, so that requests that wait for a busy NIC never hold up the replies that would free
+//! it. A packet moves on when its head is through the router, the link is free and the next queue
+//! has room for all of it; it then holds the link for as many cycles as it has flits. Between
+//! packets that want the same link turns are taken round robin. An uncontended hop is one event.
 
 mod router;
 
@@ -67,7 +69,8 @@ pub struct MeshStats {
     pub hops: u64,
     /// Picoseconds that packets, ready to leave a router, waited for a link or for room behind it.
     pub wait_ps: u64,
-    /// Picoseconds in which each output of each router was busy: node, east, west, south, north; router after router.
+    /// Picoseconds in which each output of each router was busy: node, east, west, south, north;
+    /// router after router.
     pub link_busy_ps: Vec<u64>,
 }
 
@@ -89,12 +92,14 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// A network of `n_nodes` nodes, row after row, each of whose NICs holds up to `input_packets` requests.
+    /// A network of `n_nodes` nodes, row after row, each of whose NICs holds up to `input_packets`
+    /// requests.
     #[must_use]
     pub fn new(config: &MeshConfig, n_nodes: u16, input_packets: u32) -> Self {
         let clock = Clock::from_mhz(config.clock_mhz);
         let columns = columns(config, n_nodes);
-        // Rows are full, so that XY routing meets no gap: the routers behind the last node only pass packets on.
+        // Rows are full, so that XY routing meets no gap: the routers behind the last node only
+        // pass packets on.
         let n_routers = usize::from(columns) * usize::from(n_nodes.div_ceil(columns));
         let buffer_packets = super::index(u64::from(config.buffer_packets));
         Self {
@@ -113,8 +118,8 @@ impl Mesh {
         }
     }
 
-    /// The time that a packet of `n_flits` needs from its injection until its last flit is delivered, `n_hops` links between
-    /// routers away, if it meets no other.
+    /// The time that a packet of `n_flits` needs from its injection until its last flit is
+    /// delivered, `n_hops` links between routers away, if it meets no other.
     #[must_use]
     pub fn unloaded(&self, n_hops: u32, n_flits: u32) -> Time {
         let hop = (self.router + self.link).ps();
@@ -164,8 +169,8 @@ impl Mesh {
         self.flights.len() - n_unused
     }
 
-    /// Hands a packet to the router of node `from` at `at`, which may be ahead of time, but not before the last packet of its
-    /// class that was handed to that router.
+    /// Hands a packet to the router of node `from` at `at`, which may be ahead of time, but not
+    /// before the last packet of its class that was handed to that router.
     pub fn inject(&mut self, at: Time, from: u16, message: Message, sink: &mut impl MeshSink) {
         self.stats.packets += 1;
         self.stats.flits += u64::from(message.n_flits);
@@ -261,7 +266,8 @@ impl Mesh {
         }
     }
 
-    /// Sends the packet in front of `queue` out by its router's output `port`, into `slot` of the queue behind it.
+    /// Sends the packet in front of `queue` out by its router's output `port`, into `slot` of the
+    /// queue behind it.
     fn depart(&mut self, now: Time, queue: At, port: usize, slot: u8, sink: &mut impl MeshSink) {
         let router = &mut self.routers[queue.router];
         let Queue { head, free, .. } = router.queues[queue.index];
@@ -302,7 +308,8 @@ impl Mesh {
         }
     }
 
-    /// The front packet leaves its queue, completely at `after`, with the slot `left` in it; `next` is the new front.
+    /// The front packet leaves its queue, completely at `after`, with the slot `left` in it; `next`
+    /// is the new front.
     fn leave(&mut self, queue: At, (next, left): (u32, u8), after: Time, sink: &mut impl MeshSink) {
         let router = &mut self.routers[queue.router];
         let state = &mut router.queues[queue.index];
@@ -352,8 +359,8 @@ impl Mesh {
         }
     }
 
-    /// Wakes `output` when its link and room behind it are known to be free. If nobody knows yet when there will be room,
-    /// whoever makes it wakes the output.
+    /// Wakes `output` when its link and room behind it are known to be free. If nobody knows yet
+    /// when there will be room, whoever makes it wakes the output.
     fn wake_when_possible(
         &mut self,
         now: Time,

@@ -116,8 +116,9 @@ fn a_full_nic_holds_requests_back_and_lets_replies_pass() {
 }
 
 proptest! {
-    /// Nothing lost, nothing duplicated, nothing faster than light, nothing overtaken on one path, and no link used twice at
-    /// a time: what comes in by one output is at least as long apart as its flits.
+    /// Nothing lost, nothing duplicated, nothing faster than light, nothing overtaken on one path,
+    /// and no link used twice at a time: what comes in by one output is at least as long apart as
+    /// its flits.
     #[test]
     fn every_packet_arrives_once_in_order_and_not_too_early(
         n_nodes in 1_u16..20,

@@ -1,11 +1,13 @@
-//! The operation mapping table (OMT): which local instruction executes a remote operation, and its code in an MSHR.
+//! The operation mapping table (OMT): which local instruction executes a remote operation, and its
+//! code in an MSHR.
 
 use crate::timed::packet::Operation;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// The code that a subentry keeps. Those of the paper's operations fit its 4 bits; the later ones need a fifth.
+    /// The code that a subentry keeps. Those of the paper's operations fit its 4 bits; the later
+    /// ones need a fifth.
     pub code: u8,
     /// The instruction that the NIC's core executes.
     pub local: &'static str,

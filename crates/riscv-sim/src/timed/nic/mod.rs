@@ -1,8 +1,9 @@
-//! The NIC of a node: a small core that executes remote operations on a direct-mapped cache of its own, with MSHRs that gather
-//! the requests for a line while it is fetched.
+//! The NIC of a node: a small core that executes remote operations on a direct-mapped cache of its
+//! own, with MSHRs that gather the requests for a line while it is fetched.
 //!
-//! A line's place in the cache belongs to one entry of the MSHRs from the first request that misses until nothing is pending
-//! for it, so looking there finds the entry too; only an entry whose place is taken by another line is searched for.
+//! A line's place in the cache belongs to one entry of the MSHRs from the first request that misses
+//! until nothing is pending for it, so looking there finds the entry too; only an entry whose place
+//! is taken by another line is searched for.
 
 pub mod mapping;
 pub mod mshr;
@@ -47,7 +48,8 @@ pub enum Accepted {
     Run(Time),
     /// It waits with others.
     Waits,
-    /// It waits, and the entry has to ask the directory; the line given up for it, if any, has to be written back.
+    /// It waits, and the entry has to ask the directory; the line given up for it, if any, has to
+    /// be written back.
     Fetch(u8, Option<Released>),
     /// There is no room: it stays where it is until something has been executed or released.
     Full,
@@ -77,7 +79,8 @@ pub enum Idle {
         released: Released,
         /// Whether the core recalled it.
         recalled: bool,
-        /// Whether requests have come since the core recalled it, so that the entry has to ask the directory again.
+        /// Whether requests have come since the core recalled it, so that the entry has to ask the
+        /// directory again.
         again: bool,
     },
 }
@@ -205,7 +208,8 @@ impl Nic {
         displaced.find_map(|(at, entry)| (entry.line == line).then_some(at))
     }
 
-    /// The NIC's core executes one operation, as soon as it can after `now`; gives when the result is there.
+    /// The NIC's core executes one operation, as soon as it can after `now`; gives when the result
+    /// is there.
     fn run(&mut self, now: Time) -> Time {
         let start = now.max(self.free);
         self.free = start + self.operation;
@@ -234,7 +238,8 @@ impl Nic {
         Some(entry)
     }
 
-    /// The place is free, or holds an idle line, which goes, or this line without the right to write.
+    /// The place is free, or holds an idle line, which goes, or this line without the right to
+    /// write.
     fn miss(
         &mut self,
         now: Time,
@@ -315,8 +320,9 @@ impl Nic {
         }
     }
 
-    /// The directory has granted an entry its line. Says whether its requests can be executed now ([`Nic::next_pending`]);
-    /// otherwise one that writes has come in the meantime, and the entry has to ask again.
+    /// The directory has granted an entry its line. Says whether its requests can be executed now
+    /// ([`Nic::next_pending`]); otherwise one that writes has come in the meantime, and the entry
+    /// has to ask again.
     pub fn filled(&mut self, entry: u8, right: Right) -> bool {
         let line = self.mshrs.entry(entry).line;
         let at = self.slot_of(line);
@@ -384,7 +390,8 @@ impl Nic {
         }
     }
 
-    /// The core wants a line that the NIC holds. Gives it at once if it is idle; otherwise [`Nic::close`] will.
+    /// The core wants a line that the NIC holds. Gives it at once if it is idle; otherwise
+    /// [`Nic::close`] will.
     pub fn recall(&mut self, line: Line) -> Option<Released> {
         let at = self.slot_of(line);
         let Slot {
@@ -403,8 +410,8 @@ impl Nic {
         Some(self.release(at, line))
     }
 
-    /// An entry that was displaced from the place of `line`, which is free now; it has to ask the directory, and an idle line
-    /// leaves that place.
+    /// An entry that was displaced from the place of `line`, which is free now; it has to ask the
+    /// directory, and an idle line leaves that place.
     pub fn next_displaced(&mut self, line: Line) -> Option<(u8, Option<Released>)> {
         let slot = self.slot_of(line);
         if self.slots[slot].n_displaced == 0 || self.slots[slot].entry != NO_ENTRY {

@@ -1,4 +1,5 @@
-//! The extended miss-status holding registers: which lines the NIC waits for or works on, and which requests wait for each.
+//! The extended miss-status holding registers: which lines the NIC waits for or works on, and which
+//! requests wait for each.
 
 use crate::timed::cache::Line;
 use crate::timed::time::Time;

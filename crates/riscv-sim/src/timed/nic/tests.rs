@@ -178,7 +178,8 @@ fn irregular_streams_miss_as_the_measured_model_of_retained_lines_says() {
         let mut random = fastrand::Rng::with_seed(7);
         let atomics = (0..400_000_u64).map(|_| random.u64(0..array_bytes / 8) * 8);
         let rate = miss_rate(LinePolicy::Retain, atomics);
-        // Random atomics alone: 1 - 64 KiB / array; what IDX adds is the rest of the measured figure.
+        // Random atomics alone: 1 - 64 KiB / array; what IDX adds is the rest of the measured
+        // figure.
         let alone = 100.0 * (1.0 - 65_536.0 / f64::from(u32::try_from(array_bytes).unwrap()));
         assert!(
             (rate - alone).abs() < 0.7,

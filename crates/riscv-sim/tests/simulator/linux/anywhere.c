@@ -1,5 +1,6 @@
 /* A program without fixed addresses and without a library: it adds where it lies to the words that
-   its linker lists, as the start of a C library does, and says the text that one of them points at. */
+   its linker lists, as the start of a C library does, and says the text that one of them points
+   at. */
 typedef unsigned long u64;
 
 static long call(long number, long a, long b, long c) {

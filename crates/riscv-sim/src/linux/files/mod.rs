@@ -1,0 +1,263 @@
+//! A process's open files: the console, files of the host, and the few that the simulator makes up.
+
+mod attributes;
+mod content;
+mod folder;
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::errno::Errno;
+use super::folders::Folders;
+use folder::{Entry, entries};
+
+/// The most files that a process may have open.
+pub(crate) const MOST_FILES: u64 = 1024;
+
+/// "Relative to the current folder", as a descriptor.
+const AT_FDCWD: i32 = -100;
+
+const WRITE_ONLY: u64 = 1;
+const READ_WRITE: u64 = 2;
+const ACCESS: u64 = 3;
+const CREATE: u64 = 0o100;
+const EXCLUSIVE: u64 = 0o200;
+const TRUNCATE: u64 = 0o1000;
+const APPEND: u64 = 0o2000;
+const DIRECTORY: u64 = 0o200_000;
+
+/// Which of its outputs a process writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The usual one.
+    Output,
+    /// The one for errors.
+    Errors,
+}
+
+/// What a descriptor stands for.
+#[derive(Debug)]
+enum Open {
+    Input,
+    Console(Stream),
+    Null,
+    /// Bytes that the simulator made up.
+    Text {
+        bytes: Arc<[u8]>,
+        at: u64,
+    },
+    File {
+        file: File,
+        path: PathBuf,
+    },
+    Folder {
+        path: PathBuf,
+        /// The entries that have not been read.
+        left: Vec<Entry>,
+    },
+}
+
+/// All of a process's open files.
+#[derive(Debug)]
+pub(crate) struct Files {
+    open: Vec<Option<Open>>,
+    folders: Folders,
+    /// What `/proc/self/maps` says.
+    maps: Arc<[u8]>,
+    program: Arc<[u8]>,
+}
+
+/// A path as a process writes it.
+pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Errno> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Errno::NOENT)?;
+    Ok(Path::new(OsStr::new(text)))
+}
+
+impl Files {
+    pub(crate) fn new(folders: Folders, maps: &str, program: Arc<[u8]>) -> Self {
+        Self {
+            open: vec![
+                Some(Open::Input),
+                Some(Open::Console(Stream::Output)),
+                Some(Open::Console(Stream::Errors)),
+            ],
+            folders,
+            maps: maps.as_bytes().into(),
+            program,
+        }
+    }
+
+    /// Where relative paths start.
+    pub(crate) fn current(&self) -> &Path {
+        &self.folders.current
+    }
+
+    pub(crate) fn open(&mut self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
+        let made_up = match path {
+            b"/proc/self/maps" => Some(Open::Text {
+                bytes: Arc::clone(&self.maps),
+                at: 0,
+            }),
+            b"/proc/self/exe" => Some(Open::Text {
+                bytes: Arc::clone(&self.program),
+                at: 0,
+            }),
+            b"/dev/null" => Some(Open::Null),
+            _ => None,
+        };
+        let open = match made_up {
+            Some(open) => open,
+            None => self.open_file(at, path, flags)?,
+        };
+        self.enter(open)
+    }
+
+    fn open_file(&self, at: u64, path: &[u8], flags: u64) -> Result<Open, Errno> {
+        let writes = matches!(flags & ACCESS, WRITE_ONLY | READ_WRITE);
+        let changes = writes || flags & (CREATE | TRUNCATE) != 0;
+        let path = self.resolve(at, path, changes)?;
+        if let Ok(metadata) = path.metadata() {
+            if metadata.is_dir() {
+                return if changes {
+                    Err(Errno::ISDIR)
+                } else {
+                    let left = entries(&path)?;
+                    Ok(Open::Folder { path, left })
+                };
+            }
+            // What is neither may keep whoever opens it waiting.
+            if !metadata.is_file() {
+                return Err(Errno::ACCES);
+            }
+            if flags & DIRECTORY != 0 {
+                return Err(Errno::NOTDIR);
+            }
+        }
+        let file = OpenOptions::new()
+            .read(flags & ACCESS != WRITE_ONLY)
+            .write(writes && flags & APPEND == 0)
+            .append(writes && flags & APPEND != 0)
+            .truncate(writes && flags & (TRUNCATE | APPEND) == TRUNCATE)
+            .create(writes && flags & (CREATE | EXCLUSIVE) == CREATE)
+            .create_new(writes && flags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE)
+            .open(&path)?;
+        Ok(Open::File { file, path })
+    }
+
+    /// The file of the host that a path means, seen from the folder `at`.
+    pub(crate) fn resolve(&self, at: u64, path: &[u8], changes: bool) -> Result<PathBuf, Errno> {
+        let path = path_of(path)?;
+        if path.as_os_str().is_empty() {
+            return Err(Errno::NOENT);
+        }
+        // A descriptor is 32 bits wide.
+        if path.is_absolute() || at as u32 == AT_FDCWD.cast_unsigned() {
+            return self.folders.resolve(path, changes);
+        }
+        match self.get(at)? {
+            Open::Folder { path: folder, .. } => self.folders.resolve(&folder.join(path), changes),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn enter(&mut self, open: Open) -> Result<u64, Errno> {
+        self.enter_from(0, open)
+    }
+
+    /// Gives an open file the lowest free number that is not below `least`.
+    fn enter_from(&mut self, least: u64, open: Open) -> Result<u64, Errno> {
+        let mut numbers = least..MOST_FILES;
+        let number = numbers.find(|number| !self.is_open(*number));
+        let number = number.ok_or(Errno::MFILE)?;
+        self.put_at(number, open);
+        Ok(number)
+    }
+
+    fn put_at(&mut self, number: u64, open: Open) {
+        let number = number as usize;
+        if number >= self.open.len() {
+            self.open.resize_with(number + 1, || None);
+        }
+        self.open[number] = Some(open);
+    }
+
+    fn get(&self, number: u64) -> Result<&Open, Errno> {
+        let open = self.open.get(number as u32 as usize);
+        open.and_then(Option::as_ref).ok_or(Errno::BADF)
+    }
+
+    fn get_mut(&mut self, number: u64) -> Result<&mut Open, Errno> {
+        let open = self.open.get_mut(number as u32 as usize);
+        open.and_then(Option::as_mut).ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn is_open(&self, number: u64) -> bool {
+        self.get(number).is_ok()
+    }
+
+    pub(crate) fn close(&mut self, number: u64) -> Result<u64, Errno> {
+        self.get(number)?;
+        self.open[number as u32 as usize] = None;
+        Ok(0)
+    }
+
+    /// Another descriptor for the same file: the lowest free one that is not below `least`.
+    pub(crate) fn duplicate(&mut self, number: u64, least: u64) -> Result<u64, Errno> {
+        if least >= MOST_FILES {
+            return Err(Errno::INVAL);
+        }
+        let copy = self.copy(number)?;
+        self.enter_from(least, copy)
+    }
+
+    /// Makes `to` another descriptor for the same file, whatever it was.
+    pub(crate) fn duplicate_to(&mut self, number: u64, to: u64) -> Result<u64, Errno> {
+        let copy = self.copy(number)?;
+        if to >= MOST_FILES {
+            return Err(Errno::BADF);
+        }
+        if number == to {
+            return Err(Errno::INVAL);
+        }
+        self.put_at(to, copy);
+        Ok(to)
+    }
+
+    fn copy(&self, number: u64) -> Result<Open, Errno> {
+        Ok(match self.get(number)? {
+            Open::Input => Open::Input,
+            Open::Console(stream) => Open::Console(*stream),
+            Open::Null => Open::Null,
+            Open::File { file, path } => Open::File {
+                file: file.try_clone()?,
+                path: path.clone(),
+            },
+            Open::Text { bytes, at } => Open::Text {
+                bytes: Arc::clone(bytes),
+                at: *at,
+            },
+            Open::Folder { path, left } => Open::Folder {
+                path: path.clone(),
+                left: left.clone(),
+            },
+        })
+    }
+
+    /// The host's own file, which a lock is for.
+    pub(crate) fn host_file(&self, number: u64) -> Result<&File, Errno> {
+        match self.get(number)? {
+            Open::File { file, .. } => Ok(file),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Which output this is, if it is one.
+    pub(crate) fn stream(&self, number: u64) -> Result<Option<Stream>, Errno> {
+        Ok(match self.get(number)? {
+            Open::Console(stream) => Some(*stream),
+            _ => None,
+        })
+    }
+}
