@@ -251,10 +251,10 @@ impl<T: Pod> DMatrix<T> {
     /// If a range reaches beyond the matrix, or ends before its start.
     #[track_caller]
     pub fn get_block(&self, rows: Range<usize>, columns: Range<usize>) -> Result<Vec<T>> {
-        let n = rows.len() * columns.len();
+        let pieces = self.pieces(&rows, &columns);
+        let (n, width) = (rows.len() * columns.len(), columns.len());
         let mut out = T::new_vec_zeroed(n).expect("memory for the elements");
-        let width = columns.len();
-        for piece in self.pieces(&rows, &columns) {
+        for piece in pieces {
             let first = piece.from[0] * width + piece.from[1];
             let strides = self.strides(&piece, width);
             let at = self.in_tile(piece.tile, piece.within);
@@ -280,13 +280,14 @@ impl<T: Pod> DMatrix<T> {
     /// number of elements than the block.
     #[track_caller]
     pub fn put_block(&self, rows: Range<usize>, columns: Range<usize>, values: &[T]) -> Result<()> {
+        let pieces = self.pieces(&rows, &columns);
         let (n, width) = (rows.len() * columns.len(), columns.len());
         assert_eq!(
             values.len(),
             n,
             "values for rows {rows:?} and columns {columns:?}"
         );
-        for piece in self.pieces(&rows, &columns) {
+        for piece in pieces {
             let first = piece.from[0] * width + piece.from[1];
             let strides = self.strides(&piece, width);
             let at = self.in_tile(piece.tile, piece.within);
@@ -315,6 +316,10 @@ impl<T: Pod> DMatrix<T> {
         );
         let across = self.shape[1].div_ceil(self.tile[1]);
         let mut pieces = Vec::new();
+        if columns.is_empty() {
+            // There may be any number of rows.
+            return pieces;
+        }
         for down in cuts(rows, self.tile[0]) {
             for along in cuts(columns, self.tile[1]) {
                 pieces.push(Piece {

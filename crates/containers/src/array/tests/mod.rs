@@ -173,6 +173,13 @@ fn an_element_that_is_not_there_is_refused() {
     assert!(text.contains("(3, 0) of a matrix of [3, 4]"), "{text}");
     let text = refused(&|world| drop(matrix(world).get_block(0..3, 2..5)));
     assert!(text.contains("2..5 of a matrix"), "{text}");
+    let text = refused(&|world| drop(matrix(world).get_block(0..usize::MAX, 0..2)));
+    assert!(text.contains("of a matrix of [3, 4]"), "{text}");
+    let text = refused(&|world| drop(matrix(world).put_block(0..usize::MAX, 0..2, &[])));
+    assert!(text.contains("of a matrix of [3, 4]"), "{text}");
+    let no_columns = DMatrix::new(&loopback::world(), [usize::MAX, 0], [1, 1], 0_u8).unwrap();
+    let block = no_columns.get_block(0..usize::MAX, 0..0);
+    assert_eq!(block.unwrap(), [], "at once");
 }
 
 #[test]
