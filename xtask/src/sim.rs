@@ -34,12 +34,12 @@ const ONE_CASE_IN: usize = 11;
 /// A case that takes more than all others together, and is left out there.
 const LONGEST: &str = "freed_memory_is_used_again";
 
-/// Nodes, and how atomics are done.
-const PARTS: [(u32, &str); 4] = [
-    (2, "hardware"),
-    (7, "hardware"),
-    (2, "hardware"),
-    (3, "software"),
+/// Nodes, how atomics are done, and whether there is a clock.
+const PARTS: [(u32, &str, bool); 4] = [
+    (2, "hardware", false),
+    (7, "hardware", false),
+    (2, "hardware", true),
+    (3, "software", false),
 ];
 
 /// Runs an example on so many nodes. It may read what lies in the repository and in these folders,
@@ -76,6 +76,7 @@ pub(crate) fn suite(nodes: u32) -> Result<Outcome> {
         nodes,
         case,
         atomics: "hardware",
+        is_timed: false,
     };
     let runs: Vec<_> = cases.into_iter().map(run).collect();
     let n_passed = suite.pass(&runs)?;
@@ -108,11 +109,12 @@ pub(crate) fn facade_and_part_of_suite() -> Result<Outcome> {
     cases.retain(|(case, _)| *case != LONGEST);
     let chosen = cases.iter().step_by(ONE_CASE_IN);
     let runs = chosen.zip(PARTS.iter().cycle()).map(|(case, part)| {
-        let ((case, least), (nodes, atomics)) = (*case, *part);
+        let ((case, least), (nodes, atomics, is_timed)) = (*case, *part);
         Run {
             nodes: nodes.max(least),
             case,
             atomics,
+            is_timed,
         }
     });
     let n_passed = suite.pass(&runs.collect::<Vec<_>>())?;
@@ -162,21 +164,24 @@ struct Run<'a> {
     case: &'a str,
     /// How atomics are done, as in `pgas_sim::Atomics`.
     atomics: &'a str,
+    /// Whether the machine has a clock.
+    is_timed: bool,
 }
 
 impl Suite {
     /// The names of all cases, with the fewest nodes that each takes.
     fn list(&self) -> Result<String> {
-        let list = self.run(1, &["--list"])?;
+        let list = self.run(1, false, &["--list"])?;
         Ok(String::from_utf8(list.stdout)?)
     }
 
-    fn run(&self, nodes: u32, arguments: &[&str]) -> Result<Output> {
+    fn run(&self, nodes: u32, is_timed: bool, arguments: &[&str]) -> Result<Output> {
         let mut run = Command::new(&self.rae);
         run.arg("run")
             .args(MACHINE)
             .arg("--quiet")
             .args(ENVIRONMENT);
+        run.args(is_timed.then_some("--timed"));
         run.arg(format!("--nodes={nodes}")).arg(&self.program);
         Ok(run.arg("--").args(arguments).output()?)
     }
@@ -189,14 +194,18 @@ impl Suite {
                 nodes,
                 case,
                 atomics,
+                is_timed,
             } = *run;
-            let ended = self.run(nodes, &[case, atomics])?;
+            let ended = self.run(nodes, is_timed, &[case, atomics])?;
             if ended.status.success() {
                 n_passed += 1;
             } else {
                 let said = String::from_utf8_lossy(&ended.stderr);
                 let status = ended.status;
-                println!("{case}, {nodes} nodes, atomics by {atomics}: {status}\n{said}");
+                let clock = if is_timed { "with" } else { "without" };
+                println!(
+                    "{case}, {nodes} nodes {clock} a clock, atomics by {atomics}: {status}\n{said}"
+                );
                 failed.push(case);
             }
         }

@@ -111,11 +111,11 @@ fn a_call_around_the_instruction_has_as_many_instructions_as_it_says() {
         for path in [2, 3, 102, 282] {
             let called = workload.run(Variant::Call { path }, None).unwrap();
             assert_eq!(called.path, u64::from(path));
-            let more = called.instructions - bare.instructions;
+            let more = called.instructions.cast_signed() - bare.instructions.cast_signed();
             // Beside the rounds' operations there are two barriers, whose atomics count, too, and
             // rounds of waiting in them that are a few more or fewer.
             let n_operations = 2 * (50 * kernel.n_steps() as u64 + 2);
-            let expected = n_operations * u64::from(path - 2);
+            let expected = (n_operations * u64::from(path - 2)).cast_signed();
             assert!(more.abs_diff(expected) < 2000, "{more} of {expected}");
             assert_eq!(called.remote_operations(), bare.remote_operations());
         }
@@ -146,7 +146,7 @@ fn stores_go_to_other_nodes_in_the_share_of_what_lies_there() {
         let n_each = 4096 / n_nodes;
         let workload = stores::workload(n_nodes, n_each, 256, 1);
         let measured = workload.run(Variant::Hardware, None).unwrap();
-        // Beside them the barriers' stores, by which one node lets the others go.
+        // Beside them the barriers' stores, by which nodes let others go.
         let remote = measured.remote_stores() - n_nodes as u64;
         let expected = 4096 - 4096 / n_nodes as u64;
         assert!(remote.abs_diff(expected) < 100, "{remote} of {expected}");
