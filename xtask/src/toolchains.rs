@@ -22,8 +22,8 @@ const WITH_THREADS: &[&str] = &[
     "-p", "pgas-core", "-p", "pgas-lockfree", "-p", "pgas-smp", "-p", "pgas-am", "-p", "pgas-containers",
 ];
 
-/// Checks the facade for each target, or builds it and runs a part of the suite on simulated nodes; checks the tests for macOS,
-/// and runs what stands in for Linux there.
+/// Checks the facade for each target, or builds it and runs a part of the suite on simulated nodes;
+/// checks the tests for macOS, and runs what stands in for Linux there.
 pub(crate) fn targets() -> Result<Outcome> {
     // As users have it, without the bridge to tokio, the step `publish` builds it.
     portable()?;

@@ -69,7 +69,8 @@ const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
 /// The steps of `cargo xtask test`, cheapest first, then those that run in parallel, lane by lane.
 /// A new step is a new row. The MPI and libfabric backends and the hosts of their tests have steps
-/// of their own; [`EXCLUDED`] names them. `publish` replaces programs in the shared folder, so it runs behind their tests.
+/// of their own; [`EXCLUDED`] names them. `publish` replaces programs in the shared folder, so it
+/// runs behind their tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
