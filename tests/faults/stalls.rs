@@ -386,8 +386,9 @@ fn assert_circle(ended: &Ended) {
 pub(crate) fn rank_that_holds_a_guard(world: &World) -> pgas_am::Result<()> {
     type Shared = DistObject<Mutex<u64>>;
     let shared = Shared::new(&world.team(), Mutex::new(0))?;
-    world.barrier()?;
+    // Before the barrier: a wait in it could run the call before the lock is held.
     let guard = (world.rank() == Rank::ZERO).then(|| shared.lock());
+    world.barrier()?;
     if guard.is_none() {
         let add = |shared: Shared| *shared.lock().unwrap() += 1;
         world.rpc(Rank::ZERO, add, shared.clone())?.wait()?;
