@@ -15,7 +15,8 @@ use pgas_riscv_sim::gdb::{self, Debugged};
 use pgas_riscv_sim::linux::{Folder, LinuxConfig};
 use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::console::{as_it_is, by_node};
 use super::{Run, TROUBLE, Trouble, can_be_written, guest, timed};
@@ -177,18 +178,28 @@ pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, 
 }
 
 /// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started
-/// it. A second time ends the process at once.
+/// it. A second time, [`AT_ONCE`] later, ends the process at once.
 pub(super) struct Interrupted(Arc<AtomicBool>);
+
+/// Signals that are nearer to each other are one request: `timeout` sends one to the process, and
+/// one to all of its group.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 impl Interrupted {
     fn listen() -> Result<Self, Trouble> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The first of these looks at what the second one sets, and only the next signal finds
-            // it set.
-            flag::register_conditional_default(signal, Arc::clone(&asked))?;
-            flag::register(signal, Arc::clone(&asked))?;
-        }
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let listener = std::thread::Builder::new().name("signals".to_owned());
+        let heard = Arc::clone(&asked);
+        listener.spawn(move || {
+            let mut first = None;
+            for signal in signals.forever() {
+                heard.store(true, Ordering::Relaxed);
+                if first.get_or_insert_with(Instant::now).elapsed() >= AT_ONCE {
+                    drop(emulate_default_handler(signal));
+                }
+            }
+        })?;
         Ok(Self(asked))
     }
 

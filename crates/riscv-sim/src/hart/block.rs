@@ -12,10 +12,6 @@ const MAX_INSTRUCTIONS: u8 = 64;
 /// Places in the table that is looked at first; a power of two.
 const TABLE_LEN: usize = 4096;
 
-/// Decoded instructions kept at most, over all blocks. Beyond, everything is forgotten and decoded
-/// anew.
-const ARENA_LEN: usize = 1 << 18;
-
 /// Where a block's instructions lie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
@@ -47,16 +43,19 @@ const NOTHING: Block = Block {
 pub(super) struct CodeCache {
     profile: Profile,
     has_pairs: bool,
+    /// Instructions over all blocks, beyond which everything is forgotten and decoded anew.
+    most: usize,
     arena: Vec<Slot>,
     table: Box<[Block; TABLE_LEN]>,
     blocks: HashMap<u64, Block>,
 }
 
 impl CodeCache {
-    pub(super) fn new(profile: Profile) -> Self {
+    pub(super) fn new(profile: Profile, most: usize) -> Self {
         Self {
             profile,
             has_pairs: false,
+            most,
             arena: Vec::new(),
             table: Box::new([NOTHING; TABLE_LEN]),
             blocks: HashMap::new(),
@@ -102,7 +101,7 @@ impl CodeCache {
         if let Some(block) = self.blocks.get(&pc) {
             return *block;
         }
-        if self.arena.len() > ARENA_LEN {
+        if self.arena.len() > self.most {
             self.clear();
         }
         let start = self.arena.len();
@@ -196,4 +195,35 @@ pub(super) fn fetch(pc: u64, ram: &Ram) -> Option<u32> {
         return Some(low.into());
     }
     ram.load(pc).map(u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::RAM_BASE;
+
+    /// Also where each block throws all others away.
+    #[test]
+    fn a_small_cache_holds_little_and_has_the_same_blocks() {
+        const MOST: usize = 8;
+        let addi = 0x0015_0513_u32; // addi a0, a0, 1
+        let code: Vec<u8> = [addi; 200].iter().flat_map(|it| it.to_le_bytes()).collect();
+        let mut ram = Ram::new(4096);
+        ram.slice_mut(RAM_BASE, code.len() as u64)
+            .unwrap()
+            .copy_from_slice(&code);
+        let profile = Profile::default();
+        let mut small = CodeCache::new(profile, MOST);
+        let mut large = CodeCache::new(profile, 1 << 18);
+        for pc in (RAM_BASE..RAM_BASE + 800).step_by(4).chain([RAM_BASE]) {
+            let places = |(slots, next): (&[Slot], u64)| {
+                let places: Vec<_> = slots.iter().map(|it| it.insn.place).collect();
+                (places, next)
+            };
+            let expected = places(large.block(pc, &ram));
+            assert_eq!(places(small.block(pc, &ram)), expected);
+            assert!(small.arena.len() <= MOST + usize::from(MAX_INSTRUCTIONS));
+        }
+        assert!(large.arena.len() > 200);
+    }
 }

@@ -43,6 +43,9 @@ pub enum CompareSwapForm {
 pub struct HartConfig {
     /// Which encodings count.
     pub profile: Profile,
+    /// How many instructions it keeps decoded, about: beyond, all are decoded anew. That changes
+    /// nothing but the host's time and memory.
+    pub decoded: usize,
     /// Where the new value of a compare-and-swap is.
     pub compare_swap: CompareSwapForm,
     /// `mhartid`.
@@ -61,6 +64,7 @@ impl Default for HartConfig {
     fn default() -> Self {
         Self {
             profile: Profile::default(),
+            decoded: 1 << 18,
             compare_swap: CompareSwapForm::default(),
             hart_id: 0,
             extended: [0; 32],
@@ -162,7 +166,7 @@ impl Hart {
                 aggregate: None,
                 csrs: Csrs::new(config.hart_id),
             },
-            code: CodeCache::new(config.profile),
+            code: CodeCache::new(config.profile, config.decoded),
         }
     }
 

@@ -9,6 +9,12 @@ use crate::error::{Error, Result};
 use crate::hart::{Hart, HartConfig};
 use crate::memory::Ram;
 
+/// Instructions that all cores together keep decoded, of 24 bytes each, and those that one core may
+/// have in any case, and at most.
+const ALL_DECODED: usize = 1 << 25;
+const LEAST_DECODED: usize = 1 << 12;
+const MOST_DECODED: usize = 1 << 18;
+
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -53,9 +59,12 @@ impl Node {
         extended[11] = config.n_nodes as u64;
         extended[12] = shared.end - shared.start;
         extended[13] = shared.start;
+        let n_cores = config.n_nodes.saturating_mul(config.cores_per_node);
+        let decoded = (ALL_DECODED / n_cores.max(1)).clamp(LEAST_DECODED, MOST_DECODED);
         let hart = |hart_id| {
             Hart::new(&HartConfig {
                 profile: config.profile,
+                decoded,
                 compare_swap: config.compare_swap,
                 hart_id,
                 extended,

@@ -130,6 +130,9 @@ impl Variant {
             (Some(k), ..) => writeln!(text, "li a4, {k}; call software"),
             (None, "serve", Self::Host { .. }) => writeln!(text, "call progress"),
             (None, "serve", _) => writeln!(text),
+            // Who takes no part in others' operations may rest while it waits.
+            (None, "rest", Self::Hardware) => writeln!(text, "addi t5, t5, -1; bgtz t5, 4b; wfi"),
+            (None, "rest", _) => writeln!(text),
             (None, "pad", _) => writeln!(text, "{}", pad(padding)),
             (None, ..) => writeln!(text, "{line}"),
         };

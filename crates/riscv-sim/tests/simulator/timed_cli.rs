@@ -220,7 +220,10 @@ fn an_interrupted_run_writes_what_it_counted() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        // As `timeout` does, which sends a signal to the process and one to its group: one request.
+        for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(130), "{status}");
         let stats = json(folder.path(), "s.json");

@@ -140,6 +140,18 @@ fn additions_without_results_are_all_made_and_several_at_once_take_less_time() {
     }
 }
 
+/// The last node of many comes to a barrier long after the first: without pauses these would execute
+/// an instruction nearly every cycle.
+#[test]
+fn many_nodes_that_wait_long_execute_little() {
+    let workload = additions::workload(additions::Spread::OneNode, 256, 12, 64, 3);
+    let config = TimedConfig::default();
+    let measured = workload.run(Variant::Hardware, Some(&config)).unwrap();
+    let cycles = 256 * measured.cycles;
+    let instructions = measured.instructions;
+    assert!(instructions < cycles / 2, "{instructions} of {cycles}");
+}
+
 #[test]
 fn stores_go_to_other_nodes_in_the_share_of_what_lies_there() {
     for n_nodes in [1, 2, 16] {

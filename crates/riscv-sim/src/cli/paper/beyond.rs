@@ -24,8 +24,8 @@ const OUTSTANDING: [u32; 2] = [1, 16];
 /// As many as may be in a sweep.
 const SWEPT: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// From so many nodes on, each adds a quarter as often: all come to one node, one after the other,
-/// while the others wait for the end.
+/// From so many nodes on, each adds a quarter as often to a hot spot: all come to it, one after the
+/// other, while the others wait for the end.
 const MANY_NODES: usize = 256;
 
 /// Additions on some machine, and the same without any: the difference is what they take.
@@ -85,7 +85,8 @@ impl Beyond {
                 for &n_nodes in sizes.n_adders {
                     let mut config = TimedConfig::default();
                     config.core.outstanding_remote = outstanding;
-                    let n_each = n_each / if n_nodes < MANY_NODES { 1 } else { 4 };
+                    let is_long = n_nodes >= MANY_NODES && spread != Spread::Everywhere;
+                    let n_each = n_each / if is_long { 4 } else { 1 };
                     let size = (n_nodes, n_each, seed);
                     let merged = Additions::new(plan, spread, size, &config);
                     config.nic.mshr_subentries = 1;
