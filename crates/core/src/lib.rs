@@ -62,7 +62,7 @@
 //! |---|---|
 //! | transfers, locks, waits of programs' own loops; the transport for tests | `lock`, `loopback`, `own_wait`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `in_place`, `messages`, `performing`, `phase`, `process`, `span`, `stall`, `symmetric`, `work` |
+//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `gathered_steps`, `in_place`, `messages`, `performing`, `phase`, `process`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
@@ -93,6 +93,7 @@ mod error;
 mod event;
 mod few_words;
 mod flight;
+mod gathered_steps;
 mod global_ptr;
 mod handler;
 mod handler_mutex;
@@ -143,6 +144,7 @@ pub use error::{
     RemoteError, RemotePanic, Result, SettingError, StorageError, Timeout, Undelivered, Unknown,
 };
 pub use event::Event;
+pub use gathered_steps::GatheredSteps;
 pub use global_ptr::GlobalPtr;
 pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};

@@ -6,7 +6,8 @@ use crate::cost::CostKind;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
-use crate::stats::{Counting, Operation, Paid, steps};
+use crate::stats::steps::{self, Steps};
+use crate::stats::{Counting, Operation, Paid};
 use crate::world::World;
 
 /// An operation of a container, in the statistics, which ends when this is dropped; from
@@ -23,6 +24,8 @@ struct Counted<'w> {
     label: u16,
     /// The price paid before it began, if that is known.
     before: Option<Paid>,
+    /// What this thread had noted before it began, which is of another operation.
+    noted: Steps,
     operation: &'static Operation,
     n: u64,
     missed: u64,
@@ -377,6 +380,7 @@ impl<'w> Counted<'w> {
             counting,
             label,
             before: counting.paid(),
+            noted: steps::take(),
             operation,
             n: n as u64,
             missed: 0,
@@ -391,6 +395,7 @@ impl Drop for Counted<'_> {
         let numbers = (self.n, self.missed);
         self.counting
             .performed(self.operation, numbers, self.before);
+        steps::put_back(self.noted);
     }
 }
 

@@ -176,12 +176,16 @@ mod tests {
 
     #[test]
     fn every_mutant_changes_a_place_that_is_there() {
+        let mut lost = Vec::new();
         for table in table::TABLES {
             for mutant in table.mutants {
-                let change = mutant.change(process::root(), table.folder).unwrap();
-                assert_ne!(change.after, change.before, "{mutant:?}");
+                match mutant.change(process::root(), table.folder) {
+                    Ok(change) => assert_ne!(change.after, change.before, "{mutant:?}"),
+                    Err(error) => lost.push(error.to_string()),
+                }
             }
         }
+        assert!(lost.is_empty(), "{}", lost.join("\n"));
     }
 
     #[test]

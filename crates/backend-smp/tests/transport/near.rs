@@ -4,6 +4,7 @@ use std::thread;
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, Counted, Near};
+use pgas_core::stats::{Operation, Price};
 use pgas_core::{Config, GlobalPtr, Pod, Rank, Statistics, World};
 
 /// A word, and sixteen bytes.
@@ -131,6 +132,79 @@ fn only_counted_blocks_are_near_where_operations_are_counted() {
     }
 }
 
+/// Each rank has counters of one thread, and a thread remembers whose it has used last.
+#[test]
+fn threads_that_work_for_two_ranks_by_turns_count_for_each() {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let work = |worlds: &[&World]| {
+        let words = worlds.iter().map(|world| world.alloc::<u64>(1).unwrap());
+        let words: Vec<_> = words.collect();
+        for i in 0..100 {
+            for (world, word) in worlds.iter().zip(&words) {
+                word.put(world, i).unwrap();
+                word.get(world).unwrap();
+                word.fetch_add(world, 1).unwrap();
+            }
+        }
+    };
+    let (config, work) = (&config, &work);
+    pgas_smp::threads_with(1, config, |outer| {
+        work(&[&outer]);
+        pgas_smp::threads_with(1, config, |inner| {
+            work(&[&outer, &inner]);
+            thread::scope(|threads| {
+                for _ in 0..2 {
+                    threads.spawn(|| work(&[&inner, &outer]));
+                }
+            });
+            for (world, n) in [(&outer, 400), (&inner, 300)] {
+                let costs = world.costs();
+                assert_eq!((costs.reads, costs.writes, costs.atomics), (n, n, n));
+                assert_eq!(costs.bytes, 3 * 8 * n);
+            }
+        })
+        .unwrap();
+        work(&[&outer]);
+        assert_eq!(outer.costs().bytes, 500 * 3 * 8);
+    })
+    .unwrap();
+}
+
+/// An iterator over near blocks gathers steps while the program performs other operations.
+#[test]
+fn gathered_steps_are_counted_together_and_for_no_other_operation() {
+    static PUSH: Operation = Operation::new("Test::push", &[Price::new("", [0, 1, 0])], "");
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    pgas_smp::threads_with(1, &config, |world| {
+        let array = world.alloc::<u64>(3).unwrap();
+        let block = array.cast().near::<Counted<Entry>>(&world).unwrap();
+        let before = world.costs();
+        let costs = || world.costs() - before;
+        let mut steps = world.gather_steps();
+        for i in 1..=10 {
+            steps.of(|| block.note_atomic(8));
+            let performing = world.performs(&PUSH, 1);
+            world.count_steps(|| block.note_read(8));
+            drop(performing);
+            assert_eq!((costs().reads, costs().atomics), (i, 0));
+        }
+        drop(steps);
+        assert_eq!(
+            (costs().reads, costs().atomics, costs().bytes),
+            (10, 10, 160)
+        );
+        // A step that was noted before an operation stays noted, and is counted once.
+        world.count_steps(|| {
+            block.note_write(8);
+            drop(world.performs(&PUSH, 1));
+        });
+        assert_eq!(costs().writes, 1);
+    })
+    .unwrap();
+}
+
 #[test]
 fn nothing_is_near_where_operations_are_counted_or_the_direct_path_is_off() {
     let mut counted = Config::default();
@@ -180,9 +254,20 @@ fn near_operations_of_every_size_are_counted_once_with_their_bytes() {
             let n_bytes: u64 = all(&world).iter().sum();
             all(&named);
             elsewhere(&world).unwrap();
+            let word = world.alloc::<u64>(1).unwrap();
+            let narrow = world.alloc::<u32>(1).unwrap();
+            for world in [&world, &named] {
+                for _ in 0..5 {
+                    word.fetch_add(world, 1).unwrap();
+                    word.compare_exchange(world, 0, 1).unwrap().unwrap_err();
+                    narrow.fetch_add(world, 1).unwrap();
+                }
+            }
             let costs = world.costs();
+            assert_eq!(costs.atomics, 2 * 15, "{costs}");
             assert_eq!((costs.writes, costs.reads), (3 * 3 * 7, 3 * 7), "{costs}");
-            assert_eq!(costs.bytes, 3 * 4 * n_bytes, "{costs}");
+            let of_atomics = 2 * 5 * (8 + 8 + 4);
+            assert_eq!(costs.bytes, 3 * 4 * n_bytes + of_atomics, "{costs}");
             let with_itself = world.costs_with(world.rank());
             assert_eq!(
                 with_itself.map(|costs| costs.writes),

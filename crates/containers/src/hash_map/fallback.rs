@@ -1,6 +1,6 @@
 //! The fallback of operations on one key: a general probe, slot by slot.
 
-use pgas_lockfree::slots::probe::{self, ProbeResult};
+use pgas_lockfree::slots::probe::{self, ProbeResult, Slots as _};
 use pgas_lockfree::slots::state::StateWord;
 use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _, value};
 use zerocopy::FromZeros as _;
@@ -106,7 +106,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         read_value: ReadValue,
     ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
         match probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find)? {
-            ProbeResult::Absent if R::IS_SHARD => Err(self.full()),
+            ProbeResult::Absent if self.is_shard() => Err(self.full()),
             found => Ok((found, SlotOf::<K>::new_zeroed())),
         }
     }
@@ -188,7 +188,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 Ok(Some(_)) => return Ok(true),
                 // At the end of a shard a search is inconclusive. A claim finds a removed key
                 // there, too.
-                Err(Error::Full { .. }) if R::IS_SHARD => {}
+                Err(Error::Full { .. }) if self.is_shard() => {}
                 former => drop(former?),
             }
             if self.insert_new(hash, key, || f(None))? {

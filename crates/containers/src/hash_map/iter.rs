@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use pgas_core::rma::Block as _;
+use pgas_core::GatheredSteps;
+use pgas_core::rma::{Block, NearArray};
 use pgas_core::{Rank, World};
 
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
@@ -13,7 +14,7 @@ use super::HashMap;
 use super::found::FoundSlot;
 use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
-use super::slot::{Access, GlobalSlot, LayoutOf};
+use super::slot::{Access, CountedOf, GlobalSlot, LayoutOf};
 use super::table::{Table, dispatch_locality};
 use super::view::{View, out_of_line};
 use crate::Result;
@@ -165,6 +166,8 @@ pub struct Entries<'a, K: Object, V: Object, S> {
     next: usize,
     /// The states of the current chunk of slots. Versions may be torn.
     chunk: Vec<StateWord>,
+    /// Those on near slots, where operations are counted.
+    steps: GatheredSteps<'a>,
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
@@ -175,12 +178,33 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
             rank,
             next: 0,
             chunk: Vec::new(),
+            steps: table.world().gather_steps(),
         }
+    }
+
+    /// The next entry of this rank, where operations are counted and all slots are near.
+    fn next_counted(&mut self, all: &NearArray<CountedOf<K, V>>) -> Option<Result<(K, V)>> {
+        let view = self.table.view_local(all);
+        let capacity = view.shape.ring.local_capacity();
+        while self.next < capacity {
+            let end = capacity.min(self.next + CHUNK);
+            let (rank, next) = (self.rank, &mut self.next);
+            let entry = self.steps.of(|| view.next_entry(rank, next, end));
+            if let Some(entry) = entry.transpose() {
+                return Some(entry);
+            }
+        }
+        None
     }
 
     /// The next entry, if not all slots are local.
     fn next_out_of_line(&mut self) -> Option<Result<(K, V)>> {
         let (table, rank) = (self.table, self.rank);
+        if let Some(all) = &table.counted
+            && rank == table.team().rank()
+        {
+            return self.next_counted(all);
+        }
         while self.next < table.shape.ring.local_capacity() {
             let local = self.next;
             self.next += 1;
@@ -251,15 +275,8 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
             return out_of_line(|| self.next_out_of_line());
         };
         let view = self.table.view_local(all);
-        while self.next < view.shape.ring.local_capacity() {
-            let local = self.next;
-            self.next += 1;
-            match view.entry_at(self.rank, local) {
-                Ok(None) => {}
-                entry => return entry.transpose(),
-            }
-        }
-        None
+        let end = view.shape.ring.local_capacity();
+        view.next_entry(self.rank, &mut self.next, end).transpose()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -271,7 +288,11 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     #[inline]
     fn slot_on(&self, rank: u32, local: usize) -> GlobalSlot<K, V, R> {
-        self.slot(self.shape.ring.at(rank, local))
+        let slot = self.slot(self.shape.ring.at(rank, local));
+        if R::IS_STILL && local.is_multiple_of(LayoutOf::<K, V>::SLOTS) {
+            slot.access.note_block();
+        }
+        slot
     }
 
     /// All slots of a shard.
@@ -288,6 +309,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             n += u64::from(is_there && !state.is_gone());
         }
         Ok(n)
+    }
+
+    /// The first entry in the slots of `rank` from `next` on, before `end`. The slot behind it
+    /// becomes the next one.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn next_entry(&self, rank: u32, next: &mut usize, end: usize) -> Result<Option<(K, V)>> {
+        while *next < end {
+            let local = *next;
+            *next += 1;
+            match self.entry_at(rank, local) {
+                Ok(None) => {}
+                entry => return entry,
+            }
+        }
+        Ok(None)
     }
 
     /// The entry in slot `local` of `rank`, if there is one.

@@ -200,8 +200,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             SlotOf::<K>::new_zeroed()
         };
         let line = self.home_line(hash);
-        if !claims && let Some(line) = &line {
-            note_line(&line.block);
+        if (R::IS_STILL || !claims)
+            && let Some(line) = &line
+        {
+            note_line::<R>(&line.block);
         }
         Ok((line, of_key))
     }

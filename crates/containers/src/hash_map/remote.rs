@@ -5,7 +5,7 @@
 
 use std::panic::Location;
 
-use pgas_core::{Pod, Rank, World, in_handler, part_of_at};
+use pgas_core::{Pod, World, in_handler, part_of_at};
 use zerocopy::IntoBytes as _;
 
 use super::hash::Hash;
@@ -14,10 +14,11 @@ use super::operations::{Find, Replace, Update};
 use super::outcome::Outcome as _;
 use super::phase::Atomic;
 use super::served::OnShards;
-use super::shard::{LocalShardView, Served};
+use super::shard::{Served, dispatch_shard};
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
-use super::slot::replayed::{Journal, Replayed, ReplayedArray};
+use super::slot::remote::{Remote, Steps};
+use super::slot::replayed::Journal;
 use super::table::{LocalView, Table};
 use super::view::{Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -46,13 +47,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         !O::IS_READ_ONLY || world.capabilities().needs_target.get
     }
 
-    /// The shard of the home slot of a key with this hash, if this process reaches it by loads and
-    /// stores and works on it as messages would.
-    pub(super) fn near_shard(&self, hash: Hash) -> Option<LocalShardView<'_, K, V, S>> {
-        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash))?;
-        self.shards.local(home)
-    }
-
     /// Performs `O` on the key's home shard: here, if this process reaches it, or at the home rank
     /// by a message (M). `None` if `O` has to be one-sided.
     #[inline(never)]
@@ -64,10 +58,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(None);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        if let Some(view) = self.near_shard(hash) {
-            return unless_full(O::perform(&view, hash, key, given));
-        }
         let home = self.shape.home_rank(hash);
+        let near = dispatch_shard!(self.shards, home, |view| {
+            unless_full(O::perform(&view, hash, key, given))
+        });
+        if let Some(done) = near {
+            return done;
+        }
         let may_ask = Self::is_message::<O>(self.world()) && home != self.world().rank();
         let Some(served) = self.served().filter(|_| may_ask) else {
             return Ok(None);
@@ -101,8 +98,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let (world, row) = (self.world(), O::rows().map(|[row, _]| row));
         if let Some(all) = &self.counted {
-            let view = self.view_local(all);
-            let perform = || O::perform(&view, view.hash(key), key, given()?);
+            let perform = || {
+                let hash = Hash::of::<K>(key, &*self.shape.hasher);
+                if O::IS_READ_ONLY {
+                    return O::perform(&self.view_still(all), hash, key, given()?);
+                }
+                O::perform(&self.view_local(all), hash, key, given()?)
+            };
             let missed = |done: &Result<O::Outcome>| {
                 usize::from(done.as_ref().is_ok_and(|done| !done.was_there()))
             };
@@ -180,12 +182,13 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
         key: &KeyOf<K>,
         given: O::Given,
     ) -> Result<O::Outcome> {
-        if O::IS_READ_ONLY {
-            let copy = BlockCopy::default();
-            let view = self.view_copied::<false>(Rank::ZERO, &copy);
-            return O::perform(&view, hash, key, given);
-        }
-        O::perform(&self.view_remote::<false>(Rank::ZERO), hash, key, given)
+        let copy = BlockCopy::default();
+        let steps = if O::IS_READ_ONLY {
+            Steps::Copied(&copy)
+        } else {
+            Steps::Blocking
+        };
+        O::perform(&self.view_remote(None, steps), hash, key, given)
     }
 
     /// Takes steps of an operation by non-blocking operations on global pointers, until it is
@@ -194,15 +197,10 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
     pub(super) fn replay<'a, T>(
         &'a self,
         journal: &'a Journal,
-        is_read_only: bool,
-        mut run: impl FnMut(View<'a, K, V, S, Replayed<'a>>) -> Result<T>,
+        mut run: impl FnMut(View<'a, K, V, S, Remote<'a>>) -> Result<T>,
     ) -> Option<Result<T>> {
         while journal.rewind() {
-            let done = run(self.view(ReplayedArray {
-                remote: self.remote(Rank::ZERO),
-                journal,
-                is_read_only,
-            }));
+            let done = run(self.view_remote(None, Steps::Replayed(journal)));
             if !journal.is_suspended() {
                 return Some(done);
             }

@@ -14,7 +14,7 @@ use super::batch::local::pipelined;
 use super::hash::Hash;
 use super::op::OnKey;
 use super::outcome::Outcome;
-use super::shard::Shards;
+use super::shard::{Shards, dispatch_shard};
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
@@ -54,10 +54,8 @@ where
         rank: Rank,
         requests: &[Self::Request],
     ) -> Vec<Answer<O, K, V>> {
-        match on.local(rank) {
-            Some(view) => serve::<O, _, _, _, _>(&view, requests),
-            None => serve::<O, _, _, _, _>(&on.remote(rank), requests),
-        }
+        let near = dispatch_shard!(on, rank, |view| serve::<O, _, _, _, _>(&view, requests));
+        near.unwrap_or_else(|| serve::<O, _, _, _, _>(&on.remote(rank), requests))
     }
 }
 
@@ -108,6 +106,7 @@ mod tests {
     use super::*;
     use crate::hash_map::operations::{Find, Insert};
     use crate::hash_map::{Atomic, HashMap, RapidHasher};
+    use crate::testing::{near_counted, price};
 
     type Map = HashMap<u64, u64>;
     type Shard = OnShards<Insert, u64, u64, RapidHasher>;
@@ -163,6 +162,25 @@ mod tests {
             n
         });
         assert_eq!(ends.unwrap(), [1200; 3]);
+    }
+
+    #[test]
+    fn what_is_done_to_a_near_part_is_counted_by_its_steps() {
+        near_counted(2, |world| {
+            let map = Map::with_capacity(&world, 30_000).unwrap();
+            let shards = shards(&map);
+            let to = Rank::new(1 - world.rank().number());
+            assert!(Shard::is_local(&shards, to));
+            let requests = requests_for(&map, to, 100);
+            let n = requests.len() as u64;
+            let serve = || assert_eq!(Shard::serve(&shards, to, &requests).len() as u64, n);
+            assert_eq!(price(&world, serve), (0, n, 2 * n), "all are new");
+            let before = world.costs();
+            serve();
+            let costs = world.costs() - before;
+            assert_eq!((costs.reads, costs.atomics, costs.messages), (n, 2 * n, 0));
+            world.barrier().unwrap();
+        });
     }
 
     #[test]

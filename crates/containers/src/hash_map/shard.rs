@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use pgas_am::DistObject;
-use pgas_core::rma::NearArray;
-use pgas_core::{GlobalPtr, Rank};
+use pgas_core::rma::{Block, NearArray};
+use pgas_core::{GlobalPtr, Rank, World};
 
-use super::slot::LayoutOf;
-use super::slot::copied::{BlockCopy, Copied};
+use super::slot::copied::BlockCopy;
 use super::slot::local::{Local, LocalArray};
-use super::slot::remote::Remote;
+use super::slot::remote::{Remote, Steps};
+use super::slot::{CountedOf, LayoutOf};
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
 
@@ -23,69 +23,110 @@ pub(super) struct Shards<K: Object, V: Object, S> {
     /// The first rank of this host.
     first: u32,
     local: Box<[NearArray<LayoutOf<K, V>>]>,
+    /// As `local`, where operations are counted.
+    counted: Box<[NearArray<CountedOf<K, V>>]>,
 }
 
-/// A view of a shard by loads and stores.
-pub(super) type LocalShardView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true>>;
+/// A view of a shard by loads and stores, in blocks of type `L`. If `IS_STILL`, no other rank
+/// writes to it.
+pub(super) type ShardView<'a, K, V, S, L, const IS_STILL: bool = false> =
+    View<'a, K, V, S, Local<'a, L, true, IS_STILL>>;
 
-/// A view of this rank's shard in the local phase.
-pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true, true>>;
+/// Evaluates `$body` with a view of the shard of `$rank` in `$view`, if this process reaches it by
+/// loads and stores. Where operations are counted, its steps are.
+macro_rules! dispatch_shard {
+    ($shards:expr, $rank:expr, |$view:ident| $body:expr) => {{
+        let (shards, rank) = (&*$shards, $rank);
+        if let Some($view) = shards.local(rank) {
+            Some($body)
+        } else if let Some($view) = shards.counted(rank) {
+            Some(shards.world().count_steps(|| $body))
+        } else {
+            None
+        }
+    }};
+}
+pub(super) use dispatch_shard;
 
 /// A map's shards on all ranks, for requests.
 pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
-        let ranks = whole.world().near_ranks();
-        let first = ranks.clone().next().map_or(0, Rank::number);
-        let n_blocks = whole.ring.n_blocks();
-        let local = ranks.map(|rank| {
-            let start = GlobalPtr::new(rank, whole.start);
-            whole.world().near_run(start, n_blocks)
-        });
+        let first = whole.world().near_ranks().next().map_or(0, Rank::number);
         Self {
             shape: whole.shard(),
             first,
-            local: local.collect::<Option<_>>().unwrap_or_default(),
+            local: runs(whole),
+            counted: runs(whole),
         }
+    }
+
+    pub(super) fn world(&self) -> &World {
+        self.shape.world()
     }
 
     /// A view of `rank`'s shard by loads and stores, if this process reaches it so.
     #[inline]
     #[track_caller]
-    pub(super) fn local(&self, rank: Rank) -> Option<LocalShardView<'_, K, V, S>> {
-        Some(self.shape.view(LocalArray::new(self.run(rank)?)))
+    pub(super) fn local(&self, rank: Rank) -> Option<ShardView<'_, K, V, S, LayoutOf<K, V>>> {
+        let run = self.run(&self.local, rank)?;
+        Some(self.shape.view(LocalArray::new(run)))
+    }
+
+    /// As [`local`](Self::local), where operations are counted.
+    #[track_caller]
+    pub(super) fn counted(&self, rank: Rank) -> Option<ShardView<'_, K, V, S, CountedOf<K, V>>> {
+        let run = self.run(&self.counted, rank)?;
+        Some(self.shape.view(LocalArray::new(run)))
     }
 
     #[inline]
-    fn run(&self, rank: Rank) -> Option<&NearArray<LayoutOf<K, V>>> {
+    fn run<'r, L>(&self, runs: &'r [NearArray<L>], rank: Rank) -> Option<&'r NearArray<L>> {
         let index = rank.number().wrapping_sub(self.first);
-        self.local.get(index as usize)
+        runs.get(index as usize)
     }
 
     /// A view of this rank's shard in the local phase, by loads and stores.
     #[inline]
     #[track_caller]
-    pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
-        let own = self.run(self.shape.world().rank())?;
+    pub(super) fn own(&self) -> Option<ShardView<'_, K, V, S, LayoutOf<K, V>, true>> {
+        let own = self.run(&self.local, self.world().rank())?;
+        Some(self.shape.view(LocalArray::new(own)))
+    }
+
+    /// As [`own`](Self::own), where operations are counted.
+    #[track_caller]
+    pub(super) fn own_counted(&self) -> Option<ShardView<'_, K, V, S, CountedOf<K, V>, true>> {
+        let own = self.run(&self.counted, self.world().rank())?;
         Some(self.shape.view(LocalArray::new(own)))
     }
 
     /// A view of this rank's shard in the local phase, by operations on global pointers.
-    pub(super) fn own_copied<'a>(
-        &'a self,
-        copy: &'a BlockCopy,
-    ) -> View<'a, K, V, S, Copied<'a, true>> {
-        self.shape.view_copied(self.shape.world().rank(), copy)
+    pub(super) fn own_copied<'a>(&'a self, copy: &'a BlockCopy) -> View<'a, K, V, S, Remote<'a>> {
+        let own = self.world().rank();
+        self.shape.view_remote(Some(own), Steps::Copied(copy))
     }
 
     /// A view of `rank`'s shard by operations on global pointers.
-    pub(super) fn remote(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_, true>> {
-        self.shape.view_remote(rank)
+    pub(super) fn remote(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_>> {
+        self.shape.view_remote(Some(rank), Steps::Blocking)
     }
 
     /// Whether this process works on `rank`'s shard without a message.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        self.local(rank).is_some() || rank == self.shape.world().rank()
+        self.run(&self.local, rank).is_some()
+            || self.run(&self.counted, rank).is_some()
+            || rank == self.world().rank()
     }
+}
+
+/// The blocks of the shards of this host's ranks, if all of them are near.
+fn runs<K: Object, V: Object, S, B: Block>(whole: &Shape<K, V, S>) -> Box<[NearArray<B>]> {
+    let run = |rank| {
+        let start = GlobalPtr::new(rank, whole.start);
+        whole.world().near_run(start, whole.ring.n_blocks())
+    };
+    let runs = whole.world().near_ranks().map(run);
+    runs.collect::<Option<_>>().unwrap_or_default()
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
-use pgas_core::rma::{Block, Counted, NearArray};
-use pgas_core::{InPhase, Rank, Team, World};
+use pgas_core::rma::{Block, NearArray};
+use pgas_core::{InPhase, Team, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
@@ -14,9 +14,9 @@ use super::nb::common::{Common, Flights};
 use super::phase::{Atomic, Phase as _};
 use super::reuse::{self, Room, Sections};
 use super::shard::Shards;
-use super::slot::LayoutOf;
 use super::slot::local::{Local, LocalArray};
-use super::slot::remote::Remote;
+use super::slot::remote::{Remote, Steps};
+use super::slot::{CountedOf, LayoutOf};
 use super::view::{Shape, View, out_of_line};
 use crate::error::agree;
 use crate::object::{self, Heap, KeyHasher, Object};
@@ -52,13 +52,17 @@ macro_rules! dispatch_locality {
 pub(super) use dispatch_locality;
 
 /// As [`dispatch_locality`], for work of this rank on its own slots while no other rank accesses
-/// them. These are local whatever the others are, unless operations are counted.
+/// them. Where any slots are local, these are.
 macro_rules! dispatch_own_slots {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some($view) = $table.shards.own() {
             $body
         } else {
             $crate::hash_map::view::out_of_line(move || {
+                let world = $table.world();
+                if let Some($view) = $table.shards.own_counted() {
+                    return world.count_steps(|| $body);
+                }
                 let copy = $crate::hash_map::slot::copied::BlockCopy::default();
                 let $view = $table.shards.own_copied(&copy);
                 $body
@@ -68,8 +72,10 @@ macro_rules! dispatch_own_slots {
 }
 pub(super) use dispatch_own_slots;
 
-/// A view of all slots of a map, all local, in blocks of type `L`.
-pub(super) type ViewOf<'a, K, V, S, L> = View<'a, K, V, S, Local<'a, L>>;
+/// A view of all slots of a map, all local, in blocks of type `L`. If `IS_STILL`, no other rank
+/// writes to them.
+pub(super) type ViewOf<'a, K, V, S, L, const IS_STILL: bool = false> =
+    View<'a, K, V, S, Local<'a, L, false, IS_STILL>>;
 
 /// A view of all slots of a map, all local.
 pub(super) type LocalView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>>;
@@ -80,7 +86,7 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     /// As `local`, where operations are counted.
-    pub(super) counted: Option<NearArray<Counted<LayoutOf<K, V>>>>,
+    pub(super) counted: Option<NearArray<CountedOf<K, V>>>,
     /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
     /// What operations in flight share with the map: its memory and shards.
@@ -200,9 +206,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.shape.view(LocalArray::new(all))
     }
 
+    /// As [`view_local`](Self::view_local), while no rank writes.
+    #[inline]
+    #[track_caller]
+    pub(super) fn view_still<'a, L: Block + 'a>(
+        &'a self,
+        all: &'a NearArray<L>,
+    ) -> ViewOf<'a, K, V, S, L, true> {
+        self.shape.view(LocalArray::new(all))
+    }
+
     /// A view of all slots by operations on global pointers.
     pub(super) fn view_remote(&self) -> View<'_, K, V, S, Remote<'_>> {
-        self.shape.view_remote(Rank::ZERO)
+        self.shape.view_remote(None, Steps::Blocking)
     }
 }
 

@@ -9,9 +9,8 @@ use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::{self, Lines, Slots, States};
 
 use super::hash::{self, Hash, Ring};
-use super::slot::copied::{BlockCopy, Copied, CopiedArray};
 use super::slot::layout::{Blocks as _, LINE};
-use super::slot::remote::{Remote, RemoteArray};
+use super::slot::remote::{Remote, RemoteArray, Steps};
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use crate::Error;
 use crate::object::{Heap, KeyHasher, KeyOf, Object};
@@ -75,31 +74,19 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         }
     }
 
-    /// A view by operations on global pointers, from the slots of rank `first` on.
-    pub(super) fn view_remote<const IS_SHARD: bool>(
-        &self,
-        first: Rank,
-    ) -> View<'_, K, V, S, Remote<'_, IS_SHARD>> {
-        self.view(self.remote(first))
-    }
-
-    /// A view by copies of blocks, while nobody or only this rank writes the slots.
-    pub(super) fn view_copied<'a, const IS_SHARD: bool>(
+    /// A view by `steps` on global pointers, of the slots of all ranks or of one rank's `shard`.
+    pub(super) fn view_remote<'a>(
         &'a self,
-        first: Rank,
-        copy: &'a BlockCopy,
-    ) -> View<'a, K, V, S, Copied<'a, IS_SHARD>> {
-        let remote = self.remote(first);
-        self.view(CopiedArray { remote, copy })
-    }
-
-    pub(super) fn remote(&self, first: Rank) -> RemoteArray<'_> {
-        RemoteArray {
+        shard: Option<Rank>,
+        steps: Steps<'a>,
+    ) -> View<'a, K, V, S, Remote<'a>> {
+        self.view(RemoteArray {
             team: &self.team,
-            first,
+            shard,
             start: self.start,
             stride: LayoutOf::<K, V>::BYTES,
-        }
+            steps,
+        })
     }
 }
 
@@ -125,10 +112,14 @@ pub(super) type LineOf<'a, R> = Share<'a, <R as Access<'a>>::Block>;
 pub(super) type Home<K, V, R> = probe::Home<GlobalSlot<K, V, R>>;
 
 /// Notes a look at the states of a line, which is one step. If a claim follows in the line, that is
-/// the same step: its atomic is noted.
+/// the same step: its atomic is noted. Where no other rank writes, the line is read at once.
 #[inline]
-pub(super) fn note_line<L: Block>(line: &Near<'_, L>) {
-    line.note_atomic(size_of::<[u32; 4]>());
+pub(super) fn note_line<'a, R: Access<'a>>(line: &Near<'_, R::Block>) {
+    if R::IS_STILL {
+        line.note_read(R::Block::BYTES);
+    } else {
+        line.note_atomic(size_of::<[u32; 4]>());
+    }
 }
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> {
@@ -136,19 +127,24 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
 
     #[inline]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.shape.ring.next(slot.position()))
+        let former = slot.position();
+        let next = self.slot(self.shape.ring.next(former));
+        if R::IS_STILL && !next.position().is_same_block(former) {
+            next.access.note_block();
+        }
+        next
     }
 
     #[inline]
     fn is_wrapped(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
         let is_wrapped = || slot.position().block < home.position().block;
         // The first block of a shard follows its last one.
-        slot.is_same(home) || R::IS_SHARD && is_wrapped()
+        slot.is_same(home) || self.is_shard() && is_wrapped()
     }
 
     #[inline]
     fn is_shard(&self) -> bool {
-        R::IS_SHARD
+        R::is_shard(self.all)
     }
 
     #[inline]
@@ -184,7 +180,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
             return None;
         }
         let block = R::local_array(self.all)?.block(line.rank, index);
-        note_line(&block);
+        note_line::<R>(&block);
         Some(Share {
             index,
             block,
@@ -219,7 +215,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// The hash that chooses the home slot within this view.
     #[inline]
     fn of_view(&self, hash: Hash) -> Hash {
-        if R::IS_SHARD {
+        if R::is_shard(self.all) {
             hash.of_rank(self.shape.team.n_ranks() as usize)
         } else {
             hash
@@ -228,10 +224,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     #[inline]
     pub(super) fn home(&self, hash: Hash) -> Home<K, V, R> {
-        Home {
-            slot: self.slot(self.shape.ring.home(self.of_view(hash))),
-            fingerprint: hash.fingerprint(),
-        }
+        let slot = self.slot(self.shape.ring.home(self.of_view(hash)));
+        slot.access.note_block();
+        let fingerprint = hash.fingerprint();
+        Home { slot, fingerprint }
     }
 
     /// The home line of a key with this hash, if it has all its slots.

@@ -195,7 +195,12 @@ impl SegmentMap {
     }
 }
 
-/// The segments of a range of ranks in one mapping. A place in them is found by arithmetic on four
+/// Says that a branch is seldom taken.
+#[cold]
+#[inline]
+fn cold_path() {}
+
+/// The segments of a range of ranks in one mapping. A place in them is found by arithmetic on a few
 /// words of one cache line, without a table, so that an access waits for no chain of loads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenMap {
@@ -203,7 +208,11 @@ pub(crate) struct EvenMap {
     stride: usize,
     segment_bytes: u64,
     first: u32,
+    /// The number of ranks, if accesses are not counted; else 0. So an access that is not counted
+    /// pays nothing for those that are.
     n: u32,
+    /// The number of ranks, if accesses are counted; else 0.
+    n_counted: u32,
 }
 
 impl EvenMap {
@@ -215,47 +224,51 @@ impl EvenMap {
             segment_bytes: MIN_SEGMENT_BYTES,
             first: 0,
             n: 0,
+            n_counted: 0,
         }
     }
 
     /// The mapped segments among those of `ranks`, if they lie in one mapping.
-    pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>) -> Self {
+    pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>, is_counted: bool) -> Self {
         let start = (!ranks.is_empty()).then(|| backend.mapped(Rank::new(ranks.start)));
+        let n = ranks.end - ranks.start;
+        let (n, n_counted) = if is_counted { (0, n) } else { (n, 0) };
         match (backend.mapped_stride(), start.flatten()) {
             (Some(stride), Some(start)) => Self {
                 start: Shared(start),
                 stride,
                 segment_bytes: backend.segment_bytes(),
                 first: ranks.start,
-                n: ranks.end - ranks.start,
+                n,
+                n_counted,
             },
             _ => Self::empty(),
         }
     }
 
-    /// The ranks whose segments are mapped.
+    /// The ranks whose segments are mapped, whether accesses are counted or not.
     pub(crate) fn ranks(&self) -> Range<u32> {
-        self.first..self.first + self.n
+        self.first..self.first + self.n + self.n_counted
     }
 
     /// The address of the `n` elements at `ptr`, if their rank is mapped, its segment holds all of
-    /// them, and they are aligned.
+    /// them, and they are aligned; and whether accesses are counted.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "the whole of a direct access besides the access"
     )]
-    pub(crate) fn place<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
+    pub(crate) fn place<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<(Mapped<'_, T>, bool)> {
         let bytes = size_of::<T>().checked_mul(n)?;
-        let place = self.block(ptr.cast(), bytes, align_of::<T>())?;
+        let (place, is_counted) = self.block(ptr.cast(), bytes, align_of::<T>())?;
         // SAFETY: `block` has found the elements in a mapped segment, and aligned. It stays mapped
         // while the backend lives (promise 1 of `Backend`), which the world that has this map
         // keeps.
-        Some(unsafe { Mapped::new(place, n) })
+        Some((unsafe { Mapped::new(place, n) }, is_counted))
     }
 
     /// The address of the block of `bytes` at `ptr`, if its rank is mapped, its segment holds all
-    /// of it, and it is aligned to `align`.
+    /// of it, and it is aligned to `align`; and whether accesses are counted.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -270,7 +283,7 @@ impl EvenMap {
         ptr: GlobalPtr<u8>,
         bytes: usize,
         align: usize,
-    ) -> Option<NonNull<u8>> {
+    ) -> Option<(NonNull<u8>, bool)> {
         let index = ptr.rank().number().wrapping_sub(self.first);
         let offset = ptr.offset_bytes();
         let bytes = bytes as u64;
@@ -280,16 +293,25 @@ impl EvenMap {
         }
         let last = (self.segment_bytes - NULL_BYTES) - bytes;
         let fits = offset.wrapping_sub(NULL_BYTES) <= last;
-        if index >= self.n || !fits || !offset.is_multiple_of(align as u64) {
+        if !fits || !offset.is_multiple_of(align as u64) {
             return None;
         }
-        // SAFETY: `index` is below the number of mapped ranks, whose segments lie in one mapping,
+        let is_counted = index >= self.n;
+        if is_counted {
+            cold_path();
+            if index >= self.n_counted {
+                return None;
+            }
+        }
+        // SAFETY: `index` is below one of the two numbers of ranks, and so below the number of mapped
+        // ranks, whose segments lie in one mapping,
         // `stride` bytes from one to the next (`Backend::mapped_stride`), and `fits` says that the
         // offset is inside of this one.
-        Some(unsafe {
+        let place = unsafe {
             self.start
                 .0
                 .add(index as usize * self.stride + offset as usize)
-        })
+        };
+        Some((place, is_counted))
     }
 }

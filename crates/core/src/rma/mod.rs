@@ -56,13 +56,10 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn get(self, world: &World) -> Result<T> {
-        if let Some(place) = world.direct(self, 1) {
+        if let Some(place) = world.direct_one(CostKind::Read, self) {
             return Ok(place.load());
         }
-        match self.get_one_counted(world) {
-            Some(value) => Ok(value),
-            None => self.get_one_indirectly(world),
-        }
+        self.get_one_indirectly(world)
     }
 
     /// Writes a value.
@@ -82,11 +79,8 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn put(self, world: &World, value: T) -> Result<()> {
-        if let Some(place) = world.direct(self, 1) {
+        if let Some(place) = world.direct_one(CostKind::Write, self) {
             place.store(value);
-            return Ok(());
-        }
-        if self.put_one_counted(world, value) {
             return Ok(());
         }
         self.put_one_indirectly(world, value)
@@ -159,24 +153,7 @@ impl<T: Pod> GlobalPtr<T> {
         self.put_indirectly(world, values)
     }
 
-    /// A get of which nothing is left but to count it. It is not inlined, so that programs stay
-    /// small, and has few results and no calls, so that it needs few stores: those of a loop of
-    /// puts to far places wait for each other.
-    #[inline(never)]
-    fn get_one_counted(self, world: &World) -> Option<T> {
-        let place = world.counted_single(CostKind::Read, self)?;
-        Some(place.load())
-    }
-
-    /// A put of which nothing is left but to count it, as in
-    /// [`get_one_counted`](Self::get_one_counted). Returns whether it is done.
-    #[inline(never)]
-    fn put_one_counted(self, world: &World, value: T) -> bool {
-        let place = world.counted_single(CostKind::Write, self);
-        place.map(|place| place.store(value)).is_some()
-    }
-
-    /// A get that is counted, or not direct.
+    /// A get that is counted by more than one counter, or not direct.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -189,7 +166,7 @@ impl<T: Pod> GlobalPtr<T> {
         Ok(value[0])
     }
 
-    /// A put that is counted, or not direct.
+    /// A put that is counted by more than one counter, or not direct.
     #[cold]
     #[inline(never)]
     #[track_caller]

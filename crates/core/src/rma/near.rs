@@ -180,7 +180,7 @@ impl GlobalPtr<u8> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few compares with constants")]
     pub fn near<B: Block>(self, world: &World) -> Option<Near<'_, B>> {
-        let place = world.direct_block(B::IS_COUNTED, self, B::BYTES, alignment::<B>())?;
+        let place = world.direct_block(B::IS_COUNTED, self, (B::BYTES, alignment::<B>()))?;
         Some(Near {
             place,
             world: PhantomData,
@@ -261,7 +261,7 @@ impl World {
     #[must_use]
     pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
         let bytes = array_bytes::<B>(len)?;
-        let base = self.direct_block(B::IS_COUNTED, start, bytes, alignment::<B>())?;
+        let base = self.direct_block(B::IS_COUNTED, start, (bytes, alignment::<B>()))?;
         Some(NearArray {
             bases: Box::new([Shared(base)]),
             world: self.clone(),
@@ -290,7 +290,7 @@ impl Team {
         let base = |rank| {
             let start = GlobalPtr::new(rank, offset_bytes);
             self.world()
-                .direct_block(B::IS_COUNTED, start, bytes, align)
+                .direct_block(B::IS_COUNTED, start, (bytes, align))
                 .map(Shared)
         };
         let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;

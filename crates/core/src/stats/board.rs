@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Marks a board as used.
-pub(super) const MAGIC: u64 = 0x7067_6173_7374_0006;
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0007;
 
 /// Single words.
 pub(super) mod word {
@@ -42,12 +42,13 @@ pub(super) mod word {
 
 /// Two sets of counters: one of a single thread, one of all other threads.
 pub(super) const OPS: usize = 16;
-pub(super) const OPS_WORDS: usize = 48;
-/// Among these: near gets and puts of one value of 1, 2, 4 and up to 128 bytes, a counter a size.
+pub(super) const OPS_WORDS: usize = 56;
+/// Among these: near gets, puts and atomics on one value of 1, 2, 4 and up to 128 bytes, a counter
+/// each.
 /// Their bytes follow from their number, so such an operation changes one counter.
 pub(super) const SINGLES: usize = 28;
 pub(super) const N_SIZES: usize = 8;
-const _: () = assert!(SINGLES + 2 * N_SIZES <= OPS_WORDS, "they have room");
+const _: () = assert!(SINGLES + 3 * N_SIZES <= OPS_WORDS, "they have room");
 /// Near reads, writes and atomics by blocks, a number and bytes each, of the same single thread:
 /// what operations have paid that are counted [as a whole](super::Counting::performed_near).
 pub(super) const NEAR: usize = OPS + 2 * OPS_WORDS;

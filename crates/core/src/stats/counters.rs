@@ -1,7 +1,19 @@
 //! The counters of operations on a board.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::board::{N_SIZES, NEAR, OPS, OPS_WORDS, SINGLES};
 use crate::cost::CostKind;
+
+/// Adds to counters that no other thread writes.
+#[inline]
+pub(super) fn add_to(counters: &[AtomicU64], by: &[u64]) {
+    for (counter, by) in counters.iter().zip(by) {
+        // Counts order nothing.
+        let sum = counter.load(Ordering::Relaxed).wrapping_add(*by);
+        counter.store(sum, Ordering::Relaxed);
+    }
+}
 
 /// The kinds of operations that are reported as local and remote, with their bytes.
 pub(super) const KINDS: [(CostKind, &str); 4] = [
@@ -11,7 +23,7 @@ pub(super) const KINDS: [(CostKind, &str); 4] = [
     (CostKind::Message, "messages"),
 ];
 
-/// The kinds of [steps](super::steps), in the order of their counters.
+/// The kinds of [steps](super::steps), in the order of their counters; also those of single values.
 pub(super) const STEPS: [CostKind; 3] = [CostKind::Read, CostKind::Write, CostKind::Atomic];
 
 /// Which counter has the number of operations of a kind.
@@ -33,6 +45,7 @@ pub(super) const fn single_of(kind: CostKind, bytes: usize) -> Option<usize> {
     let first = match kind {
         CostKind::Read => SINGLES,
         CostKind::Write => SINGLES + N_SIZES,
+        CostKind::Atomic => SINGLES + 2 * N_SIZES,
         _ => return None,
     };
     if bytes.is_power_of_two() && bytes < 1 << N_SIZES {
@@ -52,7 +65,7 @@ pub(super) fn counters(word: &dyn Fn(usize) -> u64) -> [u64; OPS_WORDS] {
         counters[at] = counters[at].wrapping_add(word(NEAR + 2 * i));
         counters[at + 1] = counters[at + 1].wrapping_add(word(NEAR + 2 * i + 1));
     }
-    for kind in [CostKind::Read, CostKind::Write] {
+    for kind in STEPS {
         for power in 0..N_SIZES {
             let n = single_of(kind, 1 << power).map_or(0, |at| counters[at]);
             let at = n_of(kind, true);

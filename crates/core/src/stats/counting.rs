@@ -10,21 +10,16 @@ use super::board::{
     Board, FILE, FILE_WORDS, MAGIC, N_NAMES, N_WAITS, NAME_WORDS, NAMES, OPS, OPS_WORDS,
     PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
 };
-use super::counters::{bytes_of, counters, n_of, single_of};
+use super::counters::{add_to, bytes_of, counters, n_of};
+use super::first_set::{FirstSet, Purpose};
 use crate::cost::{CostKind, Costs, Statistics};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::thread_number;
 
-/// Adds to counters that no other thread writes.
-#[inline]
-pub(super) fn add_to(counters: &[AtomicU64], by: &[u64]) {
-    for (counter, by) in counters.iter().zip(by) {
-        // Counts order nothing.
-        let sum = counter.load(Ordering::Relaxed).wrapping_add(*by);
-        counter.store(sum, Ordering::Relaxed);
-    }
-}
+/// The interval at which a rank that waits looks at the memory of its process, in nanoseconds: the
+/// system takes some ten microseconds to tell.
+const STOCK_INTERVAL: u64 = 10_000_000;
 
 /// A line of the program that waits, and what for.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +43,8 @@ pub(crate) struct Counting {
     /// The first thread that has counted here. Its counters are its own, so that it changes them
     /// without atomic instructions.
     owner: AtomicU64,
-    /// The same if peers are not counted; the number of no thread before there is one.
-    fast_owner: AtomicU64,
+    /// What is counted here without a name.
+    purpose: Purpose,
     n_peers: usize,
     /// Whether operations and waits have histograms.
     is_timing: bool,
@@ -91,7 +86,7 @@ impl Counting {
         let this = Self {
             board,
             owner: AtomicU64::new(0),
-            fast_owner: AtomicU64::new(u64::MAX),
+            purpose: Purpose::new(),
             n_peers,
             is_timing: opening.latencies,
             within: Default::default(),
@@ -126,15 +121,29 @@ impl Counting {
         self.n_peers == 0
     }
 
-    /// Whether the first set of counters is this thread's, and has no others beside it.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The first set of counters.
+    pub(crate) fn first_set(&self) -> FirstSet {
+        FirstSet::of(&self.board)
+    }
+
+    /// Whether the first set of counters is this thread's, as far as it remembers, and has no others
+    /// beside it.
     #[inline]
     pub(super) fn is_first_thread(&self) -> bool {
-        self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
+        self.purpose.is_of_this_thread()
     }
 
     /// Whether the first set of counters is this thread's.
     pub(super) fn is_owner(&self) -> bool {
-        self.owner.load(Ordering::Relaxed) == thread_number::get() || self.own()
+        let is_owner = self.owner.load(Ordering::Relaxed) == thread_number::get() || self.own();
+        if is_owner && self.n_peers == 0 {
+            self.purpose.remember();
+        }
+        is_owner
     }
 
     /// Adds `by` to a counter. A thread of a rank that has several pays for an atomic instruction.
@@ -158,10 +167,6 @@ impl Counting {
             Ordering::Relaxed,
             Ordering::Relaxed,
         );
-        if claimed.is_ok() && self.n_peers == 0 {
-            self.fast_owner
-                .store(thread_number::get(), Ordering::Relaxed);
-        }
         claimed.is_ok()
     }
 
@@ -185,19 +190,6 @@ impl Counting {
             return;
         }
         self.add_to_all(kind, (is_near, label), peer, n, bytes);
-    }
-
-    /// Counts a near operation on one value of `bytes`, if that takes one counter of this thread's.
-    #[inline]
-    pub(crate) fn add_single(&self, kind: CostKind, bytes: usize) -> bool {
-        if let Some(at) = single_of(kind, bytes)
-            && self.is_first_thread()
-            && let Some(counters) = self.board.words().get(OPS + at..=OPS + at)
-        {
-            add_to(counters, &[1]);
-            return true;
-        }
-        false
     }
 
     /// As [`add`](Self::add), on whatever thread and for whatever.
@@ -292,9 +284,13 @@ impl Counting {
         let at = self.line(origin);
         let index = (at - WAITS) / WAIT_WORDS;
         self.board.set(word::WAITS_AT, index as u64 + 1);
-        let since = now().saturating_sub(nanos(since));
-        self.board.set(word::WAITS_SINCE, since);
-        self.take_stock();
+        let now = now();
+        self.board
+            .set(word::WAITS_SINCE, now.saturating_sub(nanos(since)));
+        // A rank that serves messages while it waits comes here after every few of them.
+        if now.saturating_sub(self.board.get(word::UNTIL)) > STOCK_INTERVAL {
+            self.take_stock();
+        }
     }
 
     /// Counts a finished wait, and the rank that came last, if it is known.

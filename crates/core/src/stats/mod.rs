@@ -8,6 +8,7 @@ mod board;
 mod counters;
 mod counting;
 mod figures;
+mod first_set;
 mod json;
 mod latency;
 mod live;
@@ -20,6 +21,7 @@ mod works;
 
 pub use board::Board;
 pub(crate) use counting::{Counting, Opening, Origin};
+pub(crate) use first_set::{FirstSet, Purpose};
 pub(crate) use latency::Timed;
 pub use live::{Counted, HEAD_BYTES, Live, LiveWait, LiveWork, Unit};
 pub(crate) use live::{Now, Waiting};

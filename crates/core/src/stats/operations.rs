@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::board::{Board, N_ROWS, NEAR, NEAR_WORDS, OPS, ROW_WORDS, ROWS};
+use super::counters::add_to;
 use super::counters::{N_PAID, paid_of};
-use super::counting::{Counting, add_to};
+use super::counting::Counting;
 use super::steps::{self, Steps};
 use crate::cost::CostKind;
 

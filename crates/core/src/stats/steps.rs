@@ -14,11 +14,19 @@ use crate::cost::CostKind;
 /// Steps of each kind: their number in the lower bits, their bytes in the upper ones.
 pub(crate) type Steps = [u64; 3];
 
-/// The bits of a number. Nobody notes so many steps, 16 million, before they are counted.
-const N_BITS: u32 = 24;
+/// The bits of a number. Nobody notes so many steps, 268 million, before they are counted: whole
+/// scans of a rank's memory are.
+const N_BITS: u32 = 28;
+
+/// Whether so many steps have to be counted before further ones are added.
+#[inline]
+pub(crate) fn are_many(steps: &Steps) -> bool {
+    const MANY: u64 = 1 << (N_BITS - 1);
+    steps.iter().any(|word| word & MANY > 0)
+}
 
 /// None.
-const NONE: Steps = [0; 3];
+pub(crate) const NONE: Steps = [0; 3];
 
 thread_local! {
     /// The steps of this thread that no counter has yet.
@@ -27,7 +35,7 @@ thread_local! {
 
 /// The number of steps in a word, and their bytes.
 #[inline]
-pub(super) fn parts(word: u64) -> [u64; 2] {
+pub(crate) fn parts(word: u64) -> [u64; 2] {
     [word & ((1 << N_BITS) - 1), word >> N_BITS]
 }
 
@@ -36,16 +44,25 @@ pub(super) fn parts(word: u64) -> [u64; 2] {
 #[expect(clippy::inline_always, reason = "an addition")]
 pub(crate) fn note(kind: CostKind, bytes: usize) {
     let step = (bytes as u64) << N_BITS | 1;
-    NOTED.with(|noted| {
+    with_noted(|noted| {
         let noted = &noted[kind as usize];
         noted.set(noted.get().wrapping_add(step));
     });
 }
 
+/// Calls `work` with what this thread has noted. Nothing has to be dropped when the thread ends, so
+/// that is always there.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "an address")]
+fn with_noted<R: Default>(work: impl FnOnce(&[Cell<u64>; 3]) -> R) -> R {
+    // Unlike `with`, `try_with` is compiled into its callers, wherever they are.
+    NOTED.try_with(work).unwrap_or_default()
+}
+
 /// Takes what was noted, and notes `others` in its place.
 #[inline]
 fn replace(others: Steps) -> Steps {
-    NOTED.with(|noted| std::array::from_fn(|i| noted[i].replace(others[i])))
+    with_noted(|noted| std::array::from_fn(|i| noted[i].replace(others[i])))
 }
 
 /// Takes what was noted.
@@ -60,6 +77,18 @@ pub(crate) fn of<R>(work: impl FnOnce() -> R) -> (R, Steps) {
     let before = take();
     let done = work();
     (done, replace(before))
+}
+
+/// Adds what was noted before to what is noted now.
+#[inline]
+pub(crate) fn put_back(before: Steps) {
+    let now = take();
+    replace(sum(now, before));
+}
+
+#[inline]
+pub(crate) fn sum(some: Steps, others: Steps) -> Steps {
+    std::array::from_fn(|i| some[i].wrapping_add(others[i]))
 }
 
 /// What so many steps have paid, in the order of rows: atomics, reads, writes and messages.
@@ -77,7 +106,7 @@ impl Counting {
         }
     }
 
-    pub(super) fn count_steps(&self, steps: &Steps, label: u16) {
+    pub(crate) fn count_steps(&self, steps: &Steps, label: u16) {
         for (kind, word) in STEPS.into_iter().zip(steps) {
             let [n, bytes] = parts(*word);
             if n > 0 {

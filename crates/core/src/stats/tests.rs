@@ -1,10 +1,12 @@
 //! The figures of jobs whose operations are known.
 
+use std::panic::Location;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use super::board::Board;
-use super::counting::Opening;
+use super::board::{Board, word};
+use super::counting::{Opening, Origin};
 use super::figures::Figures;
 use super::operations::{Operation, Price};
 use super::{Counting, steps};
@@ -161,7 +163,7 @@ fn operations_and_waits_are_timed_where_that_is_asked_for() {
                     .ok();
             }
             if world.rank() == Rank::ZERO {
-                thread::sleep(std::time::Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(5));
             }
             world.barrier().unwrap();
         });
@@ -238,6 +240,28 @@ fn steps_are_counted_once_for_the_rank_the_operation_and_the_name_on_every_threa
     assert_eq!((row.priced, row.paid), (15, [15, 15, 0, 0]));
     let names: Vec<_> = figures.names.iter().map(|named| named.counts).collect();
     assert_eq!(names, [[5, 0, 5, 0, 5 * 32]]);
+}
+
+/// A rank that serves messages while it waits records its wait after every few of them.
+#[test]
+fn a_wait_that_is_recorded_often_does_not_ask_for_memory_each_time() {
+    let counting = counting();
+    let origin = Origin {
+        what: "a test",
+        whole: None,
+        at: Location::caller(),
+    };
+    let asks = |until: u64| {
+        counting.board().set(word::UNTIL, until);
+        counting.waits(&origin, Duration::ZERO);
+        counting.board().get(word::UNTIL) != until
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = u64::try_from(now.as_nanos()).unwrap();
+    assert!(asks(now - 20_000_000));
+    // Even if this thread is away for an hour in between.
+    assert!(!asks(now + 3_600_000_000_000));
+    assert_eq!(counting.board().get(word::WAITS_AT), 1);
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl World {
             .counting
             .as_ref()
             .map_or_else(Costs::default, |counting| {
-                counting.count_noted(self.label);
+                counting.count_noted(self.label());
                 counting.total()
             })
     }
@@ -59,7 +59,7 @@ impl World {
     pub fn named(&self, name: &str) -> Self {
         let mut world = self.clone();
         if let Some(counting) = self.counting() {
-            world.label = counting.label(name);
+            world.purpose = world.purpose.with_label(counting.label(name));
         }
         world
     }
@@ -108,7 +108,7 @@ impl World {
     fn observe_local(&self, operation: &'static Operation, has_missed: bool) {
         self.count_local();
         if let Some(counting) = self.counting() {
-            counting.count_noted(self.label);
+            counting.count_noted(self.label());
             let paid = counting.paid();
             counting.performed(operation, (1, has_missed.into()), paid);
         }
@@ -131,7 +131,7 @@ impl World {
         let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
         let bytes = bytes as u64;
         if let Some(counting) = &self.inner.counting {
-            counting.add(kind, (is_near, self.label), peer, n, bytes);
+            counting.add(kind, (is_near, self.label()), peer, n, bytes);
         }
         let Some(trace) = &self.inner.trace else {
             return;
@@ -210,7 +210,7 @@ impl World {
     ) {
         let bytes = bytes as u64;
         if let Some(counting) = &self.inner.counting {
-            let place = (self.inner.memory.base(to).is_some(), self.label);
+            let place = (self.inner.memory.base(to).is_some(), self.label());
             counting.add(CostKind::Message, place, Some(to), 1, bytes);
         }
         if let Some(trace) = &self.inner.trace {

@@ -34,27 +34,55 @@ impl World {
     }
 
     /// The address of the `n` elements at `ptr`, if they lie within a segment, are aligned, and are
-    /// directly accessible. Otherwise the slow path decides.
+    /// directly accessible, and operations are not counted. Otherwise the slow path decides.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "all of a direct access besides the access"
     )]
     pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
-        self.inner.fast_memory.place(ptr, n)
+        let (place, is_counted) = self.inner.fast_memory.place(ptr, n)?;
+        (!is_counted).then_some(place)
     }
 
-    /// As [`direct`](Self::direct), for a word that is changed by CPU atomics.
+    /// As [`direct`](Self::direct), for one element. If operations are counted and this one of
+    /// `kind` is counted by one counter of this thread, it is counted here, and the address is
+    /// returned, too.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct_one<T>(&self, kind: CostKind, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
+        let (place, is_counted) = self.inner.fast_memory.place(ptr, 1)?;
+        if is_counted && !self.count_one(kind, size_of::<T>()) {
+            return None;
+        }
+        Some(place)
+    }
+
+    /// As [`direct_one`](Self::direct_one), for an atomic on a word that is changed by CPU atomics.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "all of a direct access besides the access"
     )]
     pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
-        self.inner.fast_words.place(ptr, 1)
+        let (place, is_counted) = self.inner.fast_words.place(ptr, 1)?;
+        if is_counted && !self.count_one(CostKind::Atomic, size_of::<T>()) {
+            return None;
+        }
+        Some(place)
     }
 
-    /// As [`direct_word`](Self::direct_word), for a block with words and other parts. If it
+    /// Counts an operation on a near value of `bytes`, if that takes one counter of this thread.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "an addition behind a few compares")]
+    fn count_one(&self, kind: CostKind, bytes: usize) -> bool {
+        self.inner.first_set.count_single(kind, bytes, self.purpose)
+    }
+
+    /// The address of a block with words and other parts, as that of elements and words. If it
     /// `is_counted`, it is found where operations are counted, and nowhere else.
     #[inline(always)]
     #[expect(
@@ -65,16 +93,12 @@ impl World {
         &self,
         is_counted: bool,
         ptr: GlobalPtr<u8>,
-        bytes: usize,
-        align: usize,
+        (bytes, align): (usize, usize),
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
-        if !is_counted {
-            return self.inner.fast_words.block(ptr, bytes, align);
-        }
-        let counts = |counting: &&Counting| counting.counts_steps();
-        self.counting().filter(counts)?;
-        self.inner.counted_words.block(ptr, bytes, align)
+        let (place, counts) = self.inner.fast_words.block(ptr, bytes, align)?;
+        let counts_steps = || self.counting().is_some_and(Counting::counts_steps);
+        (counts == is_counted && (!is_counted || counts_steps())).then_some(place)
     }
 
     /// As [`direct`](Self::direct) while operations are counted, and counts an operation of `kind`.
@@ -85,28 +109,15 @@ impl World {
         ptr: GlobalPtr<T>,
         n: usize,
     ) -> Option<Mapped<'_, T>> {
-        let place = self.inner.counted_memory.place(ptr, n)?;
+        let place = self.inner.fast_memory.place(ptr, n)?.0;
         self.count_near(kind, ptr, n);
         Some(place)
-    }
-
-    /// As [`counted`](Self::counted) for one element, if counting it takes no more than a counter
-    /// of this thread's.
-    #[inline]
-    pub(crate) fn counted_single<T>(
-        &self,
-        kind: CostKind,
-        ptr: GlobalPtr<T>,
-    ) -> Option<Mapped<'_, T>> {
-        let counting = self.counting().filter(|_| self.label == 0)?;
-        let place = self.inner.counted_memory.place(ptr, 1)?;
-        counting.add_single(kind, size_of::<T>()).then_some(place)
     }
 
     /// As [`direct_word`](Self::direct_word) while operations are counted, and counts an atomic.
     #[inline]
     pub(crate) fn counted_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
-        let place = self.inner.counted_words.place(ptr, 1)?;
+        let place = self.inner.fast_words.place(ptr, 1)?.0;
         self.count_near(CostKind::Atomic, ptr, 1);
         Some(place)
     }
@@ -115,16 +126,13 @@ impl World {
     fn count_near<T>(&self, kind: CostKind, ptr: GlobalPtr<T>, n: usize) {
         if let Some(counting) = self.counting() {
             let bytes = (n * size_of::<T>()) as u64;
-            counting.add(kind, (true, self.label), Some(ptr.rank()), 1, bytes);
+            counting.add(kind, (true, self.label()), Some(ptr.rank()), 1, bytes);
         }
     }
 
     /// The ranks whose words are changed by CPU atomics, counted or not.
     pub(crate) fn direct_ranks(&self) -> Range<u32> {
-        match self.counting() {
-            None => self.inner.fast_words.ranks(),
-            Some(_) => self.inner.counted_words.ranks(),
-        }
+        self.inner.fast_words.ranks()
     }
 
     /// The segments that are read and written directly.

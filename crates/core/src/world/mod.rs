@@ -30,7 +30,7 @@ use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap};
 use crate::serving::Servers;
-use crate::stats::{Counting, Now, Opening, Works};
+use crate::stats::{Counting, FirstSet, Now, Opening, Purpose, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Trace, Wanted};
 use crate::waits::Watch;
@@ -183,8 +183,8 @@ pub struct World {
     inner: Arc<Inner>,
     /// Whether this is a handle of the program, and not the progress thread's.
     is_counted: bool,
-    /// What its operations are counted for, beside the rank: the number of a name, or 0.
-    label: u16,
+    /// What its operations are counted for.
+    purpose: Purpose,
 }
 
 /// A handle that does not keep the rank in the job, for values that may outlive the program's
@@ -211,9 +211,9 @@ impl WeakWorld {
         let inner = self.inner.upgrade()?;
         inner.handles.count_handle();
         Some(World {
+            purpose: inner.purpose,
             inner,
             is_counted: true,
-            label: 0,
         })
     }
 
@@ -222,26 +222,26 @@ impl WeakWorld {
         let inner = self.inner.upgrade()?;
         let is_counted = inner.handles.count_handle_if_held();
         is_counted.then(|| World {
+            purpose: inner.purpose,
             inner,
             is_counted,
-            label: 0,
         })
     }
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// The maps of the fast path: as the two maps below, for segments in one mapping. Empty while
-    /// operations are counted, so that an access pays for counting only when it is on.
+    /// The maps of the fast path: as the two maps below, for segments in one mapping.
     fast_memory: EvenMap,
     fast_words: EvenMap,
+    /// Counters of near operations on single values.
+    first_set: FirstSet,
+    /// What operations are counted for without a name.
+    purpose: Purpose,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
     /// two differ where the network's atomics are not coherent with the CPU's.
     memory: SegmentMap,
     words: SegmentMap,
-    /// As the first two, while operations are counted.
-    counted_memory: EvenMap,
-    counted_words: EvenMap,
     segment_bytes: u64,
     counting: Option<Arc<Counting>>,
     trace: Option<Arc<Trace>>,
@@ -289,17 +289,21 @@ impl World {
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let (counting, trace) = observers(&*backend, &config);
         let backend = timed(backend, counting.as_ref());
-        let fast = |map: &SegmentMap, counts: bool| {
-            let is_used = counting.is_some() == counts;
-            fast_map(&*backend, map, direct.clone(), is_used)
+        let fast = |map: &SegmentMap| {
+            let is_counted = counting.is_some();
+            fast_map(&*backend, map, direct.clone(), is_counted)
         };
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
-            fast_memory: fast(&memory, false),
-            fast_words: fast(&words, false),
-            counted_memory: fast(&memory, true),
-            counted_words: fast(&words, true),
+            fast_memory: fast(&memory),
+            fast_words: fast(&words),
+            first_set: counting
+                .as_ref()
+                .map_or_else(FirstSet::unread, |counting| counting.first_set()),
+            purpose: counting
+                .as_ref()
+                .map_or(Purpose::NOTHING, |counting| counting.purpose()),
             memory,
             words,
             segment_bytes,
@@ -329,9 +333,9 @@ impl World {
             backend,
         };
         let world = Self {
+            purpose: inner.purpose,
             inner: Arc::new(inner),
             is_counted: true,
-            label: 0,
         };
         world.inner.handles.count_handle();
         if world.config().progress == Progress::Thread {
@@ -511,7 +515,7 @@ impl World {
     /// The number of this handle's name in the statistics, or 0.
     #[inline]
     pub(crate) fn label(&self) -> u16 {
-        self.label
+        self.purpose.label()
     }
 
     /// The counters, if operations are counted.
@@ -541,7 +545,7 @@ impl World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: false,
-            label: self.label,
+            purpose: self.purpose,
         }
     }
 
@@ -596,11 +600,15 @@ impl World {
     }
 }
 
-/// The map of the fast path for the segments of `ranks`, if it is used and this rank's own segment
-/// is in `map`.
-fn fast_map(backend: &dyn Backend, map: &SegmentMap, ranks: Range<u32>, is_used: bool) -> EvenMap {
-    if is_used && map.base(backend.rank()).is_some() {
-        EvenMap::of(backend, ranks)
+/// The map of the fast path for the segments of `ranks`, if this rank's own segment is in `map`.
+fn fast_map(
+    backend: &dyn Backend,
+    map: &SegmentMap,
+    ranks: Range<u32>,
+    is_counted: bool,
+) -> EvenMap {
+    if map.base(backend.rank()).is_some() {
+        EvenMap::of(backend, ranks, is_counted)
     } else {
         EvenMap::empty()
     }
@@ -688,7 +696,7 @@ impl Clone for World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: true,
-            label: self.label,
+            purpose: self.purpose,
         }
     }
 }

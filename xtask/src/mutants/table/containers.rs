@@ -8,7 +8,7 @@ use super::row;
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
     // What is announced is flushed before.
-    row("hash_map/slot/remote.rs", "            self.world.flush(self.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
+    row("hash_map/slot/remote.rs", "            world.flush(place.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
     row("queue/access/mod.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
     row("array/cells.rs", "world.flush(cell.rank())?;", 0, "", Program("weak_network", "elements_of_arrays")),
     row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
@@ -33,11 +33,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/remote.rs", ".filter(|_| !in_handler())", 0, "", Tests("an_operation_in_a_handler")),
     row("hash_map/operations.rs", "if slot.as_bytes() == expected.as_bytes() {", 0, "if true {", Tests("an_update_that_was_overtaken")),
     row("hash_map/sets.rs", "*is == has", 0, "*is", Tests("unions_intersections")),
-    row("hash_map/fallback.rs", "ProbeResult::Absent if R::IS_SHARD => Err(self.full()),", 0, "", Tests("every_sequence_of_operations")),
+    row("hash_map/fallback.rs", "ProbeResult::Absent if self.is_shard() => Err(self.full()),", 0, "", Tests("every_sequence_of_operations")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => {}", Tests("a_long_batch_joins")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => self.count_removed(n_changed as u64),", Tests("a_batch_of_removals_gives")),
     row("hash_map/batch/remote.rs", "is_word && !flight.journal.claims();", 0, "is_word;", Tests("every_sequence_of_operations")),
-    row("hash_map/view.rs", "        R::IS_SHARD\n    }", 0, "        false\n    }", Tests("a_key_that_lies_behind_its_part")),
+    row("hash_map/view.rs", "        R::is_shard(self.all)\n    }", 0, "        false\n    }", Tests("a_key_that_lies_behind_its_part")),
     row("hash_map/slot/copied.rs", "!matches!(new.state(), SlotState::Reserved | SlotState::Locked)", 0, "true", Tests("in_the_local_phase_no_method")),
     row("mail.rs", "if head.number != sender.next {", 0, "if false {", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 0, "", Tests("messages_that_overtake")),
@@ -111,7 +111,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("route/model.rs", "messages * (local + remote)", 0, "local + remote", Tests("a_prediction_is_what")),
     // What others wait for and is not done fails them.
     row("queue/access/mod.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
-    row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
+    row("hash_map/slot/remote.rs", "published.map_err(|error| self.give_up(error))", 0, "published", Program("outcomes", "while_others_wait")),
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/copied.rs", "flushed.map_err(|error| give_up(world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
     row("distributor/mod.rs", "told.map_err(|error| give_up(&world, TELLING, error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),

@@ -82,7 +82,9 @@ fn pipelined_in_ring<T: Default, E>(
     Ok(())
 }
 
-impl<K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'_, K, V, S, L> {
+impl<K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
+    ViewOf<'_, K, V, S, L, IS_STILL>
+{
     /// Performs `O` on the keys of `elements`, with prefetched home slots. `take` receives each
     /// result. `n_changed` is raised by the number of inserted or removed keys.
     pub(super) fn perform_batch<'k, O: OnKey<K, V>, E>(
@@ -163,7 +165,9 @@ struct HomeLineFind<V> {
     is_conclusive: bool,
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
+impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
+    ViewOf<'a, K, V, S, L, IS_STILL>
+{
     pub(super) fn find_many_prefetched<P: Phase, Q>(
         &self,
         keys: &[Q],
@@ -267,15 +271,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
     }
 
     /// A slot of the home line. Its position in the ring is not needed, and wrong.
-    fn slot_of(&self, search: &Search<'a, L>, index: u32) -> LocalSlot<'a, K, V, L> {
+    fn slot_of(&self, search: &Search<'a, L>, index: u32) -> LocalSlot<'a, K, V, L, IS_STILL> {
         let position = Position::begin(0, 0).with_index(index as usize);
         GlobalSlot::new(Local::in_block(self.all, position, search.line))
     }
 
-    /// The value of the key, if a slot of the home line is ready and holds the key.
+    /// The value of the key, if a slot of the home line is ready and holds the key. Otherwise the
+    /// search begins again, and the look at the line is noted then.
     #[inline(always)]
     fn find_ready(&self, search: &Search<'a, L>, key: &KeyOf<K>) -> Result<Option<V>> {
-        note_line(&search.line);
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let ready = states.ready(search.fingerprint());
         if ready == 0 {
@@ -285,6 +289,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
         if !slot.has_key(key, self.heap())? {
             return Ok(None);
         }
+        note_line::<Local<'a, L, false, IS_STILL>>(&search.line);
         object::from_slot::<V>(slot.load_word()?, self.heap()).map(Some)
     }
 
@@ -326,4 +331,4 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block> ViewOf<'a, K, V, S, L> {
     }
 }
 
-type LocalSlot<'a, K, V, L> = GlobalSlot<K, V, Local<'a, L>>;
+type LocalSlot<'a, K, V, L, const IS_STILL: bool> = GlobalSlot<K, V, Local<'a, L, false, IS_STILL>>;

@@ -232,9 +232,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let row = <Find<P> as OnKey<K, V>>::rows().map(|[_, row]| row);
         let performing = row.map(|row| self.world().performs(row, keys.len()));
         if let Some(all) = &self.counted {
-            let view = self.view_local(all);
             for (keys, values) in keys.chunks(COUNTED).zip(values.chunks_mut(COUNTED)) {
-                let find = || view.find_many_prefetched::<P, _>(keys, values);
+                let find = || {
+                    if P::IS_READ_ONLY {
+                        let view = self.view_still(all);
+                        return view.find_many_prefetched::<P, _>(keys, values);
+                    }
+                    let view = self.view_local(all);
+                    view.find_many_prefetched::<P, _>(keys, values)
+                };
                 self.world().count_steps(find)?;
             }
         } else {

@@ -48,11 +48,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 .map_while(|element| key(element).ok());
             let mut group: Vec<_> = keys
                 .take_while(Self::can_fly::<O>)
-                .map(|key| self.in_flight(key))
+                .map(|key| self.in_flight::<O>(key))
                 .collect();
             let mut waited = Ok(());
             if group.is_empty() {
-                let mut alone = self.in_flight(key(first).map_err(failed(start))?);
+                let mut alone = self.in_flight::<O>(key(first).map_err(failed(start))?);
                 let done = given(first).and_then(|given| {
                     self.shape
                         .perform_one_sided::<O>(alone.hash, &alone.key, given)
@@ -87,11 +87,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         (O::IS_READ_ONLY || is_within && is_plain) && !in_handler()
     }
 
-    fn in_flight<T>(&self, key: KeyOf<K>) -> InFlight<K, T> {
+    fn in_flight<O: OnKey<K, V>>(&self, key: KeyOf<K>) -> InFlight<K, O::Outcome> {
         InFlight {
             hash: self.hash(&key),
             key,
-            journal: Journal::held(),
+            journal: Journal::held(O::IS_READ_ONLY),
             done: None,
         }
     }
@@ -143,9 +143,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             for (k, flight) in group.iter_mut().enumerate() {
                 if flight.done.is_none() {
                     let (journal, hash, key) = (&flight.journal, flight.hash, &flight.key);
-                    flight.done = self.shape.replay(journal, O::IS_READ_ONLY, |view| {
-                        O::perform(&view, hash, key, given(k)?)
-                    });
+                    flight.done = self
+                        .shape
+                        .replay(journal, |view| O::perform(&view, hash, key, given(k)?));
                 }
                 are_there &= flight.done.is_some() || far_enough(flight);
             }

@@ -15,8 +15,10 @@ use super::super::outcome::Outcome as _;
 use super::super::phase::Atomic;
 use super::super::remote::unless_full;
 use super::super::served::OnShards;
+use super::super::shard::dispatch_shard;
 use super::super::slot::layout::Pair;
-use super::super::slot::replayed::{Journal, Replayed};
+use super::super::slot::remote::Remote;
+use super::super::slot::replayed::Journal;
 use super::super::table::Table;
 use super::super::view::View;
 use super::common::Common;
@@ -56,15 +58,13 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
     async fn replay<T>(
         &self,
         is_read_only: bool,
-        mut run: impl for<'a> FnMut(View<'a, K, V, S, Replayed<'a>>) -> Result<T>,
+        mut run: impl for<'a> FnMut(View<'a, K, V, S, Remote<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let (journal, shape) = (Journal::default(), &self.0.shape);
-        poll_fn(
-            move |_| match shape.replay(&journal, is_read_only, &mut run) {
-                Some(done) => Poll::Ready(done),
-                None => Poll::Pending,
-            },
-        )
+        let (journal, shape) = (Journal::new(is_read_only), &self.0.shape);
+        poll_fn(move |_| match shape.replay(&journal, &mut run) {
+            Some(done) => Poll::Ready(done),
+            None => Poll::Pending,
+        })
         .await
     }
 
@@ -177,9 +177,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let given = given(self.heap())?;
         let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
-        if let Some(view) = self.near_shard(hash)
-            && let Some(done) = unless_full(O::perform(&view, hash, &of_key, given))?
-        {
+        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash));
+        let near = home.and_then(|home| {
+            dispatch_shard!(self.shards, home, |view| {
+                unless_full(O::perform(&view, hash, &of_key, given))
+            })
+        });
+        if let Some(done) = near.transpose()?.flatten() {
             self.count::<O>(O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
@@ -203,12 +207,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return self.update(key, f).map(PgasFuture::ready);
         }
         let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
-        if let Some(view) = self.near_shard(hash) {
-            let f = |there| object::to_slot(&f(there), self.heap());
-            let former = view.perform::<Update<_>>(hash, &of_key, f);
-            if let Some(former) = unless_full(former)? {
-                return Ok(PgasFuture::ready(former));
-            }
+        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash));
+        let near = home.and_then(|home| {
+            dispatch_shard!(self.shards, home, |view| {
+                let f = |there| object::to_slot(&f(there), self.heap());
+                unless_full(view.perform::<Update<_>>(hash, &of_key, f))
+            })
+        });
+        if let Some(former) = near.transpose()?.flatten() {
+            return Ok(PgasFuture::ready(former));
         }
         let flight = Flight::begin(&self.flights.0);
         let update = async move { flight.update(&of_key, f).await };

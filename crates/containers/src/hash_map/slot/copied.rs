@@ -5,41 +5,30 @@ use std::cell::{RefCell, RefMut};
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{GlobalPtr, Pod, Result, World};
+use pgas_core::{GlobalPtr, Pod, Result};
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use zerocopy::IntoBytes as _;
 
-use super::super::hash::Position;
-use super::remote::{NoBlock, Remote, RemoteArray};
-use super::{Access, PartAt, Swapped, give_up};
+use super::place::Place;
+use super::{PartAt, Swapped, give_up};
 
 /// A copy of the block that a search has reached, once it is read.
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockCopy(RefCell<Option<(GlobalPtr<u8>, Vec<u8>)>>);
 
-/// All slots of a map or shard, and a copy of one block.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct CopiedArray<'a> {
-    pub(in super::super) remote: RemoteArray<'a>,
-    pub(in super::super) copy: &'a BlockCopy,
+/// A slot, and a copy of one block.
+pub(super) struct Copied<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) copy: &'a BlockCopy,
 }
 
-/// A slot of a map, or of a shard if `IS_SHARD`.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Copied<'a, const IS_SHARD: bool> {
-    slot: Remote<'a, IS_SHARD>,
-    copy: &'a BlockCopy,
-    /// Bytes of a block.
-    len: usize,
-}
-
-impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
+impl<'a> Copied<'a> {
     /// The copy of the slot's block, which is read if necessary.
     fn block(&self) -> Result<RefMut<'a, Vec<u8>>> {
         let mut copy = self.copy.0.borrow_mut();
-        if copy.as_ref().is_none_or(|(at, _)| *at != self.slot.at) {
-            let at = self.slot.at;
-            *copy = Some((at, at.get_vec(self.slot.world, self.len)?));
+        if copy.as_ref().is_none_or(|(at, _)| *at != self.place.at) {
+            let at = self.place.at;
+            *copy = Some((at, at.get_vec(self.place.world, self.place.len)?));
         }
         Ok(RefMut::map(copy, |copy| {
             &mut copy.as_mut().expect("it was read").1
@@ -57,7 +46,7 @@ impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
         if !is_seen {
             return Ok(());
         }
-        let (to, world) = (self.slot.part::<u8>(start), self.slot.world);
+        let (to, world) = (self.place.part::<u8>(start), self.place.world);
         let put = to.put_slice(world, &block[start..last + bytes.len()]);
         if put.is_err() {
             drop(block);
@@ -66,7 +55,7 @@ impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
         }
         // After a failed flush nobody knows whether the write is complete, and a retry might apply
         // it twice.
-        let flushed = world.flush(self.slot.at.rank());
+        let flushed = world.flush(self.place.at.rank());
         flushed.map_err(|error| give_up(world, error))
     }
 
@@ -84,34 +73,14 @@ fn with_state<T>(at: StateAt, state: StateWord, f: impl FnOnce(&[u8]) -> T) -> T
     }
 }
 
-impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
-    type All = CopiedArray<'a>;
-    type Block = NoBlock;
-
-    const IS_SHARD: bool = IS_SHARD;
-
-    fn new(all: CopiedArray<'a>, position: Position) -> Self {
-        Self {
-            slot: Remote::new(all.remote, position),
-            copy: all.copy,
-            len: all.remote.stride,
-        }
-    }
-
-    fn world(&self) -> &'a World {
-        self.slot.world
-    }
-
-    fn position(&self) -> Position {
-        self.slot.position()
-    }
-
-    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+/// Steps, as those of [`Access`](super::Access).
+impl Copied<'_> {
+    pub(super) fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         let part = &self.block()?[offset..offset + size_of::<T>()];
         Ok(T::read_from_bytes(part).expect("as many bytes"))
     }
 
-    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+    pub(super) fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
         let former = self.get(offset)?;
         if op == AtomicOp::Swap {
             self.store(offset, operand)?;
@@ -121,7 +90,12 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
         Ok(former)
     }
 
-    fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
+    pub(super) fn compare_exchange<W: Atomic>(
+        &self,
+        offset: usize,
+        current: W,
+        new: W,
+    ) -> Swapped<W, W> {
         let former = self.get(offset)?;
         if former != current {
             return Ok(Err(former));
@@ -130,7 +104,7 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
         Ok(Ok(former))
     }
 
-    fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+    pub(super) fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         with_state(at.state, state, |state| {
             self.write(
                 &[(at.state.offset, state), (at.offset, value.as_bytes())],
@@ -139,13 +113,17 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
         })
     }
 
-    fn swap_state(
+    pub(super) fn swap_state(
         &self,
         at: StateAt,
         current: StateWord,
         new: StateWord,
     ) -> Swapped<(), StateWord> {
-        let seen = self.load_state(at)?;
+        let seen = if at.is_narrow {
+            StateWord::from_narrow(self.get(at.offset)?)
+        } else {
+            StateWord::from_bits(self.get(at.offset)?)
+        };
         if seen != current {
             return Ok(Err(seen));
         }

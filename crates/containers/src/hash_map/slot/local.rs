@@ -1,5 +1,6 @@
 //! Local slots, accessed by loads and stores: every step is an instruction or two. In counted blocks
-//! each is noted as what it is on other slots; where this rank is alone, states cost nothing.
+//! each is noted as what it is on other slots. Where no other rank writes, a block is read at once
+//! (R).
 
 use std::panic::Location;
 
@@ -9,7 +10,7 @@ use pgas_core::rma::{Block, Near, NearArray};
 use pgas_core::{Pod, Result, World, part_of_at};
 use pgas_lockfree::memory;
 use pgas_lockfree::slots::local;
-use pgas_lockfree::slots::state::{StateAt, StateWord};
+use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 
 use super::super::hash::Position;
 use super::{AWAITED, Access, PartAt, Swapped};
@@ -37,28 +38,28 @@ impl<'a, L> LocalArray<'a, L> {
     }
 }
 
-/// A slot in a block of type `L`, in one rank's shard or among those of all ranks. If `IS_ALONE`,
-/// only this rank accesses it, and no step is an atomic instruction.
-pub(in super::super) struct Local<'a, L, const IS_SHARD: bool = false, const IS_ALONE: bool = false>
+/// A slot in a block of type `L`, in one rank's shard or among those of all ranks. If `IS_STILL`,
+/// no other rank writes to it, and no step is an atomic instruction.
+pub(in super::super) struct Local<'a, L, const IS_SHARD: bool = false, const IS_STILL: bool = false>
 {
     all: LocalArray<'a, L>,
     position: Position,
     block: Near<'a, L>,
 }
 
-impl<L, const IS_SHARD: bool, const IS_ALONE: bool> Clone for Local<'_, L, IS_SHARD, IS_ALONE> {
+impl<L, const IS_SHARD: bool, const IS_STILL: bool> Clone for Local<'_, L, IS_SHARD, IS_STILL> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L, const IS_SHARD: bool, const IS_ALONE: bool> Copy for Local<'_, L, IS_SHARD, IS_ALONE> {}
+impl<L, const IS_SHARD: bool, const IS_STILL: bool> Copy for Local<'_, L, IS_SHARD, IS_STILL> {}
 
-impl<L: Block, const IS_SHARD: bool, const IS_ALONE: bool> Local<'_, L, IS_SHARD, IS_ALONE> {
+impl<L: Block, const IS_SHARD: bool, const IS_STILL: bool> Local<'_, L, IS_SHARD, IS_STILL> {
     #[inline]
     fn note_state(&self, at: StateAt) {
-        if !IS_ALONE {
-            self.block.note_atomic(if at.is_narrow { 4 } else { 8 });
+        if !IS_STILL {
+            self.block.note_atomic(state_bytes(at));
         }
     }
 
@@ -69,19 +70,30 @@ impl<L: Block, const IS_SHARD: bool, const IS_ALONE: bool> Local<'_, L, IS_SHARD
     }
 }
 
-impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
-    for Local<'a, L, IS_SHARD, IS_ALONE>
+const fn state_bytes(at: StateAt) -> usize {
+    if at.is_narrow { 4 } else { 8 }
+}
+
+impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
+    for Local<'a, L, IS_SHARD, IS_STILL>
 {
     type All = LocalArray<'a, L>;
     type Block = L;
 
     const IS_LOCAL: bool = true;
-    const IS_SHARD: bool = IS_SHARD;
+    const IS_STILL: bool = IS_STILL;
 
     #[inline]
     fn new(all: LocalArray<'a, L>, position: Position) -> Self {
         let block = all.array.block(position.rank_index(), position.block);
         Self::in_block(all, position, block)
+    }
+
+    #[inline]
+    fn note_block(&self) {
+        if IS_STILL {
+            self.block.note_read(L::BYTES);
+        }
     }
 
     #[inline]
@@ -99,6 +111,11 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
     }
 
     #[inline]
+    fn is_shard(_: LocalArray<'a, L>) -> bool {
+        IS_SHARD
+    }
+
+    #[inline]
     fn world(&self) -> &'a World {
         self.all.array.world()
     }
@@ -110,13 +127,15 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
 
     #[inline]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
-        self.block.note_read(size_of::<T>());
+        if !IS_STILL {
+            self.block.note_read(size_of::<T>());
+        }
         Ok(memory::load(&self.block, offset))
     }
 
     #[inline]
     fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> Result<T> {
-        if !IS_ALONE {
+        if !IS_STILL {
             self.block.note_atomic(size_of::<T>());
             return Ok(self.block.fetch_op(offset, op, operand));
         }
@@ -132,7 +151,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
 
     #[inline]
     fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Swapped<T, T> {
-        if !IS_ALONE {
+        if !IS_STILL {
             self.block.note_atomic(size_of::<T>());
             return Ok(self.block.compare_exchange(offset, current, new));
         }
@@ -148,7 +167,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
     #[inline]
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         self.note_publish::<T>(at.state);
-        if IS_ALONE {
+        if IS_STILL {
             local::publish_claimed(&self.block, at.offset, value, at.state, state);
         } else {
             local::publish(&self.block, at.offset, value, at.state, state);
@@ -171,7 +190,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
 
     #[inline]
     fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
-        if IS_ALONE {
+        if IS_STILL {
             return self.swap_state(at, StateWord::FREE, new);
         }
         self.note_state(at);
@@ -186,12 +205,16 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_ALONE: bool> Access<'a>
         new: StateWord,
     ) -> Swapped<(), StateWord> {
         self.note_state(at);
-        if !IS_ALONE {
+        if !IS_STILL {
             return Ok(local::swap_state(&self.block, at, current, new));
         }
         let seen = local::load_state(&self.block, at);
         if seen != current {
             return Ok(Err(seen));
+        }
+        // The step after a reserved or locked state publishes the slot, with its state.
+        if !matches!(new.state(), SlotState::Reserved | SlotState::Locked) {
+            self.block.note_write(state_bytes(at));
         }
         local::write_state(&self.block, at, new);
         Ok(Ok(()))

@@ -3,6 +3,7 @@
 pub(super) mod copied;
 pub(super) mod layout;
 pub(super) mod local;
+mod place;
 pub(super) mod remote;
 pub(super) mod replayed;
 
@@ -10,7 +11,7 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::{Block, Near, NearArray};
+use pgas_core::rma::{Block, Counted, Near, NearArray};
 use pgas_core::{Error, Pod, Result, World};
 use pgas_lockfree::slots::SlotMemory;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
@@ -27,6 +28,9 @@ const AWAITED: &str = "another rank to finish writing an entry of a hash map";
 /// The layout of the slots of a map.
 pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
+/// The same where operations are counted.
+pub(super) type CountedOf<K, V> = Counted<LayoutOf<K, V>>;
+
 /// Access to one slot and its block: by loads and stores of this process, or by operations on
 /// global pointers. Offsets are in bytes from the block's start.
 pub(super) trait Access<'a>: Copy + 'a {
@@ -39,14 +43,20 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Whether this process can load the state word directly.
     const IS_LOCAL: bool = false;
 
-    /// Whether the slots are one rank's shard.
-    const IS_SHARD: bool = false;
+    /// Whether no other rank writes to the slots, and this process can load them directly.
+    const IS_STILL: bool = false;
 
     fn new(all: Self::All, position: Position) -> Self;
+
+    /// Whether the slots are one rank's shard.
+    fn is_shard(all: Self::All) -> bool;
 
     fn world(&self) -> &'a World;
 
     fn position(&self) -> Position;
+
+    /// Notes that a search has reached the slot's block, where that is the step that costs (R).
+    fn note_block(&self) {}
 
     /// All slots, if this process loads and stores them directly.
     fn local_array(_: Self::All) -> Option<&'a NearArray<Self::Block>> {
@@ -100,14 +110,7 @@ pub(super) trait Access<'a>: Copy + 'a {
         current: StateWord,
         new: StateWord,
     ) -> Swapped<(), StateWord> {
-        if at.is_narrow {
-            let (current, new) = (current.narrow(), new.narrow());
-            let swapped = self.compare_exchange(at.offset, current, new)?;
-            return Ok(swapped.map(drop).map_err(StateWord::from_narrow));
-        }
-        let (current, new) = (current.to_bits(), new.to_bits());
-        let swapped = self.compare_exchange(at.offset, current, new)?;
-        Ok(swapped.map(drop).map_err(StateWord::from_bits))
+        swap_state(self, at, current, new)
     }
 
     /// Waits for another rank until `ready`.
@@ -120,6 +123,23 @@ pub(super) trait Access<'a>: Copy + 'a {
     fn give_up(&self, error: Error) -> Error {
         give_up(self.world(), error)
     }
+}
+
+/// As [`Access::swap_state`], by a compare-and-swap.
+fn swap_state<'a, R: Access<'a>>(
+    access: &R,
+    at: StateAt,
+    current: StateWord,
+    new: StateWord,
+) -> Swapped<(), StateWord> {
+    if at.is_narrow {
+        let (current, new) = (current.narrow(), new.narrow());
+        let swapped = access.compare_exchange(at.offset, current, new)?;
+        return Ok(swapped.map(drop).map_err(StateWord::from_narrow));
+    }
+    let (current, new) = (current.to_bits(), new.to_bits());
+    let swapped = access.compare_exchange(at.offset, current, new)?;
+    Ok(swapped.map(drop).map_err(StateWord::from_bits))
 }
 
 /// The result of a compare-and-swap: success, or the current word.

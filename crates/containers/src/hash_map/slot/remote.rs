@@ -4,21 +4,37 @@
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::Block;
-use pgas_core::{GlobalPtr, Pod, Rank, Result, Team, World};
-use pgas_lockfree::slots::state::StateWord;
+use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Team, World};
+use pgas_lockfree::slots::state::{StateAt, StateWord};
 
 use super::super::hash::Position;
-use super::{Access, PartAt, Swapped, give_up};
+use super::copied::{BlockCopy, Copied};
+use super::place::Place;
+use super::replayed::{Journal, Replayed};
+use super::{AWAITED, Access, PartAt, Swapped, give_up, swap_state};
+
+/// How steps on the slots are taken. There is one type of slot for all ways, since a branch takes
+/// no time beside a network, and each type makes the code of all operations once more.
+#[derive(Clone, Copy)]
+pub(in super::super) enum Steps<'a> {
+    /// Each is complete on return.
+    Blocking,
+    /// On a copy of the block. No rank writes the slots, or only this one.
+    Copied(&'a BlockCopy),
+    /// As the journal says.
+    Replayed(&'a Journal),
+}
 
 /// All slots of a map, or those of one shard. The first block of each rank is at `start`, the next
 /// one `stride` bytes behind it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) team: &'a Team,
     /// The rank whose shard it is, of a shard.
-    pub(in super::super) first: Rank,
+    pub(in super::super) shard: Option<Rank>,
     pub(in super::super) start: u64,
     pub(in super::super) stride: usize,
+    pub(in super::super) steps: Steps<'a>,
 }
 
 /// The block type of accesses that never have a directly accessible block.
@@ -29,59 +45,67 @@ impl Block for NoBlock {
     const ALIGN: usize = 1;
 }
 
-/// A slot of a map, or of a shard if `IS_SHARD`.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Remote<'a, const IS_SHARD: bool = false> {
-    pub(super) world: &'a World,
+/// A slot of a map or shard.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Remote<'a> {
+    place: Place<'a>,
     position: Position,
-    /// The block that holds the slot.
-    pub(super) at: GlobalPtr<u8>,
+    steps: Steps<'a>,
 }
 
-impl<const IS_SHARD: bool> Remote<'_, IS_SHARD> {
+impl<'a> Remote<'a> {
     /// Writes the part, then the state.
     fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        let (part, at) = (self.part(at.offset), at.state);
+        let (place, world) = (self.place, self.place.world);
+        let (part, at) = (place.part(at.offset), at.state);
         if at.is_narrow {
             // `put_signal` needs a signal word of eight bytes.
-            part.put(self.world, value)?;
-            self.world.flush(self.at.rank())?;
-            let word = self.part::<u32>(at.offset);
-            word.fetch_op(self.world, AtomicOp::Swap, state.narrow())?;
+            part.put(world, value)?;
+            world.flush(place.at.rank())?;
+            let word = place.part::<u32>(at.offset);
+            word.fetch_op(world, AtomicOp::Swap, state.narrow())?;
             return Ok(());
         }
         let update = SignalUpdate::Set(state.to_bits());
-        part.put_signal(self.world, &[value], self.part(at.offset), update)?;
-        self.world.flush(self.at.rank())
+        part.put_signal(world, &[value], place.part(at.offset), update)?;
+        world.flush(place.at.rank())
     }
 
-    pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
-        self.at.byte_add(offset as u64).cast()
+    fn copied(&self, copy: &'a BlockCopy) -> Copied<'a> {
+        let place = self.place;
+        Copied { place, copy }
+    }
+
+    fn replayed(&self, journal: &'a Journal) -> Replayed<'a> {
+        let place = self.place;
+        Replayed { place, journal }
     }
 }
 
-impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
+impl<'a> Access<'a> for Remote<'a> {
     type All = RemoteArray<'a>;
     type Block = NoBlock;
 
-    const IS_SHARD: bool = IS_SHARD;
-
     fn new(all: RemoteArray<'a>, position: Position) -> Self {
-        let rank = if IS_SHARD {
-            all.first
-        } else {
-            all.team.world_rank(position.member())
-        };
-        let first = GlobalPtr::new(rank, all.start);
+        let of_position = || all.team.world_rank(position.member());
+        let first = GlobalPtr::new(all.shard.unwrap_or_else(of_position), all.start);
         Self {
-            world: all.team.world(),
+            place: Place {
+                world: all.team.world(),
+                at: first.byte_add((position.block * all.stride) as u64),
+                len: all.stride,
+            },
             position,
-            at: first.byte_add((position.block * all.stride) as u64),
+            steps: all.steps,
         }
     }
 
+    fn is_shard(all: RemoteArray<'a>) -> bool {
+        all.shard.is_some()
+    }
+
     fn world(&self) -> &'a World {
-        self.world
+        self.place.world
     }
 
     fn position(&self) -> Position {
@@ -90,22 +114,82 @@ impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
 
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
-        self.part(offset).get(self.world)
+        match self.steps {
+            Steps::Blocking => self.place.part(offset).get(self.place.world),
+            Steps::Copied(copy) => self.copied(copy).get(offset),
+            Steps::Replayed(journal) => self.replayed(journal).get(offset),
+        }
     }
 
     #[inline(never)]
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
-        self.part::<W>(offset).fetch_op(self.world, op, operand)
+        match self.steps {
+            Steps::Blocking => self
+                .place
+                .part::<W>(offset)
+                .fetch_op(self.place.world, op, operand),
+            Steps::Copied(copy) => self.copied(copy).fetch_op(offset, op, operand),
+            Steps::Replayed(journal) => self.replayed(journal).fetch_op(offset, op, operand),
+        }
     }
 
     #[inline(never)]
     fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
-        self.part(offset).compare_exchange(self.world, current, new)
+        match self.steps {
+            Steps::Blocking => {
+                self.place
+                    .part(offset)
+                    .compare_exchange(self.place.world, current, new)
+            }
+            Steps::Copied(copy) => self.copied(copy).compare_exchange(offset, current, new),
+            Steps::Replayed(journal) => self
+                .replayed(journal)
+                .compare_exchange(offset, current, new),
+        }
     }
 
     #[inline(never)]
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        let published = self.try_publish(at, value, state);
-        published.map_err(|error| give_up(self.world, error))
+        let published = match self.steps {
+            Steps::Blocking => self.try_publish(at, value, state),
+            // A put that fails has written nothing.
+            Steps::Copied(copy) => return self.copied(copy).publish(at, value, state),
+            Steps::Replayed(journal) => self.replayed(journal).try_publish(at, value, state),
+        };
+        published.map_err(|error| self.give_up(error))
+    }
+
+    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
+        if let Steps::Replayed(journal) = self.steps {
+            journal.note_claim();
+        }
+        self.swap_state(at, StateWord::FREE, new)
+    }
+
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Swapped<(), StateWord> {
+        match self.steps {
+            Steps::Copied(copy) => self.copied(copy).swap_state(at, current, new),
+            Steps::Blocking | Steps::Replayed(_) => swap_state(self, at, current, new),
+        }
+    }
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        match self.steps {
+            Steps::Replayed(journal) => journal.wait_until(ready),
+            Steps::Blocking | Steps::Copied(_) => self.place.world.wait_for(AWAITED, ready),
+        }
+    }
+
+    fn give_up(&self, error: Error) -> Error {
+        match self.steps {
+            // The operation goes on later.
+            Steps::Replayed(journal) if journal.is_suspended() => error,
+            _ => give_up(self.place.world, error),
+        }
     }
 }

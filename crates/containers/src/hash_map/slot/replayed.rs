@@ -11,11 +11,10 @@ use std::cell::{Cell, RefCell};
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::{Error, Event, GlobalPtr, Pod, Result, World};
-use pgas_lockfree::slots::state::{StateAt, StateWord};
+use pgas_lockfree::slots::state::StateWord;
 
-use super::super::hash::Position;
-use super::remote::{NoBlock, Remote, RemoteArray};
-use super::{Access, PartAt, Swapped, give_up};
+use super::place::Place;
+use super::{PartAt, Swapped};
 
 /// The answer to a step.
 enum Answer {
@@ -44,6 +43,8 @@ pub(in super::super) struct Journal {
     claims: Cell<bool>,
     /// The number of steps that this run has taken.
     n_taken: Cell<usize>,
+    /// Whether no rank writes in this phase: then a step reads a whole block.
+    is_read_only: bool,
     /// The block that this run has read last, and in which step.
     block: Cell<Option<(GlobalPtr<u8>, usize)>>,
 }
@@ -65,13 +66,19 @@ impl Journal {
         true
     }
 
-    /// A journal whose operation stops before it changes memory.
-    pub(in super::super) fn held() -> Self {
-        let is_held = Cell::new(true);
+    /// A journal of an operation in a phase in which ranks write, or not.
+    pub(in super::super) fn new(is_read_only: bool) -> Self {
         Self {
-            is_held,
+            is_read_only,
             ..Self::default()
         }
+    }
+
+    /// A journal whose operation stops before it changes memory.
+    pub(in super::super) fn held(is_read_only: bool) -> Self {
+        let journal = Self::new(is_read_only);
+        journal.is_held.set(true);
+        journal
     }
 
     /// Lets the operation change memory.
@@ -146,8 +153,13 @@ impl Journal {
         }
     }
 
+    /// Notes that the run has come to a step that takes a free slot.
+    pub(super) fn note_claim(&self) {
+        self.claims.set(true);
+    }
+
     /// One round of a wait after another, until one is `ready`.
-    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+    pub(super) fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         loop {
             let first = self.n_taken.get();
             if ready()? {
@@ -188,28 +200,17 @@ fn begun<T: Send + 'static>(
     }))
 }
 
-/// All slots of a map, and the journal of an operation.
-#[derive(Clone, Copy)]
-pub(in super::super) struct ReplayedArray<'a> {
-    pub(in super::super) remote: RemoteArray<'a>,
-    pub(in super::super) journal: &'a Journal,
-    /// Whether no rank writes in this phase: then a step reads a whole block.
-    pub(in super::super) is_read_only: bool,
+/// A slot, and the journal of an operation.
+pub(super) struct Replayed<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) journal: &'a Journal,
 }
 
-/// A slot of a map.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Replayed<'a> {
-    slot: Remote<'a>,
-    journal: &'a Journal,
-    /// The bytes of a block, if they are read together.
-    block_len: Option<usize>,
-}
-
+/// Steps, as those of [`Access`](super::Access).
 impl Replayed<'_> {
     /// Writes the part, then the state.
-    fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        let (part, world) = (self.slot.part::<T>(at.offset), self.slot.world);
+    pub(super) fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        let (part, world) = (self.place.part::<T>(at.offset), self.place.world);
         let offset = at.state.offset;
         if at.state.is_narrow {
             let put = || part.put_nb(world, value);
@@ -218,40 +219,19 @@ impl Replayed<'_> {
             return Ok(());
         }
         let update = SignalUpdate::Set(state.to_bits());
-        let put = || part.put_signal_nb(world, vec![value], self.slot.part(offset), update);
+        let put = || part.put_signal_nb(world, vec![value], self.place.part(offset), update);
         self.journal.take(true, put, |_| Answer::Written)?;
         Ok(())
     }
-}
 
-impl<'a> Access<'a> for Replayed<'a> {
-    type All = ReplayedArray<'a>;
-    type Block = NoBlock;
-
-    fn new(all: ReplayedArray<'a>, position: Position) -> Self {
-        Self {
-            slot: Remote::new(all.remote, position),
-            journal: all.journal,
-            block_len: all.is_read_only.then_some(all.remote.stride),
-        }
-    }
-
-    fn world(&self) -> &'a World {
-        self.slot.world
-    }
-
-    fn position(&self) -> Position {
-        self.slot.position()
-    }
-
-    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+    pub(super) fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         let value = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
-        let (world, len) = (self.slot.world, size_of::<T>());
-        let Some(block_len) = self.block_len else {
-            let from = self.slot.part(offset);
+        let (world, len) = (self.place.world, size_of::<T>());
+        if !self.journal.is_read_only {
+            let from = self.place.part(offset);
             return Ok(self.journal.read(None, (world, from, len), value)?.1);
-        };
-        let at = self.slot.at;
+        }
+        let (at, block_len) = (self.place.at, self.place.len);
         let read = self.journal.block.get();
         let number = read.and_then(|(block, number)| (block == at).then_some(number));
         let part = |block: &[u8]| value(&block[offset..offset + len]);
@@ -260,13 +240,13 @@ impl<'a> Access<'a> for Replayed<'a> {
         Ok(value)
     }
 
-    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
-        if self.block_len.is_some() {
+    pub(super) fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+        if self.journal.is_read_only {
             debug_assert!(op == AtomicOp::Load, "nobody writes");
             return self.get(offset);
         }
-        let word = self.slot.part::<W>(offset);
-        let begin = || word.fetch_op_nb(self.slot.world, op, operand);
+        let word = self.place.part::<W>(offset);
+        let begin = || word.fetch_op_nb(self.place.world, op, operand);
         let answer = |former: W| Answer::Word(former.to_bits());
         let number = self.journal.take(op != AtomicOp::Load, begin, answer)?;
         match &self.journal.answers.borrow()[number] {
@@ -275,9 +255,14 @@ impl<'a> Access<'a> for Replayed<'a> {
         }
     }
 
-    fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
-        let word = self.slot.part::<W>(offset);
-        let begin = || word.compare_exchange_nb(self.slot.world, current, new);
+    pub(super) fn compare_exchange<W: Atomic>(
+        &self,
+        offset: usize,
+        current: W,
+        new: W,
+    ) -> Swapped<W, W> {
+        let word = self.place.part::<W>(offset);
+        let begin = || word.compare_exchange_nb(self.place.world, current, new);
         let answer =
             |swapped: Result<W, W>| Answer::Swapped(swapped.map(W::to_bits).map_err(W::to_bits));
         let number = self.journal.take(true, begin, answer)?;
@@ -285,26 +270,5 @@ impl<'a> Access<'a> for Replayed<'a> {
             Ok(Answer::Swapped(swapped)) => Ok(swapped.map(W::from_bits).map_err(W::from_bits)),
             _ => unreachable!("a run takes the steps of the one before"),
         }
-    }
-
-    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
-        self.journal.claims.set(true);
-        self.swap_state(at, StateWord::FREE, new)
-    }
-
-    fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        let published = self.try_publish(at, value, state);
-        published.map_err(|error| self.give_up(error))
-    }
-
-    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-        self.journal.wait_until(ready)
-    }
-
-    fn give_up(&self, error: Error) -> Error {
-        if self.journal.is_suspended() {
-            return error;
-        }
-        give_up(self.slot.world, error)
     }
 }

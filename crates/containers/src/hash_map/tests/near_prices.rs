@@ -57,6 +57,9 @@ fn batches_on_near_words_pay_what_their_operations_pay() {
         assert_eq!(add, (200, 0, 400));
         let find = price(&world, || drop(map.find_many(&keys).unwrap()));
         assert_eq!(find, (200, 0, 400));
+        let absent: Vec<u64> = (first + 1000..first + 1200).collect();
+        let find = price(&world, || drop(map.find_many(&absent).unwrap()));
+        assert_eq!(find, (0, 0, 200));
         let upsert = price(&world, || map.upsert_many::<Second>(&entries).unwrap());
         assert_eq!(upsert, (200, 0, 600));
         let remove = price(&world, || map.remove_many(&keys).unwrap());
@@ -81,17 +84,26 @@ fn a_wide_value_of_near_slots_is_read_after_its_key() {
     });
 }
 
-/// The find phase spares atomics on other slots only.
 #[test]
-fn a_find_in_near_slots_takes_the_same_steps_in_the_find_phase() {
+fn in_the_find_phase_a_find_in_near_slots_costs_one_read() {
     near_counted(1, |world| {
         let map = map::<u64, u64>(&world, 1 << 12);
-        map.insert(&1, 1).unwrap();
+        let keys: Vec<u64> = (0..200).collect();
+        map.insert_many(&[(1, 1)]).unwrap();
         let map = map.into_find_phase().unwrap();
-        assert_eq!(price(&world, || map.find(&1).unwrap()), (1, 0, 2));
-        assert_eq!(price(&world, || map.find(&2).unwrap()), (0, 0, 1));
-        let batch = price(&world, || drop(map.find_many(&[1, 2]).unwrap()));
-        assert_eq!(batch, (1, 0, 3));
+        assert_eq!(price(&world, || map.find(&1).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || map.find(&2).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || map.contains(&1).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || map.contains(&2).unwrap()), (1, 0, 0));
+        for keys in [&keys[..2], &keys] {
+            let batch = price(&world, || drop(map.find_many(keys).unwrap()));
+            assert_eq!(batch, (keys.len() as u64, 0, 0));
+        }
+        let wide = HashMap::<u64, [u8; 40]>::with_capacity(&world, 1 << 12).unwrap();
+        wide.insert(&1, [1; 40]).unwrap();
+        let wide = wide.into_find_phase().unwrap();
+        assert_eq!(price(&world, || wide.find(&1).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || wide.find(&2).unwrap()), (1, 0, 0));
     });
 }
 
