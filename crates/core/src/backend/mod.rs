@@ -435,7 +435,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
 
     /// Whether [`park`](Self::park) returns as soon as another rank has written to this rank's
     /// segment, also if that was since the last call of `park`. A waiting rank then parks at once,
-    /// since polling would find nothing new.
+    /// since polling would find nothing new, and no thread looks after its handlers.
     fn parks_until_written(&self) -> bool {
         false
     }

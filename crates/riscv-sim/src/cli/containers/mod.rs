@@ -37,11 +37,14 @@ const SCALED: [&str; 3] = ["histogram", "insert", "sort"];
 /// How atomics are done, by the guest's names.
 const ATOMICS: [&str; 3] = ["hardware", "software", "messages"];
 
+/// A run on more nodes than these takes a processor half a minute to two minutes.
+const MANY: usize = 128;
+
 /// How much is done.
 struct Sizes {
     /// Operations of a node.
     n: usize,
-    /// Nodes without a clock.
+    /// Nodes without a clock. Beyond [`MANY`] atomics are by hardware and by software alone.
     counted: &'static [usize],
     /// Nodes with one, which takes the host fifty times as long.
     timed: &'static [usize],
@@ -61,7 +64,7 @@ impl Sizes {
         }
         Self {
             n: 128,
-            counted: &[2, 8, 32, 128],
+            counted: &[2, 8, 32, 128, 1024],
             timed: &[2, 8, 32],
             scaled: &[2, 4, 16, 64, 256, 1024],
         }
@@ -113,7 +116,10 @@ fn experiments(sizes: &Sizes) -> Vec<Job> {
         }
     };
     for operation in OPERATIONS {
-        add(operation, &ATOMICS, sizes.counted, false);
+        let n_few = sizes.counted.partition_point(|&n| n <= MANY);
+        let (few, many) = sizes.counted.split_at(n_few);
+        add(operation, &ATOMICS, few, false);
+        add(operation, &ATOMICS[..2], many, false);
         add(operation, &ATOMICS, sizes.timed, true);
     }
     for operation in SCALED {
@@ -147,8 +153,11 @@ fn facts(sizes: &Sizes) -> String {
          in the memory of that node, whose processor executes it when it waits for something \
          itself, and an answer; containers do the same as with hardware. Messages: the same, and \
          containers know, and send what belongs together as one message, whose room they find by \
-         the hardware's atomics. Instructions contain what a node executes for others.",
-        sizes.n
+         the hardware's atomics; on up to {MANY} nodes. Instructions contain what a node executes \
+         for others. With a clock nodes look while they wait, which takes the host most of its \
+         time: there are {} at most.",
+        sizes.n,
+        sizes.timed.iter().max().unwrap_or(&0),
     )
 }
 
