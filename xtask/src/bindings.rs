@@ -15,7 +15,7 @@ const CRATE: &str = "crates/libfabric-sys";
 
 /// Types of the headers, with all that these are made of.
 const TYPES: &[&str] = &[
-    "fi_(info|av_attr|cq_attr|cq_msg_entry|cq_err_entry|msg|msg_rma|rma_iov|context2)",
+    "fi_(info|av_attr|cq_attr|cq_(msg|data)_entry|cq_err_entry|msg|msg_rma|rma_iov|context2)",
     "fi_(datatype|op|ep_type|threading|progress|resource_mgmt|av_type|cq_format|wait_obj)",
     "fid|fid_(fabric|domain|ep|av|cq|mr)",
 ];

@@ -6,6 +6,7 @@ use pgas_smp::Member;
 
 use crate::bootstrap::{Way, agree, gather};
 use crate::network::{N_COMPLETIONS, State};
+use crate::outbox::SLOT_BYTES;
 use crate::provider;
 use crate::segment::Segments;
 use crate::sys::Endpoint;
@@ -24,7 +25,8 @@ pub(crate) fn open(
     let told = gather(way, names.map_err(Clone::clone))?;
     let chosen = provider::choose(candidates?, &told);
     let n_ranks = way.n_ranks();
-    let endpoint = chosen.and_then(|info| Endpoint::open(info, n_ranks, N_COMPLETIONS));
+    let open = |info| Endpoint::open(info, n_ranks, N_COMPLETIONS, SLOT_BYTES);
+    let endpoint = chosen.and_then(open);
     let mut endpoint = agree(way, endpoint)?;
     let (segments, exposed) = Segments::open(&mut endpoint, member, way)?;
     // No rank begins before all have posted receives.

@@ -58,7 +58,7 @@
 //! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
 //! | a rank that communicates over libfabric | `network` |
 //! | messages of a rank | `mailbox` |
-//! | buffers to send from | `outbox` |
+//! | buffers to send from and to receive in | `inbox`, `outbox` |
 //! | parts of a rank that use libfabric | `ops`, `segment`, `staging` |
 //! | several notes in a message | `bundle` |
 //! | choice of the network, and the bootstrap | `bootstrap`, `provider` |
@@ -73,6 +73,7 @@ mod bundle;
 mod connect;
 mod contract;
 mod hosts;
+mod inbox;
 mod mailbox;
 mod network;
 mod ops;

@@ -2,13 +2,12 @@
 //! to what the receiver accepts.
 //!
 //! Requests, replies and the library's own [notes](Note) have send buffers of their own. Any
-//! message is received in any posted buffer, and another buffer is posted in its place. So messages
-//! that wait to be handed out, whose number is bounded by credits, do not block those behind them.
-//! A reply therefore never waits for room that only requests could free. One of libfabric's
+//! message is received in any posted buffer, and further buffers are posted when these are full. So
+//! messages that wait to be handed out, whose number is bounded by credits, do not block those
+//! behind them. A reply therefore never waits for room that only requests could free. One of
+//! libfabric's
 //! messages may contain [several](pgas_network::send) of the program's, or several notes, whose
 //! number is in the place of the handler.
-#![expect(unsafe_code, reason = "lends buffers to libfabric")]
-
 use std::collections::VecDeque;
 
 use pgas_core::Result;
@@ -18,19 +17,18 @@ use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
 
 use crate::bundle;
-use crate::outbox::{NOTES, Outbox, SLOT_BYTES, Sender};
+use crate::inbox::{Bytes, Inbox};
+use crate::outbox::{NOTES, Outbox, Sender, n_padding};
 use crate::segment::Segments;
-use crate::sys::{Begun, Buffer, Endpoint};
+use crate::sys::{Begun, Completion, Endpoint};
 
-/// The number of posted receives.
-const N_RECEIVES: usize = 32;
 /// One of libfabric's messages, taken out so that the program's messages in it can be handed to a
 /// sink.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
-    index: usize,
-    buffer: Buffer,
+    bytes: Bytes,
+    /// The length without padding.
     len: usize,
     reader: Reader,
 }
@@ -43,7 +41,7 @@ impl Letter {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> usize {
-        let bytes = &self.buffer.bytes()[..self.len];
+        let bytes = &self.bytes.bytes()[..self.len];
         self.reader.hand_out(bytes, (self.from, class), limit, sink)
     }
 
@@ -58,12 +56,7 @@ impl Letter {
 pub(crate) struct Post {
     rank: u32,
     n_ranks: u32,
-    /// A function from the index of a receive to the number of its context.
-    number: fn(usize) -> u64,
-    /// Buffers lent to libfabric. Other buffers hold messages, or are free.
-    receives: Vec<Option<Buffer>>,
-    free_receives: Vec<(usize, Buffer)>,
-    n_posted: usize,
+    inbox: Inbox,
     arrived: [VecDeque<Letter>; 2],
     outbox: Outbox,
     /// Notes that there was no room for.
@@ -74,18 +67,15 @@ pub(crate) struct Post {
 impl Post {
     /// A post that has not [posted receives](Self::post_receives) yet.
     pub(crate) fn new(
-        inject_bytes: usize,
-        rank: u32,
-        n_ranks: u32,
+        endpoint: &Endpoint,
+        (rank, n_ranks): (u32, u32),
         numbers: [fn(usize) -> u64; 2],
     ) -> Self {
+        let inject_bytes = endpoint.info().inject_bytes();
         Self {
             rank,
             n_ranks,
-            number: numbers[0],
-            receives: Vec::new(),
-            free_receives: Vec::new(),
-            n_posted: 0,
+            inbox: Inbox::new(endpoint.receives_many(), numbers[0]),
             arrived: [VecDeque::new(), VecDeque::new()],
             outbox: Outbox::new(rank, inject_bytes, numbers[1]),
             unsent: VecDeque::new(),
@@ -95,32 +85,13 @@ impl Post {
 
     /// Posts receives until there are enough.
     pub(crate) fn post_receives(&mut self, endpoint: &mut Endpoint) -> Result<()> {
-        while self.n_posted < N_RECEIVES {
-            let (index, buffer) = match self.free_receives.pop() {
-                Some(free) => free,
-                None => {
-                    let index = self.receives.len();
-                    let buffer = endpoint.buffer(SLOT_BYTES, (self.number)(index))?;
-                    self.receives.push(None);
-                    (index, buffer)
-                }
-            };
-            // SAFETY: the buffer is kept and left alone until its completion takes it out, or until
-            // this is dropped, before which the endpoint is shut (`network.rs`).
-            let begun = unsafe { endpoint.receive(&buffer) };
-            match begun {
-                Ok(Begun::Yes) => {
-                    self.receives[index] = Some(buffer);
-                    self.n_posted += 1;
-                }
-                Ok(Begun::NoRoom) => {
-                    self.free_receives.push((index, buffer));
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.free_receives.push((index, buffer));
-                    return Err(error);
-                }
+        while self.inbox.wants_more() {
+            if self.inbox.is_exhausted() {
+                let waiting = self.arrived.iter_mut().flatten();
+                waiting.for_each(|letter| self.inbox.keep(&mut letter.bytes));
+            }
+            if self.inbox.post(endpoint)? == Begun::NoRoom {
+                break;
             }
         }
         Ok(())
@@ -260,35 +231,34 @@ impl Post {
     pub(crate) fn has_received(
         &mut self,
         index: usize,
-        len: usize,
+        completion: &Completion,
         notes: &mut Vec<Note>,
     ) -> Result<u32> {
-        let Some(buffer) = self.receives.get_mut(index).and_then(Option::take) else {
+        let Some(bytes) = self.inbox.take(index, completion)? else {
             return Ok(self.rank);
         };
-        self.n_posted -= 1;
-        let bytes = buffer.bytes().get(..len).unwrap_or_default();
-        let header = Header::decode(bytes);
+        let received = bytes.bytes();
+        let header = Header::decode(received);
         // Any program may connect to an endpoint if it knows the address.
         let header = header.filter(|header| header.from < self.n_ranks);
         let from = header.map_or(u32::MAX, |header| header.from);
         let kind = header.map_or(usize::MAX, |header| usize::from(header.kind));
+        let len = received.len() - n_padding(received);
         if let Some(queue) = self.arrived.get_mut(kind) {
             queue.push_back(Letter {
                 from,
-                index,
-                buffer,
+                bytes,
                 len,
                 reader: Reader::default(),
             });
             return Ok(from);
         }
-        // Anything else is a message of another program, or a failed receive.
-        let read = match Reader::default().next(bytes) {
+        // Anything else is a message of another program.
+        let read = match Reader::default().next(&received[..len]) {
             Some((n_notes, bytes)) if kind == NOTES => bundle::unpack(bytes, n_notes.0, notes),
             _ => Ok(()),
         };
-        self.free_receives.push((index, buffer));
+        self.inbox.give_back(bytes);
         read?;
         for note in &*notes {
             self.peers.heed(from, note);
@@ -306,7 +276,7 @@ impl Post {
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
         let letter = self.arrived[class as usize].pop_front()?;
         if letter.reader.is_at_start()
-            && let Some(header) = Header::decode(&letter.buffer.bytes()[..letter.len])
+            && let Some(header) = Header::decode(letter.bytes.bytes())
         {
             self.peers.of(letter.from).credit(header.credits);
         }
@@ -329,7 +299,7 @@ impl Post {
         is_served: bool,
     ) -> Result<()> {
         let from = letter.from;
-        self.free_receives.push((letter.index, letter.buffer));
+        self.inbox.give_back(letter.bytes);
         match self.peers.handed_out(from, class, is_served) {
             Some(note) => self.tell(endpoint, segments, from, note),
             None => Ok(()),

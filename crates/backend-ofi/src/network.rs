@@ -106,9 +106,8 @@ impl State {
             |index| (index as u64) << 2 | RECEIVE,
             |index| (index as u64) << 2 | SEND,
         ];
-        let inject_bytes = endpoint.info().inject_bytes();
         let mut this = Self {
-            post: Post::new(inject_bytes, rank, n_ranks, numbers),
+            post: Post::new(&endpoint, (rank, n_ranks), numbers),
             ops: Ops::new(|index| (index as u64) << 2 | OPERATION),
             staging: Staging::default(),
             completions: Vec::new(),

@@ -32,6 +32,13 @@ const MAX_INJECTED: usize = 256;
 const BEFORE_PLACE: usize = HEADER_BYTES + MAX_OPENING;
 const MAX_OPENING: usize = 56;
 
+/// The length of a message is a multiple of this, so that messages in one receive buffer are all
+/// aligned to it.
+const ALIGN: usize = 8;
+/// Where the header has the number of added bytes.
+const PADDING_AT: usize = 10;
+const _: () = assert!(SLOT_BYTES.is_multiple_of(ALIGN) && HEADER_BYTES > PADDING_AT);
+
 /// A buffer to send from.
 #[derive(Debug)]
 struct Outgoing {
@@ -94,15 +101,18 @@ impl Outbox {
         parts: &[&[u8]],
     ) -> Result<Begun> {
         let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-        if len <= self.inject_bytes {
+        if len.next_multiple_of(ALIGN) <= self.inject_bytes {
             let mut bytes = [0; MAX_INJECTED];
             concat(&mut bytes, header, parts);
+            let len = pad(&mut bytes, len);
             return endpoint.inject(&bytes[..len], peer);
         }
         let Some(index) = self.take_send(endpoint, kind)? else {
             return Ok(Begun::NoRoom);
         };
-        concat(self.sends[index].buffer.bytes_mut(), header, parts);
+        let bytes = self.sends[index].buffer.bytes_mut();
+        concat(bytes, header, parts);
+        let len = pad(bytes, len);
         let begun = self.begin((endpoint, peer, to), index, 0..len);
         if !matches!(begun, Ok(Begun::Yes)) {
             self.free_sends[kind].push(index);
@@ -122,8 +132,9 @@ impl Outbox {
         };
         let buffer = &mut self.sends[index].buffer;
         concat(buffer.bytes_mut(), header, &[note]);
+        let len = pad(buffer.bytes_mut(), header.len() + note.len());
         // SAFETY: as in `begin`.
-        let begun = unsafe { endpoint.send_surely(buffer, header.len() + note.len(), peer) };
+        let begun = unsafe { endpoint.send_surely(buffer, len, peer) };
         self.count(index, to, &begun);
         if !matches!(begun, Ok(Begun::Yes)) {
             self.free_sends[NOTES].push(index);
@@ -206,8 +217,10 @@ impl Outbox {
         let index = place.id as usize;
         let first = BEFORE_PLACE - opening.len() - HEADER_BYTES;
         let bytes = self.sends[index].buffer.bytes_mut();
-        concat(&mut bytes[first..], header, &[opening]);
-        self.begin(there, index, first..BEFORE_PLACE + place.len)
+        let bytes = &mut bytes[first..];
+        concat(bytes, header, &[opening]);
+        let len = pad(bytes, HEADER_BYTES + opening.len() + place.len);
+        self.begin(there, index, first..first + len)
     }
 
     /// Takes a place back from which nothing is to be sent.
@@ -245,6 +258,7 @@ impl Carrier for Sender<'_> {
 
     fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
         let there = (&mut *self.endpoint, self.segments.peer(to), to);
+        let len = pad(self.outbox.sends[buffer].buffer.bytes_mut(), len);
         let begun = self.outbox.begin(there, buffer, 0..len);
         if begun.is_err() {
             self.outbox.free_sends[class as usize].push(buffer);
@@ -263,6 +277,19 @@ impl Carrier for Sender<'_> {
         let begun = self.outbox.send_bytes(there, class as usize, header, parts);
         Ok(begun? == Begun::Yes)
     }
+}
+
+/// Extends a message to a multiple of [`ALIGN`] bytes, and returns its new length.
+fn pad(message: &mut [u8], len: usize) -> usize {
+    let padded = len.next_multiple_of(ALIGN);
+    message[PADDING_AT] = u8::try_from(padded - len).expect("less than the alignment");
+    padded
+}
+
+/// The number of bytes that a received message has at its end for alignment.
+pub(crate) fn n_padding(message: &[u8]) -> usize {
+    let padding = message.get(PADDING_AT).copied().map_or(0, usize::from);
+    padding.min(message.len())
 }
 
 /// Writes the parts of a message one behind the other.

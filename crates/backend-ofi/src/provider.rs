@@ -25,9 +25,10 @@ pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
         found.extend(sys::find(Some(TCP), Some(node))?);
         if found.is_empty() {
             let order = ORDER.join(", ");
-            let text = format!(
-                "no provider here has reliable endpoints with messages and one-sided transfers; looked for {order}"
-            );
+            let mut text = format!("none of {order} is here; PGAS_OFI_PROVIDER names another one");
+            for (name, lacked) in sys::unsuitable()? {
+                text.push_str(&format!("; {name} lacks {}", lacked.join(", ")));
+            }
             return Err(Error::backend("fi_getinfo", 0, text));
         }
         return Ok(found);
@@ -39,10 +40,11 @@ pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
         let mut known: Vec<String> = sys::find(None, None)?.iter().map(Info::provider).collect();
         known.sort();
         known.dedup();
-        let reason = format!(
-            "there is no such provider with reliable endpoints, messages and one-sided transfers here; those are {}",
-            known.join(", ")
-        );
+        let known = known.join(", ");
+        let reason = match sys::unsuitable()?.get(asked) {
+            Some(lacked) => format!("it lacks {}; suitable are {known}", lacked.join(", ")),
+            None => format!("there is no such provider here; suitable are {known}"),
+        };
         return Err(Error::setting("PGAS_OFI_PROVIDER", asked, reason));
     }
     Ok(found)

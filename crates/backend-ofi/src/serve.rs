@@ -29,7 +29,7 @@ impl Network {
         let worked = !completions.is_empty();
         let mut outcome = polled;
         for completion in completions.drain(..) {
-            let served = self.complete(state, completion);
+            let served = self.complete(state, &completion);
             outcome = outcome.and(served);
         }
         state.completions = completions;
@@ -67,12 +67,12 @@ impl Network {
         }
     }
 
-    fn complete(&self, state: &mut State, completion: Completion) -> Result<()> {
+    fn complete(&self, state: &mut State, completion: &Completion) -> Result<()> {
         let Ok(index) = usize::try_from(completion.number >> 2) else {
             return Ok(());
         };
         let kind = completion.number & KINDS;
-        if let Some(text) = completion.error {
+        if let Some(text) = &completion.error {
             let rank = match kind {
                 OPERATION => state.ops.rank_of(index),
                 RECEIVE => None,
@@ -81,7 +81,7 @@ impl Network {
             let is_last_word = state.has_left && kind != OPERATION && kind != RECEIVE;
             if !is_last_word {
                 let rank = Rank::new(rank.unwrap_or(self.rank));
-                let broken = || (rank, text, Instant::now());
+                let broken = || (rank, text.clone(), Instant::now());
                 self.broken.get_or_init(broken);
             }
             if kind == OPERATION {
@@ -97,7 +97,7 @@ impl Network {
             }
             RECEIVE => {
                 let mut notes = mem::take(&mut state.notes);
-                let read = state.post.has_received(index, completion.len, &mut notes);
+                let read = state.post.has_received(index, completion, &mut notes);
                 let mut all = notes.drain(..);
                 let heeded =
                     read.and_then(|from| all.try_for_each(|it| self.heed(state, from, it)));

@@ -23,6 +23,8 @@ struct Way {
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
 const STRICT: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("FI_STRICT_AGAIN", "3")];
+/// Without receives of many messages, which all others have.
+const STRICT_ONE: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("FI_STRICT_MANY", "0")];
 
 /// The share of cases with a job of their own is smaller by this factor, since the start of a job
 /// takes longer than a case.
@@ -39,9 +41,12 @@ const WAYS: &[Way] = &[
     Way { name: "tcp", n_ranks: 7, share: 32, settings: TCP },
     Way { name: "shm", n_ranks: 3, share: 32, settings: SHM },
     Way { name: "shm", n_ranks: 2, share: 2, settings: SHM },
+    Way { name: "shm", n_ranks: 1, share: 64, settings: SHM },
+    Way { name: "shm", n_ranks: 4, share: 64, settings: SHM },
+    Way { name: "shm", n_ranks: 7, share: 64, settings: SHM },
     Way { name: "direct", n_ranks: 3, share: 16, settings: &[] },
     Way { name: strict::STRICT, n_ranks: 2, share: 16, settings: STRICT },
-    Way { name: strict::STRICT, n_ranks: 3, share: 32, settings: STRICT },
+    Way { name: strict::STRICT, n_ranks: 3, share: 32, settings: STRICT_ONE },
 ];
 
 fn main() -> ExitCode {

@@ -1167,6 +1167,30 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct fi_cq_data_entry {
+    pub op_context: *mut ::std::os::raw::c_void,
+    pub flags: u64,
+    pub len: usize,
+    pub buf: *mut ::std::os::raw::c_void,
+    pub data: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_cq_data_entry"][::std::mem::size_of::<fi_cq_data_entry>() - 40usize];
+    ["Alignment of fi_cq_data_entry"][::std::mem::align_of::<fi_cq_data_entry>() - 8usize];
+    ["Offset of field: fi_cq_data_entry::op_context"]
+        [::std::mem::offset_of!(fi_cq_data_entry, op_context) - 0usize];
+    ["Offset of field: fi_cq_data_entry::flags"]
+        [::std::mem::offset_of!(fi_cq_data_entry, flags) - 8usize];
+    ["Offset of field: fi_cq_data_entry::len"]
+        [::std::mem::offset_of!(fi_cq_data_entry, len) - 16usize];
+    ["Offset of field: fi_cq_data_entry::buf"]
+        [::std::mem::offset_of!(fi_cq_data_entry, buf) - 24usize];
+    ["Offset of field: fi_cq_data_entry::data"]
+        [::std::mem::offset_of!(fi_cq_data_entry, data) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct fi_cq_err_entry {
     pub op_context: *mut ::std::os::raw::c_void,
     pub flags: u64,

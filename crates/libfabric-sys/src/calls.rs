@@ -229,6 +229,22 @@ pub unsafe fn fi_mr_reg(
     )
 }
 
+/// Sets an option of an endpoint.
+pub unsafe fn fi_setopt(
+    endpoint: *mut fid_ep,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    call!(
+        endpoint
+            .ops
+            .setopt(endpoint.cast::<fid>(), level, option, value, len),
+        or - FI_ENOSYS.cast_signed()
+    )
+}
+
 /// Posts a receive.
 pub unsafe fn fi_recv(
     endpoint: *mut fid_ep,
@@ -245,6 +261,14 @@ pub unsafe fn fi_recv(
             from,
             context
         ),
+        or NOTHING_DONE
+    )
+}
+
+/// Posts a receive as `flags` say.
+pub unsafe fn fi_recvmsg(endpoint: *mut fid_ep, message: *const fi_msg, flags: u64) -> isize {
+    call!(
+        endpoint.msg.recvmsg(endpoint, message, flags),
         or NOTHING_DONE
     )
 }
@@ -352,6 +376,36 @@ pub unsafe fn fi_fetch_atomic(
             operand.start,
             1,
             operand.desc,
+            result.start,
+            result.desc,
+            remote.rank,
+            remote.address,
+            remote.key,
+            kind.datatype,
+            kind.op,
+            context
+        ),
+        or NOTHING_DONE
+    )
+}
+
+/// A compare and swap with its result: of the word that is expected, and the one that replaces it.
+pub unsafe fn fi_compare_atomic(
+    endpoint: *mut fid_ep,
+    [compare, operand]: [Local; 2],
+    result: Local,
+    remote: Remote,
+    kind: Kind,
+    context: *mut c_void,
+) -> isize {
+    call!(
+        endpoint.atomic.compwrite(
+            endpoint,
+            operand.start,
+            1,
+            operand.desc,
+            compare.start,
+            compare.desc,
             result.start,
             result.desc,
             remote.rank,

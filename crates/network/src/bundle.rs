@@ -1,7 +1,7 @@
 //! The bytes of a message of the transport: a header, and one or more messages of the program.
 //!
 //! ```text
-//! | from: u32 | kind: u16 | credits for requests: u16 | for replies: u16 | unused: 2 bytes |
+//! | from: u32 | kind: u16 | credits for requests: u16 | for replies: u16 | transport: 2 bytes |
 //! | handler: u16 | length: u16 | payload | padding | handler: u16 | length: u16 | payload | ...
 //! ```
 //!

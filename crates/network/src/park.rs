@@ -3,7 +3,8 @@
 //!
 //! Puts, gets and messages of other ranks are served only while this rank calls its library, so it
 //! must not sleep for long. A nap is a small share of the time that the rank has polled in vain. It
-//! ends at once when data arrives by a socket; if the network is TCP, all data does.
+//! ends at once when data arrives by a socket; if the network is TCP, all data does. While a socket
+//! has data that is being read, as one of a long transfer, the rank does not nap.
 #![expect(
     unsafe_code,
     reason = "looks at sockets that the library of the network has opened"
@@ -38,6 +39,9 @@ const LONGEST_NAP_IN_A_CROWD: Duration = Duration::from_millis(1);
 const LISTED_FOR: Duration = Duration::from_millis(100);
 /// With more sockets, a poll of all of them takes longer than it saves.
 const MAX_SOCKETS: usize = 256;
+/// The number of times that a socket has data, and never less than before, until it is taken for
+/// one that the polling code does not read. One of a long transfer has less now and then.
+const SIGHTS: u32 = 8;
 
 /// The parking state of a rank's threads.
 #[derive(Debug, Default)]
@@ -127,22 +131,66 @@ impl Parking {
 /// The sockets of this process by which other hosts reach it.
 #[derive(Debug, Default)]
 struct Sockets {
-    numbers: Vec<RawFd>,
+    sockets: Vec<Socket>,
     listed: Option<Instant>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    number: RawFd,
+    /// Bytes that it had when it was last seen, and how many sights in a row had not less.
+    n_bytes: u64,
+    n_sights: u32,
+}
+
+impl Socket {
+    fn new(number: RawFd) -> Self {
+        Self {
+            number,
+            n_bytes: 0,
+            n_sights: 0,
+        }
+    }
+
+    /// Takes note whether it has data. Returns whether it has some that may be read.
+    fn has_news(&mut self, is_readable: bool) -> bool {
+        let n_bytes = if is_readable { n_bytes(self.number) } else { 0 };
+        let is_read = !is_readable || n_bytes < self.n_bytes;
+        self.n_sights = if is_read { 0 } else { self.n_sights + 1 };
+        self.n_bytes = n_bytes;
+        is_readable && self.n_sights < SIGHTS
+    }
+}
+
 impl Sockets {
-    /// Sleeps until a socket is readable, or the nap is over. Returns whether one is readable.
-    /// Sockets that are readable all the time are not read by the polling code, and are left out.
+    /// Sleeps until a socket is readable, or the nap is over. Returns whether one is readable. If
+    /// one is at once, there is no nap: a long transfer may be on its way. Sockets that the polling
+    /// code does not read are left out.
     fn await_one(&mut self, now: Instant, nap: Duration) -> bool {
         if self.listed.is_none_or(|listed| now - listed > LISTED_FOR) {
-            self.numbers = list();
+            let known = |number| self.sockets.iter().find(|known| known.number == number);
+            let listed = list().into_iter();
+            let listed = listed.map(|number| known(number).copied().unwrap_or(Socket::new(number)));
+            self.sockets = listed.collect();
             self.listed = Some(now);
         }
-        let mut unread = ready(&self.numbers, Duration::ZERO).into_iter();
-        self.numbers.retain(|_| unread.next() == Some(false));
-        ready(&self.numbers, nap).contains(&true)
+        let numbers: Vec<RawFd> = self.sockets.iter().map(|socket| socket.number).collect();
+        let (mut idle, mut has_news) = (Vec::new(), false);
+        let readable = ready(&numbers, Duration::ZERO);
+        for (socket, is_readable) in self.sockets.iter_mut().zip(readable) {
+            has_news |= socket.has_news(is_readable);
+            if !is_readable {
+                idle.push(socket.number);
+            }
+        }
+        has_news || ready(&idle, nap).contains(&true)
     }
+}
+
+/// The number of bytes that can be read from a socket; none if it is closed.
+fn n_bytes(number: RawFd) -> u64 {
+    // SAFETY: as in `ready`: the call only asks.
+    rustix::io::ioctl_fionread(unsafe { BorrowedFd::borrow_raw(number) }).unwrap_or(0)
 }
 
 /// Waits until a descriptor is readable, has failed or is closed, for `at_most` this time. Returns
@@ -184,7 +232,7 @@ fn list() -> Vec<RawFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd as _;
 
@@ -203,7 +251,7 @@ mod tests {
     fn who_naps_is_woken_by_what_comes() {
         let (here, mut there) = pair();
         let mut sockets = Sockets {
-            numbers: vec![here.as_raw_fd()],
+            sockets: vec![Socket::new(here.as_raw_fd())],
             listed: Some(Instant::now()),
         };
         let now = Instant::now();
@@ -216,12 +264,44 @@ mod tests {
         assert!(sockets.await_one(now, LONG));
         assert!(now.elapsed() < LONG);
         let there = sender.join().unwrap();
-        // No code has read it: it does not disturb the next nap, nor does the end of the other
+        // No code reads it: soon it does not disturb naps any more, nor does the end of the other
         // side.
+        for _ in 1..SIGHTS {
+            assert!(sockets.await_one(now, LONG));
+        }
         assert!(!sockets.await_one(now, SHORT));
-        assert!(sockets.numbers.is_empty());
         drop(there);
         assert!(!sockets.await_one(now, SHORT));
+        assert!(now.elapsed() < LONG);
+    }
+
+    #[test]
+    fn nobody_naps_while_a_long_transfer_is_read() {
+        let (mut here, mut there) = pair();
+        let mut sockets = Sockets {
+            sockets: vec![Socket::new(here.as_raw_fd())],
+            listed: Some(Instant::now()),
+        };
+        let now = Instant::now();
+        let number = here.as_raw_fd();
+        let arrive = || {
+            while n_bytes(number) < 1000 {
+                assert!(now.elapsed() < LONG);
+                thread::yield_now();
+            }
+        };
+        there.write_all(&[1; 1000]).unwrap();
+        for _ in 0..10 * SIGHTS {
+            arrive();
+            assert!(sockets.await_one(now, LONG));
+            here.read_exact(&mut [0; 500]).unwrap();
+            assert!(sockets.await_one(now, LONG));
+            there.write_all(&[1; 500]).unwrap();
+        }
+        arrive();
+        here.read_exact(&mut [0; 1000]).unwrap();
+        assert!(!sockets.await_one(now, SHORT));
+        assert!(now.elapsed() < LONG);
     }
 
     #[test]

@@ -15,22 +15,27 @@ mod raw;
 
 use std::env;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Config, GlobalPtr, Rank, Result, Symmetric, World};
-use raw::{LONG, Raw, WINDOW};
+use raw::{LONG, Operation, Raw, WINDOW};
 
 /// The argument by which the binary is a rank. The next one is the number of samples.
 const RANK: &str = "--rank";
 const SAMPLES: usize = 31;
 
 /// The name of an operation, and its number in a sample.
-const OPERATIONS: &[(&str, usize)] = &[
-    ("put of 8 B and flush", 200),
-    ("get of 8 B", 200),
-    ("fetch_add", 200),
-    ("puts of 1 MiB, 8 at a time, and flush", 4),
+const OPERATIONS: &[(&str, Operation, usize)] = &[
+    ("put of 8 B and flush", Operation::Put, 200),
+    ("get of 8 B", Operation::Get, 200),
+    ("fetch_add", Operation::FetchAdd, 200),
+    ("compare_swap", Operation::CompareSwap, 200),
+    ("request and reply", Operation::Message, 200),
+    ("puts of 1 MiB, 8 at a time, and flush", Operation::Long, 4),
 ];
 
 fn main() {
@@ -65,8 +70,13 @@ fn play(n_samples: usize) -> Result<()> {
     let provider = provider.as_deref().unwrap_or("tcp;ofi_rxm");
     let mut raw = Raw::open(provider, "127.0.0.1", LONG);
     raw.meet(&world)?;
+    pgas_am::attach(&world)?;
+    let n_answers = Arc::new(AtomicU64::new(0));
+    world.register(Ask)?;
+    world.register_reply(Answer(Arc::clone(&n_answers)))?;
     let mut ours = Ours {
         world: &world,
+        n_answers: &n_answers,
         words: &words,
         blocks: &blocks,
         n_rounds: 0,
@@ -77,13 +87,13 @@ fn play(n_samples: usize) -> Result<()> {
             "", "pgas", "libfabric", "ratio"
         );
     }
-    for (which, (name, n_times)) in OPERATIONS.iter().enumerate() {
+    for (name, operation, n_times) in OPERATIONS {
         let mut samples = Vec::new();
         for _ in 0..n_samples {
             world.barrier()?;
-            let own = ours.sample(which, *n_times)?;
+            let own = ours.sample(*operation, *n_times)?;
             world.barrier()?;
-            let floor = raw.sample(world.rank().number() == 0, which, *n_times);
+            let floor = raw.sample(world.rank().number() == 0, *operation, *n_times);
             samples.push((own, floor));
         }
         if world.rank().number() == 0 {
@@ -117,9 +127,33 @@ fn tell(name: &str, samples: &[(Duration, Duration)]) {
     println!("{name:<40} {own:>9.2} us {floor:>9.2} us {ratio:>7.3}");
 }
 
+/// Answers at once.
+struct Ask;
+
+impl RequestHandler for Ask {
+    type Args = u64;
+
+    fn handle(&self, token: Token<'_>, number: u64, _: Payload<'_>) -> Result<()> {
+        token.reply::<Answer>(&number)
+    }
+}
+
+/// Counts answers.
+struct Answer(Arc<AtomicU64>);
+
+impl ReplyHandler for Answer {
+    type Args = u64;
+
+    fn handle(&self, _: Origin<'_>, _: u64, _: Payload<'_>) -> Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 /// What this library does.
 struct Ours<'a> {
     world: &'a World,
+    n_answers: &'a AtomicU64,
     words: &'a Symmetric<u64>,
     blocks: &'a Symmetric<u8>,
     n_rounds: u64,
@@ -127,7 +161,7 @@ struct Ours<'a> {
 
 impl Ours<'_> {
     /// The time of one operation, while rank 1 serves.
-    fn sample(&mut self, which: usize, n_times: usize) -> Result<Duration> {
+    fn sample(&mut self, operation: Operation, n_times: usize) -> Result<Duration> {
         self.n_rounds += 1;
         let (world, there) = (self.world, Rank::new(1));
         let end: GlobalPtr<u64> = self.words.on(there).add(1);
@@ -141,14 +175,21 @@ impl Ours<'_> {
         let mut buffers = vec![vec![7_u8; LONG]; WINDOW];
         let began = Instant::now();
         for _ in 0..n_times {
-            match which {
-                0 => {
+            match operation {
+                Operation::Put => {
                     word.put(world, 7)?;
                     world.flush(there)?;
                 }
-                1 => drop(word.get(world)?),
-                2 => drop(word.fetch_op(world, AtomicOp::Add, 1)?),
-                _ => {
+                Operation::Get => drop(word.get(world)?),
+                Operation::FetchAdd => drop(word.fetch_op(world, AtomicOp::Add, 1)?),
+                Operation::CompareSwap => drop(word.compare_exchange(world, 0, 7)?),
+                Operation::Message => {
+                    let n_answers = self.n_answers.load(Ordering::Relaxed);
+                    world.request::<Ask>(there, &n_answers)?;
+                    let is_here = || Ok(self.n_answers.load(Ordering::Relaxed) > n_answers);
+                    world.wait_for("the answer", is_here)?;
+                }
+                Operation::Long => {
                     let block = self.blocks.on(there);
                     let begun = buffers
                         .drain(..)

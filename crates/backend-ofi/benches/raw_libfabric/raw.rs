@@ -26,6 +26,24 @@ const N_CONTEXTS: usize = 1 << 16;
 /// Completions that are taken at a time.
 const A_LOOK: usize = 16;
 
+/// Words of a short message.
+const MESSAGE: usize = 5;
+/// Receives that are posted.
+const N_RECEIVES: usize = 8;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Put,
+    Get,
+    FetchAdd,
+    CompareSwap,
+    /// A message and its answer.
+    Message,
+    /// [`WINDOW`] transfers of [`LONG`] bytes.
+    Long,
+}
+
 /// Address, base and key of a rank's memory, for a message of fixed length.
 type Address = [u8; 128];
 
@@ -42,6 +60,9 @@ pub(crate) struct Raw {
     pub(crate) inject_bytes: usize,
     pub(crate) there: Remote,
     contexts: Vec<fi_context2>,
+    /// Where messages arrive, whose words nobody reads.
+    arrived: Box<[u64; MESSAGE]>,
+    n_posted: usize,
     n_rounds: u64,
     /// The number of messages that have come.
     pub(crate) n_received: usize,
@@ -146,6 +167,8 @@ impl Raw {
                 key: 0,
             },
             contexts: vec![zeroed(); N_CONTEXTS],
+            arrived: Box::new([0; MESSAGE]),
+            n_posted: 0,
             n_rounds: 0,
             n_received: 0,
             n_done: 0,
@@ -201,30 +224,42 @@ impl Raw {
     }
 
     /// The time of one operation, while the other rank makes progress.
-    pub(crate) fn sample(&mut self, is_first: bool, which: usize, n_times: usize) -> Duration {
+    pub(crate) fn sample(
+        &mut self,
+        is_first: bool,
+        operation: Operation,
+        n_times: usize,
+    ) -> Duration {
         self.n_rounds += 1;
+        if matches!(operation, Operation::Message) {
+            self.post_receives();
+        }
         if !is_first {
             let last = self.memory.len() - 1;
             // SAFETY: the word is this process's memory, which libfabric writes in `poll`.
             while unsafe { self.memory.as_ptr().add(last).read_volatile() } != self.n_rounds {
                 self.poll();
+                if self.n_received > 0 {
+                    self.take_message();
+                    self.send_message();
+                }
             }
             return Duration::ZERO;
         }
         let mut word = 7_u64;
-        let mut former = 0_u64;
+        let (mut former, mut expected) = (0_u64, 0_u64);
         // As many sources as this library writes from: one alone would stay in a cache.
         let long = vec![vec![7_u8; LONG]; WINDOW];
         let began = Instant::now();
         for _ in 0..n_times {
-            match which {
-                0 => self.write((&raw mut word).cast(), 8, 0, 0),
-                1 => self.begin(|raw| {
+            match operation {
+                Operation::Put => self.write((&raw mut word).cast(), 8, 0, 0),
+                Operation::Get => self.begin(|raw| {
                     let (local, context) = (local((&raw mut word).cast(), 8), raw.context(0));
                     // SAFETY: the word lives until the completion.
                     unsafe { fi_read(raw.endpoint, local, raw.there, context) }
                 }),
-                2 => self.begin(|raw| {
+                Operation::FetchAdd => self.begin(|raw| {
                     let operand = local((&raw mut word).cast(), 8);
                     let result = local((&raw mut former).cast(), 8);
                     let kind = Kind {
@@ -243,7 +278,36 @@ impl Raw {
                         )
                     }
                 }),
-                _ => {
+                Operation::CompareSwap => self.begin(|raw| {
+                    let operand = local((&raw mut word).cast(), 8);
+                    let compare = local((&raw mut expected).cast(), 8);
+                    let result = local((&raw mut former).cast(), 8);
+                    let kind = Kind {
+                        datatype: FI_UINT64,
+                        op: FI_CSWAP,
+                    };
+                    let (there, context) = (raw.there, raw.context(0));
+                    // SAFETY: the words live until the completion.
+                    unsafe {
+                        fi_compare_atomic(
+                            raw.endpoint,
+                            [compare, operand],
+                            result,
+                            there,
+                            kind,
+                            context,
+                        )
+                    }
+                }),
+                Operation::Message => {
+                    self.send_message();
+                    while self.n_received == 0 {
+                        self.poll();
+                    }
+                    self.take_message();
+                    continue;
+                }
+                Operation::Long => {
                     for (slot, long) in long.iter().enumerate() {
                         self.write(long.as_ptr().cast_mut().cast(), LONG, 0, slot);
                     }
@@ -259,6 +323,31 @@ impl Raw {
         self.write((&raw mut round).cast(), 8, last as u64, 0);
         self.complete(1);
         took / u32::try_from(n_times).expect("few")
+    }
+
+    /// Posts receives until there are enough.
+    fn post_receives(&mut self) {
+        while self.n_posted < N_RECEIVES {
+            let to = local(self.arrived.as_mut_ptr().cast(), MESSAGE * 8);
+            self.n_posted += 1;
+            let slot = self.n_posted;
+            // SAFETY: the words live as long as the endpoint is used.
+            self.begin(|raw| unsafe { fi_recv(raw.endpoint, to, u64::MAX, raw.context(slot)) });
+        }
+    }
+
+    /// Takes a message that has come, and posts another receive.
+    fn take_message(&mut self) {
+        self.n_received -= 1;
+        self.n_posted -= 1;
+        self.post_receives();
+    }
+
+    fn send_message(&mut self) {
+        let words = [7_u64; MESSAGE];
+        let (start, len) = (words.as_ptr().cast(), MESSAGE * 8);
+        // SAFETY: the words are copied before the call returns.
+        self.begin(|raw| unsafe { fi_inject(raw.endpoint, start, len, raw.there.rank) });
     }
 
     pub(crate) fn context(&mut self, slot: usize) -> *mut c_void {

@@ -1,5 +1,6 @@
 //! Ranks of one host meet through its memory.
 
+use std::cell::RefCell;
 use std::thread;
 
 use pgas_core::backend::{Backend, HandlerId, MessageClass, Sent};
@@ -27,11 +28,7 @@ impl<'a> OneHost<'a> {
         Self { member, limits }
     }
 
-    fn wait(&self, what: &'static str, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
-        let awaited = Awaited {
-            what,
-            missing: &Vec::new,
-        };
+    fn wait(&self, awaited: Awaited<'_>, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut long = LongWait::new(self.limits, self.member.rank(), awaited);
         let mut round = 0_u32;
         while !ready()? {
@@ -57,10 +54,15 @@ impl Way for OneHost<'_> {
 
     fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let (me, n_ranks) = (self.member.rank().number(), self.member.n_ranks());
-        let mut answers: Vec<Option<Vec<u8>>> = vec![None; n_ranks as usize];
-        answers[me as usize] = Some(own.to_vec());
+        let answers = RefCell::new(vec![None; n_ranks as usize]);
+        answers.borrow_mut()[me as usize] = Some(own.to_vec());
         let mut next = 0;
-        self.wait("the addresses of the other ranks", || {
+        let missing = || missing(&answers.borrow());
+        let awaited = Awaited {
+            what: "the addresses of the other ranks",
+            missing: &missing,
+        };
+        self.wait(awaited, || {
             while next < n_ranks {
                 let to = Rank::new(next);
                 let is_sent = next == me
@@ -73,6 +75,7 @@ impl Way for OneHost<'_> {
                 }
                 next += 1;
             }
+            let mut answers = answers.borrow_mut();
             self.member
                 .poll(MessageClass::Request, usize::MAX, &mut |message| {
                     if let Some(answer) = answers.get_mut(message.from.number() as usize) {
@@ -84,10 +87,21 @@ impl Way for OneHost<'_> {
         // Wait until all ranks have received everything, so that no later message comes among
         // these.
         if let Some(ticket) = self.member.barrier_begin()? {
-            self.wait("the other ranks to meet", || {
-                self.member.barrier_test(ticket)
-            })?;
+            let missing = || self.member.barrier_missing(ticket);
+            let awaited = Awaited {
+                what: "the other ranks to meet",
+                missing: &missing,
+            };
+            self.wait(awaited, || self.member.barrier_test(ticket))?;
         }
-        Ok(answers.into_iter().flatten().collect())
+        Ok(answers.into_inner().into_iter().flatten().collect())
     }
+}
+
+/// The ranks whose answers have not come.
+fn missing(answers: &[Option<Vec<u8>>]) -> Vec<Rank> {
+    let ranks = (0..).map(Rank::new).zip(answers);
+    ranks
+        .filter_map(|(rank, answer)| answer.is_none().then_some(rank))
+        .collect()
 }

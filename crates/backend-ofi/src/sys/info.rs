@@ -1,6 +1,7 @@
 //! The fabrics that libfabric offers on this host, by their providers.
 #![expect(unsafe_code, reason = "reads and fills structures of libfabric")]
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
@@ -10,7 +11,7 @@ use pgas_libfabric_sys::bindings::FI_ATOMIC;
 use pgas_libfabric_sys::bindings::{
     FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
     FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG,
-    FI_ORDER_SAS, FI_RM_ENABLED, FI_RMA, FI_SOURCE, FI_THREAD_DOMAIN, fi_info,
+    FI_MULTI_RECV, FI_ORDER_SAS, FI_RM_ENABLED, FI_RMA, FI_SOURCE, FI_THREAD_DOMAIN, fi_info,
 };
 
 use super::{check, failed, library};
@@ -36,17 +37,52 @@ const INTERFACE: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
 /// libfabric's order. Only those of `provider` and at the address `node` of this host, if these are
 /// given.
 pub(crate) fn find(provider: Option<&str>, node: Option<&str>) -> Result<Vec<Info>> {
-    let library = library()?;
     let node = node.map(c_text).transpose()?;
-    // SAFETY: of a null pointer it makes an empty structure.
-    let hints = unsafe { (library.dupinfo)(ptr::null()) };
-    if hints.is_null() {
-        return Err(failed("fi_dupinfo", -12));
-    }
-    let hints = Info { at: hints };
+    let hints = Info::empty()?;
     hints.want(provider)?;
+    hints.need();
+    ask(&hints, node.as_deref())
+}
+
+/// The providers that libfabric has here and [`find`] does not find, with what each lacks.
+pub(crate) fn unsuitable() -> Result<BTreeMap<String, Vec<&'static str>>> {
+    let suitable: Vec<String> = find(None, None)?.iter().map(Info::provider).collect();
+    let hints = Info::empty()?;
+    hints.want(None)?;
+    let mut all: BTreeMap<String, Vec<Info>> = BTreeMap::new();
+    for info in ask(&hints, None)? {
+        all.entry(info.provider()).or_default().push(info);
+    }
+    all.retain(|provider, _| !suitable.contains(provider));
+    let lacks = |infos: Vec<Info>| {
+        let is_lacked = |has: fn(&Info) -> bool| !infos.iter().any(has);
+        let mut lacked = vec![
+            (
+                "reliable endpoints (FI_EP_RDM)",
+                is_lacked(Info::is_reliable),
+            ),
+            ("messages (FI_MSG)", is_lacked(|info| info.can(FI_MSG))),
+            (
+                "one-sided transfers (FI_RMA)",
+                is_lacked(|info| info.can(FI_RMA)),
+            ),
+        ];
+        let has_all = lacked.iter().all(|(_, is_lacked)| !is_lacked);
+        lacked.push(("endpoints with all of that and ordered messages", has_all));
+        let lacked = lacked.into_iter().filter(|(_, is_lacked)| *is_lacked);
+        lacked.map(|(what, _)| what).collect()
+    };
+    Ok(all
+        .into_iter()
+        .map(|(name, infos)| (name, lacks(infos)))
+        .collect())
+}
+
+/// The fabrics that fulfil the hints, and are at the address `node`, if it is given.
+fn ask(hints: &Info, node: Option<&CStr>) -> Result<Vec<Info>> {
+    let library = library()?;
     let mut found = ptr::null_mut();
-    let (name, flags) = match &node {
+    let (name, flags) = match node {
         Some(node) => (node.as_ptr(), FI_SOURCE),
         None => (ptr::null(), 0),
     };
@@ -88,26 +124,42 @@ fn c_text(text: &str) -> Result<CString> {
 }
 
 impl Info {
-    /// Fills the hints for [`find`].
+    /// Hints without any wish.
+    fn empty() -> Result<Self> {
+        // SAFETY: of a null pointer it makes an empty structure.
+        let hints = unsafe { (library()?.dupinfo)(ptr::null()) };
+        if hints.is_null() {
+            return Err(failed("fi_dupinfo", -12));
+        }
+        Ok(Self { at: hints })
+    }
+
+    /// Fills the hints with what is needed of a provider.
+    fn need(&self) {
+        // SAFETY: it is a structure with all its parts, and nobody else's.
+        let info = unsafe { &mut *self.at };
+        info.caps = u64::from(FI_MSG | FI_RMA);
+        // SAFETY: as above.
+        let endpoint = unsafe { &mut *info.ep_attr };
+        // SAFETY: as above.
+        let send = unsafe { &mut *info.tx_attr };
+        endpoint.type_ = FI_EP_RDM;
+        send.msg_order = u64::from(FI_ORDER_SAS);
+    }
+
+    /// Fills the hints with what this backend can do for a provider.
     fn want(&self, provider: Option<&str>) -> Result<()> {
         let provider = provider.map(c_text).transpose()?;
         // SAFETY: it is an empty structure with all its parts, and nobody else's.
         let info = unsafe { &mut *self.at };
-        info.caps = u64::from(FI_MSG | FI_RMA);
         info.mode = FI_CONTEXT | FI_CONTEXT2;
         // SAFETY: as above.
-        let endpoint = unsafe { &mut *info.ep_attr };
-        // SAFETY: as above.
         let domain = unsafe { &mut *info.domain_attr };
-        endpoint.type_ = FI_EP_RDM;
         domain.mr_mode = MR_MODES.cast_signed();
         domain.threading = FI_THREAD_DOMAIN;
         domain.resource_mgmt = FI_RM_ENABLED;
         // SAFETY: as above.
-        let send = unsafe { &mut *info.tx_attr };
-        // SAFETY: as above.
         let fabric = unsafe { &mut *info.fabric_attr };
-        send.msg_order = u64::from(FI_ORDER_SAS);
         if let Some(provider) = provider {
             // SAFETY: the text ends with a zero. libfabric frees the copy, which `strdup` makes by
             // the allocator that it frees by.
@@ -140,6 +192,48 @@ impl Info {
         for caps in [&mut info.caps, &mut send.caps, &mut receive.caps] {
             *caps |= u64::from(FI_ATOMIC);
         }
+    }
+
+    /// The same fabric with receives for many messages each, if the provider has them. A provider
+    /// need not say so before it is asked.
+    pub(super) fn receiving_many(self) -> Self {
+        if self.receives_many() {
+            return self;
+        }
+        let Ok(library) = library() else {
+            return self;
+        };
+        // SAFETY: it is a structure of libfabric's.
+        let hints = unsafe { (library.dupinfo)(self.at) };
+        if hints.is_null() {
+            return self;
+        }
+        let hints = Self { at: hints };
+        // SAFETY: the structure is this function's alone.
+        let info = unsafe { &mut *hints.at };
+        // SAFETY: libfabric fills all parts.
+        let receive = unsafe { &mut *info.rx_attr };
+        for caps in [&mut info.caps, &mut receive.caps] {
+            *caps |= u64::from(FI_MULTI_RECV);
+        }
+        // Without them the provider stays as it is.
+        let found = ask(&hints, None).unwrap_or_default();
+        let found = found.into_iter().find(Self::receives_many);
+        found.unwrap_or(self)
+    }
+
+    /// Whether a receive can take many messages.
+    pub(super) fn receives_many(&self) -> bool {
+        self.can(FI_MULTI_RECV)
+    }
+
+    fn can(&self, caps: u32) -> bool {
+        self.parts().caps & u64::from(caps) != 0
+    }
+
+    fn is_reliable(&self) -> bool {
+        // SAFETY: libfabric fills all parts.
+        unsafe { &*self.parts().ep_attr }.type_ == FI_EP_RDM
     }
 
     fn parts(&self) -> &fi_info {

@@ -145,6 +145,7 @@ impl Buffer {
         self.region = Some(region);
     }
 
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the memory is initialized and lives as long as this. Whoever has a `Buffer` and
         // not only lends it knows that no operation has it: completions give it back.
@@ -176,6 +177,20 @@ impl Buffer {
         }
     }
 
+    /// Received bytes, which libfabric says to be at `address`, if they are in the buffer.
+    ///
+    /// # Safety
+    ///
+    /// They have been received. While the result exists, the buffer lives and libfabric does not
+    /// get these bytes again; it may have others.
+    pub(crate) unsafe fn received(&self, address: usize, len: usize) -> Option<Received> {
+        let start = self.start.as_ptr().cast::<u8>();
+        let offset = address.checked_sub(start.addr())?;
+        let is_inside = offset <= self.len && len <= self.len - offset;
+        let start = NonNull::new(start.wrapping_add(offset))?;
+        is_inside.then_some(Received { start, len })
+    }
+
     fn desc(&self) -> *mut c_void {
         self.region.as_ref().map_or(ptr::null_mut(), Region::desc)
     }
@@ -187,6 +202,24 @@ impl Drop for Buffer {
         let words = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), n_words(self.len));
         // SAFETY: it was leaked by `new`, its registration is closed, and no operation has it.
         drop(unsafe { Box::from_raw(words) });
+    }
+}
+
+/// Received bytes in a [`Buffer`], other bytes of which libfabric may still have.
+#[derive(Debug)]
+pub(crate) struct Received {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: nobody writes the bytes while this exists.
+unsafe impl Send for Received {}
+
+impl Received {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the maker has promised that the bytes were received, and that the buffer lives
+        // and they stay as they are while this exists.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 

@@ -11,8 +11,8 @@ use pgas_core::{Error, Result};
 use pgas_libfabric_sys::{Library, load};
 
 pub(crate) use endpoint::{Begun, Completion, Endpoint, Target};
-pub(crate) use info::{Info, find};
-pub(crate) use memory::{Buffer, Context, Region};
+pub(crate) use info::{Info, find, unsuitable};
+pub(crate) use memory::{Buffer, Context, Received, Region};
 
 /// The library. An error says why it cannot be loaded, and names alternatives.
 pub(crate) fn library() -> Result<&'static Library> {

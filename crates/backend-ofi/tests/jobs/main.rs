@@ -6,6 +6,7 @@
 #[path = "../../../backend-mpi/tests/support/figures.rs"]
 mod figures;
 mod in_place;
+mod letters;
 mod limits;
 mod soak;
 #[path = "../strict/mod.rs"]
@@ -52,6 +53,8 @@ const PARTS: &[(&str, Part)] = &[
     ("refused_put", limits::put_and_go_on),
     ("give_up", limits::give_up),
     ("in_place", in_place::play),
+    ("letters", letters::play),
+    ("absent", absent),
 ];
 
 /// What the others do when rank 1 fails.
@@ -61,11 +64,14 @@ const WAITS: &[&str] = &["barrier", "get", "put", "fetch_add"];
 const TESTS: &[(&str, fn())] = &[
     ("a_library_that_cannot_be_loaded_is_named_with_its_package_on_every_rank", library_missing),
     ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
+    ("a_provider_that_lacks_what_is_needed_is_named_with_what_it_lacks", provider_unsuitable),
     ("ranks_with_different_providers_are_refused", providers_differ),
     ("any_number_of_transfers_is_in_flight", many_in_flight),
     ("the_statistics_and_traces_of_all_ranks_are_written", figures_written),
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
     ("payloads_are_filled_in_buffers_of_the_network", in_place::test),
+    ("messages_share_receive_buffers_where_the_provider_has_that", letters::test),
+    ("a_rank_that_does_not_join_is_named_by_those_that_wait", absent_named),
     ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
     ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),
     ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),
@@ -340,6 +346,33 @@ fn provider_unknown() {
     assert_refused(&ended, &["PGAS_OFI_PROVIDER=carrier_pigeon", "tcp;ofi_rxm"]);
 }
 
+/// `FI_RMA` and `FI_MSG` are bits 2 and 1.
+fn provider_unsuitable() {
+    for (bits, what) in [
+        ("4", "it lacks one-sided transfers (FI_RMA); "),
+        (
+            "6",
+            "it lacks messages (FI_MSG), one-sided transfers (FI_RMA); ",
+        ),
+    ] {
+        let mut command = ranks(2, "start", "");
+        command.env("FI_STRICT_LACKS", bits);
+        strict::choose(&mut command);
+        let told = ["PGAS_OFI_PROVIDER=strict", what, "suitable are "];
+        assert_refused(&run(command), &told);
+    }
+    // Libfabric has only one that is never chosen by itself.
+    let mut command = ranks(2, "start", "");
+    command
+        .env_remove("PGAS_OFI_PROVIDER")
+        .env("FI_PROVIDER", "udp");
+    let told = [
+        "none of cxi, ",
+        "udp lacks reliable endpoints (FI_EP_RDM), one-sided",
+    ];
+    assert_refused(&run(command), &told);
+}
+
 fn providers_differ() {
     let ended = run(ranks(2, "differ", ""));
     assert_refused(&ended, &["PGAS_OFI_PROVIDER", "rank 1 has shm"]);
@@ -358,6 +391,27 @@ fn differ(_: &str) {
 
 fn is_rank_one(config: &Config) -> bool {
     matches!(config.launcher, Launcher::Own { rank: 1, .. })
+}
+
+/// Ranks of one host whose provider is not opened yet.
+fn absent_named() {
+    let mut command = ranks(3, "absent", "");
+    command.env("PGAS_TIMEOUT", "0.5");
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    // One of the two may hear of the other's error first.
+    let told = "the addresses of the other ranks; missing: rank 1";
+    assert!(ended.stdout.contains(told), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+/// Rank 1 stays away until the job has ended.
+fn absent(_: &str) {
+    let config = Config::from_env().expect("settings that mean something");
+    if is_rank_one(&config) {
+        std::thread::sleep(Duration::from_secs(20));
+    }
+    start("");
 }
 
 fn many_in_flight() {

@@ -10,9 +10,15 @@
  * - One thread at a time is inside of the domain.
  * - Writes are complete at the target (FI_DELIVERY_COMPLETE). Nothing is injected.
  * - Registrations for peers are closed before the endpoint, all others before the domain.
+ * - A posted receive buffer is memory of the provider until its completion, and is overwritten.
  *
  * It says that it has atomics, and has none. FI_STRICT_AGAIN=n refuses each n-th operation with
- * -FI_EAGAIN, FI_STRICT_LIMIT=n registers n bytes at most. The bytes go over `tcp;ofi_rxm`.
+ * -FI_EAGAIN, FI_STRICT_LIMIT=n registers n bytes at most, FI_STRICT_LACKS has the bits of capabilities
+ * that it does not have. The bytes go over `tcp;ofi_rxm`.
+ *
+ * It says that it has receives of many messages if it is asked, as libfabric permits. FI_STRICT_MANY
+ * says how it has them (`enum many`). With FI_STRICT_TELL it says in the end how many of its receives
+ * were such.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -36,6 +42,16 @@
 #define REMOTE (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define BUSY ((void *)UINT64_C(0xb5b5b5b5b5b5b5b5))
 
+enum many {
+	MANY_NONE,
+	/* The end of a receive has a completion of its own. */
+	MANY_APART,
+	/* The last message of a receive also says that it is the last. */
+	MANY_JOINED,
+	/* No such receive can be posted, although the provider says that it has them. */
+	MANY_BROKEN,
+};
+
 #define DEMAND(condition, ...) \
 	do { \
 		if (!(condition)) { \
@@ -58,7 +74,9 @@ struct region {
 };
 
 static struct region *regions;
-static uint64_t n_bytes, n_made, n_begun;
+static uint64_t n_bytes, n_made, n_begun, n_receives, n_receives_of_many;
+/* The endpoint was asked for receives of many messages. */
+static int has_many;
 /* What is below is open. */
 static int has_endpoint;
 static atomic_flag inside = ATOMIC_FLAG_INIT;
@@ -121,6 +139,7 @@ static ssize_t begun(ssize_t outcome, void *context, struct region *region)
 	memset(room, 0x5a, sizeof *room);
 	room->internal[0] = BUSY;
 	room->internal[1] = region;
+	room->internal[2] = NULL;
 	region->n_used++;
 	return 0;
 }
@@ -234,6 +253,8 @@ static ssize_t do_recv(struct fid_ep *ep, void *start, size_t len, void *desc, f
 	check_free(context);
 	if (is_refused())
 		return -FI_EAGAIN;
+	memset(start, 0x5a, len);
+	n_receives++;
 	return begun(msg_below.recv(ep, start, len, NULL, from, context), context, region);
 }
 
@@ -241,6 +262,33 @@ static ssize_t msg_recv(struct fid_ep *ep, void *start, size_t len, void *desc, 
 			void *context)
 {
 	return INSIDE(do_recv(ep, start, len, desc, from, context));
+}
+
+static ssize_t do_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	struct fi_msg below = *msg;
+	struct fi_context2 *room = msg->context;
+	DEMAND(flags == FI_MULTI_RECV && has_many, "a receive of many messages was not asked for");
+	DEMAND(msg->iov_count == 1, "a receive has %zu parts", msg->iov_count);
+	struct region *region =
+		used(msg->desc[0], msg->msg_iov->iov_base, msg->msg_iov->iov_len, FI_RECV);
+	check_free(room);
+	if (setting("FI_STRICT_MANY", MANY_APART) == MANY_BROKEN)
+		return -FI_ENOSYS;
+	if (is_refused())
+		return -FI_EAGAIN;
+	memset(msg->msg_iov->iov_base, 0x5a, msg->msg_iov->iov_len);
+	n_receives++, n_receives_of_many++;
+	below.desc = NULL;
+	ssize_t outcome = begun(msg_below.recvmsg(ep, &below, flags), room, region);
+	if (!outcome)
+		room->internal[2] = BUSY;
+	return outcome;
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+	return INSIDE(do_recvmsg(ep, msg, flags));
 }
 
 static ssize_t do_send(struct fid_ep *ep, const void *start, size_t len, void *desc, fi_addr_t to,
@@ -280,6 +328,7 @@ static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 static struct fi_ops_msg msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
 	.recv = msg_recv,
+	.recvmsg = msg_recvmsg,
 	.send = msg_send,
 	.sendmsg = msg_sendmsg,
 };
@@ -343,11 +392,28 @@ static struct fi_ops_atomic atomic_ops = {.size = sizeof(struct fi_ops_atomic)};
 
 static ssize_t do_cq_read(struct fid_cq *cq, void *entries, size_t count)
 {
-	ssize_t n = cq_below.read(cq, entries, count);
-	struct fi_cq_msg_entry *entry = entries;
-	for (ssize_t i = 0; i < n; i++)
-		complete(entry[i].op_context);
-	return n;
+	ssize_t n = cq_below.read(cq, entries, count), kept = 0;
+	struct fi_cq_data_entry *entry = entries;
+	int joins = setting("FI_STRICT_MANY", MANY_APART) == MANY_JOINED;
+	if (n <= 0)
+		return n;
+	for (ssize_t i = 0; i < n; i++) {
+		struct fi_context2 *room = entry[i].op_context;
+		uint64_t what = entry[i].flags & (FI_RECV | FI_MULTI_RECV);
+		if (!room || room->internal[2] != BUSY) {
+			complete(room);
+		} else if (what & FI_MULTI_RECV) {
+			complete(room);
+			if (joins && what == FI_MULTI_RECV && kept && entry[kept - 1].op_context == room) {
+				entry[kept - 1].flags |= FI_MULTI_RECV;
+				continue;
+			}
+		} else {
+			DEMAND(room->internal[0] == BUSY, "the memory of a context was changed");
+		}
+		entry[kept++] = entry[i];
+	}
+	return kept;
 }
 
 static ssize_t cq_read(struct fid_cq *cq, void *entries, size_t count)
@@ -421,6 +487,7 @@ static int endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_
 		return outcome;
 	DEMAND(!has_endpoint, "a test has one endpoint");
 	has_endpoint = 1;
+	has_many = !!(info->caps & FI_MULTI_RECV);
 	ops = endpoint_fid_below = *(*ep)->fid.ops;
 	ops.control = endpoint_control;
 	ops.close = endpoint_close;
@@ -432,7 +499,7 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 		   void *context)
 {
 	static struct fi_ops_cq ops;
-	DEMAND(attr->format == FI_CQ_FORMAT_MSG, "completions of another format");
+	DEMAND(attr->format == FI_CQ_FORMAT_DATA, "completions of another format");
 	int outcome = domain_below.cq_open(domain, attr, cq, context);
 	if (outcome)
 		return outcome;
@@ -446,6 +513,9 @@ static int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 static int domain_close(struct fid *fid)
 {
 	DEMAND(!regions, "%lu bytes are registered in the end", (unsigned long)n_bytes);
+	if (setting("FI_STRICT_TELL", 0))
+		fprintf(stderr, "strict has posted %lu receives, %lu of them of many messages\n",
+			(unsigned long)n_receives, (unsigned long)n_receives_of_many);
 	return domain_fid_below.close(fid);
 }
 
@@ -489,14 +559,22 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 		   const struct fi_info *hints, struct fi_info **info)
 {
 	(void)flags;
-	int has_all = hints && hints->ep_attr && hints->ep_attr->type == FI_EP_RDM &&
+	int has_all = hints && hints->ep_attr &&
+		      (hints->ep_attr->type == FI_EP_RDM || hints->ep_attr->type == FI_EP_UNSPEC) &&
 		      hints->domain_attr && (hints->domain_attr->mr_mode & MODES) == MODES &&
 		      hints->mode & FI_CONTEXT2;
 	if (!has_all)
 		return -FI_ENODATA;
+	uint64_t lacked = setting("FI_STRICT_LACKS", 0);
+	if (hints->caps & lacked)
+		return -FI_ENODATA;
+	int asked = !!(hints->caps & FI_MULTI_RECV);
+	if (asked && setting("FI_STRICT_MANY", MANY_APART) == MANY_NONE)
+		return -FI_ENODATA;
 	struct fi_info *below = fi_dupinfo(hints);
 	below->mode = 0;
 	below->caps &= ~FI_ATOMIC;
+	below->ep_attr->type = FI_EP_RDM;
 	below->domain_attr->mr_mode = 0;
 	free(below->fabric_attr->prov_name);
 	below->fabric_attr->prov_name = strdup(BELOW);
@@ -504,9 +582,13 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	fi_freeinfo(below);
 	for (struct fi_info *it = outcome ? NULL : *info; it; it = it->next) {
 		it->mode = FI_CONTEXT2;
-		it->caps |= FI_ATOMIC;
+		it->caps = (it->caps | FI_ATOMIC) & ~lacked;
 		it->tx_attr->caps |= FI_ATOMIC;
 		it->rx_attr->caps |= FI_ATOMIC;
+		if (!asked) {
+			it->caps &= ~FI_MULTI_RECV;
+			it->rx_attr->caps &= ~FI_MULTI_RECV;
+		}
 		it->tx_attr->inject_size = 0;
 		it->domain_attr->mr_mode = MODES;
 		free(it->fabric_attr->prov_name);

@@ -14,15 +14,16 @@ use std::{process, ptr};
 
 use pgas_core::{Error, Result};
 use pgas_libfabric_sys::bindings::{
-    FI_AV_TABLE, FI_CQ_FORMAT_MSG, FI_DELIVERY_COMPLETE, FI_EAGAIN, FI_EAVAIL, FI_ENABLE, FI_READ,
-    FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_TRANSMIT, FI_WAIT_NONE, FI_WRITE,
-    fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_cq_msg_entry, fi_msg, fi_msg_rma, fi_rma_iov, fid,
-    fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, iovec,
+    FI_AV_TABLE, FI_CQ_FORMAT_DATA, FI_DELIVERY_COMPLETE, FI_EAGAIN, FI_EAVAIL, FI_ENABLE,
+    FI_MULTI_RECV, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, FI_READ, FI_RECV, FI_REMOTE_READ,
+    FI_REMOTE_WRITE, FI_SEND, FI_TRANSMIT, FI_WAIT_NONE, FI_WRITE, fi_av_attr, fi_cq_attr,
+    fi_cq_data_entry, fi_cq_err_entry, fi_msg, fi_msg_rma, fi_rma_iov, fid, fid_av, fid_cq,
+    fid_domain, fid_ep, fid_fabric, iovec,
 };
 use pgas_libfabric_sys::calls::{
     Local, Memory, Remote, fi_av_insert, fi_av_open, fi_bind, fi_close, fi_control, fi_cq_open,
     fi_cq_read, fi_cq_readerr, fi_cq_strerror, fi_domain, fi_endpoint, fi_getname, fi_inject,
-    fi_mr_reg, fi_read, fi_recv, fi_send, fi_sendmsg, fi_writemsg,
+    fi_mr_reg, fi_read, fi_recv, fi_recvmsg, fi_send, fi_sendmsg, fi_setopt, fi_writemsg,
 };
 
 use pgas_smp::launcher;
@@ -47,6 +48,12 @@ pub(crate) struct Completion {
     pub(crate) number: u64,
     /// Received bytes.
     pub(crate) len: usize,
+    /// Their address, if the receive takes many messages.
+    pub(crate) address: usize,
+    /// Whether a message was received.
+    pub(crate) is_received: bool,
+    /// Whether a receive of many messages takes no more of them.
+    pub(crate) is_released: bool,
     /// The error, if there is one.
     pub(crate) error: Option<String>,
 }
@@ -87,6 +94,8 @@ pub(crate) struct Endpoint {
     domain: *mut fid_domain,
     fabric: *mut fid_fabric,
     info: Info,
+    /// Whether a receive can take many messages.
+    receives_many: bool,
     next_key: u64,
 }
 
@@ -95,15 +104,23 @@ pub(crate) struct Endpoint {
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens a fabric and an endpoint for about `n_ranks` peers, with room for `n_completions`.
-    pub(crate) fn open(info: Info, n_ranks: u32, n_completions: usize) -> Result<Self> {
+    /// Opens a fabric and an endpoint for about `n_ranks` peers, with room for `n_completions`, and
+    /// for messages of at most `max_message` bytes.
+    pub(crate) fn open(
+        info: Info,
+        n_ranks: u32,
+        n_completions: usize,
+        max_message: usize,
+    ) -> Result<Self> {
         let library = library()?;
+        let info = info.receiving_many();
         let mut this = Self {
             endpoint: ptr::null_mut(),
             cq: ptr::null_mut(),
             av: ptr::null_mut(),
             domain: ptr::null_mut(),
             fabric: ptr::null_mut(),
+            receives_many: false,
             info,
             next_key: 1,
         };
@@ -125,7 +142,7 @@ impl Endpoint {
         check("fi_av_open", code)?;
         let mut queue: fi_cq_attr = zeroed();
         queue.size = n_completions;
-        queue.format = FI_CQ_FORMAT_MSG;
+        queue.format = FI_CQ_FORMAT_DATA;
         queue.wait_obj = FI_WAIT_NONE;
         // SAFETY: as for the table.
         let code = unsafe { fi_cq_open(this.domain, &raw mut queue, &raw mut this.cq, none) };
@@ -139,12 +156,29 @@ impl Endpoint {
         // SAFETY: the endpoint is open; to enable it takes no argument.
         let code = unsafe { fi_control(this.endpoint.cast(), FI_ENABLE.cast_signed(), none) };
         check("fi_enable", code)?;
+        // `shm` of libfabric 1.17 does not survive this before the endpoint is enabled.
+        this.receives_many = this.info.receives_many() && this.reserve(max_message);
         Ok(this)
     }
 
     fn join(&mut self, other: *mut fid, flags: u64, call: &'static str) -> Result<()> {
         // SAFETY: both are open objects of this endpoint's domain.
         check(call, unsafe { fi_bind(self.endpoint.cast(), other, flags) })
+    }
+
+    /// Has receives of many messages end when there is less room than for `bytes`. Returns whether
+    /// the provider obeys.
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let (level, option) = (FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV);
+        let (level, option) = (level.cast_signed(), option.cast_signed());
+        let (value, len) = ((&raw const bytes).cast(), size_of_val(&bytes));
+        // SAFETY: the endpoint is open, and the option is a number of this type.
+        unsafe { fi_setopt(self.endpoint, level, option, value, len) == 0 }
+    }
+
+    /// Whether a receive can take many messages.
+    pub(crate) fn receives_many(&self) -> bool {
+        self.receives_many
     }
 
     pub(crate) fn info(&self) -> &Info {
@@ -261,6 +295,32 @@ impl Endpoint {
         // any peer.
         begun("fi_recv", unsafe {
             fi_recv(self.endpoint, local, u64::MAX, context)
+        })
+    }
+
+    /// Posts a receive of many messages, one behind the other. Each has a completion of its own, and
+    /// one of them or a further one says that the receive takes no more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`receive`](Self::receive), up to the last completion. The bytes of a message are the
+    /// caller's when its own completion has come.
+    pub(crate) unsafe fn receive_many(&mut self, buffer: &Buffer) -> Result<Begun> {
+        self.check_open()?;
+        let mut local = buffer.local(usize::MAX);
+        let part = part_of(local);
+        let message = fi_msg {
+            msg_iov: &raw const part,
+            desc: &raw mut local.desc,
+            iov_count: 1,
+            addr: u64::MAX,
+            context: buffer.context.as_ptr(),
+            data: 0,
+        };
+        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises
+        // the rest. It receives messages of any peer.
+        begun("fi_recvmsg", unsafe {
+            fi_recvmsg(self.endpoint, &raw const message, u64::from(FI_MULTI_RECV))
         })
     }
 
@@ -416,7 +476,7 @@ impl Endpoint {
     /// Makes progress, and adds completed operations to `completions`.
     pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> Result<()> {
         self.check_open()?;
-        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); PER_POLL];
+        let mut entries = [MaybeUninit::<fi_cq_data_entry>::uninit(); PER_POLL];
         let at = entries.as_mut_ptr().cast();
         // SAFETY: the queue is open, its entries have this type, and there is room for `PER_POLL`.
         let n = unsafe { fi_cq_read(self.cq, at, PER_POLL) };
@@ -439,6 +499,9 @@ impl Endpoint {
                 // SAFETY: all operations of this endpoint have such contexts, which live until now.
                 number: unsafe { Context::number_of(entry.op_context) },
                 len: entry.len,
+                address: entry.buf.addr(),
+                is_received: entry.flags & u64::from(FI_RECV) != 0,
+                is_released: entry.flags & u64::from(FI_MULTI_RECV) != 0,
                 error: None,
             });
         }
@@ -470,6 +533,9 @@ impl Endpoint {
             // SAFETY: as for other completions.
             number: unsafe { Context::number_of(entry.op_context) },
             len: 0,
+            address: 0,
+            is_received: false,
+            is_released: entry.flags & u64::from(FI_MULTI_RECV) != 0,
             error: Some(self.text_of(&entry)),
         });
         Ok(())
@@ -595,132 +661,4 @@ unsafe impl OfC for fi_cq_err_entry {}
 mod atomics;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::find;
-
-    const BYTES: usize = 4096;
-
-    /// Two endpoints, the first one with the place of the second, and memory of the second one as
-    /// the first knows it.
-    pub(super) fn pair(
-        provider: &str,
-        node: Option<&str>,
-        change: impl Fn(&mut Info),
-    ) -> (Endpoint, Endpoint, Buffer, Region, Target) {
-        let open = || {
-            let mut found = find(Some(provider), node).unwrap();
-            let mut info = found.swap_remove(0);
-            change(&mut info);
-            Endpoint::open(info, 2, 64).unwrap()
-        };
-        let (mut one, mut other) = (open(), open());
-        let memory = other.buffer(BYTES, 0).unwrap();
-        let (start, len) = memory.range();
-        // SAFETY: the test keeps the memory until the registration is closed, and looks at it when
-        // nothing is in flight.
-        let region = unsafe { other.expose(start, len) }.unwrap();
-        let base = if other.info().by_address() {
-            start.addr() as u64
-        } else {
-            0
-        };
-        let target = Target {
-            peer: one.insert(&other.address().unwrap()).unwrap(),
-            address: base,
-            key: region.key(),
-        };
-        (one, other, memory, region, target)
-    }
-
-    /// Drives both ends until the first one has a completion.
-    pub(super) fn complete(one: &mut Endpoint, other: &mut Endpoint) -> Completion {
-        let mut completions = Vec::new();
-        loop {
-            other.poll(&mut Vec::new()).unwrap();
-            one.poll(&mut completions).unwrap();
-            if let Some(completion) = completions.pop() {
-                return completion;
-            }
-        }
-    }
-
-    fn bytes_go_there_and_back(provider: &str, node: Option<&str>, local: bool) {
-        let (mut one, mut other, memory, region, target) = pair(provider, node, |info| {
-            if local {
-                info.pretend_local();
-            }
-        });
-        assert_eq!(one.info().registers_local(), local);
-        let mut source = one.buffer(64, 7).unwrap();
-        source.bytes_mut().fill(9);
-        let there = Target {
-            address: target.address + 128,
-            ..target
-        };
-        // SAFETY: both memories stay until the completion, and the place lies in what is
-        // registered.
-        while unsafe { one.write_buffer(&source, 64, there, &source.context) }.unwrap()
-            == Begun::NoRoom
-        {
-            one.poll(&mut Vec::new()).unwrap();
-            other.poll(&mut Vec::new()).unwrap();
-        }
-        let completion = complete(&mut one, &mut other);
-        assert_eq!((completion.number, completion.error), (7, None));
-        assert_eq!(
-            memory.bytes()[127..193],
-            [&[0][..], &[9; 64], &[0]].concat()
-        );
-        let back = one.buffer(66, 8).unwrap();
-        let (start, len) = back.range();
-        // SAFETY: the memory stays until its registration is closed, below.
-        let own = unsafe { one.prepare(start, len) }.unwrap();
-        assert_eq!(own.is_some(), local);
-        let from = Target {
-            address: target.address + 127,
-            ..target
-        };
-        // SAFETY: as above.
-        while unsafe { one.read((start, len), own.as_ref(), from, &back.context) }.unwrap()
-            == Begun::NoRoom
-        {
-            one.poll(&mut Vec::new()).unwrap();
-            other.poll(&mut Vec::new()).unwrap();
-        }
-        let completion = complete(&mut one, &mut other);
-        assert_eq!((completion.number, completion.error), (8, None));
-        assert_eq!(back.bytes(), [&[0][..], &[9; 64], &[0]].concat());
-        drop(own);
-        drop((source, back, region, memory));
-    }
-
-    #[test]
-    fn bytes_go_there_and_back_by_offset() {
-        bytes_go_there_and_back("tcp;ofi_rxm", Some("127.0.0.1"), false);
-    }
-
-    #[test]
-    fn bytes_go_there_and_back_by_address() {
-        bytes_go_there_and_back("shm", None, false);
-    }
-
-    #[test]
-    fn bytes_go_there_and_back_with_local_memory_registered() {
-        bytes_go_there_and_back("tcp;ofi_rxm", Some("127.0.0.1"), true);
-    }
-
-    #[test]
-    fn a_closed_endpoint_refuses_everything() {
-        let (mut one, _other, memory, region, target) =
-            pair("tcp;ofi_rxm", Some("127.0.0.1"), |_| {});
-        one.shut();
-        assert!(one.poll(&mut Vec::new()).is_err());
-        assert!(one.inject(&[1], target.peer).is_err());
-        assert!(
-            one.buffer(1, 0).is_ok(),
-            "without registrations it is memory alone"
-        );
-        drop((region, memory));
-    }
-}
+mod tests;
