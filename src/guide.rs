@@ -46,6 +46,7 @@ pub mod finding_a_hang {}
 #[doc = include_str!("../docs/guide/plots/one-sided.svg")]
 #[doc = include_str!("../docs/guide/plots/hash-map.svg")]
 #[doc = include_str!("../docs/guide/plots/messages.svg")]
+#[doc = include_str!("../docs/guide/plots/observed.svg")]
 pub mod making_it_fast {}
 
 #[doc = include_str!("../docs/guide/saving.md")]

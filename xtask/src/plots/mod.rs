@@ -52,6 +52,7 @@ const PLOTS: &[Plot] = &[
     Plot { file: "one-sided", title: "8 bytes of a peer's memory, time beside raw loads and stores", section: "One-sided", column: "floor", kind: RATIO },
     Plot { file: "transfers", title: "Transfers of a peer's memory, time beside memcpy", section: "One-sided", column: "64", kind: Kind::Lines { x: "bytes", y: "ratio to memcpy" } },
     Plot { file: "messages", title: "Messages and calls, time beside bare rings", section: "Meeting", column: "floor", kind: RATIO },
+    Plot { file: "observed", title: "Statistics on, time beside the same without them", section: "Statistics and traces", column: "off", kind: RATIO },
     Plot { file: "over-mpi", title: "Over MPI, time beside the same loop straight on it", section: "Over MPI", column: "Open MPI 4", kind: Kind::Ratios(&[
         ("Open MPI 4", "Open MPI, shared memory"), ("Open MPI, TCP", "Open MPI, TCP"), ("MPICH 4", "MPICH, shared memory"), ("MPICH, TCP", "MPICH, TCP"),
     ]) },

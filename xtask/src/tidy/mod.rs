@@ -2,6 +2,7 @@
 //! to findings, so that it is tested on text; here the files are collected and the findings
 //! printed.
 
+mod commands;
 mod comments;
 mod docs;
 mod examples;
@@ -90,8 +91,14 @@ pub(crate) fn run() -> Result<Outcome> {
     ));
     findings.extend(floors::check(&sources));
     findings.extend(fence::check(&read("docs/UNSAFE.md")?, &sources));
-    for (path, text) in files(&|name| name == "Cargo.toml")? {
-        findings.extend(manifests::check(&path, &text));
+    let manifests = files(&|name| name == "Cargo.toml")?;
+    for (path, text) in &manifests {
+        findings.extend(manifests::check(path, text));
+    }
+    let benches = commands::benches(&manifests);
+    let texts = |name: &str| has_extension(name, "md") || has_extension(name, "rs");
+    for (path, text) in files(&texts)? {
+        findings.extend(commands::check(&path, &text, &benches));
     }
     findings.extend(heavy()?);
     for note in sources.iter().flat_map(sizes::notes) {

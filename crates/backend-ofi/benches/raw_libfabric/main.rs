@@ -22,20 +22,25 @@ use std::time::{Duration, Instant};
 use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Config, GlobalPtr, Rank, Result, Symmetric, World};
-use raw::{LONG, Operation, Raw, WINDOW};
+use raw::{LONG, Operation, Raw};
 
 /// The argument by which the binary is a rank. The next one is the number of samples.
 const RANK: &str = "--rank";
 const SAMPLES: usize = 31;
 
-/// The name of an operation, and its number in a sample.
+/// The name of an operation, and its number in a sample. Floods end when all is delivered.
 const OPERATIONS: &[(&str, Operation, usize)] = &[
     ("put of 8 B and flush", Operation::Put, 200),
     ("get of 8 B", Operation::Get, 200),
     ("fetch_add", Operation::FetchAdd, 200),
     ("compare_swap", Operation::CompareSwap, 200),
     ("request and reply", Operation::Message, 200),
-    ("puts of 1 MiB, 8 at a time, and flush", Operation::Long, 4),
+    ("64 puts of 8 B", Operation::Flood(64, 8), 20),
+    ("64 puts of 512 B", Operation::Flood(64, 512), 20),
+    ("64 puts of 4 KiB", Operation::Flood(64, 4 << 10), 10),
+    ("8 puts of 64 KiB", Operation::Flood(8, 64 << 10), 10),
+    ("8 puts of 1 MiB", Operation::Flood(8, 1 << 20), 4),
+    ("8 puts of 4 MiB", Operation::Flood(8, LONG), 1),
 ];
 
 fn main() {
@@ -172,7 +177,7 @@ impl Ours<'_> {
             return Ok(Duration::ZERO);
         }
         let word = self.words.on(there);
-        let mut buffers = vec![vec![7_u8; LONG]; WINDOW];
+        let mut sources = operation.sources();
         let began = Instant::now();
         for _ in 0..n_times {
             match operation {
@@ -189,14 +194,14 @@ impl Ours<'_> {
                     let is_here = || Ok(self.n_answers.load(Ordering::Relaxed) > n_answers);
                     world.wait_for("the answer", is_here)?;
                 }
-                Operation::Long => {
+                Operation::Flood(..) => {
                     let block = self.blocks.on(there);
-                    let begun = buffers
+                    let begun = sources
                         .drain(..)
                         .map(|bytes| block.put_vec_nb(world, bytes));
                     let begun: Result<Vec<_>> = begun.collect();
                     let ended: Result<_> = begun?.into_iter().map(|event| event.wait()).collect();
-                    buffers = ended?;
+                    sources = ended?;
                 }
             }
         }

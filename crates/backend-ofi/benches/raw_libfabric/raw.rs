@@ -17,10 +17,8 @@ use pgas_libfabric_sys::bindings::*;
 use pgas_libfabric_sys::calls::*;
 use pgas_libfabric_sys::load;
 
-/// Bytes of a long transfer.
-pub(crate) const LONG: usize = 1 << 20;
-/// Transfers of [`LONG`] bytes that are in flight together.
-pub(crate) const WINDOW: usize = 8;
+/// Bytes of the longest transfer.
+pub(crate) const LONG: usize = 4 << 20;
 /// Operations that may be in flight.
 const N_CONTEXTS: usize = 1 << 16;
 /// Completions that are taken at a time.
@@ -40,8 +38,19 @@ pub(crate) enum Operation {
     CompareSwap,
     /// A message and its answer.
     Message,
-    /// [`WINDOW`] transfers of [`LONG`] bytes.
-    Long,
+    /// As many transfers as this, of so many bytes, in flight together.
+    Flood(usize, usize),
+}
+
+impl Operation {
+    /// What the transfers of a flood are written from. There are as many as transfers: one alone
+    /// would stay in a cache.
+    pub(crate) fn sources(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Flood(n, bytes) => vec![vec![7; bytes]; n],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Address, base and key of a rank's memory, for a message of fixed length.
@@ -248,8 +257,7 @@ impl Raw {
         }
         let mut word = 7_u64;
         let (mut former, mut expected) = (0_u64, 0_u64);
-        // As many sources as this library writes from: one alone would stay in a cache.
-        let long = vec![vec![7_u8; LONG]; WINDOW];
+        let sources = operation.sources();
         let began = Instant::now();
         for _ in 0..n_times {
             match operation {
@@ -307,11 +315,11 @@ impl Raw {
                     self.take_message();
                     continue;
                 }
-                Operation::Long => {
-                    for (slot, long) in long.iter().enumerate() {
-                        self.write(long.as_ptr().cast_mut().cast(), LONG, 0, slot);
+                Operation::Flood(..) => {
+                    for (slot, source) in sources.iter().enumerate() {
+                        self.write(source.as_ptr().cast_mut().cast(), source.len(), 0, slot);
                     }
-                    self.complete(WINDOW);
+                    self.complete(sources.len());
                     continue;
                 }
             }
