@@ -19,8 +19,10 @@ const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
 const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
-const WITH_THREADS: [&str; 6] = [
+const WITH_THREADS: [&str; 8] = [
     "a_rank_that_waits_says_for_what",
+    "entries_of_a_rank_are_visited_by_many_threads",
+    "handlers_and_threads_share_what_a_mutex_guards",
     "prepared_buffers_arrive_as_they_were_filled",
     "threads_of_a_rank_call_together",
     "threads_of_a_rank_take_a_lock_in_turn",

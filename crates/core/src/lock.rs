@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crate::rank::Rank;
 use crate::symmetric::Symmetric;
 use crate::team::{AsTeam, Member as _, Team};
 use crate::thread_number;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, part_of_at};
 use crate::world::World;
 
 /// Names of waits, for errors.
@@ -106,6 +107,8 @@ pub struct Lock {
 pub struct LockGuard<'a> {
     lock: &'a Lock,
     is_released: bool,
+    /// The line of the program that has asked for the lock, for waits of the drop.
+    at: &'static Location<'static>,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -407,12 +410,14 @@ impl Lock {
         taken.ok().map(|_| OfThread(&self.thread))
     }
 
+    #[track_caller]
     fn guard(&self, thread: OfThread<'_>) -> LockGuard<'_> {
         // The guard frees it.
         thread.keep();
         LockGuard {
             lock: self,
             is_released: false,
+            at: Location::caller(),
             _thread: PhantomData,
         }
     }
@@ -502,10 +507,12 @@ impl Drop for LockGuard<'_> {
         if self.is_released {
             return;
         }
+        const RELEASE: &str = "the release of a lock";
         let _thread = OfThread(&self.lock.thread);
+        let _waits = part_of_at(RELEASE, self.at);
         if let Err(error) = self.lock.release() {
             // The next wait on any rank returns it.
-            drop(self.lock.world().give_up("the release of a lock", error));
+            drop(self.lock.world().give_up(RELEASE, error));
         }
     }
 }
@@ -513,5 +520,59 @@ impl Drop for LockGuard<'_> {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lock(home {})", self.home)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread};
+
+    use super::*;
+    use crate::backend::loopback;
+    use crate::{Config, Statistics};
+
+    /// A rank waits in the drop of a guard if the next one has entered the queue by half.
+    #[test]
+    fn a_drop_that_waits_does_so_at_the_line_that_asked_for_the_lock() {
+        let file = std::env::temp_dir().join(format!("pgas-lock-{}.json", std::process::id()));
+        let config = Config {
+            statistics: Statistics::Total,
+            statistics_file: Some(file.display().to_string()),
+            ..Config::default()
+        };
+        let line = loopback::run_with(2, &config, |world| -> Result<u32> {
+            let lock = Lock::new(&world, Rank::ZERO)?;
+            let is_holder = world.rank() == Rank::ZERO;
+            let guard = is_holder.then(|| lock.lock()).transpose()?;
+            let line = line!() - 1;
+            world.barrier()?;
+            if is_holder {
+                world.wait_for("the other rank", || {
+                    Ok(lock.last().atomic_load(&world)? != lock.me())
+                })?;
+                drop(guard);
+            } else {
+                lock.own(STATE).swap(&world, WAITING)?;
+                lock.last().swap(&world, lock.me())?;
+                thread::sleep(Duration::from_millis(20));
+                lock.word(Rank::ZERO, NEXT).swap(&world, lock.me())?;
+                let state = lock.own(STATE);
+                state.wait_until(&world, |state| state == GRANTED)?;
+                lock.release()?;
+            }
+            world.barrier()?;
+            Ok(line)
+        });
+        let line = line[0].as_ref().expect("both ranks end");
+        let text = fs::read_to_string(&file).expect("the figures");
+        fs::remove_file(&file).expect("the file is this test's");
+        let wait = text
+            .split('{')
+            .find(|part| part.contains("comes next in the queue"));
+        let wait = wait.unwrap_or_else(|| panic!("no such wait: {text}"));
+        assert!(
+            wait.contains(&format!("\"line\":{line},")),
+            "{line}: {wait}"
+        );
     }
 }
