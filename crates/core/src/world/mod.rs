@@ -8,16 +8,16 @@
 mod counting;
 mod end;
 mod memory;
+mod reach;
 
 use std::any::Any;
 use std::fmt;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, Message, TimedBackend};
+use crate::backend::{Backend, Capabilities, Message, TimedBackend};
 use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
@@ -35,6 +35,7 @@ use crate::tasks::Tasks;
 use crate::trace::{Trace, Wanted};
 use crate::waits::Watch;
 use crate::wire::Wire;
+use reach::{direct_ranks, fast_map, maps};
 
 /// A crate above core that extends every world, such as active messages: it has messages of its own
 /// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and works whenever the rank makes
@@ -600,20 +601,6 @@ impl World {
     }
 }
 
-/// The map of the fast path for the segments of `ranks`, if this rank's own segment is in `map`.
-fn fast_map(
-    backend: &dyn Backend,
-    map: &SegmentMap,
-    ranks: Range<u32>,
-    is_counted: bool,
-) -> EvenMap {
-    if map.base(backend.rank()).is_some() {
-        EvenMap::of(backend, ranks, is_counted)
-    } else {
-        EvenMap::empty()
-    }
-}
-
 /// The counters and the trace that the settings ask for.
 fn observers(
     backend: &dyn Backend,
@@ -654,33 +641,6 @@ fn told(backend: &dyn Backend) -> (Now, Works) {
     let rank = backend.rank();
     let now = Now::begin(backend.board(rank), rank, backend.n_ranks());
     (now, Works::default())
-}
-
-/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off
-/// there is none. If ranks serve atomics, it is this rank alone: others then reach its words only
-/// by asking it.
-fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
-    let own = backend.rank().number();
-    if config.direct {
-        backend.mapped_ranks()
-    } else if backend.capabilities().ranks_serve_atomics() {
-        own..own + 1
-    } else {
-        0..0
-    }
-}
-
-/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one
-/// word must never have two kinds of executors.
-fn maps(backend: &dyn Backend, ranks: Range<u32>) -> (SegmentMap, SegmentMap) {
-    let memory = SegmentMap::of(backend, ranks.clone());
-    let by_cpu = backend.capabilities().atomics == AtomicsBy::Cpu;
-    let words = if by_cpu || memory.covers(backend.n_ranks()) {
-        SegmentMap::of(backend, ranks)
-    } else {
-        SegmentMap::empty()
-    };
-    (memory, words)
 }
 
 #[cold]
