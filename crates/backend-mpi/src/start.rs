@@ -180,10 +180,10 @@ fn advise(config: &Config) {
     let mut suggested = vec![("OMPI_MCA_osc", "sm,pt2pt")];
     let n_cores = thread::available_parallelism().map_or(1, usize::from);
     let n_local_ranks = place.and_then(|place| place.n_local_ranks);
+    time_slice::shorten();
     // Ranks that Open MPI has bound have a processor each, and see no other.
     let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
     if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {
-        time_slice::shorten();
         suggested.extend([("OMPI_MCA_mpi_yield_when_idle", "1"), (MPICH_YIELDS, "1")]);
     }
     suggested.retain(|(name, _)| setting(name).is_none());

@@ -121,7 +121,6 @@ impl<'hosts> Mpirun<'hosts> {
                 command
                     .args(["--allow-run-as-root", "--bind-to", "none"])
                     .args(["--mca", "plm_rsh_agent", Hosts::AGENT_PATH])
-                    .args(["--mca", "mpi_yield_when_idle", "1"])
                     .args(["--hostfile", path, "-n", &n_ranks])
                     .args([
                         "--map-by",
@@ -131,6 +130,10 @@ impl<'hosts> Mpirun<'hosts> {
                             "slot"
                         },
                     ]);
+                // Where others run besides, as a build, each yield of a rank takes a millisecond.
+                if self.is_crowded() {
+                    command.args(["--mca", "mpi_yield_when_idle", "1"]);
+                }
                 for (key, value) in &self.settings {
                     command.args(["-x", &format!("{key}={value}")]);
                 }

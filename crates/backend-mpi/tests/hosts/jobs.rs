@@ -69,7 +69,7 @@ impl Shape {
     /// Whether there are more ranks than this machine has processors, which all hosts share.
     pub(crate) fn is_crowded(self) -> bool {
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        (self.n_hosts * self.per_host) as usize > n_processors + 1
+        (self.n_hosts * self.per_host) as usize > n_processors
     }
 
     pub(crate) fn hosts(self, link: Link) -> Hosts {
