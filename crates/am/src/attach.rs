@@ -16,12 +16,13 @@ use pgas_core::{Error, MixedBinaries, Result};
 /// `threads` do this.
 ///
 /// The ranks compare their programs: messages name functions by their addresses in the program, so
-/// all ranks must run the same file.
+/// all ranks must run the same file. They skip this where the transport
+/// [starts one program](pgas_core::backend::Capabilities::starts_one_program).
 ///
 /// # Cost
 ///
-/// An allreduce of a word, and an allgather of two words a rank. Collective over the world. A
-/// second call does nothing.
+/// An allreduce of a word, and an allgather of two words a rank. To compare, each process reads its
+/// code once. Collective over the world. A second call does nothing.
 ///
 /// # Errors
 ///
@@ -70,7 +71,8 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     if let Some(Attached(am)) = world.layer::<Attached>() {
         return am.names().map(drop);
     }
-    let program = world
+    let program = program.and_then(|program| Ok((program, build_of(world, program)?)));
+    let (program, build) = world
         .team()
         .all_succeeded("looking at the program", program)?;
     panics::note_where_they_are();
@@ -78,11 +80,22 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     am.handle.give_to(&am);
     // Before the ranks compare, since the first ones that have send calls.
     world.attach(Box::new(Attached(Arc::clone(&am))));
-    let names = agree(world, program);
+    let names = agree(world, program, build);
     let outcome = names.as_ref().map(|_| ()).map_err(Error::clone);
     let is_first = am.names.set(names).is_ok();
     debug_assert!(is_first, "only this call sets it");
     outcome
+}
+
+/// What stands for the build where the transport starts one program: nothing has to be told apart.
+const ONE_PROGRAM: u64 = 0;
+
+/// The build of this rank's program, as the ranks compare it.
+fn build_of(world: &World, program: &Program) -> Result<u64> {
+    if world.capabilities().starts_one_program {
+        return Ok(ONE_PROGRAM);
+    }
+    program.build()
 }
 
 /// The description of a rank's program, which the ranks exchange.
@@ -96,15 +109,15 @@ struct Introduction {
 
 /// Compares the programs of all ranks, and agrees on a secret.
 #[track_caller]
-fn agree(world: &World, program: &'static Program) -> Result<Names> {
+fn agree(world: &World, program: &'static Program, build: u64) -> Result<Names> {
     let own = Introduction {
-        build: program.build,
+        build,
         secret: RandomState::new().build_hasher().finish(),
     };
     let all = world.allgather(&[own])?;
     compare(world.rank(), &all)?;
     let secret = all.iter().fold(0, |sum, other| mix(sum ^ other.secret));
-    Ok(Names::new(program, secret))
+    Ok(Names::new(program, build, secret))
 }
 
 /// An error if another rank runs another program.

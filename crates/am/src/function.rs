@@ -1,8 +1,9 @@
 //! Names of functions across ranks: their addresses in the program's code, and a tag that proves
 //! them.
 //!
-//! All ranks run one file ([`Program`] compares them), loaded at different addresses. A function
-//! has the same distance from the start of the code on each rank. A message that calls a function
+//! All ranks run one file, loaded at different addresses; they compare their files by [`Program`],
+//! unless the transport starts one on all of them. A function has the same distance from the start
+//! of the code on each rank. A message that calls a function
 //! carries two distances, that of the function and that of the *trampoline* that knows the
 //! function's type. It also carries a 64-bit tag made of both distances, of the build and of a
 //! secret of the job. A rank that receives a call rejects it unless the tag fits.
@@ -406,9 +407,10 @@ impl FunctionId {
         // SAFETY: the bits are those of a `Trampoline` of this rank. The tag fits, which takes the
         // job's secret, so a rank of the job has made this name in `new`, the only place that asks
         // `Names` for a tag to send: it took the place from a `Trampoline` there, at this distance
-        // from the start of its code. That rank runs the same build, since the salt is made of it,
-        // and the code of a file is mapped as a whole: the same function lies at this distance from
-        // the start here. It is inside of the code, so the pointer is not null.
+        // from the start of its code. That rank runs the same build: the salt is made of the
+        // build's hash, or the transport promises one program (promise 7 of `Backend`). The code of
+        // a file is mapped as a whole, so the same function lies at this distance from the start
+        // here. It is inside of the code, so the pointer is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
         // SAFETY: the trampoline asks that the body is a function of the type that it was made for.
         // The tag covers both places, so one call of `new` has made both; it is called by `of`,
@@ -440,7 +442,7 @@ mod tests {
     #[test]
     fn a_function_is_found_by_its_name_and_by_no_other() {
         let world = pgas_core::backend::loopback::world();
-        let names = Names::new(Program::own().unwrap(), 7);
+        let names = Names::new(Program::own().unwrap(), 1, 7);
         let id = FunctionId::of(&names, add_doubled).unwrap();
         let incoming = Incoming {
             world: &world,
@@ -457,7 +459,7 @@ mod tests {
             assert!(matches!(refused, Err(Error::Unknown(_))), "bit {bit}");
         }
         // A name made without the secret is refused.
-        let forged = Names::new(names.program, 8);
+        let forged = Names::new(names.program, 1, 8);
         let id = FunctionId::of(&forged, add_doubled).unwrap();
         let refused = id.call(&names, incoming, None);
         assert!(matches!(refused, Err(Error::Unknown(_))));
@@ -466,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_function_outside_of_the_program_is_refused() {
-        let names = Names::new(Program::own().unwrap(), 7);
+        let names = Names::new(Program::own().unwrap(), 1, 7);
         let outside = ptr::without_provenance(names.program.code.end);
         let refused = FunctionId::new(&names, plain::<u64, u64>, outside);
         assert!(matches!(refused, Err(Error::ForeignFunction)));

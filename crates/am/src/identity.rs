@@ -1,8 +1,9 @@
-//! The program of this process: the address of its code, a hash that is equal on all ranks, and the
-//! basis of function names.
+//! The program of this process: the address of its code, a hash of it, and the basis of function
+//! names.
 //!
 //! Functions are named by their offsets in the program's code, which are equal in all processes
-//! that run the same file. The ranks compare their files when active messages are set up.
+//! that run the same file. The ranks compare their files when active messages are set up, unless
+//! the transport has started one file on all of them.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,9 +19,9 @@ use zerocopy::IntoBytes as _;
 pub(crate) struct Program {
     /// The addresses of the mapped code.
     pub(crate) code: Range<usize>,
-    /// A hash of the code, and of the other things that must be equal for messages to be
-    /// understood.
-    pub(crate) build: u64,
+    /// The offset of the code in the program's file.
+    offset: u64,
+    build: OnceLock<u64>,
 }
 
 /// The name of the file that identifies the program, for errors.
@@ -30,23 +31,24 @@ pub(crate) const READ: &str = "read of /proc/self";
 const CHUNK: usize = 1 << 13;
 
 impl Program {
-    /// The program of this process; read once.
+    /// The program of this process; looked for once.
     pub(crate) fn own() -> Result<&'static Self> {
         static OWN: OnceLock<Program> = OnceLock::new();
         if let Some(program) = OWN.get() {
             return Ok(program);
         }
-        let program = Self::read().map_err(|error| Error::os(READ, error))?;
+        let program = Self::find().map_err(|error| Error::os(READ, error))?;
         Ok(OWN.get_or_init(|| program))
     }
 
-    fn read() -> io::Result<Self> {
+    fn find() -> io::Result<Self> {
         if cfg!(miri) {
             // Under Miri code has no bytes, and each function has an address of its own, below
             // this.
             return Ok(Self {
                 code: 0..u32::MAX as usize,
-                build: 1,
+                offset: 0,
+                build: OnceLock::from(1),
             });
         }
         let here = Self::own as fn() -> Result<&'static Self> as usize;
@@ -57,6 +59,25 @@ impl Program {
             .find(|mapping| mapping.is_code && mapping.addresses.contains(&here));
         let no_mapping = || io::Error::other("no mapping of the program's code");
         let mapping = mapping.ok_or_else(no_mapping)?;
+        Ok(Self {
+            code: mapping.addresses,
+            offset: mapping.offset,
+            build: OnceLock::new(),
+        })
+    }
+
+    /// A hash of the code, and of the other things that must be equal for messages to be
+    /// understood. Computed once: the first call reads all of the code, several instructions for
+    /// each word.
+    pub(crate) fn build(&self) -> Result<u64> {
+        if let Some(build) = self.build.get() {
+            return Ok(*build);
+        }
+        let build = self.hash().map_err(|error| Error::os(READ, error))?;
+        Ok(*self.build.get_or_init(|| build))
+    }
+
+    fn hash(&self) -> io::Result<u64> {
         let mut hash = Hash::new();
         for byte in env!("CARGO_PKG_VERSION").bytes() {
             hash.add(&[byte.into()]);
@@ -64,7 +85,7 @@ impl Program {
         hash.add(&[usize::BITS.into()]);
         let file = File::open("/proc/self/exe")?;
         let mut words = vec![0; CHUNK];
-        let (mut at, mut left) = (mapping.offset, mapping.addresses.len());
+        let (mut at, mut left) = (self.offset, self.code.len());
         while left > 0 {
             let wanted = left.min(CHUNK * size_of::<u64>());
             let n = fill(&file, &mut words.as_mut_bytes()[..wanted], at)?;
@@ -76,10 +97,7 @@ impl Program {
             at += n as u64;
             left -= n;
         }
-        Ok(Self {
-            code: mapping.addresses,
-            build: hash.finish(),
-        })
+        Ok(hash.finish())
     }
 }
 
@@ -106,9 +124,9 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names of a job whose ranks know `secret`, and nobody else does.
-    pub(crate) fn new(program: &'static Program, secret: u64) -> Self {
-        let salt = mix(program.build ^ mix(secret));
+    /// The names of a job that runs `build` of `program`, and whose ranks alone know `secret`.
+    pub(crate) fn new(program: &'static Program, build: u64, secret: u64) -> Self {
+        let salt = mix(build ^ mix(secret));
         Self { program, salt }
     }
 
@@ -186,8 +204,9 @@ mod tests {
     fn a_process_finds_its_own_code() {
         let program = Program::own().unwrap();
         assert!(program.code.contains(&(mix as fn(u64) -> u64 as usize)));
-        assert_ne!(program.build, 0);
-        assert_eq!(Program::read().unwrap().build, program.build);
+        let build = program.build().unwrap();
+        assert_ne!(build, 0);
+        assert_eq!(Program::find().unwrap().build().unwrap(), build);
     }
 
     #[test]

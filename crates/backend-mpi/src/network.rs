@@ -139,6 +139,7 @@ impl Network {
             max_short: MAX_SHORT,
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER,
+            starts_one_program: false,
         };
         let failure = FirstFailure::default();
         session.lookout().know_job(member, host, failure.noted());

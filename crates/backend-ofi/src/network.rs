@@ -154,6 +154,7 @@ impl Network {
             max_short: SHORT_BYTES,
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER.min(max_bytes),
+            starts_one_program: false,
         };
         // A rank always uses its own memory.
         let neighbours = Neighbours::new(host, Arc::new(member), config.direct, Reach::Own);

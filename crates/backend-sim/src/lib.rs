@@ -114,6 +114,8 @@ impl Atomics {
             max_short: 64,
             max_medium: MOST_PAYLOAD,
             max_transfer: 1 << 30,
+            // The simulator loads one file for all of its nodes.
+            starts_one_program: true,
         }
     }
 }

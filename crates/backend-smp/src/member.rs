@@ -60,6 +60,7 @@ impl Member {
         max_short: MAX_SHORT,
         max_medium: MAX_MEDIUM,
         max_transfer: u64::MAX,
+        starts_one_program: false,
     };
 
     /// Joins the job as `rank`, a thread of this process.

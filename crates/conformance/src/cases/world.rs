@@ -51,6 +51,7 @@ fn capabilities_and_sizes_are_the_same_on_every_rank(world: &World) -> Result<()
             capabilities.max_medium as u64,
             capabilities.max_transfer,
             u64::from(world.has_direct_atomics()),
+            u64::from(capabilities.starts_one_program),
         ]
     };
     let mine = facts(world);
@@ -58,7 +59,7 @@ fn capabilities_and_sizes_are_the_same_on_every_rank(world: &World) -> Result<()
     assert!(mine[2] >= 512, "max_medium is at least 512");
     assert!(mine[1] <= mine[2], "a short message is a medium one too");
     assert!(mine[3] > 0);
-    let shown = world.alloc_symmetric::<[u64; 5]>(1)?;
+    let shown = world.alloc_symmetric::<[u64; 6]>(1)?;
     shown.here().put(world, mine)?;
     world.barrier()?;
     for rank in world.ranks() {

@@ -31,6 +31,9 @@ pub struct Capabilities {
     /// The most bytes that the backend takes in one put or get, contiguous, strided or in
     /// fragments; core cuts longer ones.
     pub max_transfer: u64,
+    /// Whether the transport starts one program file on all ranks, so that layers need not compare
+    /// the ranks' programs.
+    pub starts_one_program: bool,
 }
 
 impl Capabilities {

@@ -124,6 +124,7 @@ pub(crate) const SEGMENT_ALIGN: usize = 4096;
 /// 6. A [`Place`] that [`prepare`](Self::prepare) offers is readable and writable, holds
 ///    initialized bytes, and is nobody else's until it is committed or given back, for as long as a
 ///    handle on the backend lives.
+/// 7. All ranks run the same program file where [`Capabilities::starts_one_program`] says so.
 pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// The transport's name: `"smp"`, `"mpi"`.
     fn name(&self) -> &'static str;

@@ -125,6 +125,7 @@ impl Options {
             max_short: 48,
             max_medium: 4096,
             max_transfer: self.max_transfer,
+            starts_one_program: false,
         }
     }
 }
