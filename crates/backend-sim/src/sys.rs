@@ -116,6 +116,45 @@ load!(load_u64, "3");
 store!(store_u8, "0");
 store!(store_u64, "3");
 
+macro_rules! bulk {
+    ($name:ident, $pointer:ty, $instruction:literal, $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// By a prefix (`eag`), which makes one remote load or store move many words. All are there
+        /// when it returns.
+        ///
+        /// # Safety
+        /// Both places are aligned to words. So many words lie in that rank's segment, and as many
+        /// bytes here are valid.
+        pub(crate) unsafe fn $name(there: Remote, here: $pointer, n_words: u64) {
+            // SAFETY: the caller promises that the words there and here may be read or written.
+            unsafe {
+                asm!(
+                    ".insn i 0x7b, 7, x5, {object}, 0",
+                    ".insn r 0x6b, 1, 0x08, x0, {n_words}, {here}",
+                    $instruction,
+                    object = in(reg) there.object, n_words = in(reg) n_words, here = in(reg) here,
+                    in("t0") there.address,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+bulk!(
+    load_words,
+    *mut u8,
+    ".insn i 0x77, 3, x0, 0(t0)",
+    "Copies words from a segment."
+);
+bulk!(
+    store_words,
+    *const u8,
+    ".insn s 0x7b, 3, x0, 0(t0)",
+    "Copies words to a segment."
+);
+
 macro_rules! atomic {
     ($word:ident, $double:ident, $funct7:literal) => {
         atomic!($word, "2", $funct7);
