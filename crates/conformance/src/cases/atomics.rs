@@ -140,24 +140,77 @@ enum Form {
     NonBlocking,
 }
 
+/// An operation on a word that holds `start`.
+#[derive(Clone, Copy, Debug)]
+struct Step<T> {
+    op: AtomicOp,
+    form: Form,
+    start: T,
+    operand: T,
+}
+
+impl<T: ModelAtomic> Step<T> {
+    /// Performs the operation, and checks the former value.
+    fn run(self, world: &World, word: GlobalPtr<T>) -> Result<()> {
+        let Self {
+            op, start, operand, ..
+        } = self;
+        let former = match self.form {
+            Form::Fetching => word.fetch_op(world, op, operand)?,
+            Form::NonBlocking => word.fetch_op_nb(world, op, operand)?.wait()?,
+            Form::Plain => {
+                word.atomic_op(world, op, operand)?;
+                return world.flush(word.rank());
+            }
+        };
+        // The value is returned without computation, so no bit may change.
+        assert_eq!(former.to_bits(), start.to_bits(), "{self:?}: former value");
+        Ok(())
+    }
+
+    /// Checks the value that the operation has left.
+    fn check(self, seen: T) {
+        let right = self.start.after(self.op, self.operand);
+        assert!(
+            seen.is_like(right),
+            "{self:?}: {seen:?} instead of {right:?}"
+        );
+        if matches!(self.op, AtomicOp::Load | AtomicOp::Swap) {
+            assert_eq!(seen.to_bits(), right.to_bits(), "{self:?}");
+        }
+    }
+}
+
 /// Each operation in each form on each pair of edge values, then long random sequences.
 fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<T>(4)?;
     let word = array.on(neighbour(world, 1)).add(1);
+    let mut last: Option<Step<T>> = None;
     for &op in T::ops() {
         for start in T::edges() {
             for operand in T::edges() {
                 for form in [Form::Fetching, Form::Plain, Form::NonBlocking] {
-                    word.swap(world, start)?;
-                    step(world, word, (op, form), start, operand)?;
+                    let step = Step {
+                        op,
+                        form,
+                        start,
+                        operand,
+                    };
+                    // One round trip sees what the last step left, and prepares the next one.
+                    let left = word.swap(world, start)?;
+                    if let Some(last) = last.replace(step) {
+                        last.check(left);
+                    }
+                    step.run(world, word)?;
                 }
             }
         }
     }
     let mut rng = rng_of(world, 50);
     let mut value = T::from_bits(0);
-    word.swap(world, value)?;
-    for _ in 0..1500 {
+    let left = word.swap(world, value)?;
+    last.expect("there are operations").check(left);
+    for _ in 0..500 {
         let op = T::ops()[rng.usize(..T::ops().len())];
         let form = [Form::Fetching, Form::Plain, Form::NonBlocking][rng.usize(..3)];
         let operand = if rng.bool() {
@@ -165,38 +218,17 @@ fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
         } else {
             T::edges()[rng.usize(..T::edges().len())]
         };
-        value = step(world, word, (op, form), value, operand)?;
+        let step = Step {
+            op,
+            form,
+            start: value,
+            operand,
+        };
+        step.run(world, word)?;
+        value = word.atomic_load(world)?;
+        step.check(value);
     }
     world.barrier()
-}
-
-/// Runs one operation on a word that holds `start`. Checks the result, and returns the new value of
-/// the word.
-fn step<T: ModelAtomic>(
-    world: &World,
-    word: GlobalPtr<T>,
-    (op, form): (AtomicOp, Form),
-    start: T,
-    operand: T,
-) -> Result<T> {
-    let former = match form {
-        Form::Fetching => word.fetch_op(world, op, operand)?,
-        Form::NonBlocking => word.fetch_op_nb(world, op, operand)?.wait()?,
-        Form::Plain => {
-            word.atomic_op(world, op, operand)?;
-            world.flush(word.rank())?;
-            start
-        }
-    };
-    let what = format!("{op:?} of {operand:?} to {start:?} ({form:?})");
-    // The value is returned without computation, so no bit may change.
-    assert_eq!(former.to_bits(), start.to_bits(), "{what}: former value");
-    let (seen, right) = (word.atomic_load(world)?, start.after(op, operand));
-    assert!(seen.is_like(right), "{what}: {seen:?} instead of {right:?}");
-    if matches!(op, AtomicOp::Load | AtomicOp::Swap) {
-        assert_eq!(seen.to_bits(), right.to_bits(), "{what}");
-    }
-    Ok(seen)
 }
 
 fn compare_exchange_follows_the_model_for_every_type(world: &World) -> Result<()> {
@@ -211,21 +243,25 @@ fn compare_exchange_follows_the_model_for_every_type(world: &World) -> Result<()
 fn exchange<T: ModelAtomic>(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<T>(2)?;
     let word = array.on(neighbour(world, 1)).add(1);
+    let mut left = T::from_bits(0);
+    word.swap(world, left)?;
     for start in T::edges() {
         for expected in T::edges() {
             for new in T::edges() {
-                word.swap(world, start)?;
+                // One round trip sees what the last exchange left, and prepares the next one.
+                let seen = word.swap(world, start)?;
+                let what = || format!("{expected:?} -> {new:?} on {start:?}");
+                assert_eq!(seen.to_bits(), left.to_bits(), "before {}", what());
                 let outcome = word.compare_exchange(world, expected, new)?;
                 let fits = expected.to_bits() == start.to_bits();
-                let what = format!("{expected:?} -> {new:?} on {start:?}");
-                assert_eq!(outcome.is_ok(), fits, "{what}");
+                assert_eq!(outcome.is_ok(), fits, "{}", what());
                 let former = outcome.unwrap_or_else(|seen| seen);
-                assert_eq!(former.to_bits(), start.to_bits(), "{what}");
-                let left = if fits { new } else { start };
-                assert_eq!(word.atomic_load(world)?.to_bits(), left.to_bits(), "{what}");
+                assert_eq!(former.to_bits(), start.to_bits(), "{}", what());
+                left = if fits { new } else { start };
             }
         }
     }
+    assert_eq!(word.atomic_load(world)?.to_bits(), left.to_bits());
     world.barrier()
 }
 
