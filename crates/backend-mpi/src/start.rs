@@ -64,6 +64,7 @@ fn launched(config: &Config) -> Result<World> {
     let pmi_fd = pmi_fd_of(&config.launcher);
     if owns_mpi {
         // Before there is another thread.
+        time_slice::shorten();
         advise(config);
     }
     let lookout = Lookout::begin(config, rank, pmi_fd);
@@ -180,7 +181,6 @@ fn advise(config: &Config) {
     let mut suggested = vec![("OMPI_MCA_osc", "sm,pt2pt")];
     let n_cores = thread::available_parallelism().map_or(1, usize::from);
     let n_local_ranks = place.and_then(|place| place.n_local_ranks);
-    time_slice::shorten();
     // Ranks that Open MPI has bound have a processor each, and see no other.
     let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
     if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {

@@ -130,7 +130,8 @@ impl<'hosts> Mpirun<'hosts> {
                             "slot"
                         },
                     ]);
-                // Where others run besides, as a build, each yield of a rank takes a millisecond.
+                // Ranks that share processors wait inside of MPI for each other's slices. Others
+                // do not yield there: beside another program each yield takes a millisecond.
                 if self.is_crowded() {
                     command.args(["--mca", "mpi_yield_when_idle", "1"]);
                 }
