@@ -125,7 +125,7 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     }
     let mut machine = Machine::new(&config, &image)?;
     set_consoles(&mut machine, &config);
-    let outcome = if arguments.timed {
+    let (outcome, machine) = if arguments.timed {
         timed::run(machine, arguments, &interrupted)?
     } else {
         let outcome = match debugged(&mut machine, arguments)? {
@@ -133,7 +133,7 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
             false => Ok(None),
         };
         write_stats(arguments, &machine.stats())?;
-        outcome
+        (outcome, machine)
     };
     drop(std::io::stdout().flush());
     Ok(match outcome? {
@@ -144,6 +144,12 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         Some(Outcome::Success) => ExitCode::SUCCESS,
         Some(Outcome::Failure { node, code }) => {
             eprintln!("rae: node {node} failed with code {code}");
+            if let Some(path) = machine.refused(node) {
+                let path = path.display();
+                eprintln!(
+                    "rae: it was refused {path}: --files grants folders to read, --files-rw to write"
+                );
+            }
             // A status has eight bits; what does not fit must not look like success.
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }

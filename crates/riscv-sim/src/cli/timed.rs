@@ -25,7 +25,7 @@ pub(super) fn run(
     machine: Machine,
     arguments: &Run,
     interrupted: &Interrupted,
-) -> Result<Result<Option<Outcome>, Trouble>, Trouble> {
+) -> Result<(Result<Option<Outcome>, Trouble>, Machine), Trouble> {
     let config = match &arguments.config {
         None => TimedConfig::default(),
         Some(path) => {
@@ -49,7 +49,7 @@ pub(super) fn run(
         trace.write_json(&mut file).map_err(named)?;
         file.flush().map_err(named)?;
     }
-    Ok(outcome)
+    Ok((outcome, simulation.into_machine()))
 }
 
 fn to_the_end(

@@ -1,5 +1,6 @@
 //! Which files of the host a process may open: those below folders that the user granted.
 
+use std::cell::RefCell;
 use std::path::{Component, Path, PathBuf};
 
 use super::errno::Errno;
@@ -20,6 +21,8 @@ pub(super) struct Folders {
     granted: Vec<Folder>,
     /// Where relative paths start.
     pub(super) current: PathBuf,
+    /// The last path that was refused.
+    refused: RefCell<Option<PathBuf>>,
 }
 
 impl Folders {
@@ -39,6 +42,7 @@ impl Folders {
         Ok(Self {
             granted: granted.iter().map(real).collect::<Result<_>>()?,
             current: current.map_err(|why| Error::Config(format!("the current folder: {why}")))?,
+            refused: RefCell::default(),
         })
     }
 
@@ -47,6 +51,19 @@ impl Folders {
     /// whether there is anything, is not told.
     pub(super) fn resolve(&self, path: &Path, changes: bool) -> Result<PathBuf, Errno> {
         let path = self.current.join(path);
+        let found = self.find(&path, changes);
+        if found == Err(Errno::ACCES) {
+            self.refused.replace(Some(path));
+        }
+        found
+    }
+
+    /// The last path that was refused, as the process named it.
+    pub(super) fn refused(&self) -> Option<PathBuf> {
+        self.refused.borrow().clone()
+    }
+
+    fn find(&self, path: &Path, changes: bool) -> Result<PathBuf, Errno> {
         if let Ok(real) = path.canonicalize() {
             return self.allowed(real, changes);
         }

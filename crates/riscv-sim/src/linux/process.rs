@@ -1,6 +1,7 @@
 //! One process: what it has, from its start on.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::LinuxConfig;
@@ -94,6 +95,11 @@ impl Process {
             skipped_ns: 0,
             knows_of_threads: false,
         })
+    }
+
+    /// The last path that lies in no folder which it may use so.
+    pub(crate) fn refused(&self) -> Option<PathBuf> {
+        self.files.refused()
     }
 
     /// What is added to the core's time to give the process's, in ns.

@@ -1,5 +1,7 @@
 //! System calls of programs of Linux, as the machine has them answered.
 
+use std::path::PathBuf;
+
 use super::Machine;
 use crate::error::{Error, Result};
 use crate::linux::{Answer, Host, Stream};
@@ -63,6 +65,13 @@ impl Machine {
             hart.forget_code();
         }
         Ok(answer != Answer::Yields)
+    }
+
+    /// The last path that the process of this node asked for and was refused, since no
+    /// [folder](crate::linux::Folder) grants it; `None` for other guests.
+    #[must_use]
+    pub fn refused(&self, node: usize) -> Option<PathBuf> {
+        self.processes.get(node)?.refused()
     }
 
     /// The simulated time of a node.

@@ -89,6 +89,11 @@ impl Files {
         }
     }
 
+    /// The last path that lies in no folder which it may use so.
+    pub(crate) fn refused(&self) -> Option<PathBuf> {
+        self.folders.refused()
+    }
+
     /// Where relative paths start.
     pub(crate) fn current(&self) -> &Path {
         &self.folders.current

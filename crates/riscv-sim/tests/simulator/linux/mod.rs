@@ -4,7 +4,7 @@
 mod harness;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use pgas_riscv_sim::linux::Folder;
 use pgas_riscv_sim::timed::config::TimedConfig;
@@ -249,21 +249,24 @@ fn a_segment_is_what_other_nodes_reach_and_nothing_else_is() {
     prints(&with_segment(&["memory"]), "44999850000 true true\n");
 }
 
+/// Runs `rae` with these options, and the program with these arguments.
+fn rae(program: &Path, options: &[&str], arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rae"))
+        .arg("run")
+        .args(options)
+        .arg(program)
+        .arg("--")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
 #[test]
 fn the_program_takes_arguments_and_every_line_tells_its_node() {
     let Some(program) = PROGRAM.as_ref() else {
         return;
     };
-    let rae = |options: &[&str], arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_rae"))
-            .arg("run")
-            .args(options)
-            .arg(&program.path)
-            .arg("--")
-            .args(arguments)
-            .output()
-            .unwrap()
-    };
+    let rae = |options: &[&str], arguments: &[&str]| rae(&program.path, options, arguments);
     let output = rae(&["--nodes", "2", "--env", "COLOUR=red"], &["words", "z"]);
     let lines = String::from_utf8(output.stdout).unwrap();
     let mut lines: Vec<_> = lines.lines().collect();
@@ -287,6 +290,10 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
     // Alone it writes as it would on Linux.
     let output = rae(&["--nodes", "1"], &["exit"]);
     assert_eq!(output.status.code(), Some(7));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "rae: node 0 failed with code 7\n"
+    );
     for (options, why) in [
         (["--env", "x"], "NAME=VALUE"),
         (["--files", "/none"], "/none"),
@@ -301,6 +308,22 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
         assert!(is_refused, "{options:?}: {errors}");
         assert!(errors.contains(why), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn who_fails_for_want_of_a_file_is_told_what_would_grant_it() {
+    let Some(program) = PROGRAM.as_ref() else {
+        return;
+    };
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let secret = secret.path().to_str().unwrap();
+    for options in [&["--nodes", "2"][..], &["--timed", "--nodes", "1"]] {
+        let output = rae(&program.path, options, &["need", secret]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let hint = format!("rae: it was refused {secret}: --files grants folders to read");
+        assert_eq!(output.status.code(), Some(101), "{errors}");
+        assert!(errors.contains(&hint), "{errors}");
     }
 }
 

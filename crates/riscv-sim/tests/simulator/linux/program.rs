@@ -22,6 +22,7 @@ fn main() {
             std::fs::rename(&arguments[2], format!("{}.moved", arguments[2]))
                 .map_err(|why| why.kind())
         ),
+        "need" => drop(std::fs::read(&arguments[2]).expect("it is needed")),
         "list" => list(&arguments[2]),
         "files" => files(&arguments[2]),
         "lock" => lock(&arguments[2]),
