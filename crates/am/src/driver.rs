@@ -1,14 +1,15 @@
 //! The bridge to tokio: a task that makes progress concurrently with the program's tasks.
 
 use std::fmt;
+use std::future;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::World;
-use tokio::task::{JoinHandle, spawn_blocking};
+use pgas_core::{WeakWorld, World};
+use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
 use crate::state::{Am, am};
 use pgas_core::Result;
@@ -38,8 +39,8 @@ const CALLS_PER_NAP: u32 = 1024;
 /// non-blocking forms instead. Sending waits only while the target has no room.
 ///
 /// A rank has at most one driver at a time. It holds a handle on the world: the rank stays in the
-/// job until the driver has ended. A dropped driver ends soon; [`stop`](Self::stop) waits for its
-/// end. Futures that are awaited then go on without it.
+/// job until the driver has ended. A dropped driver ends soon, as does one whose runtime is
+/// dropped; [`stop`](Self::stop) waits for its end. Futures that are awaited then go on without it.
 ///
 /// # Cost
 ///
@@ -74,8 +75,28 @@ const CALLS_PER_NAP: u32 = 1024;
 pub struct Driver {
     /// `None` once `stop` waits for its end.
     task: Option<JoinHandle<Result<()>>>,
+    /// A task of the runtime that holds an [`EndWithRuntime`].
+    sentinel: AbortHandle,
     is_over: Arc<AtomicBool>,
     world: World,
+}
+
+/// Ends the driver when the runtime is dropped: it drops its tasks, and then waits for its threads
+/// for blocking work, of which the driver has one.
+struct EndWithRuntime {
+    is_over: Arc<AtomicBool>,
+    /// Does not keep the rank in the job: an aborted task may live for as long as its runtime.
+    world: WeakWorld,
+}
+
+impl Drop for EndWithRuntime {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `drive`.
+        let was_over = self.is_over.swap(true, Ordering::Release);
+        if !was_over && let Some(world) = self.world.upgrade() {
+            world.unpark();
+        }
+    }
 }
 
 impl Driver {
@@ -96,8 +117,17 @@ impl Driver {
         let is_over = Arc::new(AtomicBool::new(false));
         let (world_of_task, is_over_of_task) = (world.clone(), Arc::clone(&is_over));
         let task = spawn_blocking(move || drive(&world_of_task, &end.0, &is_over_of_task));
+        let end_with_runtime = EndWithRuntime {
+            is_over: Arc::clone(&is_over),
+            world: world.downgrade(),
+        };
+        let sentinel = tokio::spawn(async move {
+            let _dropped_with_this_task = end_with_runtime;
+            future::pending::<()>().await;
+        });
         Ok(Self {
             task: Some(task),
+            sentinel: sentinel.abort_handle(),
             is_over,
             world: world.clone(),
         })
@@ -129,6 +159,7 @@ impl Driver {
         // Release: pairs with the acquire in `drive`.
         self.is_over.store(true, Ordering::Release);
         self.world.unpark();
+        self.sentinel.abort();
     }
 }
 
@@ -157,7 +188,7 @@ impl Drop for End {
 fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     let mut n_idle = 0_u32;
     let mut nap = FIRST_NAP;
-    // Acquire: pairs with the release in `Driver::end`.
+    // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
     while !is_over.load(Ordering::Acquire) {
         if world.progress()? {
             am.driven.wake_pollers();

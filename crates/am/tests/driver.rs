@@ -210,3 +210,27 @@ fn a_second_driver_starts_after_the_first_has_stopped_and_not_before() {
         Ok(())
     });
 }
+
+/// The runtime waits for the driver, which is on one of its threads.
+#[test]
+fn a_driver_ends_with_its_runtime() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    let body = move || {
+        let ended = pgas_smp::threads_with(2, &config(), |world| {
+            pgas_am::attach(&world).unwrap();
+            let current = tokio::runtime::Builder::new_current_thread().build();
+            for runtime in [current.unwrap(), runtime()] {
+                let driver = runtime.block_on(async { Driver::start(&world) }).unwrap();
+                drop(runtime);
+                let call = world.rpc(neighbour(&world), |x: u64| x + 1, 1).unwrap();
+                assert_eq!(call.wait().unwrap(), 2); // without the driver
+                drop(driver);
+                world.barrier().unwrap();
+            }
+        });
+        done.send(ended.unwrap().len())
+    };
+    let ranks = std::thread::spawn(body);
+    assert_eq!(is_done.recv_timeout(LIMIT), Ok(2));
+    ranks.join().unwrap().unwrap();
+}

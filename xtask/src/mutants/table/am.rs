@@ -63,6 +63,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("objects.rs", "if id.number < n_built {", 0, "if false {", Tests("objects")),
     // The driver.
     row("driver.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the loop ends, and reads nothing for it")),
+    row("driver.rs", "self.is_over.swap(true, Ordering::Release);", 0, "self.is_over.swap(true, Ordering::Relaxed);", Nobody("the loop ends, and reads nothing for it")),
     row("driver.rs", "while !is_over.load(Ordering::Acquire) {", 0, "while !is_over.load(Ordering::Relaxed) {", Nobody("the loop ends, and reads nothing for it")),
     row("driven.rs", "fence(Ordering::SeqCst);", 0, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
     row("driven.rs", "fence(Ordering::SeqCst);", 1, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
