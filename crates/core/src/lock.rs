@@ -27,6 +27,7 @@ use crate::world::World;
 /// Names of waits, for errors.
 const THE_LOCK: &str = "a lock";
 const OWN_LOCK: &str = "a lock that the handler's own thread has, or waits for,";
+const RELEASE: &str = "the release of a lock";
 
 /// The states of a rank's node.
 mod state {
@@ -53,7 +54,8 @@ const N_WORDS: usize = 3;
 /// Ranks get it in the order in which they came.
 ///
 /// The next holder sees what the previous one wrote before it released the lock. A rank that dies
-/// ends the job, whether it holds the lock or not, so no rank waits for ever.
+/// ends the job, whether it holds the lock or not, so no rank waits for ever. A guard that is leaked
+/// keeps the lock until the rank drops its `Lock`.
 ///
 /// A single atomic is faster where it is enough. So there is no type for a team's counter: it is
 /// one element of the team's memory at any member, which begins at 0. With `let counter =
@@ -507,12 +509,23 @@ impl Drop for LockGuard<'_> {
         if self.is_released {
             return;
         }
-        const RELEASE: &str = "the release of a lock";
         let _thread = OfThread(&self.lock.thread);
         let _waits = part_of_at(RELEASE, self.at);
         if let Err(error) = self.lock.release() {
             // The next wait on any rank returns it.
             drop(self.lock.world().give_up(RELEASE, error));
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // No guard lives, but a leaked one still has the lock.
+        if *self.thread.get_mut() == 0 {
+            return;
+        }
+        if let Err(error) = self.release() {
+            drop(self.world().give_up(RELEASE, error));
         }
     }
 }

@@ -225,10 +225,11 @@ fn report(world: &World, waited: Duration, answers: &[Option<Answer>], circle: &
             n_more += 1;
             continue;
         }
-        let answer = answer.as_ref().map_or(
-            "does not answer: it computes, or is stuck outside of the library",
-            |answer| &answer.text,
-        );
+        let answer = match answer {
+            Some(answer) => &answer.text,
+            None if world.backend().has_left(rank) => "has left the job",
+            None => "does not answer: it computes, or is stuck outside of the library",
+        };
         let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {}", printable(answer));
     }
     if n_more > 0 {
@@ -350,5 +351,21 @@ impl World {
         self.backend()
             .try_send(to, class, HandlerId::WATCH, parts)
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::backend::loopback;
+
+    #[test]
+    fn a_report_tells_a_rank_that_has_left_from_one_that_does_not_answer() {
+        let mut worlds = loopback::worlds(3, &Config::default()).unwrap();
+        drop(worlds.pop());
+        let text = report(&worlds[0], Duration::from_secs(9), &[None, None, None], &[]);
+        assert!(text.contains("rank 1 does not answer"), "{text}");
+        assert!(text.contains("rank 2 has left the job"), "{text}");
     }
 }

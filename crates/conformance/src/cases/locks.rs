@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_lock_may_be_given_up_at_any_time),
     case!(1, threads_of_a_rank_take_a_lock_in_turn),
     case!(1, a_lock_is_refused_where_nothing_may_wait),
+    case!(2, a_guard_that_was_leaked_ends_with_the_lock),
 ];
 
 /// What only the holder of a lock does: a sum in two words, read and written again.
@@ -173,5 +174,28 @@ fn a_lock_is_refused_where_nothing_may_wait(world: &World) -> Result<()> {
     );
     drop(guard);
     drop(lock.lock()?);
+    world.barrier()
+}
+
+fn a_guard_that_was_leaked_ends_with_the_lock(world: &World) -> Result<()> {
+    let pairs = world.alloc_symmetric(1)?;
+    let lock = Lock::new(world, Rank::new(world.n_ranks() - 1))?;
+    let leaks = world.rank() == Rank::ZERO;
+    if leaks {
+        let guard = lock.lock()?;
+        add_under_the_lock(world, last(world, &pairs))?;
+        #[expect(clippy::mem_forget, reason = "a guard that is leaked")]
+        std::mem::forget(guard);
+    }
+    world.barrier()?;
+    if leaks {
+        drop(lock);
+    } else {
+        let _guard = lock.lock()?;
+        add_under_the_lock(world, last(world, &pairs))?;
+    }
+    world.barrier()?;
+    let [n, _] = last(world, &pairs).get(world)?;
+    assert_eq!(n, u64::from(world.n_ranks()));
     world.barrier()
 }
