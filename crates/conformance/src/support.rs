@@ -35,16 +35,21 @@ pub(crate) fn random_bytes(rng: &mut fastrand::Rng, n: usize) -> Vec<u8> {
 thread_local! {
     /// Whether a panic of this thread is expected, and must not be printed.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
+    /// The place of this thread's last panic that was expected.
+    static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Asserts that `body` panics with a text that contains `part`, without printing the panic.
+/// Asserts that `body` panics with a text that contains `part`, without printing the panic, and
+/// that the place of the panic is in a case, as the caller of the library, and not in the library.
 #[track_caller]
 pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !EXPECTED.get() {
+            if EXPECTED.get() {
+                PLACE.set(info.location().map(ToString::to_string));
+            } else {
                 usual(info);
             }
         }));
@@ -59,4 +64,9 @@ pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
     };
     let text = panic_text(&*payload);
     assert!(text.contains(part), "{part:?} is not in {text:?}");
+    let place = PLACE.take().unwrap_or_default();
+    assert!(
+        place.replace('\\', "/").contains("conformance/src/cases"),
+        "the place of {text:?} is {place}"
+    );
 }

@@ -383,11 +383,13 @@ pub trait ActiveMessages {
 }
 
 impl ActiveMessages for World {
+    #[track_caller]
     fn register<H: RequestHandler>(&self, handler: H) -> Result<()> {
         add_requests(am(self)?, handler);
         Ok(())
     }
 
+    #[track_caller]
     fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()> {
         add_replies(am(self)?, handler);
         Ok(())

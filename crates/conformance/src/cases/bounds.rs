@@ -144,6 +144,9 @@ fn fragments_and_strides_that_do_not_fit_panic_and_write_nothing(world: &World) 
     assert_panics("null", || {
         world.put_indexed(GlobalPtr::NULL, &[0], 4, &ones[..4])
     });
+    assert_panics("overflows", || {
+        world.get_indexed_nb(there, &[0, usize::MAX], 2)
+    });
 
     let beyond = |extents, global, local| Strides {
         extents,
@@ -162,6 +165,16 @@ fn fragments_and_strides_that_do_not_fit_panic_and_write_nothing(world: &World) 
     assert_panics("local slice", || {
         there.get_strided(world, &overflowing, &mut [0; 8])
     });
+    let uncounted = beyond([1 << 32, 1 << 32], [0, 0], [0, 0]);
+    let part = "more elements than can be counted";
+    assert_panics(part, || there.put_strided(world, &uncounted, &ones));
+    assert_panics(part, || there.get_strided_nb(world, &uncounted, vec![0; 8]));
+    let without_bytes = beyond([usize::MAX, 1], [0, 0], [0, 0]);
+    let nothing = there.cast::<[u64; 0]>();
+    nothing.get_strided(world, &without_bytes, &mut [[]; 1])?;
+    nothing
+        .put_strided_nb(world, &without_bytes, vec![[]])?
+        .wait()?;
     world.barrier()?;
     assert_eq!(array.here().get_vec(world, 16)?, [0; 16]);
     world.barrier()

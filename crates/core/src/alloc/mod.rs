@@ -42,6 +42,10 @@ impl World {
     /// [`Error::Exhausted`](crate::Error::Exhausted), which names the request, the free memory and
     /// the setting to raise.
     ///
+    /// # Panics
+    ///
+    /// If the type's alignment is more than 4096 bytes, that of the segments themselves.
+    ///
     /// # Examples
     ///
     /// ```
@@ -52,6 +56,7 @@ impl World {
     /// world.free(cells);
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
+    #[track_caller]
     pub fn alloc<T: Pod>(&self, n: usize) -> Result<GlobalPtr<T>> {
         self.alloc_aligned(n, align_of::<T>())
     }

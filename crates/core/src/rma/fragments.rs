@@ -361,8 +361,11 @@ impl World {
     /// Checks all fragments, before any is transferred.
     #[track_caller]
     fn check<T>(&self, fragments: &[Fragment<T>], n: usize) -> Vec<Checked<T>> {
-        let check = |fragment: &Fragment<T>| self.checked(fragment.ptr, fragment.len);
-        let checked: Vec<_> = fragments.iter().map(check).collect();
+        // Not in a closure, in which a panic would be at a line of the library.
+        let mut checked = Vec::with_capacity(fragments.len());
+        for fragment in fragments {
+            checked.push(self.checked(fragment.ptr, fragment.len));
+        }
         let total = n_elements(fragments);
         assert_eq!(
             total, n,
@@ -379,13 +382,12 @@ fn n_elements<T>(fragments: &[Fragment<T>]) -> usize {
 
 #[track_caller]
 pub(super) fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragment<T>> {
-    indices
-        .iter()
-        .map(|&i| Fragment {
-            ptr: base.add(i),
-            len: block,
-        })
-        .collect()
+    let mut blocks = Vec::with_capacity(indices.len());
+    for &i in indices {
+        let ptr = base.add(i);
+        blocks.push(Fragment { ptr, len: block });
+    }
+    blocks
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ impl<const N: usize> Strides<N> {
         }
     }
 
-    /// The range of elements that contains the box, counted as one operation; `None` if the box is
-    /// empty.
+    /// The range of elements that contains the box, counted as one operation; `None` if the box has
+    /// no bytes.
     #[track_caller]
     pub(super) fn counted<T: Pod>(
         &self,
@@ -81,8 +81,8 @@ impl<const N: usize> Strides<N> {
         (ptr, n_local): (GlobalPtr<T>, usize),
         kind: CostKind,
     ) -> Option<Checked<T>> {
-        let checked = self.check(world, ptr, n_local)?;
-        world.count(kind, Some(checked.rank()), 1, self.bytes::<T>());
+        let (checked, n_bytes) = self.check(world, ptr, n_local)?;
+        world.count(kind, Some(checked.rank()), 1, n_bytes);
         Some(checked)
     }
 
@@ -92,7 +92,7 @@ impl<const N: usize> Strides<N> {
         world: &World,
         ptr: GlobalPtr<T>,
         n_local: usize,
-    ) -> Option<Checked<T>> {
+    ) -> Option<(Checked<T>, usize)> {
         let Some(span) = self.span(&self.local).filter(|span| *span <= n_local) else {
             panic!("{self:?} reaches beyond the {n_local} elements of the local slice");
         };
@@ -102,7 +102,12 @@ impl<const N: usize> Strides<N> {
         let Some(span) = self.span(&self.global) else {
             panic!("{self:?} reaches beyond every segment");
         };
-        Some(world.checked(ptr, span))
+        let checked = world.checked(ptr, span);
+        // A stride of 0 has a box of many elements in a few.
+        let Some(n_bytes) = self.bytes::<T>() else {
+            panic!("{self:?} has more elements than can be counted");
+        };
+        (n_bytes > 0).then_some((checked, n_bytes))
     }
 
     /// Cuts the box into parts that the backend takes at once. Calls `carry_out` for each with the
@@ -263,7 +268,10 @@ impl<T: Pod> GlobalPtr<T> {
 }
 
 impl<const N: usize> Strides<N> {
-    fn bytes<T>(&self) -> usize {
-        self.extents.iter().product::<usize>() * size_of::<T>()
+    /// The bytes of all elements; `None` if that overflows.
+    fn bytes<T>(&self) -> Option<usize> {
+        let mut extents = self.extents.iter();
+        let n_elements = extents.try_fold(1_usize, |n, extent| n.checked_mul(*extent))?;
+        n_elements.checked_mul(size_of::<T>())
     }
 }
