@@ -1,15 +1,18 @@
 //! One job for each process: a process that asks for the world again gets the same one, and cannot
 //! return after it has left. Ranks as threads belong to separate jobs.
 
+use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 
 use libtest_mimic::Trial;
 use pgas::Config;
+use pgas::config::launch::Launcher;
 use pgas::prelude::*;
 use pgas_core::Error;
 
 use crate::jobs::{Way, assert_well, start};
+use crate::parts::RANK;
 use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -63,6 +66,9 @@ pub(crate) fn nested(world: World) {
     let expected = 40 + u64::from(next(&again).number());
     assert_eq!(answer.wait().unwrap(), expected);
     again.barrier().unwrap();
+    if let Launcher::Own { .. } = world.config().launcher {
+        a_program_that_a_rank_starts_is_told_that_it_is_none();
+    }
     // A job of threads within a rank is separate, and does not affect this one.
     let ranks = pgas::threads(2, |inner| {
         let same = pgas::init().unwrap();
@@ -80,6 +86,21 @@ pub(crate) fn nested(world: World) {
         pgas::init_with(&Config::default()),
         "this process has left its job",
     );
+}
+
+/// It has the rank's environment, but not the job's memory.
+fn a_program_that_a_rank_starts_is_told_that_it_is_none() {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    let ended = program.args([RANK, "stay"]).output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{text}");
+    for part in [
+        "PGAS_JOB_FD=",
+        "a program that a rank starts",
+        "PGAS_JOB_ID",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }
 
 fn next(world: &World) -> Rank {

@@ -1,10 +1,12 @@
 //! Linux only: how a process joins a job as a rank, under any launcher. `attach_portable.rs`
 //! replaces it on other systems.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use pgas_core::config::launch::Launcher;
+use pgas_core::config::launch::{
+    JOB_FD_VARIABLE, JOB_ID_VARIABLE, Launcher, RANK_VARIABLE, RANKS_VARIABLE,
+};
 use pgas_core::stats::{Board, Report};
 use pgas_core::{Config, Error, Result, World, process};
 use pgas_lockfree::roster::Membership;
@@ -43,8 +45,8 @@ pub fn member(config: &Config) -> Result<Member> {
     match &config.launcher {
         Launcher::Own { rank, job_fd, .. } => {
             die_with_parent()?;
-            let memory = launcher::inherited_memory(*job_fd)
-                .map_err(|error| Error::os("PGAS_JOB_FD", error))?;
+            let memory =
+                launcher::inherited_memory(*job_fd).map_err(|error| no_memory(*job_fd, error))?;
             Member::join(memory, *rank, config)
         }
         Launcher::SelfLaunch { n_ranks } => become_supervisor(*n_ranks, config),
@@ -105,6 +107,20 @@ impl Member {
     }
 }
 
+/// The error for a process that has the environment of a rank, but not the job's memory.
+#[cold]
+fn no_memory(job_fd: i32, error: io::Error) -> Error {
+    if error.raw_os_error() != Some(libc::EBADF) {
+        return Error::os(JOB_FD_VARIABLE, error);
+    }
+    let text = format!(
+        "nothing is open under this number: a program that a rank starts is no rank; remove \
+         {RANK_VARIABLE}, {RANKS_VARIABLE}, {JOB_FD_VARIABLE} and {JOB_ID_VARIABLE} from its \
+         environment"
+    );
+    Error::setting(JOB_FD_VARIABLE, job_fd.to_string(), text)
+}
+
 /// Makes this process end with the one that started it: the launcher, or a script between the two.
 fn die_with_parent() -> Result<()> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))
@@ -134,7 +150,7 @@ fn become_supervisor(n_ranks: u32, config: &Config) -> Result<Member> {
     let mut watcher = Watcher::new(&memory)?;
     let outcome = launcher::self_launch(n_ranks, &memory, &mut watcher)
         .map_err(|error| Error::backend("self-launch", 0, error.to_string()))?;
-    drop(std::io::stdout().flush());
+    drop(io::stdout().flush());
     #[expect(
         clippy::disallowed_methods,
         reason = "this process is the launcher, not a rank"

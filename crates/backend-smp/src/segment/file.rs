@@ -141,8 +141,10 @@ impl Job {
 /// The layout of a job's memory, from its header.
 pub(crate) fn read_header(file: &File) -> Result<Layout> {
     let mut bytes = [0; 32];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(|error| Error::os("pread", error))?;
+    file.read_exact_at(&mut bytes, 0).map_err(|error| {
+        let text = format!("the inherited file is not the memory of a job: {error}");
+        Error::backend("attach", 0, text)
+    })?;
     let word =
         |i: usize| u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes of 32"));
     if (word(0), word(1)) != (MAGIC, VERSION) {
