@@ -67,6 +67,7 @@ mod names_of_others {
     struct Vec;
     type usize = ();
     type u64 = ();
+    type str = ();
     trait Copy {}
     trait Wire {}
     trait Object {}
@@ -93,6 +94,25 @@ mod names_of_others {
     #[::pgas::pod]
     pub(crate) struct Edge {
         pub(crate) number: u32,
+    }
+
+    /// A type that nobody is to use any more: its derives are no uses.
+    #[deprecated]
+    #[derive(::pgas::Wire, ::pgas::Object)]
+    enum Old {
+        #[deprecated]
+        Variant,
+        Named {
+            #[deprecated]
+            member: u32,
+        },
+    }
+
+    #[::pgas::pod]
+    #[deprecated]
+    struct OldBytes {
+        #[deprecated]
+        member: u32,
     }
 }
 

@@ -1,9 +1,13 @@
 //! The input of the macros: the type's attributes and parameters.
 
 use proc_macro2::TokenStream;
+use quote::quote;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
-use syn::{DeriveInput, Error, Generics, LitInt, Path, Result, Token, TypeParamBound, parse_quote};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Generics, LitInt, Path, Result, Token,
+    TypeParamBound, parse_quote,
+};
 
 /// The content of `#[pgas(...)]`.
 pub(crate) struct Options {
@@ -57,6 +61,30 @@ pub(crate) fn bounded(input: &DeriveInput, bounds: TokenStream) -> Result<Generi
         param.bounds.extend(bounds.clone());
     }
     Ok(generics)
+}
+
+/// The attributes of an implementation. That it names deprecated items is no use of them.
+pub(crate) fn attributes(input: &DeriveInput) -> TokenStream {
+    let mut attrs: Vec<&Attribute> = input.attrs.iter().collect();
+    let mut fields: Vec<&Field> = Vec::new();
+    match &input.data {
+        Data::Struct(data) => fields.extend(&data.fields),
+        Data::Enum(data) => {
+            for variant in &data.variants {
+                attrs.extend(&variant.attrs);
+                fields.extend(&variant.fields);
+            }
+        }
+        Data::Union(_) => {}
+    }
+    attrs.extend(fields.into_iter().flat_map(|field| &field.attrs));
+    let mut all = attrs.into_iter();
+    let allowed = if all.any(|attr| attr.path().is_ident("deprecated")) {
+        quote!(#[allow(deprecated)])
+    } else {
+        TokenStream::new()
+    };
+    quote!(#[automatically_derived] #allowed)
 }
 
 /// Whether the type has no parameters.

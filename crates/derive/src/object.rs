@@ -5,7 +5,7 @@ use quote::quote;
 use syn::ext::IdentExt as _;
 use syn::{Data, DeriveInput, Member, Result};
 
-use crate::input::{Options, bounded, is_concrete};
+use crate::input::{Options, attributes, bounded, is_concrete};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Options { root, inline, .. } = Options::of(input)?;
@@ -29,13 +29,13 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     } else {
         quote!(#object::Encoded<#inline>)
     };
-    let text = text(input);
+    let (text, attributes) = (text(input), attributes(input));
     Ok(quote! {
-        #[automatically_derived]
+        #attributes
         impl #params #object::Object for #name #args #bounds {
             type Repr = #repr;
 
-            fn saved_as() -> ::std::borrow::Cow<'static, str> {
+            fn saved_as() -> ::std::borrow::Cow<'static, ::core::primitive::str> {
                 #object::saved_as::<Self>(#text)
             }
         }

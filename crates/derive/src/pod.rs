@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote};
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Path, Result, Token};
 
-use crate::input::Options;
+use crate::input::{Options, attributes};
 use crate::object;
 
 pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStream> {
@@ -42,6 +42,7 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
     let path = path.trim_start_matches(':');
     let name = &item.ident;
     let object = object::derive(item)?;
+    let attributes = attributes(item);
     let plain = plain.to_token_stream();
     Ok(quote! {
         #attrs
@@ -49,7 +50,7 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
         #[zerocopy(crate = #path)]
         #plain
 
-        #[automatically_derived]
+        #attributes
         impl #root::codec::Wire for #name {
             type By = #root::codec::AsBytes;
         }

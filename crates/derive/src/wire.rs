@@ -5,17 +5,18 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Member, Result};
 
-use crate::input::{Options, bounded, is_concrete};
+use crate::input::{Options, attributes, bounded, is_concrete};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Options { root, serde, .. } = Options::of(input)?;
     let name = &input.ident;
     let codec = quote!(#root::codec);
+    let attributes = attributes(input);
     let generics = bounded(input, quote!(#codec::Wire))?;
     let (params, args, bounds) = generics.split_for_impl();
     let wire = |by| {
         quote! {
-            #[automatically_derived]
+            #attributes
             impl #params #codec::Wire for #name #args #bounds {
                 type By = #by;
             }
@@ -44,7 +45,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #wire
 
-        #[automatically_derived]
+        #attributes
         impl #params #codec::Codec<#name #args> for #codec::Derived #bounds {
             type Array<const LENGTH_OF_ARRAY: ::core::primitive::usize> = #codec::Each<Self>;
 
