@@ -179,6 +179,19 @@ const TOGETHER: &[(&str, Call)] = &[
         });
         all_have("changes", world, changed)
     }),
+    (
+        "a loop over the entries of another rank, which goes on behind an error",
+        |world| {
+            // Two chunks of slots on each rank.
+            let map = HashMap::<u64, u64>::with_capacity(world, 3 * 400)?;
+            let next = Rank::new((world.rank().number() + 1) % N_RANKS);
+            let mut outcome = Ok(());
+            for entry in map.entries_on(next) {
+                outcome = outcome.and(entry.map(drop));
+            }
+            all_have("a loop", world, outcome)
+        },
+    ),
     ("puts and gets of texts", |world| {
         let array = Array::new(world, HOST, 2, &String::new())?;
         let changed = (0..4).try_for_each(|i| {

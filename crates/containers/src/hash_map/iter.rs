@@ -1,9 +1,10 @@
 //! Iteration over the entries that one rank holds.
 
 use std::fmt;
+use std::mem;
 
 use pgas_core::GatheredSteps;
-use pgas_core::rma::{Block, NearArray};
+use pgas_core::rma::Block as _;
 use pgas_core::{Rank, World};
 
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
@@ -14,7 +15,7 @@ use super::HashMap;
 use super::found::FoundSlot;
 use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
-use super::slot::{Access, CountedOf, GlobalSlot, LayoutOf};
+use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, dispatch_locality};
 use super::view::{View, out_of_line};
 use crate::Result;
@@ -164,7 +165,7 @@ pub struct Entries<'a, K: Object, V: Object, S> {
     /// The number of the rank.
     rank: u32,
     next: usize,
-    /// The states of the current chunk of slots. Versions may be torn.
+    /// The states of the current chunk of another rank's slots. Versions may be torn.
     chunk: Vec<StateWord>,
     /// Those on near slots, where operations are counted.
     steps: GatheredSteps<'a>,
@@ -182,56 +183,40 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         }
     }
 
-    /// The next entry of this rank, where operations are counted and all slots are near.
-    fn next_counted(&mut self, all: &NearArray<CountedOf<K, V>>) -> Option<Result<(K, V)>> {
-        let view = self.table.view_local(all);
-        let capacity = view.shape.ring.local_capacity();
-        while self.next < capacity {
-            let end = capacity.min(self.next + CHUNK);
-            let (rank, next) = (self.rank, &mut self.next);
-            let entry = self.steps.of(|| view.next_entry(rank, next, end));
-            if let Some(entry) = entry.transpose() {
-                return Some(entry);
-            }
-        }
-        None
-    }
-
     /// The next entry, if not all slots are local.
     fn next_out_of_line(&mut self) -> Option<Result<(K, V)>> {
-        let (table, rank) = (self.table, self.rank);
-        if let Some(all) = &table.counted
-            && rank == table.team().rank()
-        {
-            return self.next_counted(all);
-        }
-        while self.next < table.shape.ring.local_capacity() {
-            let local = self.next;
-            self.next += 1;
-            let entry = self.may_hold(local).and_then(|may| {
-                if !may {
-                    return Ok(None);
-                }
-                dispatch_locality!(table, |view| view.entry_at(rank, local))
-            });
-            if let Some(entry) = entry.transpose() {
+        let capacity = self.table.shape.ring.local_capacity();
+        while self.next < capacity {
+            let end = (self.next + 1).next_multiple_of(chunk::<K, V>());
+            if let Some(entry) = self.next_in_chunk(end.min(capacity)).transpose() {
                 return Some(entry);
             }
         }
         None
     }
 
-    /// Whether slot `local` may hold an entry. A torn state of a slot in use never reads as free,
-    /// since its upper byte alone tells.
-    fn may_hold(&mut self, local: usize) -> Result<bool> {
-        if self.table.reused.is_some() || self.rank == self.table.team().rank() {
-            return Ok(true);
+    /// The next entry in the current chunk, which ends before slot `end`. The states of another
+    /// rank's slots are read at the beginning of a chunk. A torn state of a slot in use never reads
+    /// as free, since its upper byte alone tells.
+    fn next_in_chunk(&mut self, end: usize) -> Result<Option<(K, V)>> {
+        let (table, rank) = (self.table, self.rank);
+        let is_read = table.reused.is_none() && rank != table.team().rank();
+        if is_read && self.next.is_multiple_of(chunk::<K, V>()) {
+            // If the read fails, the next entry is one of the next chunk.
+            let first = mem::replace(&mut self.next, end);
+            self.chunk = table.states(rank, first)?;
+            self.next = first;
         }
-        let chunk = chunk::<K, V>();
-        if local.is_multiple_of(chunk) {
-            self.chunk = self.table.states(self.rank, local)?;
+        let (next, states) = (&mut self.next, &self.chunk);
+        let may_hold = |local: usize| {
+            let state = states.get(local % chunk::<K, V>());
+            state.is_none_or(|state| state.state() != SlotState::Free)
+        };
+        if let Some(all) = &table.counted {
+            let view = table.view_local(all);
+            return self.steps.of(|| view.next_entry(rank, next, end, may_hold));
         }
-        Ok(self.chunk[local % chunk].state() != SlotState::Free)
+        dispatch_locality!(table, |view| view.next_entry(rank, next, end, may_hold))
     }
 }
 
@@ -276,7 +261,8 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
         };
         let view = self.table.view_local(all);
         let end = view.shape.ring.local_capacity();
-        view.next_entry(self.rank, &mut self.next, end).transpose()
+        view.next_entry(self.rank, &mut self.next, end, |_| true)
+            .transpose()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -311,16 +297,23 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok(n)
     }
 
-    /// The first entry in the slots of `rank` from `next` on, before `end`. The slot behind it
-    /// becomes the next one.
+    /// The first entry in the slots of `rank` from `next` on, before `end`, that `may_hold` one.
+    /// The slot behind it becomes the next one.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn next_entry(&self, rank: u32, next: &mut usize, end: usize) -> Result<Option<(K, V)>> {
+    fn next_entry(
+        &self,
+        rank: u32,
+        next: &mut usize,
+        end: usize,
+        may_hold: impl Fn(usize) -> bool,
+    ) -> Result<Option<(K, V)>> {
         while *next < end {
             let local = *next;
             *next += 1;
-            match self.entry_at(rank, local) {
-                Ok(None) => {}
-                entry => return entry,
+            if may_hold(local)
+                && let Some(entry) = self.entry_at(rank, local).transpose()
+            {
+                return entry.map(Some);
             }
         }
         Ok(None)
