@@ -1,5 +1,6 @@
-//! The place of a slot on any rank.
+//! The place of a slot on any rank, and operations on its words.
 
+use pgas_core::backend::AtomicOp;
 use pgas_core::{GlobalPtr, World};
 
 /// The block that holds a slot.
@@ -16,4 +17,13 @@ impl Place<'_> {
     pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
         self.at.byte_add(offset as u64).cast()
     }
+}
+
+/// An atomic operation on a word (A). Its result is the former word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WordOp<W> {
+    /// The operation with this operand.
+    Fetch(AtomicOp, W),
+    /// Replaces the first word by the second one.
+    CompareExchange(W, W),
 }

@@ -8,9 +8,9 @@ use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Team, World};
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 
 use super::super::hash::Position;
-use super::copied::{BlockCopy, Copied};
-use super::place::Place;
-use super::replayed::{Journal, Replayed};
+use super::copied::BlockCopy;
+use super::place::{Place, WordOp};
+use super::replayed::Journal;
 use super::{AWAITED, Access, PartAt, Swapped, give_up, swap_state};
 
 /// How steps on the slots are taken. There is one type of slot for all ways, since a branch takes
@@ -53,7 +53,7 @@ pub(in super::super) struct Remote<'a> {
     steps: Steps<'a>,
 }
 
-impl<'a> Remote<'a> {
+impl Remote<'_> {
     /// Writes the part, then the state.
     fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let (place, world) = (self.place, self.place.world);
@@ -71,14 +71,22 @@ impl<'a> Remote<'a> {
         world.flush(place.at.rank())
     }
 
-    fn copied(&self, copy: &'a BlockCopy) -> Copied<'a> {
-        let place = self.place;
-        Copied { place, copy }
-    }
-
-    fn replayed(&self, journal: &'a Journal) -> Replayed<'a> {
-        let place = self.place;
-        Replayed { place, journal }
+    /// Performs `op` on the word at `offset`, and returns the former word (A).
+    #[inline(never)]
+    fn on_word<W: Atomic>(&self, offset: usize, op: WordOp<W>) -> Result<W> {
+        let (place, world) = (self.place, self.place.world);
+        match (self.steps, op) {
+            (Steps::Blocking, WordOp::Fetch(op, operand)) => {
+                place.part::<W>(offset).fetch_op(world, op, operand)
+            }
+            (Steps::Blocking, WordOp::CompareExchange(current, new)) => {
+                let word = place.part::<W>(offset);
+                let (Ok(former) | Err(former)) = word.compare_exchange(world, current, new)?;
+                Ok(former)
+            }
+            (Steps::Copied(copy), op) => copy.on_word(place, offset, op),
+            (Steps::Replayed(journal), op) => journal.on_word(place, offset, op),
+        }
     }
 }
 
@@ -116,36 +124,22 @@ impl<'a> Access<'a> for Remote<'a> {
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         match self.steps {
             Steps::Blocking => self.place.part(offset).get(self.place.world),
-            Steps::Copied(copy) => self.copied(copy).get(offset),
-            Steps::Replayed(journal) => self.replayed(journal).get(offset),
+            Steps::Copied(copy) => copy.get(self.place, offset),
+            Steps::Replayed(journal) => journal.get(self.place, offset),
         }
     }
 
-    #[inline(never)]
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
-        match self.steps {
-            Steps::Blocking => self
-                .place
-                .part::<W>(offset)
-                .fetch_op(self.place.world, op, operand),
-            Steps::Copied(copy) => self.copied(copy).fetch_op(offset, op, operand),
-            Steps::Replayed(journal) => self.replayed(journal).fetch_op(offset, op, operand),
-        }
+        self.on_word(offset, WordOp::Fetch(op, operand))
     }
 
-    #[inline(never)]
     fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
-        match self.steps {
-            Steps::Blocking => {
-                self.place
-                    .part(offset)
-                    .compare_exchange(self.place.world, current, new)
-            }
-            Steps::Copied(copy) => self.copied(copy).compare_exchange(offset, current, new),
-            Steps::Replayed(journal) => self
-                .replayed(journal)
-                .compare_exchange(offset, current, new),
-        }
+        let former = self.on_word(offset, WordOp::CompareExchange(current, new))?;
+        Ok(if former == current {
+            Ok(former)
+        } else {
+            Err(former)
+        })
     }
 
     #[inline(never)]
@@ -153,8 +147,8 @@ impl<'a> Access<'a> for Remote<'a> {
         let published = match self.steps {
             Steps::Blocking => self.try_publish(at, value, state),
             // A put that fails has written nothing.
-            Steps::Copied(copy) => return self.copied(copy).publish(at, value, state),
-            Steps::Replayed(journal) => self.replayed(journal).try_publish(at, value, state),
+            Steps::Copied(copy) => return copy.publish(self.place, at, value, state),
+            Steps::Replayed(journal) => journal.try_publish(self.place, at, value, state),
         };
         published.map_err(|error| self.give_up(error))
     }
@@ -173,7 +167,7 @@ impl<'a> Access<'a> for Remote<'a> {
         new: StateWord,
     ) -> Swapped<(), StateWord> {
         match self.steps {
-            Steps::Copied(copy) => self.copied(copy).swap_state(at, current, new),
+            Steps::Copied(copy) => copy.swap_state(self.place, at, current, new),
             Steps::Blocking | Steps::Replayed(_) => swap_state(self, at, current, new),
         }
     }

@@ -13,15 +13,15 @@ use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::{Error, Event, GlobalPtr, Pod, Result, World};
 use pgas_lockfree::slots::state::StateWord;
 
-use super::place::Place;
-use super::{PartAt, Swapped};
+use super::PartAt;
+use super::place::{Place, WordOp};
 
 /// The answer to a step.
 enum Answer {
     /// The former bits of a word.
     Word(u64),
-    /// The former bits of a word, and whether it was replaced.
-    Swapped(Result<u64, u64>),
+    /// As `Word`, of a compare-and-swap.
+    Swapped(u64),
     Bytes(Vec<u8>),
     Written,
 }
@@ -200,74 +200,75 @@ fn begun<T: Send + 'static>(
     }))
 }
 
-/// A slot, and the journal of an operation.
-pub(super) struct Replayed<'a> {
-    pub(super) place: Place<'a>,
-    pub(super) journal: &'a Journal,
-}
-
-/// Steps, as those of [`Access`](super::Access).
-impl Replayed<'_> {
+/// Steps on a slot at a place, as those of [`Access`](super::Access).
+impl Journal {
     /// Writes the part, then the state.
-    pub(super) fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
-        let (part, world) = (self.place.part::<T>(at.offset), self.place.world);
+    pub(super) fn try_publish<T: Pod>(
+        &self,
+        place: Place<'_>,
+        at: PartAt,
+        value: T,
+        state: StateWord,
+    ) -> Result<()> {
+        let (part, world) = (place.part::<T>(at.offset), place.world);
         let offset = at.state.offset;
         if at.state.is_narrow {
             let put = || part.put_nb(world, value);
-            self.journal.take(true, put, |()| Answer::Written)?;
-            self.fetch_op(offset, AtomicOp::Swap, state.narrow())?;
+            self.take(true, put, |()| Answer::Written)?;
+            self.on_word(place, offset, WordOp::Fetch(AtomicOp::Swap, state.narrow()))?;
             return Ok(());
         }
         let update = SignalUpdate::Set(state.to_bits());
-        let put = || part.put_signal_nb(world, vec![value], self.place.part(offset), update);
-        self.journal.take(true, put, |_| Answer::Written)?;
+        let put = || part.put_signal_nb(world, vec![value], place.part(offset), update);
+        self.take(true, put, |_| Answer::Written)?;
         Ok(())
     }
 
-    pub(super) fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+    pub(super) fn get<T: Pod>(&self, place: Place<'_>, offset: usize) -> Result<T> {
         let value = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
-        let (world, len) = (self.place.world, size_of::<T>());
-        if !self.journal.is_read_only {
-            let from = self.place.part(offset);
-            return Ok(self.journal.read(None, (world, from, len), value)?.1);
+        let len = size_of::<T>();
+        if !self.is_read_only {
+            let from = place.part(offset);
+            return Ok(self.read(None, (place.world, from, len), value)?.1);
         }
-        let (at, block_len) = (self.place.at, self.place.len);
-        let read = self.journal.block.get();
-        let number = read.and_then(|(block, number)| (block == at).then_some(number));
+        let read = self.block.get();
+        let number = read.and_then(|(block, number)| (block == place.at).then_some(number));
         let part = |block: &[u8]| value(&block[offset..offset + len]);
-        let (number, value) = self.journal.read(number, (world, at, block_len), part)?;
-        self.journal.block.set(Some((at, number)));
+        let (number, value) = self.read(number, (place.world, place.at, place.len), part)?;
+        self.block.set(Some((place.at, number)));
         Ok(value)
     }
 
-    pub(super) fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
-        if self.journal.is_read_only {
-            debug_assert!(op == AtomicOp::Load, "nobody writes");
-            return self.get(offset);
-        }
-        let word = self.place.part::<W>(offset);
-        let begin = || word.fetch_op_nb(self.place.world, op, operand);
-        let answer = |former: W| Answer::Word(former.to_bits());
-        let number = self.journal.take(op != AtomicOp::Load, begin, answer)?;
-        match &self.journal.answers.borrow()[number] {
-            Ok(Answer::Word(bits)) => Ok(W::from_bits(*bits)),
-            _ => unreachable!("a run takes the steps of the one before"),
-        }
-    }
-
-    pub(super) fn compare_exchange<W: Atomic>(
+    pub(super) fn on_word<W: Atomic>(
         &self,
+        place: Place<'_>,
         offset: usize,
-        current: W,
-        new: W,
-    ) -> Swapped<W, W> {
-        let word = self.place.part::<W>(offset);
-        let begin = || word.compare_exchange_nb(self.place.world, current, new);
-        let answer =
-            |swapped: Result<W, W>| Answer::Swapped(swapped.map(W::to_bits).map_err(W::to_bits));
-        let number = self.journal.take(true, begin, answer)?;
-        match &self.journal.answers.borrow()[number] {
-            Ok(Answer::Swapped(swapped)) => Ok(swapped.map(W::from_bits).map_err(W::from_bits)),
+        op: WordOp<W>,
+    ) -> Result<W> {
+        if self.is_read_only {
+            debug_assert!(
+                matches!(op, WordOp::Fetch(AtomicOp::Load, _)),
+                "nobody writes"
+            );
+            return self.get(place, offset);
+        }
+        let (word, world) = (place.part::<W>(offset), place.world);
+        let number = match op {
+            WordOp::Fetch(op, operand) => {
+                let begin = || word.fetch_op_nb(world, op, operand);
+                let answer = |former: W| Answer::Word(former.to_bits());
+                self.take(op != AtomicOp::Load, begin, answer)?
+            }
+            WordOp::CompareExchange(current, new) => {
+                let begin = || word.compare_exchange_nb(world, current, new);
+                self.take(true, begin, |swapped| {
+                    let (Ok(former) | Err(former)) = swapped;
+                    Answer::Swapped(W::to_bits(former))
+                })?
+            }
+        };
+        match &self.answers.borrow()[number] {
+            Ok(Answer::Word(bits) | Answer::Swapped(bits)) => Ok(W::from_bits(*bits)),
             _ => unreachable!("a run takes the steps of the one before"),
         }
     }
