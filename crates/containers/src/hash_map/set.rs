@@ -70,8 +70,7 @@ impl<K: Object> HashSet<K> {
     /// As [`HashMap::with_capacity`].
     #[track_caller]
     pub fn with_capacity(on: &impl AsTeam, capacity: usize) -> Result<Self> {
-        let map = HashMap::with_capacity(on, capacity)?;
-        Ok(Self { map })
+        HashMap::with_capacity(on, capacity).map(Self::of)
     }
 }
 
@@ -88,8 +87,7 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     /// As [`HashMap::with_hasher`].
     #[track_caller]
     pub fn with_hasher(on: &impl AsTeam, capacity: usize, hasher: S) -> Result<Self> {
-        let map = HashMap::with_hasher(on, capacity, hasher)?;
-        Ok(Self { map })
+        HashMap::with_hasher(on, capacity, hasher).map(Self::of)
     }
 }
 
@@ -238,15 +236,13 @@ impl<K: Object + Clone, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     }
 }
 
-impl<K: Object> HashSet<K> {
-    /// The set of the keys of a map.
-    pub(crate) fn of(map: HashMap<K, ()>) -> Self {
-        Self { map }
-    }
-}
-
 /// Methods of every phase.
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
+    /// The set of the keys of a map.
+    pub(crate) fn of(map: HashMap<K, (), P, S>) -> Self {
+        Self { map }
+    }
+
     pub(crate) fn map(&self) -> &HashMap<K, (), P, S> {
         &self.map
     }
@@ -337,8 +333,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// As [`HashMap::reuse_slots`].
     #[track_caller]
     pub fn reuse_slots(self) -> Result<Self> {
-        let map = self.map.reuse_slots()?;
-        Ok(Self { map })
+        self.map.reuse_slots().map(Self::of)
     }
 
     /// Goes on to the phase in which any rank does anything.
@@ -352,8 +347,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// As [`HashMap::into_atomic_phase`].
     #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashSet<K, Atomic, S>> {
-        let map = self.map.into_atomic_phase()?;
-        Ok(HashSet { map })
+        self.map.into_atomic_phase().map(HashSet::of)
     }
 
     /// Goes on to the phase in which any rank inserts.
@@ -367,8 +361,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// As [`HashMap::into_atomic_phase`].
     #[track_caller]
     pub fn into_insert_phase(self) -> Result<HashSet<K, InsertOnly, S>> {
-        let map = self.map.into_insert_phase()?;
-        Ok(HashSet { map })
+        self.map.into_insert_phase().map(HashSet::of)
     }
 
     /// Goes on to the phase in which any rank reads.
@@ -382,8 +375,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// As [`HashMap::into_atomic_phase`].
     #[track_caller]
     pub fn into_find_phase(self) -> Result<HashSet<K, FindOnly, S>> {
-        let map = self.map.into_find_phase()?;
-        Ok(HashSet { map })
+        self.map.into_find_phase().map(HashSet::of)
     }
 
     /// Goes on to the phase in which each rank works on its own keys.
@@ -397,12 +389,9 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// As [`HashMap::into_atomic_phase`].
     #[track_caller]
     pub fn into_local_phase(self) -> Result<HashSet<K, Local, S>> {
-        let map = self.map.into_local_phase()?;
-        Ok(HashSet { map })
+        self.map.into_local_phase().map(HashSet::of)
     }
-}
 
-impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Iterates over the keys that this rank holds, as [`HashMap::local_iter`].
     ///
     /// # Cost
@@ -418,9 +407,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     {
         self.map.local_iter().map(|entry| Ok(entry?.0))
     }
-}
 
-impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Iterates over the keys that `rank` holds, as [`HashMap::entries_on`].
     ///
     /// # Cost
