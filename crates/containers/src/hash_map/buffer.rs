@@ -114,7 +114,7 @@ where
         } else {
             dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced))
         };
-        table.count_new(n_new);
+        table.counts.count_new(n_new);
         self.slots.clear();
     }
 
@@ -170,7 +170,7 @@ where
                 self.map.team().barrier()?;
             }
             former = Some(n);
-            let [n_keys, n_removed] = self.map.table.counts()?;
+            let [n_keys, n_removed] = self.map.table.n_keys()?;
             let wanted = n_keys.saturating_add(if are_shared { most } else { all });
             // Removed keys hold slots, too, until the slots are replaced.
             if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {

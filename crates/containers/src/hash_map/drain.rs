@@ -8,6 +8,7 @@ use super::HashMap;
 use super::found::FoundSlot;
 use super::op::OnKey as _;
 use super::operations::Remove;
+use super::outcome::Effect;
 use super::phase::Local;
 use super::slot::Access;
 use super::table::{Table, dispatch_own_slots};
@@ -41,9 +42,9 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn local_retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) -> Result<u64> {
-        let mut n = 0;
-        for local in 0..self.table.shape.ring.local_capacity() {
-            n += u64::from(self.table.take_own(local, &mut keep)?.is_some());
+        let (mut n, mut next) = (0, 0);
+        while self.table.take_own(&mut next, &mut keep)?.is_some() {
+            n += 1;
         }
         Ok(n)
     }
@@ -91,15 +92,8 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Drain<'_, K, V, S> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.next < self.table.shape.ring.local_capacity() {
-            let local = self.next;
-            self.next += 1;
-            let taken = self.table.take_own(local, &mut |_, _| false);
-            if let Some(taken) = taken.transpose() {
-                return Some(taken);
-            }
-        }
-        None
+        let taken = self.table.take_own(&mut self.next, |_, _| false);
+        taken.transpose()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -115,20 +109,28 @@ impl<K: Object, V: Object, S> fmt::Debug for Drain<'_, K, V, S> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Removes the entry in slot `local` of this rank unless `keep` returns true, and returns it.
+    /// Removes the first entry in this rank's slots from `next` on for which `keep` is false, and
+    /// returns it. The slot behind it becomes the next one.
     fn take_own(
         &self,
-        local: usize,
-        keep: &mut impl FnMut(&K, &V) -> bool,
+        next: &mut usize,
+        mut keep: impl FnMut(&K, &V) -> bool,
     ) -> Result<Option<(K, V)>> {
-        let taken = dispatch_own_slots!(self, |view| view.take_at(local, keep))?;
-        self.count_removed(taken.is_some().into());
-        Ok(taken)
+        while *next < self.shape.ring.local_capacity() {
+            let (local, keep) = (*next, &mut keep);
+            *next += 1;
+            let taken = dispatch_own_slots!(self, |view| view.take_at(local, keep))?;
+            if taken.is_some() {
+                self.counts.count(Effect::Remove, 1);
+                return Ok(taken);
+            }
+        }
+        Ok(None)
     }
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// As [`take_own`](Table::take_own), in the view of a shard.
+    /// Removes the entry in slot `local` of a shard unless `keep` is true for it, and returns it.
     fn take_at(
         &self,
         local: usize,

@@ -7,8 +7,9 @@ use zerocopy::FromZeros as _;
 
 use super::found::FoundSlot;
 use super::hash::Hash;
-use super::op::{Effect, OnKey};
+use super::op::OnKey;
 use super::operations::{GetOrInsert, Join, Update};
+use super::outcome::Effect;
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -97,7 +98,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// Finds `key`. In a shard, a search that passes the last slot is inconclusive, so the error is
-    /// that the shard is full.
+    /// that the shard is full. A function of its own: its values are not on the stack of a claim.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_slot(
         &self,

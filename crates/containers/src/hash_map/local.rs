@@ -1,8 +1,7 @@
 //! The local phase: each rank works on its own entries, without atomics.
 
 use super::HashMap;
-use super::hash::Hash;
-use super::op::{Effect, OnKey};
+use super::op::OnKey;
 use super::operations::{Find, Fold, Insert, Take};
 use super::outcome::Inserted;
 use super::phase::Local;
@@ -128,7 +127,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         K: FoundBy<Q>,
     {
         let key = K::key_by(key)?;
-        let hash = Hash::of::<K>(&key, &*self.table.shape.hasher);
+        let hash = self.table.shape.hash(&key);
         Ok(self.table.shape.ring.home(hash).member())
     }
 
@@ -145,7 +144,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         let key = K::key_by(key)?;
         self.world().count_local();
         let table = &self.table;
-        let hash = Hash::of::<K>(&key, &*table.shape.hasher);
+        let hash = table.shape.hash(&key);
         if table.shape.ring.home(hash).member() != self.team().rank() {
             return Ok(None);
         }
@@ -153,11 +152,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         match dispatch_own_slots!(table, |view| O::perform(&view, hash, &key, given)) {
             Ok(done) => {
                 let n_changed = O::is_change(&done).into();
-                match O::EFFECT {
-                    // Slots are reclaimed in other phases: here each rank works on its own.
-                    Effect::Remove => table.count_removed(n_changed),
-                    _ => table.count_new(n_changed),
-                }
+                // Slots are reclaimed in other phases: here each rank works on its own.
+                table.counts.count(O::EFFECT, n_changed);
                 Ok(Some(done))
             }
             Err(Error::Full { .. }) => Ok(None),
@@ -180,7 +176,7 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.shards.own().unwrap();
+            let view = table.shards.own(&table.shards.local).unwrap();
             let first = view.slot(Position::begin(0, 0));
             let vacated = first.swap_state(StateWord::FREE, StateWord::VACANT);
             assert_eq!(vacated.unwrap(), Ok(()));
@@ -210,7 +206,7 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.shards.own().unwrap();
+            let view = table.shards.own(&table.shards.local).unwrap();
             let last = table.shape.ring.n_blocks() - 1;
             let is_last = |key: &u64| {
                 let home = table.shape.ring.home(view.hash(key));

@@ -23,6 +23,7 @@ mod batch;
 mod buffer;
 mod change;
 mod combine;
+mod counts;
 mod drain;
 mod fallback;
 mod found;
@@ -328,7 +329,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn len(&self) -> Result<u64> {
         let what = "a count of the entries of a hash map";
         let _waits = pgas_core::part_of_object(what, self.table.identity());
-        Ok(self.table.counts()?[0])
+        Ok(self.table.n_keys()?[0])
     }
 
     /// Whether there are no keys in the map.

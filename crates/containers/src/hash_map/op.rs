@@ -15,37 +15,12 @@ use zerocopy::FromZeros as _;
 
 use super::found::FoundSlot;
 use super::hash::Hash;
-use super::outcome::Outcome;
+use super::outcome::{Effect, Outcome};
 use super::slot::Access;
 use super::table::Table;
 use super::view::{LineOf, View, note_line, out_of_line};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Result, prices};
-
-/// The effect of an operation on the map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Reads only.
-    Read,
-    /// Changes the value of a present key.
-    Change,
-    /// Leaves the key present.
-    Claim,
-    /// Leaves the key absent.
-    Remove,
-}
-
-impl Effect {
-    /// The name of such an operation, for reports of its waits.
-    pub(super) const fn whole(self) -> &'static str {
-        match self {
-            Self::Read => "a search in a hash map",
-            Self::Change => "a change in a hash map",
-            Self::Claim => "an insert into a hash map",
-            Self::Remove => "a removal from a hash map",
-        }
-    }
-}
 
 /// An operation on a key, as a type.
 pub(super) trait OnKey<K: Object, V: Object>: Sized {

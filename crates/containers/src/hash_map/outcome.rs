@@ -1,4 +1,4 @@
-//! Results of operations on a key, and their form in messages.
+//! Effects and results of operations on a key, and the form of results in messages.
 
 use pgas_am::codec::Wire;
 use pgas_core::Pod;
@@ -7,6 +7,31 @@ use zerocopy::FromZeros as _;
 use super::slot::layout::Pair;
 use crate::Result;
 use crate::object::{self, Heap, Object, SlotOf};
+
+/// The effect of an operation on the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Reads only.
+    Read,
+    /// Changes the value of a present key.
+    Change,
+    /// Leaves the key present.
+    Claim,
+    /// Leaves the key absent.
+    Remove,
+}
+
+impl Effect {
+    /// The name of such an operation, for reports of its waits.
+    pub(super) const fn whole(self) -> &'static str {
+        match self {
+            Self::Read => "a search in a hash map",
+            Self::Change => "a change in a hash map",
+            Self::Claim => "an insert into a hash map",
+            Self::Remove => "a removal from a hash map",
+        }
+    }
+}
 
 /// The outcome of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

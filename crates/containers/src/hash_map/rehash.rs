@@ -48,12 +48,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         let _waits = part_of_object("a resize of a hash map", self.table.identity());
         agree(self.team(), "the capacity of a hash map", capacity as u64)?;
-        self.table.flights.end()?;
+        self.table.end_flights()?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
         // The allreduce also waits for operations of other ranks.
-        let [n_keys, _] = self.table.counts()?;
+        let [n_keys, _] = self.table.n_keys()?;
         if n_keys > capacity as u64 {
             let text = format!("a hash map with {n_keys} keys was to get a capacity of {capacity}");
             return Err(Error::Argument(text.into()));
@@ -106,9 +106,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             super::phase::NAMES,
             N::NUMBER,
         )?;
-        self.table.flights.end()?;
+        self.table.end_flights()?;
         team.barrier()?;
-        let [n_keys, n_removed] = self.table.counts()?;
+        let [n_keys, n_removed] = self.table.n_keys()?;
         let capacity = self.capacity();
         self.world()
             .fills(&prices::HASH_MAP_INSERT, n_keys + n_removed, capacity);
@@ -167,7 +167,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         // If one rank fails, all keep the old slots.
         let what = "moving the entries of a hash map";
-        new.count_new(team.all_try(what, move_all)?);
+        new.counts.count_new(team.all_try(what, move_all)?);
         team.barrier()?;
         let former = self.replace(new);
         if object::has_heap::<K>() {
@@ -183,7 +183,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Replaces all slots by empty ones. Collective.
     #[track_caller]
     fn clear(&mut self) -> Result<()> {
-        self.flights.end()?;
+        self.end_flights()?;
         let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));

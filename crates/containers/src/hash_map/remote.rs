@@ -5,21 +5,21 @@
 
 use std::panic::Location;
 
-use pgas_core::{Pod, World, in_handler, part_of_at};
+use pgas_core::{Pod, Rank, in_handler, part_of_at};
 use zerocopy::IntoBytes as _;
 
 use super::hash::Hash;
-use super::op::{Effect, OnKey};
+use super::op::OnKey;
 use super::operations::{Find, Replace, Update};
-use super::outcome::Outcome as _;
+use super::outcome::{Effect, Outcome as _};
 use super::phase::Atomic;
-use super::served::OnShards;
+use super::served::{OnShards, Request};
 use super::shard::{Served, dispatch_shard};
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::slot::remote::{Remote, Steps};
 use super::slot::replayed::Journal;
-use super::table::{LocalView, Table};
+use super::table::{Common, LocalView, Table};
 use super::view::{Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result, requests};
@@ -38,13 +38,34 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// The object that requests to other ranks name, if ranks serve requests.
     pub(super) fn served(&self) -> Option<&Served<K, V, S>> {
-        self.flights.0.served.as_ref().filter(|_| !in_handler())
+        self.common.served.as_ref().filter(|_| !in_handler())
     }
 
-    /// Whether `O` is sent as a message if ranks serve requests. A read-only lookup is sent only if
-    /// a get needs the target's CPU, too.
-    pub(super) fn is_message<O: OnKey<K, V>>(world: &World) -> bool {
-        !O::IS_READ_ONLY || world.capabilities().needs_target.get
+    /// Whether `O` on a key of rank `home` is sent there as a message. A read-only lookup is sent
+    /// only if a get needs the target's CPU, too.
+    pub(super) fn is_message<O: OnKey<K, V>>(served: &Served<K, V, S>, home: Rank) -> bool {
+        let needs_target = served.world().capabilities().needs_target;
+        (!O::IS_READ_ONLY || needs_target.get) && !served.is_here(home)
+    }
+
+    /// Performs `O` on the key's home shard, if this process reaches it. `None` if it does not, or
+    /// if the search goes on in the next shard.
+    pub(super) fn perform_near<O: OnKey<K, V>>(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        given: O::Given,
+    ) -> Result<Option<O::Outcome>> {
+        if !Self::FITS_MESSAGE {
+            return Ok(None);
+        }
+        let near = dispatch_shard!(self.shards, self.shape.home_rank(hash), |view| {
+            O::perform(&view, hash, key, given)
+        });
+        match near {
+            Some(Err(Error::Full { .. })) => Ok(None),
+            done => done.transpose(),
+        }
     }
 
     /// Performs `O` on the key's home shard: here, if this process reaches it, or at the home rank
@@ -54,23 +75,16 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        if !Self::FITS_MESSAGE {
-            return Ok(None);
+        let hash = self.shape.hash(key);
+        if let Some(done) = self.perform_near::<O>(hash, key, given)? {
+            return Ok(Some(done));
         }
-        let hash = Hash::of::<K>(key, &*self.shape.hasher);
-        let home = self.shape.home_rank(hash);
-        let near = dispatch_shard!(self.shards, home, |view| {
-            unless_full(O::perform(&view, hash, key, given))
-        });
-        if let Some(done) = near {
-            return done;
-        }
-        let may_ask = Self::is_message::<O>(self.world()) && home != self.world().rank();
-        let Some(served) = self.served().filter(|_| may_ask) else {
+        let (common, home) = (&self.common, self.shape.home_rank(hash));
+        let is_message = |served: &&_| Self::is_message::<O>(served, home);
+        let Some(served) = self.served().filter(is_message) else {
             return Ok(None);
         };
-        let key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
-        let request = Pair::new(key, given);
+        let request = common.request::<O>(key, given)?;
         let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, request)?;
         let done = answer.map(|answer| O::Outcome::of_answer(answer, self.heap()));
         done.transpose()
@@ -99,7 +113,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (world, row) = (self.world(), O::rows().map(|[row, _]| row));
         if let Some(all) = &self.counted {
             let perform = || {
-                let hash = Hash::of::<K>(key, &*self.shape.hasher);
+                let hash = self.shape.hash(key);
                 if O::IS_READ_ONLY {
                     return O::perform(&self.view_still(all), hash, key, given()?);
                 }
@@ -129,7 +143,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(done) = self.perform_at_home::<O>(key, given)? {
             return Ok(done);
         }
-        let hash = Hash::of::<K>(key, &*self.shape.hasher);
+        let hash = self.shape.hash(key);
         self.shape.perform_one_sided::<O>(hash, key, given)
     }
 
@@ -174,6 +188,21 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
+impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
+    /// The request for `O`.
+    pub(super) fn request<O: OnKey<K, V>>(
+        &self,
+        key: &KeyOf<K>,
+        given: O::Given,
+    ) -> Result<Request<O, K, V>>
+    where
+        O::Given: Pod,
+    {
+        let key = <K::Repr as Repr<K>>::key_slot(key, &self.shape.heap)?;
+        Ok(Pair::new(key, given))
+    }
+}
+
 impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
     /// Performs `O` by operations on global pointers.
     pub(super) fn perform_one_sided<O: OnKey<K, V>>(
@@ -209,14 +238,5 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
             }
         }
         None
-    }
-}
-
-/// The result of an operation on a shard; `None` if its search goes on in the next one.
-pub(super) fn unless_full<T>(done: Result<T>) -> Result<Option<T>> {
-    match done {
-        Ok(done) => Ok(Some(done)),
-        Err(Error::Full { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -26,7 +26,7 @@ use crate::requests::Operation;
 pub(super) struct OnShards<O, K, V, S>(PhantomData<(O, K, V, S)>);
 
 /// A request for `O`.
-type Request<O, K, V> = Pair<SlotOf<K>, <O as OnKey<K, V>>::Given>;
+pub(super) type Request<O, K, V> = Pair<SlotOf<K>, <O as OnKey<K, V>>::Given>;
 
 /// The answer to a request for `O`.
 pub(super) type Answer<O, K, V> = <<O as OnKey<K, V>>::Outcome as Outcome<V>>::Answer;

@@ -22,9 +22,10 @@ pub(super) struct Shards<K: Object, V: Object, S> {
     shape: Shape<K, V, S>,
     /// The first rank of this host.
     first: u32,
-    local: Box<[NearArray<LayoutOf<K, V>>]>,
+    /// The shards of this host's ranks, if they are reached by loads and stores.
+    pub(super) local: Box<[NearArray<LayoutOf<K, V>>]>,
     /// As `local`, where operations are counted.
-    counted: Box<[NearArray<CountedOf<K, V>>]>,
+    pub(super) counted: Box<[NearArray<CountedOf<K, V>>]>,
 }
 
 /// A view of a shard by loads and stores, in blocks of type `L`. If `IS_STILL`, no other rank
@@ -37,9 +38,9 @@ pub(super) type ShardView<'a, K, V, S, L, const IS_STILL: bool = false> =
 macro_rules! dispatch_shard {
     ($shards:expr, $rank:expr, |$view:ident| $body:expr) => {{
         let (shards, rank) = (&*$shards, $rank);
-        if let Some($view) = shards.local(rank) {
+        if let Some($view) = shards.view::<_, false>(&shards.local, rank) {
             Some($body)
-        } else if let Some($view) = shards.counted(rank) {
+        } else if let Some($view) = shards.view::<_, false>(&shards.counted, rank) {
             Some(shards.world().count_steps(|| $body))
         } else {
             None
@@ -66,40 +67,31 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         self.shape.world()
     }
 
-    /// A view of `rank`'s shard by loads and stores, if this process reaches it so.
+    /// A view of `rank`'s shard by loads and stores, if it is among `runs`.
     #[inline]
     #[track_caller]
-    pub(super) fn local(&self, rank: Rank) -> Option<ShardView<'_, K, V, S, LayoutOf<K, V>>> {
-        let run = self.run(&self.local, rank)?;
+    pub(super) fn view<'a, L: Block, const IS_STILL: bool>(
+        &'a self,
+        runs: &'a [NearArray<L>],
+        rank: Rank,
+    ) -> Option<ShardView<'a, K, V, S, L, IS_STILL>> {
+        let run = runs.get(self.index(rank))?;
         Some(self.shape.view(LocalArray::new(run)))
     }
 
-    /// As [`local`](Self::local), where operations are counted.
+    /// A view of this rank's shard in the local phase, if it is among `runs`.
+    #[inline]
     #[track_caller]
-    pub(super) fn counted(&self, rank: Rank) -> Option<ShardView<'_, K, V, S, CountedOf<K, V>>> {
-        let run = self.run(&self.counted, rank)?;
-        Some(self.shape.view(LocalArray::new(run)))
+    pub(super) fn own<'a, L: Block>(
+        &'a self,
+        runs: &'a [NearArray<L>],
+    ) -> Option<ShardView<'a, K, V, S, L, true>> {
+        self.view(runs, self.world().rank())
     }
 
     #[inline]
-    fn run<'r, L>(&self, runs: &'r [NearArray<L>], rank: Rank) -> Option<&'r NearArray<L>> {
-        let index = rank.number().wrapping_sub(self.first);
-        runs.get(index as usize)
-    }
-
-    /// A view of this rank's shard in the local phase, by loads and stores.
-    #[inline]
-    #[track_caller]
-    pub(super) fn own(&self) -> Option<ShardView<'_, K, V, S, LayoutOf<K, V>, true>> {
-        let own = self.run(&self.local, self.world().rank())?;
-        Some(self.shape.view(LocalArray::new(own)))
-    }
-
-    /// As [`own`](Self::own), where operations are counted.
-    #[track_caller]
-    pub(super) fn own_counted(&self) -> Option<ShardView<'_, K, V, S, CountedOf<K, V>, true>> {
-        let own = self.run(&self.counted, self.world().rank())?;
-        Some(self.shape.view(LocalArray::new(own)))
+    fn index(&self, rank: Rank) -> usize {
+        rank.number().wrapping_sub(self.first) as usize
     }
 
     /// A view of this rank's shard in the local phase, by operations on global pointers.
@@ -115,9 +107,8 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     /// Whether this process works on `rank`'s shard without a message.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        self.run(&self.local, rank).is_some()
-            || self.run(&self.counted, rank).is_some()
-            || rank == self.world().rank()
+        let n_near = self.local.len().max(self.counted.len());
+        self.index(rank) < n_near || rank == self.world().rank()
     }
 }
 

@@ -1,19 +1,19 @@
 //! The slots of a map over all ranks, without its phase.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{Ordering, fence};
+use std::thread;
 
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{InPhase, Team, World};
-use thread_local::ThreadLocal;
+use pgas_core::{InPhase, Symmetric, Team, World, in_handler};
 
+use super::counts::Counts;
 use super::hash::Ring;
-use super::nb::common::{Common, Flights};
 use super::phase::{Atomic, Phase as _};
 use super::reuse::{self, Room, Sections};
-use super::shard::Shards;
+use super::shard::{Served, Shards};
 use super::slot::local::{Local, LocalArray};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{CountedOf, LayoutOf};
@@ -54,21 +54,21 @@ pub(super) use dispatch_locality;
 /// As [`dispatch_locality`], for work of this rank on its own slots while no other rank accesses
 /// them. Where any slots are local, these are.
 macro_rules! dispatch_own_slots {
-    ($table:expr, |$view:ident| $body:expr) => {
-        if let Some($view) = $table.shards.own() {
+    ($table:expr, |$view:ident| $body:expr) => {{
+        let shards = &*$table.shards;
+        if let Some($view) = shards.own(&shards.local) {
             $body
         } else {
             $crate::hash_map::view::out_of_line(move || {
-                let world = $table.world();
-                if let Some($view) = $table.shards.own_counted() {
-                    return world.count_steps(|| $body);
+                if let Some($view) = shards.own(&shards.counted) {
+                    return shards.world().count_steps(|| $body);
                 }
                 let copy = $crate::hash_map::slot::copied::BlockCopy::default();
-                let $view = $table.shards.own_copied(&copy);
+                let $view = shards.own_copied(&copy);
                 $body
             })
         }
-    };
+    }};
 }
 pub(super) use dispatch_own_slots;
 
@@ -89,42 +89,30 @@ pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) counted: Option<NearArray<CountedOf<K, V>>>,
     /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
-    /// What operations in flight share with the map: its memory and shards.
-    pub(super) flights: Flights<K, V, S>,
+    pub(super) common: Arc<Common<K, V, S>>,
+    /// Those of operations that were performed at once.
+    pub(super) counts: Counts,
     /// All slots, if this process reaches them by loads and stores and slots are reused.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
-    n_new: ThreadLocal<Counter>,
     /// In traces.
     pub(super) phase: InPhase,
 }
 
-/// Counts of one thread of this rank. Only that thread writes them, so counting takes no atomic
-/// instruction, which for every insert would be a tenth of its time.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Counter {
-    /// Keys inserted minus keys removed, modulo 2^64.
-    keys: AtomicU64,
-    /// Keys removed. Some may have been inserted again.
-    removed: AtomicU64,
-    /// Keys removed since this thread last reclaimed slots.
-    noted: AtomicU64,
+/// What a map shares with its operations in flight. Each has a reference until it is over.
+pub(super) struct Common<K: Object, V: Object, S> {
+    /// The memory of the slots.
+    memory: Symmetric<u8>,
+    /// The shards as an object that requests of other ranks name, if ranks serve requests.
+    pub(super) served: Option<Served<K, V, S>>,
+    pub(super) shape: Shape<K, V, S>,
+    /// Those of operations that were in flight.
+    pub(super) counts: Counts,
 }
 
 /// The slots of a map that reuses the slots of removed keys.
 pub(super) struct Reused<L> {
     pub(super) all: NearArray<L>,
     pub(super) sections: Arc<Sections>,
-}
-
-/// Adds to a word that no other thread writes.
-#[inline]
-fn add(word: &AtomicU64, n: u64) {
-    // Relaxed: a count orders nothing.
-    word.store(
-        word.load(Ordering::Relaxed).wrapping_add(n),
-        Ordering::Relaxed,
-    );
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
@@ -156,8 +144,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
         let (align, stride) = (LayoutOf::<K, V>::ALIGN, LayoutOf::<K, V>::BYTES);
         let bytes = ring.n_blocks().saturating_mul(stride);
-        let slots = team.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
-        let start = slots.here().offset_bytes().next_multiple_of(align as u64);
+        let memory = team.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
+        let start = memory.here().offset_bytes().next_multiple_of(align as u64);
         let shape = Shape {
             team: team.clone(),
             ring,
@@ -173,15 +161,20 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let served = is_served.then(|| DistObject::new(team, Arc::clone(&shards)));
         // Without messages, operations are one-sided.
         let served = served.and_then(|served| served.ok());
-        let common = Common::new(slots, served, shape.clone());
+        let common = Common {
+            memory,
+            served,
+            shape: shape.clone(),
+            counts: Counts::default(),
+        };
         Ok(Self {
             local,
             counted,
             shards,
-            flights: Flights(Arc::new(common)),
+            common: Arc::new(common),
+            counts: Counts::default(),
             reused: None,
             shape,
-            n_new: ThreadLocal::new(),
             phase: InPhase::default(),
         })
     }
@@ -193,7 +186,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// A number that identifies this map, the same on all ranks.
     pub(super) fn identity(&self) -> u64 {
-        self.flights.0.slots.member(0).to_bits()
+        self.common.memory.member(0).to_bits()
     }
 
     /// A view of all slots by loads and stores, for the line of the program that calls this.
@@ -317,24 +310,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.reclaim_some(&reused.sections, n_failed)
     }
 
-    /// Counts keys that this thread has removed. If slots are reused, now and then reclaims some.
+    /// Now and then reclaims some slots, if slots are reused. This thread has removed `n` keys.
     /// Called outside of sections.
-    #[inline]
-    pub(super) fn count_removals(&self, n: u64) {
-        self.count_removed(n);
-        if self.reused.is_some() {
-            self.note_removals(n);
-        }
-    }
-
     #[inline(never)]
-    fn note_removals(&self, n: u64) {
-        let noted = &self.n_new.get_or_default().noted;
-        let before = noted.load(Ordering::Relaxed);
-        add(noted, n);
+    pub(super) fn note_removals(&self, n: u64) {
+        let before = self.counts.note_removed(n);
         let times = (before + n) / reuse::REMOVALS_PER_RECLAIM;
         if times > before / reuse::REMOVALS_PER_RECLAIM && self.reclaim_some(times - 1) {
-            noted.store(0, Ordering::Relaxed);
+            self.counts.forget_noted();
         }
     }
 }
@@ -355,51 +338,47 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         &self.shape.heap
     }
 
-    #[inline]
-    pub(super) fn count_new(&self, n: u64) {
-        if n > 0 {
-            add(&self.n_new.get_or_default().keys, n);
+    /// Waits until no operation of this rank is in flight.
+    #[track_caller]
+    pub(super) fn end_flights(&self) -> Result<()> {
+        let are_over = || Arc::strong_count(&self.common) == 1;
+        if !are_over() {
+            let what = "operations in flight of a hash map";
+            self.world().wait_for(what, || Ok(are_over()))?;
         }
-    }
-
-    pub(super) fn count_removed(&self, n: u64) {
-        if n > 0 {
-            let counter = self.n_new.get_or_default();
-            add(&counter.keys, n.wrapping_neg());
-            add(&counter.removed, n);
-        }
+        // Acquire: pairs with the release of a reference by the end of an operation.
+        fence(Ordering::Acquire);
+        Ok(())
     }
 
     /// The keys that this rank has inserted, less those that it has removed: over all ranks the
     /// number of keys.
     pub(super) fn n_counted(&self) -> u64 {
-        let counts = self
-            .n_new
-            .iter()
-            .map(|counter| counter.keys.load(Ordering::Relaxed));
-        let [in_flight, _] = self.flights.0.counts();
-        let sum = counts.fold(in_flight, u64::wrapping_add);
+        let [keys, _] = self.counts.sums(&self.common.counts);
         // A rank that has removed more keys than it has inserted has a negative count.
-        u64::try_from(sum.cast_signed()).unwrap_or(0)
+        u64::try_from(keys.cast_signed()).unwrap_or(0)
     }
 
     /// The number of keys, and of keys removed since the slots were allocated. Exact if no rank
     /// inserts or removes meanwhile. Collective.
     #[track_caller]
-    pub(super) fn counts(&self) -> Result<[u64; 2]> {
-        // Relaxed loads are enough: an earlier insert is ordered before by whatever told this rank
-        // of it.
-        let mut sums = self.flights.0.counts();
-        for counter in &self.n_new {
-            for (sum, count) in sums.iter_mut().zip([&counter.keys, &counter.removed]) {
-                *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
-            }
-        }
+    pub(super) fn n_keys(&self) -> Result<[u64; 2]> {
+        let mut sums = self.counts.sums(&self.common.counts);
         if let Some(reused) = &self.reused {
             sums[1] = sums[1].wrapping_sub(reused.sections.n_emptied());
         }
         let add = |a: u64, b: u64| a.wrapping_add(b);
         self.team().allreduce_slice(&mut sums, add)?;
         Ok(sums)
+    }
+}
+
+/// Waits for operations in flight.
+impl<K: Object, V: Object, S> Drop for Table<K, V, S> {
+    fn drop(&mut self) {
+        if !in_handler() && !thread::panicking() {
+            // After a failure of the job nobody uses the memory.
+            drop(self.end_flights());
+        }
     }
 }

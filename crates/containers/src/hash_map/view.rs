@@ -59,6 +59,15 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
         self.team.world_rank(self.ring.home(hash).member())
     }
 
+    // Inlined, as `Hash::of`.
+    #[inline(always)]
+    pub(super) fn hash(&self, key: &KeyOf<K>) -> Hash
+    where
+        S: KeyHasher,
+    {
+        Hash::of::<K>(key, &*self.hasher)
+    }
+
     /// The shape of one rank's shard. It is the same for all ranks.
     pub(super) fn shard(&self) -> Self {
         self.with_ring(self.ring.shard())
@@ -209,7 +218,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     #[inline]
     pub(super) fn hash(&self, key: &KeyOf<K>) -> Hash {
-        Hash::of::<K>(key, &*self.shape.hasher)
+        self.shape.hash(key)
     }
 
     /// The hash that chooses the home slot within this view.

@@ -11,9 +11,9 @@ mod remote;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::{Pod, part_of};
 
-use super::op::{Effect, OnKey};
+use super::op::OnKey;
 use super::operations::{Count, Find, Fold, Remove, Upsert};
-use super::outcome::Outcome as _;
+use super::outcome::{Effect, Outcome as _};
 use super::phase::{Changes, Inserts, Phase};
 use super::served::{Answer, OnShards};
 use super::shard::Served;
@@ -202,10 +202,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Counts inserted or removed keys. Called outside of sections.
     #[inline]
     pub(super) fn count<O: OnKey<K, V>>(&self, n_changed: usize) {
-        match O::EFFECT {
-            Effect::Read | Effect::Change => {}
-            Effect::Claim => self.count_new(n_changed as u64),
-            Effect::Remove => self.count_removals(n_changed as u64),
+        self.counts.count(O::EFFECT, n_changed as u64);
+        if O::EFFECT == Effect::Remove && self.reused.is_some() {
+            self.note_removals(n_changed as u64);
         }
     }
 

@@ -8,7 +8,8 @@ use std::mem;
 use pgas_core::in_handler;
 
 use super::super::hash::Hash;
-use super::super::op::{Effect, OnKey};
+use super::super::op::OnKey;
+use super::super::outcome::Effect;
 use super::super::slot::layout::ValueKind;
 use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;

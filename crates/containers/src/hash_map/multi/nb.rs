@@ -1,11 +1,14 @@
 //! Operations on maps with several values for each key that do not wait.
 
+use std::sync::Arc;
+
 use pgas_am::{PgasFuture, when_all};
 
-use super::super::nb::flight::{Flight, start};
+use super::super::nb::flight::start;
 use super::super::op::{Add, OnKey};
 use super::super::operations::{Contains, Find, Insert, Remove};
 use super::super::phase::{Atomic, Finds, Phase};
+use super::super::table::Common;
 use super::{MultiMap, Numbers, Removed, removed};
 use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, SlotOf};
 use crate::{Result, TakeError};
@@ -13,8 +16,8 @@ use crate::{Result, TakeError};
 /// An operation in flight on a key: of both maps.
 struct InFlight<K: Object, V: Object, S> {
     key: KeyOf<K>,
-    numbers: Flight<K, u64, S>,
-    values: Flight<(K, u64), V, S>,
+    numbers: Arc<Common<K, u64, S>>,
+    values: Arc<Common<(K, u64), V, S>>,
 }
 
 impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
@@ -64,9 +67,9 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
         O: OnKey<(K, u64), V, Given = (), Outcome: Send> + 'static,
     {
         let begun = (numbers.first..numbers.next).map(|number| {
-            let (values, place) = (self.values.clone(), self.place(number));
+            let (values, place) = (Arc::clone(&self.values), self.place(number));
             let step = async move { values.step::<O>(&place, ()).await };
-            start(self.values.world(), step)
+            start(self.values.shape.world(), step)
         });
         let begun: Vec<_> = begun.collect::<Result<_>>()?;
         when_all(begun).await
@@ -86,7 +89,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
         let former = self.numbers.update(&self.key, take_all).await?;
         let Numbers { first, next, .. } = Numbers::of(former.unwrap_or(0));
         let begun = (first..next).map(|number| {
-            let (values, place) = (self.values.clone(), self.place(number));
+            let (values, place) = (Arc::clone(&self.values), self.place(number));
             let take = async move {
                 let value = values.step::<Find<Atomic>>(&place, ()).await;
                 let is_removed = if matches!(value, Ok(None)) {
@@ -97,7 +100,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
                 let taken: Removed<V> = (is_removed, value);
                 Ok(taken)
             };
-            start(self.values.world(), take)
+            start(self.values.shape.world(), take)
         });
         let begun: Vec<_> = begun.collect::<Result<_>>()?;
         Ok(removed(when_all(begun).await?.into_iter()))
@@ -117,8 +120,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     fn begin(&self, key: KeyOf<K>) -> InFlight<K, V, S> {
         InFlight {
             key,
-            numbers: Flight::begin(&self.numbers.table.flights.0),
-            values: Flight::begin(&self.values.table.flights.0),
+            numbers: Arc::clone(&self.numbers.table.common),
+            values: Arc::clone(&self.values.table.common),
         }
     }
 

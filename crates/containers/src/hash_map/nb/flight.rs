@@ -8,51 +8,21 @@ use pgas_am::{PgasFuture, RemoteCalls as _};
 use pgas_core::{Pod, World, as_handler};
 use zerocopy::IntoBytes as _;
 
-use super::super::hash::Hash;
-use super::super::op::{Effect, OnKey};
+use super::super::op::OnKey;
 use super::super::operations::{Find, Replace, Update};
 use super::super::outcome::Outcome as _;
 use super::super::phase::Atomic;
-use super::super::remote::unless_full;
 use super::super::served::OnShards;
-use super::super::shard::dispatch_shard;
 use super::super::slot::layout::Pair;
 use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
-use super::super::table::Table;
+use super::super::table::{Common, Table};
 use super::super::view::View;
-use super::common::Common;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Repr};
 use crate::{Result, requests};
 
-/// An operation in flight, which is counted until this is dropped.
-pub(in super::super) struct Flight<K: Object, V: Object, S>(Arc<Common<K, V, S>>);
-
-impl<K: Object, V: Object, S> Flight<K, V, S> {
-    pub(in super::super) fn begin(common: &Arc<Common<K, V, S>>) -> Self {
-        common.begin();
-        Self(Arc::clone(common))
-    }
-
-    pub(in super::super) fn world(&self) -> &World {
-        self.0.shape.world()
-    }
-}
-
-/// A clone is another operation in flight.
-impl<K: Object, V: Object, S> Clone for Flight<K, V, S> {
-    fn clone(&self) -> Self {
-        Self::begin(&self.0)
-    }
-}
-
-impl<K: Object, V: Object, S> Drop for Flight<K, V, S> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
+/// Operations in flight.
+impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     /// Performs an operation by one-sided steps. `run` performs it in a view, and is called again
     /// after each step that was in flight.
     async fn replay<T>(
@@ -60,7 +30,7 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
         is_read_only: bool,
         mut run: impl for<'a> FnMut(View<'a, K, V, S, Remote<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let (journal, shape) = (Journal::new(is_read_only), &self.0.shape);
+        let (journal, shape) = (Journal::new(is_read_only), &self.shape);
         poll_fn(move |_| match shape.replay(&journal, &mut run) {
             Some(done) => Poll::Ready(done),
             None => Poll::Pending,
@@ -73,17 +43,16 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let (shape, heap) = (&self.0.shape, &*self.0.shape.heap);
-        let hash = Hash::of::<K>(key, &*shape.hasher);
+        let shape = &self.shape;
+        let hash = shape.hash(key);
         let home = shape.home_rank(hash);
-        if let Some(served) = &self.0.served
-            && Table::<K, V, S>::is_message::<O>(shape.world())
-            && home != shape.world().rank()
+        if let Some(served) = &self.served
+            && Table::<K, V, S>::is_message::<O>(served, home)
         {
-            let request = Pair::new(<K::Repr as Repr<K>>::key_slot(key, heap)?, given);
+            let request = self.request::<O>(key, given)?;
             let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, request);
             if let Some(answer) = answer.await? {
-                return O::Outcome::of_answer(answer, heap);
+                return O::Outcome::of_answer(answer, &shape.heap);
             }
         }
         self.replay(O::IS_READ_ONLY, |view| O::perform(&view, hash, key, given))
@@ -100,11 +69,8 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
         O: OnKey<K, V, Given: Pod> + 'static,
     {
         let done = self.perform::<O>(key, given).await?;
-        match O::EFFECT {
-            Effect::Claim if O::is_change(&done) => self.0.count_new(),
-            Effect::Remove if O::is_change(&done) => self.0.count_removed(),
-            _ => {}
-        }
+        let n_changed = O::is_change(&done).into();
+        self.counts.count(O::EFFECT, n_changed);
         Ok(done)
     }
 
@@ -114,10 +80,10 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
-        if self.0.served.is_none() {
+        if self.served.is_none() {
             return self.replay_update(key, f).await;
         }
-        let slot = |value: &V| object::to_slot(value, &self.0.shape.heap);
+        let slot = |value: &V| object::to_slot(value, &self.shape.heap);
         let mut there = self.perform::<Find<Atomic>>(key, ()).await?;
         loop {
             let Some(value) = there else { return Ok(None) };
@@ -135,7 +101,7 @@ impl<K: Object, V: Object, S: KeyHasher> Flight<K, V, S> {
     /// As [`update`](Self::update), by one-sided steps. A run takes the values that `f` has made in
     /// runs before.
     async fn replay_update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        let (mut made, heap) = (Vec::new(), &self.0.shape.heap);
+        let (mut made, heap) = (Vec::new(), &self.shape.heap);
         self.replay(false, move |view| {
             let mut n = 0;
             view.perform::<Update<_>>(view.hash(key), key, |there| {
@@ -175,20 +141,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if self.is_at_once(&of_key) {
             return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
         }
-        let given = given(self.heap())?;
-        let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
-        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash));
-        let near = home.and_then(|home| {
-            dispatch_shard!(self.shards, home, |view| {
-                unless_full(O::perform(&view, hash, &of_key, given))
-            })
-        });
-        if let Some(done) = near.transpose()?.flatten() {
+        let (hash, given) = (self.shape.hash(&of_key), given(self.heap())?);
+        if let Some(done) = self.perform_near::<O>(hash, &of_key, given)? {
             self.count::<O>(O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
-        let flight = Flight::begin(&self.flights.0);
-        let step = async move { flight.step::<O>(&of_key, given).await };
+        let common = Arc::clone(&self.common);
+        let step = async move { common.step::<O>(&of_key, given).await };
         start(self.world(), step)
     }
 
@@ -206,19 +165,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if self.is_at_once(&of_key) {
             return self.update(key, f).map(PgasFuture::ready);
         }
-        let hash = Hash::of::<K>(&of_key, &*self.shape.hasher);
-        let home = Self::FITS_MESSAGE.then(|| self.shape.home_rank(hash));
-        let near = home.and_then(|home| {
-            dispatch_shard!(self.shards, home, |view| {
-                let f = |there| object::to_slot(&f(there), self.heap());
-                unless_full(view.perform::<Update<_>>(hash, &of_key, f))
-            })
-        });
-        if let Some(former) = near.transpose()?.flatten() {
+        let near = |there| object::to_slot(&f(there), self.heap());
+        let hash = self.shape.hash(&of_key);
+        if let Some(former) = self.perform_near::<Update<_>>(hash, &of_key, near)? {
             return Ok(PgasFuture::ready(former));
         }
-        let flight = Flight::begin(&self.flights.0);
-        let update = async move { flight.update(&of_key, f).await };
+        let common = Arc::clone(&self.common);
+        let update = async move { common.update(&of_key, f).await };
         start(self.world(), update)
     }
 }

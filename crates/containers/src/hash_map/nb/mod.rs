@@ -1,6 +1,5 @@
 //! Operations on one key that do not wait: many of them are in flight at once.
 
-pub(super) mod common;
 pub(super) mod flight;
 mod set;
 
