@@ -30,8 +30,10 @@ use crate::error::{extremes, give_up, same};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{Size, size_of_capacity};
 use crate::route::{Model, Route, Shape};
-use crate::{Result, TakeError};
+use crate::{Error, Result, TakeError};
 
+/// What fails when there will never be room in the inbox of a rank.
+const SENDING: &str = "sending by a distributor";
 /// What fails when a rank cannot be told how many elements it gets.
 const TELLING: &str = "telling what a distributor has sent";
 /// What fails when an element that has come cannot be received.
@@ -177,7 +179,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// # Errors
     ///
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; errors of the
-    /// transport; the failure of the job while waiting.
+    /// transport; the failure of the job while waiting, also if a rank with a full inbox has left.
     ///
     /// # Panics
     ///
@@ -271,10 +273,20 @@ impl<T: Object, M: Member> Distributor<T, M> {
             let (world, to) = (self.world().clone(), self.target(place));
             let missing = || vec![to];
             let mut waiting = world.own_wait("room in the inbox of a distributor");
-            while !self.try_ship(place)? {
-                if receive(self)? == 0 {
-                    waiting.pause(&missing)?;
+            loop {
+                // Asked before the attempt: the rank may have made room and then left.
+                let has_left = world.has_left(to);
+                if self.try_ship(place)? {
+                    break;
                 }
+                if receive(self)? > 0 {
+                    continue;
+                }
+                if has_left {
+                    let cause = "has left the job while others wait for room in its inbox";
+                    return Err(give_up(&world, SENDING, Error::rank_failed(to, cause)));
+                }
+                waiting.pause(&missing)?;
             }
         }
         Ok(())

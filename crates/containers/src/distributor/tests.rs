@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use pgas_core::Config;
 use pgas_core::config::Routing;
@@ -261,6 +262,25 @@ fn the_death_of_a_rank_that_passes_on_ends_the_others() {
             catch_unwind(AssertUnwindSafe(job)).unwrap_err();
             assert_eq!(n_told.into_inner().unwrap(), 15, "{routing:?} {dying}");
         }
+    }
+}
+
+#[test]
+fn a_rank_that_has_left_makes_no_room_in_its_inbox_and_those_that_wait_are_told() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(30));
+    let said = pgas_smp::threads_with(3, &config, |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            return String::new();
+        }
+        let sent = (0..100_000).try_for_each(|i| distributor.send(Rank::ZERO, i));
+        sent.unwrap_err().to_string()
+    });
+    for text in &said.unwrap()[1..] {
+        assert!(text.contains("rank 0 has left the job"), "{text}");
     }
 }
 
