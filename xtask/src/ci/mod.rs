@@ -21,8 +21,17 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) run: fn() -> Result<Outcome>,
-    /// The steps of one lane run one after the other. Those of [`SHARED`] share a folder.
-    lane: usize,
+    lane: Lane,
+}
+
+/// What a step runs beside. The steps of a lane run one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    /// Beside [`Own`](Self::Own). These steps share a folder.
+    Shared,
+    /// Beside [`Shared`](Self::Shared). These build in folders of their own, or late, since only
+    /// one at a time builds in the shared one.
+    Own,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -30,28 +39,16 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
         name,
         about,
         run,
-        lane: SHARED,
+        lane: Lane::Shared,
     }
 }
 
-/// A step that runs in parallel with others. It builds in its own folder, or little in the shared
-/// one, and late.
-const fn parallel(
-    lane: usize,
-    name: &'static str,
-    about: &'static str,
-    run: fn() -> Result<Outcome>,
-) -> Step {
+const fn own(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
     Step {
-        lane,
+        lane: Lane::Own,
         ..step(name, about, run)
     }
 }
-
-/// The lane of the steps that share a folder.
-const SHARED: usize = 0;
-/// One lane more than most test machines have processors: tests wait as much as they compute.
-const N_LANES: usize = 3;
 
 /// The optional features that need no foreign library. They only add items, so one build with them
 /// serves for both.
@@ -67,10 +64,10 @@ pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 /// Tells tests to take the optimized examples.
 const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
-/// The steps of `cargo xtask test`, cheapest first, then those that run in parallel, lane by lane.
-/// A new step is a new row. The MPI and libfabric backends and the hosts of their tests have steps
-/// of their own; [`EXCLUDED`] names them. `publish` replaces programs in the shared folder, so it
-/// runs behind their tests.
+/// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
+/// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
+/// `publish` replaces programs in the shared folder, so it runs behind their tests. There are two
+/// lanes, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
@@ -81,16 +78,16 @@ pub(crate) const STEPS: &[Step] = &[
     step("tests", "unit, integration and doc tests", tests),
     step("ofi", "the libfabric backend, and its bindings compared with the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
+    step("main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
-    parallel(1, "loom", "the lock-free structures in all interleavings, under loom", memory::loom),
-    parallel(1, "msrv", "published crates with the oldest supported Rust", toolchains::msrv),
-    parallel(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
-    parallel(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
-    parallel(1, "main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
-    parallel(1, "miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
-    parallel(2, "targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
-    parallel(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    step("msrv", "published crates with the oldest supported Rust", toolchains::msrv),
+    own("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
+    own("miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
+    own("targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
+    own("mpich", "the MPI backend with MPICH", mpi::mpich),
+    own("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
@@ -265,7 +262,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::process::Command;
 
-    use super::{EXCLUDED, N_LANES, SHARED, STEPS, Step, ofi_tests, select};
+    use super::{EXCLUDED, Lane, STEPS, Step, ofi_tests, select};
     use crate::mpi;
     use crate::process::root;
 
@@ -274,9 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn every_step_has_a_lane_that_is_run() {
-        assert!(STEPS.iter().all(|step| step.lane < N_LANES));
-        assert_eq!(STEPS[0].lane, SHARED, "what installs the others' needs");
+    fn what_installs_the_others_needs_shares_their_folder() {
+        assert_eq!(STEPS[0].lane, Lane::Shared);
     }
 
     #[test]

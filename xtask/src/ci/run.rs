@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::summary::Summary;
-use super::{N_LANES, QUICK, SHARED, Step, select};
+use super::{Lane, QUICK, Step, select};
 use crate::process::{self, Outcome, command};
 
 /// Runs the named steps one after the other, or all in lanes.
@@ -45,9 +45,8 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
     summary.tell(start)
 }
 
-/// Runs the first step, then all lanes side by side, each step as a process of its own. The output
-/// of the first lane is shown at once. Outputs of the other lanes are shown between its steps, so
-/// that they do not mix.
+/// Runs the first step, then two lanes side by side, each step as a process of its own. The output
+/// of one lane is shown at once, that of the other between its steps, so that they do not mix.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();
@@ -60,20 +59,14 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
         steps.filter(move |step| step.lane == lane)
     };
     let (over, ended) = mpsc::channel();
-    let others = (0..N_LANES).filter(|number| *number != SHARED);
-    let others: Vec<_> = others
-        .map(|number| {
-            let (steps, over) = (lane(number).collect::<Vec<_>>(), over.clone());
-            thread::spawn(move || {
-                for step in steps {
-                    // The receiver stays to the end.
-                    over.send((step, by_itself(step, later))).ok();
-                }
-            })
-        })
-        .collect();
-    drop(over);
-    for step in lane(SHARED) {
+    let own: Vec<_> = lane(Lane::Own).collect();
+    let own = thread::spawn(move || {
+        for step in own {
+            // The receiver stays to the end.
+            over.send((step, by_itself(step, later))).ok();
+        }
+    });
+    for step in lane(Lane::Shared) {
         summary.add(step, by_itself(step, at_once));
         for (step, text) in ended.try_iter() {
             summary.show(step, text);
@@ -82,8 +75,8 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     for (step, text) in ended {
         summary.show(step, text);
     }
-    if others.into_iter().any(|lane| lane.join().is_err()) {
-        bail!("a lane of parallel steps panicked");
+    if own.join().is_err() {
+        bail!("the lane of parallel steps panicked");
     }
     summary.tell(start)
 }
