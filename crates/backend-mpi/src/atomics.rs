@@ -8,82 +8,35 @@
 //! MPI's own atomics are not used, since CPU atomics on the same word would lose updates. They
 //! would not be faster: the libraries execute them in the progress of the target, too, or under a
 //! lock of it, and several of them would not share a message.
-#![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
+#![expect(unsafe_code, reason = "promises when former bits are written")]
 
-use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
+use pgas_core::backend::{Atomic, Call, Former, OpId};
 use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
 use crate::ops::Flight;
 use crate::sys::{Mode, Mpi};
-use pgas_network::atomics::{Remote, execute};
+use pgas_network::atomics::{Orders, Remote};
 use pgas_network::limits::Awaited;
-use pgas_network::note::{Note, Order};
+use pgas_network::note::Note;
+use pgas_smp::Member;
 
-impl Network {
-    pub(crate) fn update(&self, atomic: Atomic) -> Result<()> {
-        self.send_order(Remote::Fetch(atomic))
+// SAFETY: an answer frees its place in the table of operations, and `abandon` sees to it that a
+// later one is not written.
+unsafe impl Orders for Network {
+    type Member = Member;
+
+    fn member(&self) -> &Member {
+        self.member()
     }
 
-    pub(crate) fn fetch(&self, atomic: Atomic) -> Result<u64> {
-        self.order(Remote::Fetch(atomic))
-    }
-
-    pub(crate) fn swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
-        self.order(Remote::Swap(swap))
-    }
-
-    pub(crate) fn begin_fetch(&self, atomic: Atomic, former: Former) -> Result<OpId> {
-        self.begin_order(Remote::Fetch(atomic), former)
-    }
-
-    pub(crate) fn begin_swap(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
-        self.begin_order(Remote::Swap(swap), former)
-    }
-
-    /// An atomic at its target, with the result.
-    fn order(&self, order: Remote) -> Result<u64> {
-        let mut former = 0;
-        // SAFETY: `former` is written by this operation alone until this returns, which is after
-        // the answer, or after `abandon`, which sees to it that the answer is not written.
-        let place = unsafe { Former::new(&raw mut former) };
-        let op = self.begin_order(order, place)?;
-        if op != OpId::DONE {
-            let missing = || vec![order.target().rank];
-            let awaited = Awaited {
-                what: "the answer to an atomic",
-                missing: &missing,
-            };
-            let answered = self.wait(awaited, |state, _| Ok(!state.ops.awaits_answer(op)));
-            let mut state = self.state();
-            if answered.is_err() {
-                state.ops.abandon(op);
-            }
-            state.ops.forget(op);
-            answered?;
-        }
-        Ok(former)
-    }
-
-    /// An atomic at its target, without a result: the next flush waits for it.
-    fn send_order(&self, order: Remote) -> Result<()> {
-        if self.execute_nearby(order).is_some() {
-            return Ok(());
-        }
-        self.begin_note(order, None).map(drop)
-    }
-
-    fn begin_order(&self, order: Remote, former: Former) -> Result<OpId> {
-        if let Some(bits) = self.execute_nearby(order) {
-            former.set(bits);
-            return Ok(OpId::DONE);
-        }
-        self.begin_note(order, Some(former))
+    fn nearby<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
+        self.local_word(word)
     }
 
     /// Sends the atomic to the target. Waits for answers to earlier atomics if too many are in
     /// flight.
-    fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
+    fn send(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
         let from = order.target().rank.number();
         let mut op = OpId::DONE;
         let missing = || self.state().ops.awaited();
@@ -111,22 +64,18 @@ impl Network {
         Ok(op)
     }
 
-    /// Executes an atomic that another rank has ordered, on the word at `offset` of this rank's own
-    /// segment.
-    pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
-        let rank = Rank::new(self.neighbours.host.index());
-        execute(self.member(), RemoteAddr { rank, offset }, order)
+    fn await_answer(&self, op: OpId, awaited: Awaited<'_>) -> Result<()> {
+        let answered = self.wait(awaited, |state, _| Ok(!state.ops.awaits_answer(op)));
+        let mut state = self.state();
+        if answered.is_err() {
+            state.ops.abandon(op);
+        }
+        state.ops.forget(op);
+        answered
     }
+}
 
-    /// Executes an atomic whose word is on this host, and returns the former bits.
-    fn execute_nearby(&self, order: Remote) -> Option<u64> {
-        let done = match order {
-            Remote::Fetch(atomic) => self.member().fetch_atomic(self.local_word(atomic)?),
-            Remote::Swap(swap) => self.member().compare_swap(self.local_word(swap)?),
-        };
-        Some(done.expect("a CPU atomic on mapped memory cannot fail"))
-    }
-
+impl Network {
     /// Waits until `rank` has answered all atomics.
     pub(crate) fn await_answers(&self, rank: Option<u32>) -> Result<()> {
         let is_open = |state: &State| match rank {

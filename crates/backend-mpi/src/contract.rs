@@ -12,6 +12,7 @@ use pgas_core::backend::{
     MessageClass, OpId, Operand, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
+use pgas_network::atomics::{Orders as _, Remote};
 
 use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
@@ -132,27 +133,27 @@ unsafe impl Backend for Network {
         }
         self.put_bytes(&put)?;
         self.flush(put.rank())?;
-        self.update(signal)
+        self.send_order(Remote::Fetch(signal))
     }
 
     fn atomic(&self, atomic: Atomic) -> Result<()> {
-        self.update(atomic)
+        self.send_order(Remote::Fetch(atomic))
     }
 
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
-        self.fetch(atomic)
+        self.order(Remote::Fetch(atomic))
     }
 
     fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
-        self.swap(swap)
+        self.order(Remote::Swap(swap))
     }
 
     fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
-        self.begin_fetch(atomic, former)
+        self.begin_order(Remote::Fetch(atomic), former)
     }
 
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
-        self.begin_swap(swap, former)
+        self.begin_order(Remote::Swap(swap), former)
     }
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {

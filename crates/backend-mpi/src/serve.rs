@@ -9,6 +9,7 @@ use pgas_core::{Rank, Result};
 use crate::mailbox::{Arrived, Letter};
 use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
+use pgas_network::atomics::Orders as _;
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
 use pgas_network::wait::Waiting;

@@ -10,59 +10,33 @@
 //! minima and maxima of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers some
 //! that it does not have, and `tcp` has none. Providers execute them in the target's progress, too,
 //! so nothing would be saved.
-#![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
+#![expect(unsafe_code, reason = "promises when former bits are written")]
 
-use pgas_core::backend::{Backend, Former, OpId, RemoteAddr};
-use pgas_core::{Rank, Result};
-use pgas_network::atomics::{Remote, execute};
+use pgas_core::Result;
+use pgas_core::backend::{Atomic, Call, Former, OpId};
+use pgas_network::atomics::{Orders, Remote};
 use pgas_network::limits::Awaited;
-use pgas_network::note::{Note, Order};
+use pgas_network::note::Note;
+use pgas_smp::Member;
 
 use crate::network::Network;
 use crate::ops::Flight;
 
-impl Network {
-    /// An atomic with its result.
-    pub(crate) fn order(&self, order: Remote) -> Result<u64> {
-        let mut former = 0;
-        // SAFETY: `former` is written by this operation alone until this returns, which is after
-        // the answer, or after `abandon`, which sees to it that the answer is not written.
-        let place = unsafe { Former::new(&raw mut former) };
-        let op = self.begin_order(order, place)?;
-        if op != OpId::DONE {
-            let missing = || vec![order.target().rank];
-            let awaited = Awaited {
-                what: "the answer to an atomic",
-                missing: &missing,
-            };
-            let answered = self.wait(awaited, |state| Ok(state.ops.is_over(op)));
-            if answered.is_err() {
-                self.state().ops.abandon(op);
-            }
-            answered?;
-        }
-        Ok(former)
+// SAFETY: an answer frees its place in the table of operations, and `abandon` sees to it that a
+// later one is not written.
+unsafe impl Orders for Network {
+    type Member = Member;
+
+    fn member(&self) -> &Member {
+        self.member()
     }
 
-    /// An atomic without a result: the next flush waits for it.
-    pub(crate) fn send_order(&self, order: Remote) -> Result<()> {
-        if self.execute_nearby(order).is_some() {
-            return Ok(());
-        }
-        self.begin_note(order, None).map(drop)
-    }
-
-    /// Begins an atomic with its result.
-    pub(crate) fn begin_order(&self, order: Remote, former: Former) -> Result<OpId> {
-        if let Some(bits) = self.execute_nearby(order) {
-            former.set(bits);
-            return Ok(OpId::DONE);
-        }
-        self.begin_note(order, Some(former))
+    fn nearby<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
+        self.on_this_host(word)
     }
 
     /// Sends the atomic to the target. Waits for earlier operations if too many are in flight.
-    fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
+    fn send(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
         let target = order.target();
         let from = target.rank.number();
         let mut op = OpId::DONE;
@@ -91,19 +65,11 @@ impl Network {
         Ok(op)
     }
 
-    /// Executes an atomic that another rank has ordered, on the word at `offset` of this rank's own
-    /// segment.
-    pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
-        let rank = Rank::new(self.neighbours.host.index());
-        execute(self.member(), RemoteAddr { rank, offset }, order)
-    }
-
-    /// Executes an atomic whose word this rank reaches, and returns the former bits.
-    fn execute_nearby(&self, order: Remote) -> Option<u64> {
-        let done = match order {
-            Remote::Fetch(atomic) => self.member().fetch_atomic(self.on_this_host(atomic)?),
-            Remote::Swap(swap) => self.member().compare_swap(self.on_this_host(swap)?),
-        };
-        Some(done.expect("a CPU atomic on mapped memory cannot fail"))
+    fn await_answer(&self, op: OpId, awaited: Awaited<'_>) -> Result<()> {
+        let answered = self.wait(awaited, |state| Ok(state.ops.is_over(op)));
+        if answered.is_err() {
+            self.state().ops.abandon(op);
+        }
+        answered
     }
 }

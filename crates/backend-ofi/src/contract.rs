@@ -11,7 +11,7 @@ use pgas_core::backend::{
     OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
-use pgas_network::atomics::Remote;
+use pgas_network::atomics::{Orders as _, Remote};
 
 use crate::network::{Network, State};
 use crate::outbox::{MAX_MEDIUM, goes_in_place};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Rank, Result};
+use pgas_network::atomics::Orders as _;
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
 use pgas_network::wait::Waiting;
