@@ -26,6 +26,8 @@ struct Arrived<S> {
 struct Sender<S> {
     /// The number of the next message.
     next: u64,
+    /// How often it has told a number.
+    n_told: u64,
     /// Messages that have overtaken it.
     early: BTreeMap<u64, Vec<S>>,
 }
@@ -97,10 +99,11 @@ impl<S: Pod> Inbox<S> {
         self.lock().told
     }
 
-    /// Adds a number that this rank tells itself.
-    pub(crate) fn tell(&self, told: u64) {
-        let mut arrived = self.lock();
-        arrived.told = arrived.told.wrapping_add(told);
+    /// How often `from` has told a number.
+    pub(crate) fn n_told_by(&self, from: Rank) -> u64 {
+        let arrived = self.lock();
+        let sender = arrived.senders.get(&from.number());
+        sender.map_or(0, |sender| sender.n_told)
     }
 }
 
@@ -110,9 +113,11 @@ impl<S: Pod> Arrived<S> {
         let from = u32::try_from(head.from).unwrap_or(u32::MAX);
         let new = || Sender {
             next: 0,
+            n_told: 0,
             early: BTreeMap::new(),
         };
         let sender = self.senders.entry(from).or_insert_with(new);
+        sender.n_told += u64::from(head.told > 0);
         if head.number != sender.next {
             sender.early.insert(head.number, slots.to_vec());
             return;

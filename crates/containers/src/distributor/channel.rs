@@ -23,6 +23,8 @@ pub(super) struct Channel<S> {
     own: usize,
     /// The number of elements that travel together.
     batch: usize,
+    route: Route,
+    hop: usize,
     /// The number of ranks that send to this one, itself included.
     n_sources: u32,
     /// The number of elements received from other ranks.
@@ -41,8 +43,9 @@ enum Way<S> {
 struct Queues {
     /// The block of an inbox on each rank.
     inboxes: Symmetric<u8>,
-    /// On each rank, the number of elements that it gets from those ranks that have finished
-    /// sending; over all rounds, modulo 2^64.
+    /// On each rank, the number of elements that it gets from those other ranks that have finished
+    /// sending; over all rounds, modulo 2^64. Behind it, the number of rounds in which the rank
+    /// itself has.
     totals: Symmetric<u64>,
     size: Size,
     /// The known bounds of this rank's own inbox.
@@ -108,7 +111,7 @@ impl<S: Pod> Channel<S> {
                 let (bytes, align) = layout::<S>(size, true);
                 let queues = Queues {
                     inboxes: team.alloc_symmetric_aligned(bytes, align)?,
-                    totals: team.alloc_symmetric(1)?,
+                    totals: team.alloc_symmetric(2)?,
                     size,
                     seen: Seen::default(),
                 };
@@ -121,6 +124,8 @@ impl<S: Pod> Channel<S> {
             lanes: (0..route.n_lanes_of(hop)).map(lane).collect(),
             own: route.lane(hop, here) as usize,
             batch,
+            route: *route,
+            hop,
             n_sources: route.n_sources(hop, here),
             n_from_others: 0,
             n_rounds: 0,
@@ -289,10 +294,10 @@ impl<S: Pod> Channel<S> {
         let n_sent = std::mem::take(&mut there.n_sent);
         let word = 1 << COUNT_BITS | n_sent;
         match &self.way {
+            _ if is_own => {}
             Way::Queues(queues) => {
                 queues.totals.on(to).fetch_add(world, word)?;
             }
-            Way::Messages(inbox) if is_own => inbox.tell(word),
             Way::Messages(_) => {
                 let n_left = there.len as u64;
                 self.post(lane, word + n_left)?;
@@ -303,19 +308,47 @@ impl<S: Pod> Channel<S> {
     }
 
     /// Ends the round: this rank has told all others.
-    pub(super) fn end_round(&mut self) {
+    pub(super) fn end_round(&mut self, world: &World) -> Result<()> {
         self.n_rounds += 1;
+        if let Way::Queues(queues) = &self.way {
+            let rounds = queues.totals.here().add(1);
+            rounds.atomic_store(world, self.n_rounds)?;
+        }
+        Ok(())
     }
 
     /// Whether all ranks that send to this one have told it their numbers, and all these elements
     /// have arrived.
     pub(super) fn has_all(&self, world: &World) -> Result<bool> {
-        let all_told = self.n_rounds.wrapping_mul(self.n_sources.into()) << COUNT_BITS;
+        let n_others = u64::from(self.n_sources - 1);
+        let all_told = self.n_rounds.wrapping_mul(n_others) << COUNT_BITS;
         let total = match &self.way {
             Way::Messages(inbox) => inbox.told(),
             Way::Queues(queues) => queues.totals.here().atomic_load(world)?,
         };
         Ok(total == all_told.wrapping_add(self.n_from_others))
+    }
+
+    /// A rank that sends to this one, and has left the job before it has told its number: it is
+    /// waited for in vain.
+    pub(super) fn departed(&self, team: &Team) -> Result<Option<Rank>> {
+        let (world, here) = (team.world(), Rank::new(team.rank()));
+        let sources = self.route.sources(self.hop, here);
+        for member in sources.filter(|member| *member != here) {
+            let rank = team.world_rank(member.number());
+            // Asked first: what the rank has told before it left is seen below.
+            if !world.has_left(rank) {
+                continue;
+            }
+            let n_told = match &self.way {
+                Way::Messages(inbox) => inbox.n_told_by(rank),
+                Way::Queues(queues) => queues.totals.on(rank).add(1).atomic_load(world)?,
+            };
+            if n_told < self.n_rounds {
+                return Ok(Some(rank));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -34,6 +34,10 @@ use crate::{Error, Result, TakeError};
 
 /// What fails when there will never be room in the inbox of a rank.
 const SENDING: &str = "sending by a distributor";
+/// Pauses of a wait in which a failure of the job is reported, for which a rank may have left.
+const PAUSES_TO_FAILURE: u32 = 8;
+/// Pauses of a wait for others between two looks whether one of them has left.
+const PAUSES_PER_LOOK: u32 = 64;
 /// What fails when a rank cannot be told how many elements it gets.
 const TELLING: &str = "telling what a distributor has sent";
 /// What fails when an element that has come cannot be received.
@@ -273,6 +277,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
             let (world, to) = (self.world().clone(), self.target(place));
             let missing = || vec![to];
             let mut waiting = world.own_wait("room in the inbox of a distributor");
+            let mut n_in_vain = 0;
             loop {
                 // Asked before the attempt: the rank may have made room and then left.
                 let has_left = world.has_left(to);
@@ -282,7 +287,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 if receive(self)? > 0 {
                     continue;
                 }
-                if has_left {
+                n_in_vain += u32::from(has_left);
+                if n_in_vain > PAUSES_TO_FAILURE {
                     let cause = "has left the job while others wait for room in its inbox";
                     return Err(give_up(&world, SENDING, Error::rank_failed(to, cause)));
                 }
@@ -346,7 +352,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if a received element
     /// cannot be read. That element is gone; the error has the others. The error is this rank's
     /// alone, and other ranks do not learn of it. But an error of the transport while others wait
-    /// for this rank fails the job.
+    /// for this rank fails the job, as does a rank that has left the job without finishing.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
@@ -436,8 +442,12 @@ impl<T: Object, M: Member> Distributor<T, M> {
             let told = channel(self).tell(&world, lane);
             told.map_err(|error| give_up(&world, TELLING, error))?;
         }
-        channel(self).end_round();
+        let told = channel(self).end_round(&world);
+        told.map_err(|error| give_up(&world, TELLING, error))?;
         let mut waiting = world.own_wait("what others send by a distributor");
+        let team = self.team.clone();
+        // Who had left at the last look: if it was for a failure of the job, a pause reports that.
+        let (mut n_pauses, mut departed) = (0, None);
         loop {
             // While this rank receives the others wait for room in its inbox.
             let received = receive(self).map_err(|error| give_up(&world, RECEIVING, error))?;
@@ -455,6 +465,15 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 && !self.passing.holds_some()
             {
                 return Ok(outcome);
+            }
+            n_pauses += 1;
+            if u32::is_multiple_of(n_pauses, PAUSES_PER_LOOK) {
+                let now = channel(self).departed(&team)?;
+                if let Some(rank) = now.filter(|_| now == departed) {
+                    let cause = "has left the job, and others wait for what it sends";
+                    return Err(give_up(&world, RECEIVING, Error::rank_failed(rank, cause)));
+                }
+                departed = now;
             }
             waiting.pause(&Vec::new)?;
         }

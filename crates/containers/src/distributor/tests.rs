@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use pgas_core::Config;
+use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
 
 use super::*;
@@ -284,10 +285,49 @@ fn a_rank_that_has_left_makes_no_room_in_its_inbox_and_those_that_wait_are_told(
     }
 }
 
+#[test]
+fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_left() {
+    for (routing, n_ranks) in [(Routing::Direct, 3), (Routing::Grid, 9)] {
+        let mut config = Config::default();
+        config.segment_bytes = Some(1 << 20);
+        config.timeout = Some(Duration::from_secs(30));
+        config.routing = Some(routing);
+        // Otherwise they find out when they compare their calls.
+        config.check = Some(false);
+        let said = Mutex::new(Vec::new());
+        let body = |world: World| {
+            let distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+            let met = world.barrier();
+            if world.rank() != Rank::ZERO {
+                // A rank that was quicker may have failed the job already.
+                let error = met.and_then(|()| Ok(distributor.finish()?)).unwrap_err();
+                said.lock().unwrap().push(error.to_string());
+            }
+        };
+        pgas_smp::threads_with(n_ranks, &config, body).unwrap();
+        let served = loopback::Options::default().with_served_atomics();
+        let attached = |world: World| {
+            pgas_am::attach(&world).unwrap();
+            body(world);
+        };
+        loopback::run_over(&served, n_ranks, &config, attached);
+        let said = said.into_inner().unwrap();
+        assert_eq!(said.len(), 2 * (n_ranks as usize - 1));
+        // Who is told leaves, too, and others may send to it.
+        assert!(
+            said.iter()
+                .any(|text| text.contains("rank 0 has left the job"))
+        );
+        for text in said {
+            assert!(text.contains("has left the job"), "{text}");
+        }
+    }
+}
+
 /// The error names the setting that differs, before anything is made.
 #[test]
 fn ranks_that_want_different_routes_are_told() {
-    let world = pgas_core::backend::loopback::world();
+    let world = loopback::world();
     let plan = agree_on_plan(&world.team(), 8).unwrap();
     assert_eq!(plan.route, Route::direct(1));
     let of_all = [(Rank::new(0), 0), (Rank::new(1), 2)];

@@ -229,11 +229,11 @@ impl Route {
         Some(self.passing_on(hop, at, lane))
     }
 
-    /// The number of ranks whose lanes of that hop go to `at`, itself included.
-    pub(crate) fn n_sources(&self, hop: usize, at: Rank) -> u32 {
+    /// The ranks whose lanes of that hop go to `at`, itself included.
+    pub(crate) fn sources(&self, hop: usize, at: Rank) -> impl Iterator<Item = Rank> {
         let lane = self.lane(hop, at);
         let highest = self.stride(self.n_hops - 1);
-        let n = (0..self.radices[hop]).flat_map(|digit| {
+        let numbers = (0..self.radices[hop]).flat_map(move |digit| {
             let beside = self.with_digit(hop, at, digit);
             // Also those of the next row, whose own rank may be missing.
             let behind = if self.is_last(hop) {
@@ -243,9 +243,14 @@ impl Route {
             };
             [Some(beside), behind]
         });
-        let ranks = n.flatten().filter(|rank| *rank < self.n_ranks);
-        let sources = ranks.filter(|rank| self.target(hop, Rank::new(*rank), lane) == Some(at));
-        u32::try_from(sources.count()).unwrap_or(u32::MAX)
+        let ranks = numbers.flatten().filter(|rank| *rank < self.n_ranks);
+        let ranks = ranks.map(Rank::new);
+        ranks.filter(move |rank| self.target(hop, *rank, lane) == Some(at))
+    }
+
+    /// The number of [`sources`](Self::sources).
+    pub(crate) fn n_sources(&self, hop: usize, at: Rank) -> u32 {
+        u32::try_from(self.sources(hop, at).count()).unwrap_or(u32::MAX)
     }
 
     fn is_last(&self, hop: usize) -> bool {
