@@ -273,27 +273,24 @@ impl<T: Object, M: Member> Distributor<T, M> {
         if is_last && self.last.is_own(place.lane) {
             return receive(self).map(drop);
         }
-        if !self.try_ship(place)? {
-            let (world, to) = (self.world().clone(), self.target(place));
-            let missing = || vec![to];
-            let mut waiting = world.own_wait("room in the inbox of a distributor");
-            let mut n_in_vain = 0;
-            loop {
-                // Asked before the attempt: the rank may have made room and then left.
-                let has_left = world.has_left(to);
-                if self.try_ship(place)? {
-                    break;
-                }
-                if receive(self)? > 0 {
-                    continue;
-                }
-                n_in_vain += u32::from(has_left);
-                if n_in_vain > PAUSES_TO_FAILURE {
-                    let cause = "has left the job while others wait for room in its inbox";
-                    return Err(give_up(&world, SENDING, Error::rank_failed(to, cause)));
-                }
-                waiting.pause(&missing)?;
+        if self.try_ship(place)? {
+            return Ok(());
+        }
+        let (world, to) = (self.world().clone(), self.target(place));
+        let missing = || vec![to];
+        let mut waiting = world.own_wait("room in the inbox of a distributor");
+        let mut n_left = 0;
+        while !self.try_ship(place)? {
+            if receive(self)? > 0 {
+                continue;
             }
+            // The rank may have made room and then left: more attempts follow.
+            n_left += u32::from(world.has_left(to));
+            if n_left > PAUSES_TO_FAILURE {
+                let cause = "has left the job while others wait for room in its inbox";
+                return Err(give_up(&world, SENDING, Error::rank_failed(to, cause)));
+            }
+            waiting.pause(&missing)?;
         }
         Ok(())
     }
