@@ -358,6 +358,8 @@ unsafe impl Backend for Loopback {
         // it.
         let has_left = target.has_left.load(Ordering::Acquire);
         if has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number) {
+            // Why the job failed says more than that the rank has left for it.
+            self.health()?;
             return Err(Error::rank_failed(to, "has left the job"));
         }
         Ok(Sent::Accepted)

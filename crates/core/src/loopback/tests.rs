@@ -340,7 +340,11 @@ fn a_message_that_was_served_is_not_told_to_be_lost_when_its_receiver_leaves_at_
         let late = first.try_send(second.rank, class, handler, &[]);
         let late = late.unwrap_err().to_string();
         assert!(late.contains("has left the job"), "{late}");
-        assert_eq!(receiver.mailbox.n_free(class), 16, "it was taken back");
+        // Of a job that has failed, it says why.
+        let failed = second.blame(second.rank, "ended early").to_string();
+        let late = first.try_send(second.rank, class, handler, &[]);
+        assert_eq!(late.unwrap_err().to_string(), failed);
+        assert_eq!(receiver.mailbox.n_free(class), 16, "both were taken back");
     });
 }
 
