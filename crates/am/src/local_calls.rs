@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use pgas_core::process::panic_text;
+use pgas_core::process::discard_panic;
 use pgas_core::{Error, Result, World, as_handler, in_handler};
 
 use crate::future::PgasFuture;
@@ -111,7 +111,8 @@ impl Queue {
         self.lock().is_closed = true;
         while let Some(call) = self.pop() {
             // The thread ends: a panic in the drop of a value has no place to go.
-            drop(catch_unwind(AssertUnwindSafe(|| call(Err(self.ended())))));
+            let told = catch_unwind(AssertUnwindSafe(|| call(Err(self.ended()))));
+            told.unwrap_or_else(discard_panic);
         }
     }
 
@@ -322,8 +323,7 @@ fn run<R: Send + 'static>(
             drop(call);
             Err(error)
         }
-        Ok(()) => catch_unwind(AssertUnwindSafe(call))
-            .map_err(|payload| panicked(rank, panic_text(&*payload))),
+        Ok(()) => catch_unwind(AssertUnwindSafe(call)).map_err(|payload| panicked(rank, payload)),
     };
     value.set(result);
 }

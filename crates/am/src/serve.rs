@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
-use pgas_core::process::panic_text;
+use pgas_core::process::{discard_panic, panic_text};
 use pgas_core::{Rank, World};
 use pgas_lockfree::message_counts::Served;
 use pgas_lockfree::pending::{Cookie, Outcome};
@@ -78,7 +78,7 @@ impl Am {
                 Ok(())
             }
             Ok(Err(error)) => Err(error),
-            Err(payload) => self.fail_by_panic(world, from, cookie, &*payload),
+            Err(payload) => self.fail_by_panic(world, from, cookie, payload),
         }
     }
 
@@ -184,10 +184,12 @@ impl Am {
         world: &World,
         to: Rank,
         cookie: u64,
-        payload: &(dyn Any + Send),
+        payload: Box<dyn Any + Send>,
     ) -> Result<()> {
         let location = panics::place_of_last();
-        self.fail_by(world, to, cookie, panic_text(payload), &location)
+        let sent = self.fail_by(world, to, cookie, panic_text(&*payload), &location);
+        discard_panic(payload);
+        sent
     }
 
     #[cold]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Completes, Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_am::{Completes, Error, LocalCalls, PgasFuture, Promise, RemoteCalls, quiet, when_all};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::Deadline;
@@ -279,6 +279,48 @@ fn an_action_that_panics_in_progress_keeps_no_other_from_running() {
         assert_eq!(before.wait()?, 2);
         assert_eq!(when_all(Vec::from(after)).wait()?, [2, 2]);
         Ok(())
+    });
+}
+
+/// What a panic carries that panics again each time it is dropped.
+struct Stubborn;
+
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        panic::panic_any(Self);
+    }
+}
+
+#[test]
+fn a_panic_that_panics_again_when_it_is_dropped_ends_what_it_was_in_alone() {
+    fn refuse(_: u64) -> u64 {
+        panic::panic_any(Stubborn)
+    }
+    fn is_panic<T>(result: &Result<T, Error>) -> bool {
+        matches!(result, Err(Error::RemotePanic(_)))
+    }
+    ranks(2, |world| {
+        let other = Rank::new(1 - world.rank().number());
+        assert!(is_panic(&world.rpc(other, refuse, 1)?.wait()));
+        let task = async { Ok::<u64, Error>(refuse(1)) };
+        assert!(is_panic(&world.spawn(task).wait()));
+        let here = world.this_thread()?;
+        assert!(is_panic(&world.local_call(&here, || refuse(1))?.wait()));
+        // The first one of several actions is the program's to drop, the others are not.
+        let promise = Promise::new(world)?;
+        let _first = promise.future().then(|()| {
+            if true {
+                panic!("on purpose")
+            }
+        });
+        let others = [(); 2].map(|()| promise.future().then(|()| refuse(1)));
+        let end = || promise.fulfil(1);
+        let payload = panic::catch_unwind(AssertUnwindSafe(end)).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "on purpose");
+        for other in others {
+            assert!(matches!(other.wait(), Err(Error::BrokenPromise)));
+        }
+        world.barrier()
     });
 }
 

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::thread;
@@ -188,6 +189,14 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("with a value that is no text")
+}
+
+/// Drops what a panic was caught with. A drop that panics itself must not end the rank that has
+/// caught the first one.
+pub fn discard_panic(panic: Box<dyn Any + Send>) {
+    let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    // The drop of what that one carries may panic, too.
+    let _leaked = ManuallyDrop::new(dropped);
 }
 
 fn another_handle(world: &WeakWorld, who: &'static str) -> Result<World> {

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
+use pgas_core::process::discard_panic;
+
 /// Actions that run inside of each other at most.
 const DEEPEST: u32 = 8;
 
@@ -107,4 +109,7 @@ fn keep_panic(payload: Box<dyn Any + Send>) {
             *panic = payload.take();
         }
     });
+    if let Some(another) = payload {
+        discard_panic(another);
+    }
 }

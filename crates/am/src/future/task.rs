@@ -1,11 +1,12 @@
 //! Tasks of the program, which a rank runs within its progress.
 
+use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 
-use pgas_core::process::panic_text;
+use pgas_core::process::{discard_panic, panic_text};
 use pgas_core::{Error, Rank, RemotePanic, Result, as_handler};
 
 use super::PgasFuture;
@@ -45,12 +46,11 @@ pub(crate) fn spawn<T: Send + 'static>(
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => result,
-            Err(payload) => Err(panicked(rank, panic_text(&*payload))),
+            Err(payload) => Err(panicked(rank, payload)),
         };
         // Ignore a second panic from the drop of the task's values.
-        drop(catch_unwind(AssertUnwindSafe(|| {
-            as_handler(|| task = None);
-        })));
+        let dropped = catch_unwind(AssertUnwindSafe(|| as_handler(|| task = None)));
+        dropped.unwrap_or_else(discard_panic);
         if let Some(target) = target.take() {
             target.set(result);
         }
@@ -70,10 +70,12 @@ pub(crate) fn pending<T: Send + 'static>(am: &Am) -> (PgasFuture<T>, Setter<T>) 
 
 /// The error that a wait gets for a panic of the program's code on this rank.
 #[cold]
-pub(crate) fn panicked(rank: Rank, text: &str) -> Error {
-    Error::from(Box::new(RemotePanic {
+pub(crate) fn panicked(rank: Rank, payload: Box<dyn Any + Send>) -> Error {
+    let panic = RemotePanic {
         rank,
-        message: text.to_owned(),
+        message: panic_text(&*payload).to_owned(),
         location: panics::place_of_last(),
-    }))
+    };
+    discard_panic(payload);
+    Error::from(Box::new(panic))
 }

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
+use pgas_core::process::discard_panic;
+
 use super::hash::Hash;
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::{Error, Result};
@@ -90,7 +92,10 @@ impl<K: Object, V: Object> Unplaced<K, V> {
     #[cold]
     pub(super) fn give_up_panicked(&mut self, slot: &SlotOf<(K, V)>, panic: Panic, heap: &Heap) {
         let first = self.panic.get_mut().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert(panic);
+        match first {
+            None => *first = Some(panic),
+            Some(_) => discard_panic(panic),
+        }
         let why = "the function that combines values panicked".into();
         self.give_up(slot, Error::Argument(why), heap);
     }
