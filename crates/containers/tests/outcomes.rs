@@ -1,13 +1,18 @@
 //! Any step of a collective call may fail on one rank. Then the call fails on all ranks, and all
 //! can go on, or they have been told that the job has failed.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use pgas_containers::array::Distribution;
+use pgas_containers::hash_map::{Atomic, RapidHasher};
+use pgas_containers::object::KeyHasher;
 use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue, HashMap,
     HashMapBuffer, HashSet, MultiMap, Result, WideBloomFilter,
 };
+use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};
 use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
@@ -226,6 +231,52 @@ const TOGETHER: &[(&str, Call)] = &[
     }),
 ];
 
+/// Collective calls that run the program's own code, which panics on one rank.
+const OWN_CODE: &[(&str, Call)] = &[
+    ("DArray::from_iter", |world| {
+        DArray::from_iter(world, Distribution::Block, numbers(world)).map(drop)
+    }),
+    ("DArray::extend", |world| {
+        let mut array = DArray::<u64>::new(world, 9, Distribution::Cyclic, &0)?;
+        array.extend(numbers(world))
+    }),
+    ("DArray::from_fn", |world| {
+        let number = |_| numbers(world).sum::<u64>();
+        DArray::from_fn(world, 9, Distribution::Block, number).map(drop)
+    }),
+    ("DArray::reduce", |world| {
+        let array = DArray::<u64>::new(world, 90, Distribution::Block, &1)?;
+        let add = |a: u64, b: u64| a + b + numbers(world).sum::<u64>();
+        array.reduce(add).map(drop)
+    }),
+    ("HashMap::resize", |world| {
+        let mut map = HashMap::<u64, u64, Atomic, _>::with_hasher(world, 90, Touchy)?;
+        (0..30_u64).try_for_each(|key| map.insert(&key, key).map(drop))?;
+        IS_TOUCHED.set(world.rank() == HOST);
+        map.resize(200)
+    }),
+];
+
+/// Some numbers of each rank. The iterator panics on one.
+fn numbers(world: &World) -> impl Iterator<Item = u64> {
+    let panics = world.rank() == HOST;
+    (0..9).inspect(move |i| assert!(!panics || *i < 5, "on purpose"))
+}
+
+thread_local! {
+    /// Whether hashers panic on this rank.
+    static IS_TOUCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Touchy;
+
+impl KeyHasher for Touchy {
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        assert!(!IS_TOUCHED.get(), "on purpose");
+        RapidHasher.hash(bytes)
+    }
+}
+
 /// Ranks agree on an outcome. An error while others may already wait is the job's, and each rank is
 /// told.
 fn all_have(what: &'static str, world: &World, outcome: Result<()>) -> Result<()> {
@@ -277,4 +328,20 @@ fn memory_that_is_missing_on_one_rank_fails_the_call_on_all_and_they_go_on() {
     }
     // Those with memory of a host, and those with long values of each rank.
     assert!(n_short >= 6, "{n_short} calls take memory of one rank");
+}
+
+#[test]
+fn a_panic_of_the_programs_own_code_in_a_collective_call_fails_the_job() {
+    for (name, call) in OWN_CODE {
+        let results = loopback::run(N_RANKS, |world| {
+            // The rank that panics gets the job's failure from its next wait.
+            let called = catch_unwind(AssertUnwindSafe(|| call(&world)));
+            assert_eq!(called.is_err(), world.rank() == HOST, "{name}");
+            called.unwrap_or(Ok(())).and_then(|()| world.barrier())
+        });
+        for result in results {
+            let error = result.expect_err("the job has failed").to_string();
+            assert!(error.contains("rank 1 panicked in"), "{name}: {error}");
+        }
+    }
 }

@@ -8,6 +8,26 @@ use super::layout::Distribution;
 use crate::object::{Object, Plain};
 use crate::{Error, Result};
 
+/// The elements that this rank gives, and the number of those of all members.
+struct Parts<T> {
+    own: Vec<T>,
+    n_all: u64,
+}
+
+impl<T> Parts<T> {
+    /// Takes this rank's elements from the program's iterator. Collective over the team.
+    #[track_caller]
+    fn collect(team: &Team, elements: impl IntoIterator<Item = T>) -> Result<Self> {
+        let mut own = Vec::new();
+        let collect = || -> Result<u64> {
+            own.extend(elements);
+            Ok(own.len() as u64)
+        };
+        let n_all = team.all_try_reduce("collecting the elements of an array", collect, Sum)?;
+        Ok(Self { own, n_all })
+    }
+}
+
 impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// An array of the elements of all ranks, dealt out as `distribution` says: first those of the
     /// first member, in their order, then those of the second one, and so on.
@@ -43,8 +63,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         elements: impl IntoIterator<Item = T>,
     ) -> Result<Self> {
         let _waits = part_of("the making of an array of the ranks' elements");
-        let elements: Vec<T> = elements.into_iter().collect();
-        Self::of_parts(&on.as_team(), distribution, 0, &elements, |_| Ok(()))
+        let team = on.as_team();
+        let parts = Parts::collect(&team, elements)?;
+        Self::of_parts(&team, distribution, 0, &parts, |_| Ok(()))
     }
 
     /// Appends the elements of all ranks to the array, in the order of the members.
@@ -63,11 +84,11 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn extend(&mut self, elements: impl IntoIterator<Item = T>) -> Result<()> {
         let _waits = part_of_object("an extension of an array", self.identity());
-        let elements: Vec<T> = elements.into_iter().collect();
         let (team, distribution) = (self.team().clone(), self.distribution());
+        let parts = Parts::collect(&team, elements)?;
         // After the barrier, earlier puts of other ranks into this rank's part are complete.
         team.barrier()?;
-        let extended = Self::of_parts(&team, distribution, self.len(), &elements, |extended| {
+        let extended = Self::of_parts(&team, distribution, self.len(), &parts, |extended| {
             self.each_run(|first, run| extended.put_slice(first, run))
         })?;
         *self = extended;
@@ -80,12 +101,12 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         team: &Team,
         distribution: Distribution,
         n_before: usize,
-        elements: &[T],
+        parts: &Parts<T>,
         fill: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
-        let n = elements.len() as u64;
+        let n = parts.own.len() as u64;
         let first = (n_before as u64).saturating_add(team.scan_exclusive(n, 0, Sum)?);
-        let len = team.allreduce(n, Sum)?.saturating_add(n_before as u64);
+        let len = parts.n_all.saturating_add(n_before as u64);
         let [first, len] = [first, len].map(usize::try_from);
         let (Ok(first), Ok(len)) = (first, len) else {
             let text = "a distributed array was to have more elements than memory has addresses";
@@ -94,7 +115,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let array = Self::new(team, len, distribution, &T::new_zeroed())?;
         team.all_try("filling an array", || {
             fill(&array)?;
-            array.put_slice(first, elements)
+            array.put_slice(first, &parts.own)
         })?;
         team.barrier()?;
         Ok(array)
