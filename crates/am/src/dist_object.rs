@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use pgas_core::Team;
+use pgas_core::{Error, Team};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
@@ -19,6 +19,7 @@ use crate::objects::ObjectId;
 use crate::rpc::TakesPlace;
 use crate::state::{Am, am};
 use crate::team_calls::TeamCalls;
+use crate::teams;
 use pgas_core::Result;
 
 /// An object with an instance on every rank of a team; this is a handle on the rank's own instance.
@@ -67,8 +68,8 @@ impl<T> Drop for Instance<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// Builds this rank's instance. Does not wait for other ranks: calls that reach a rank before
-    /// it has built its instance wait there.
+    /// Builds this rank's instance. Does not wait for other ranks: calls that reach a member before
+    /// it has built its instance wait there. Those that reach other ranks fail.
     ///
     /// # Cost
     ///
@@ -207,8 +208,13 @@ fn find<T: Send + Sync + 'static>(
     let bytes = input.take::<DistObject<T>>(size_of::<ObjectId>())?;
     let id = ObjectId::read_from_bytes(bytes).expect("as many bytes as were taken");
     let no_world = || unreadable::<DistObject<T>>("a result has no distributed objects");
-    let am = am(input.world().ok_or_else(no_world)?)?;
-    let Some(instance) = am.objects.find(id)? else {
+    let world = input.world().ok_or_else(no_world)?;
+    let found = am(world)?.objects.find(id);
+    if let Err(Error::NotBuilt(..)) = found {
+        // Only members build it. The call waits for a split, too, that may make the team.
+        teams::named::<DistObject<T>>(world, id.team())?;
+    }
+    let Some(instance) = found? else {
         return Ok((id, None));
     };
     let Ok(instance) = instance.downcast::<Instance<T>>() else {

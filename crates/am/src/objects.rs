@@ -30,6 +30,10 @@ pub(crate) struct ObjectId {
 }
 
 impl ObjectId {
+    pub(crate) fn team(self) -> u64 {
+        self.team
+    }
+
     pub(crate) fn number(self) -> u64 {
         self.number
     }

@@ -1,6 +1,6 @@
 //! Teams as arguments of calls.
 
-use pgas_core::{Error, Result, Team, TeamId};
+use pgas_core::{Error, Result, Team, TeamId, World};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::objects::OF_SPLIT;
@@ -21,21 +21,30 @@ impl Codec<Team> for TakesPlace {
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<Team> {
-        let id = TeamId::from_bits(input.get()?);
+        let bits = input.get()?;
         let no_world = || unreadable::<Team>("a result has no teams");
-        let world = input.world().ok_or_else(no_world)?;
-        // Asked first: a split that ends after this has added its team before the search below.
-        let is_splitting = world.is_splitting();
-        if let Some(team) = world.team_by_id(id) {
-            return Ok(team);
-        }
-        if is_splitting {
-            return Err(Error::NotBuilt(OF_SPLIT, id.bits()));
-        }
-        let me = world.rank();
-        let text = format!("rank {me} is no member of team {id}, or has dropped its handles on it");
-        Err(unreadable::<Team>(text))
+        named::<Team>(input.world().ok_or_else(no_world)?, bits)
     }
+}
+
+/// This rank's handle on the team that a `T` in a call names.
+///
+/// # Errors
+///
+/// [`Error::NotBuilt`] if a split may be making the team; else that this rank has no handle on it.
+pub(crate) fn named<T>(world: &World, bits: u64) -> Result<Team> {
+    let id = TeamId::from_bits(bits);
+    // Asked first: a split that ends after this has added its team before the search below.
+    let is_splitting = world.is_splitting();
+    if let Some(team) = world.team_by_id(id) {
+        return Ok(team);
+    }
+    if is_splitting {
+        return Err(Error::NotBuilt(OF_SPLIT, bits));
+    }
+    let me = world.rank();
+    let text = format!("rank {me} is no member of team {id}, or has dropped its handles on it");
+    Err(unreadable::<T>(text))
 }
 
 #[cfg(test)]

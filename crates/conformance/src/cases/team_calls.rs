@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::{
     ActiveMessages, DistObject, Here, Payload, RemoteCalls, RequestHandler, TeamCalls, Token,
-    attach, quiet, when_all,
+    WeakObject, attach, quiet, when_all,
 };
 use pgas_core::backend::Sent;
 use pgas_core::{Rank, Result, Team, World};
@@ -147,11 +147,17 @@ fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
         .expect("a colour");
     let next = neighbour(world, 1);
     let asked = world.rpc(next, seat, (alone.clone(), 0))?.wait();
+    let object = DistObject::new(&alone, 7_u32)?;
+    let value = world.rpc(next, |object: DistObject<u32>| *object, object.clone())?;
+    let weak = |object: WeakObject<u32>| object.upgrade().map(|object| *object);
+    let weak = world.rpc(next, weak, object.downgrade())?.wait();
     if next == world.rank() {
-        assert_eq!(asked?, (0, 1));
+        assert_eq!((asked?, value.wait()?, weak?), ((0, 1), 7, Some(7)));
     } else {
-        let refused = asked.expect_err("it is no member").to_string();
-        assert!(refused.contains("is no member of team"), "{refused}");
+        let refused = [asked.map(drop), value.wait().map(drop), weak.map(drop)];
+        for refused in refused.map(|asked| asked.expect_err("it is no member").to_string()) {
+            assert!(refused.contains("is no member of team"), "{refused}");
+        }
     }
     world.barrier()
 }
