@@ -243,10 +243,8 @@ unsafe impl Backend for Network {
     /// its own, which this does not see.
     fn park(&self, at_most: Duration) {
         let is_crowded = self.is_crowded();
-        self.parking.park(at_most, is_crowded, |is_short| {
-            let worked = self.poll(if is_short { 1 } else { MAX_POLLS });
-            !matches!(worked, Ok(false))
-        });
+        self.parking
+            .park(at_most, is_crowded, MAX_POLLS, |n| self.poll(n));
         if is_crowded {
             self.member().check_other_ranks();
         }

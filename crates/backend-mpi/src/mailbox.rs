@@ -12,10 +12,11 @@ use std::ffi::c_int;
 use std::mem;
 
 use pgas_core::Result;
-use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
-use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_network::bundle::{HEADER_BYTES, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
+use pgas_network::receive::Letter;
 use pgas_network::send::{Carrier, SHORT_BYTES};
 
 use crate::session::{c_rank, number};
@@ -41,34 +42,6 @@ const SENDS_PER_TEST: usize = 8;
 const NOTES: usize = 2;
 /// The index behind them, of a request that is not the post's.
 const OTHER: usize = 3;
-
-/// One of MPI's messages, taken out of its inbox so that the program's messages in it can be handed
-/// to a sink.
-#[derive(Debug)]
-pub(crate) struct Letter {
-    pub(crate) from: u32,
-    buffer: Vec<u8>,
-    bytes: usize,
-    reader: Reader,
-}
-
-impl Letter {
-    /// Hands at most `limit` of the program's messages to `sink`, and returns their number.
-    pub(crate) fn hand_out(
-        &mut self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> usize {
-        let bytes = &self.buffer[..self.bytes];
-        self.reader.hand_out(bytes, (self.from, class), limit, sink)
-    }
-
-    /// Whether all of them were handed out.
-    pub(crate) fn is_read(&self) -> bool {
-        self.reader.is_at_end(self.bytes)
-    }
-}
 
 /// A completed request.
 #[derive(Debug)]
@@ -271,7 +244,7 @@ impl Post {
 
     /// Takes the oldest message of `class`. Its buffer comes back by [`finish`](Self::finish) or
     /// [`put_back`](Self::put_back) before the next one is taken.
-    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
+    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter<Vec<u8>>> {
         let inbox = &mut self.inboxes[class as usize];
         if inbox.n_arrived == 0 {
             return None;
@@ -279,20 +252,16 @@ impl Post {
         let slot = inbox.nth(0);
         let letter = Letter {
             from: number(slot.from),
-            bytes: slot.bytes,
+            len: slot.bytes,
             buffer: mem::take(&mut slot.buffer),
             reader: slot.reader,
         };
-        if letter.reader.is_at_start()
-            && let Some(header) = Header::decode(&letter.buffer[..letter.bytes])
-        {
-            self.peers.of(letter.from).credit(header.credits);
-        }
+        letter.credit(&mut self.peers);
         Some(letter)
     }
 
     /// Puts back a message whose rest is for later.
-    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
+    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter<Vec<u8>>) {
         let slot = self.inboxes[class as usize].nth(0);
         slot.buffer = letter.buffer;
         slot.reader = letter.reader;
@@ -304,7 +273,7 @@ impl Post {
         &mut self,
         mpi: &Mpi,
         class: MessageClass,
-        letter: Letter,
+        letter: Letter<Vec<u8>>,
         is_served: bool,
     ) -> Result<()> {
         let tag = class as usize;

@@ -4,7 +4,7 @@
 //! The state of the network path.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -27,6 +27,7 @@ use pgas_network::host::Host;
 use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
+use pgas_network::receive::Receiving;
 
 /// The longest single transfer, in bytes: MPI counts in `int`.
 pub(crate) const MAX_TRANSFER: u64 = 1 << 30;
@@ -53,11 +54,9 @@ pub(crate) struct Network {
     /// the next test of one of them takes no lock.
     pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
-    /// The number of arrived messages of each class, so that a check takes no lock.
-    pub(crate) n_arrived: [AtomicUsize; 2],
     /// Whether messages may be kept to be sent with others, so that a check takes no lock.
     pub(crate) has_kept: AtomicBool,
-    pub(crate) receiving: [Mutex<()>; 2],
+    pub(crate) receiving: Receiving,
     pub(crate) parking: Parking,
     /// The first failure. The next thread inside of MPI tells the other ranks of it.
     pub(crate) failure: FirstFailure,
@@ -155,9 +154,8 @@ impl Network {
             staging: Inside::new(Staging::new()),
             completed: AtomicU64::new(0),
             state: Arc::new(Mutex::new(state)),
-            n_arrived: [const { AtomicUsize::new(0) }; 2],
             has_kept: AtomicBool::new(false),
-            receiving: [const { Mutex::new(()) }; 2],
+            receiving: Receiving::default(),
             parking: Parking::default(),
             failure,
         })

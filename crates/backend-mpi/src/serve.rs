@@ -1,17 +1,17 @@
 //! Serves other ranks, and waits: receives messages, answers requests, spreads failures.
 
-use std::sync::TryLockError;
-use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, TryLockError};
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Rank, Result};
 
-use crate::mailbox::{Arrived, Letter};
+use crate::mailbox::Arrived;
 use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
 use pgas_network::atomics::Orders as _;
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
+use pgas_network::receive::{Arrivals, Letter};
 use pgas_network::wait::Waiting;
 
 impl Network {
@@ -29,13 +29,7 @@ impl Network {
                 Arrived::Other => state.barrier.complete(),
             }
         }
-        for (class, n) in [MessageClass::Request, MessageClass::Reply]
-            .into_iter()
-            .zip(&self.n_arrived)
-        {
-            // Relaxed: a hint; a thread that takes a message holds the lock.
-            n.store(state.post.n_arrived(class), Ordering::Relaxed);
-        }
+        self.receiving.note(|class| state.post.n_arrived(class));
         self.watch_barrier(state, mpi)?;
         self.tell_failure(state, mpi)?;
         Ok(worked)
@@ -173,39 +167,43 @@ impl Network {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        let mut n = self.neighbours.poll(class, limit, sink)?;
-        let hint = &self.n_arrived[class as usize];
-        if hint.load(Ordering::Relaxed) == 0 {
-            return Ok(n);
-        }
-        let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
-            return Ok(n);
-        };
-        let mut read: Option<Letter> = None;
-        loop {
-            let mut state = self.state();
+        let n = self.neighbours.poll(class, limit, sink)?;
+        let lock = || {
+            let state = self.state();
             let mpi = sys::enter()?;
-            match read.take() {
-                Some(letter) if letter.is_read() => {
-                    state.post.finish(&mpi, class, letter, true)?;
-                    hint.store(state.post.n_arrived(class), Ordering::Relaxed);
-                }
-                Some(letter) => state.post.put_back(class, letter),
-                None => {}
-            }
-            let next = if n < limit {
-                state.post.take(class)
-            } else {
-                None
-            };
-            let Some(mut letter) = next else {
-                // Send the answers to all messages that were read together.
-                state.post.send_open(&mpi)?;
-                return Ok(n);
-            };
-            drop((mpi, state));
-            n += letter.hand_out(class, limit - n, sink);
-            read = Some(letter);
-        }
+            Ok(Locked { mpi, state })
+        };
+        let n_more = self.receiving.hand_out(class, limit - n, sink, lock)?;
+        Ok(n + n_more)
+    }
+}
+
+/// The messages of this rank, by a thread that is inside of MPI.
+struct Locked<'a> {
+    mpi: Mpi,
+    state: MutexGuard<'a, State>,
+}
+
+impl Arrivals for Locked<'_> {
+    type Buffer = Vec<u8>;
+
+    fn n_arrived(&self, class: MessageClass) -> usize {
+        self.state.post.n_arrived(class)
+    }
+
+    fn take(&mut self, class: MessageClass) -> Option<Letter<Vec<u8>>> {
+        self.state.post.take(class)
+    }
+
+    fn put_back(&mut self, class: MessageClass, letter: Letter<Vec<u8>>) {
+        self.state.post.put_back(class, letter);
+    }
+
+    fn finish(&mut self, class: MessageClass, letter: Letter<Vec<u8>>) -> Result<()> {
+        self.state.post.finish(&self.mpi, class, letter, true)
+    }
+
+    fn send_open(&mut self) -> Result<()> {
+        self.state.post.send_open(&self.mpi)
     }
 }

@@ -60,8 +60,8 @@ pub(crate) enum Bytes {
     Copied(Box<[u8]>),
 }
 
-impl Bytes {
-    pub(crate) fn bytes(&self) -> &[u8] {
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
         match self {
             Self::Lent(_, received) => received.bytes(),
             Self::Copied(bytes) => bytes,
@@ -195,7 +195,7 @@ impl Inbox {
         if let Bytes::Lent(index, _) = bytes
             && !self.buffers[*index].is_posted
         {
-            let copy = Bytes::Copied(bytes.bytes().into());
+            let copy = Bytes::Copied(bytes.as_ref().into());
             self.give_back(std::mem::replace(bytes, copy));
         }
     }
@@ -251,7 +251,7 @@ mod tests {
                 for completion in completions.drain(..) {
                     let index = usize::try_from(completion.number).unwrap();
                     if let Some(bytes) = inbox.take(index, &completion).unwrap() {
-                        assert_eq!(bytes.bytes().len(), len);
+                        assert_eq!(bytes.as_ref().len(), len);
                         waiting.push(bytes);
                         has_come = true;
                     }
@@ -261,12 +261,12 @@ mod tests {
         assert!(n_kept > 0, "the buffers have not been full");
         assert!(inbox.buffers.len() <= MANY.limit);
         for (number, bytes) in (0..N_MESSAGES).zip(&waiting) {
-            assert!(bytes.bytes().iter().all(|byte| *byte == number + 1));
+            assert!(bytes.as_ref().iter().all(|byte| *byte == number + 1));
         }
         waiting.into_iter().for_each(|bytes| inbox.give_back(bytes));
         assert!(inbox.buffers.iter().all(|it| it.n_unread == 0));
         assert_eq!(inbox.free.len() + inbox.n_posted, inbox.buffers.len());
-        other.shut();
+        other.shut(None);
     }
 
     #[test]
@@ -305,6 +305,6 @@ mod tests {
             assert!(completion(address, len).is_err());
         }
         assert!(completion(0, usize::MAX).is_err());
-        other.shut();
+        other.shut(None);
     }
 }

@@ -11,10 +11,11 @@
 use std::collections::VecDeque;
 
 use pgas_core::Result;
-use pgas_core::backend::{HandlerId, Message, MessageClass, Offer, Place, Sent};
+use pgas_core::backend::{HandlerId, MessageClass, Offer, Place, Sent};
 use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
+use pgas_network::receive::Letter;
 
 use crate::bundle;
 use crate::inbox::{Bytes, Inbox};
@@ -22,42 +23,13 @@ use crate::outbox::{NOTES, Outbox, Sender, n_padding};
 use crate::segment::Segments;
 use crate::sys::{Begun, Completion, Endpoint};
 
-/// One of libfabric's messages, taken out so that the program's messages in it can be handed to a
-/// sink.
-#[derive(Debug)]
-pub(crate) struct Letter {
-    pub(crate) from: u32,
-    bytes: Bytes,
-    /// The length without padding.
-    len: usize,
-    reader: Reader,
-}
-
-impl Letter {
-    /// Hands at most `limit` of the program's messages to `sink`, and returns their number.
-    pub(crate) fn hand_out(
-        &mut self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> usize {
-        let bytes = &self.bytes.bytes()[..self.len];
-        self.reader.hand_out(bytes, (self.from, class), limit, sink)
-    }
-
-    /// Whether all of them were handed out.
-    pub(crate) fn is_read(&self) -> bool {
-        self.reader.is_at_end(self.len)
-    }
-}
-
 /// The messages of this rank.
 #[derive(Debug)]
 pub(crate) struct Post {
     rank: u32,
     n_ranks: u32,
     inbox: Inbox,
-    arrived: [VecDeque<Letter>; 2],
+    arrived: [VecDeque<Letter<Bytes>>; 2],
     outbox: Outbox,
     /// Notes that there was no room for.
     unsent: VecDeque<(u32, Note)>,
@@ -88,7 +60,7 @@ impl Post {
         while self.inbox.wants_more() {
             if self.inbox.is_exhausted() {
                 let waiting = self.arrived.iter_mut().flatten();
-                waiting.for_each(|letter| self.inbox.keep(&mut letter.bytes));
+                waiting.for_each(|letter| self.inbox.keep(&mut letter.buffer));
             }
             if self.inbox.post(endpoint)? == Begun::NoRoom {
                 break;
@@ -237,7 +209,7 @@ impl Post {
         let Some(bytes) = self.inbox.take(index, completion)? else {
             return Ok(self.rank);
         };
-        let received = bytes.bytes();
+        let received = bytes.as_ref();
         let header = Header::decode(received);
         // Any program may connect to an endpoint if it knows the address.
         let header = header.filter(|header| header.from < self.n_ranks);
@@ -247,7 +219,7 @@ impl Post {
         if let Some(queue) = self.arrived.get_mut(kind) {
             queue.push_back(Letter {
                 from,
-                bytes,
+                buffer: bytes,
                 len,
                 reader: Reader::default(),
             });
@@ -273,18 +245,14 @@ impl Post {
 
     /// Takes the oldest message of `class`. Its buffer comes back by [`finish`](Self::finish) or
     /// [`put_back`](Self::put_back).
-    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
+    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter<Bytes>> {
         let letter = self.arrived[class as usize].pop_front()?;
-        if letter.reader.is_at_start()
-            && let Some(header) = Header::decode(letter.bytes.bytes())
-        {
-            self.peers.of(letter.from).credit(header.credits);
-        }
+        letter.credit(&mut self.peers);
         Some(letter)
     }
 
     /// Puts back a message whose rest is for later.
-    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter) {
+    pub(crate) fn put_back(&mut self, class: MessageClass, letter: Letter<Bytes>) {
         self.arrived[class as usize].push_front(letter);
     }
 
@@ -295,11 +263,11 @@ impl Post {
         endpoint: &mut Endpoint,
         segments: &Segments,
         class: MessageClass,
-        letter: Letter,
+        letter: Letter<Bytes>,
         is_served: bool,
     ) -> Result<()> {
         let from = letter.from;
-        self.inbox.give_back(letter.bytes);
+        self.inbox.give_back(letter.buffer);
         match self.peers.handed_out(from, class, is_served) {
             Some(note) => self.tell(endpoint, segments, from, note),
             None => Ok(()),

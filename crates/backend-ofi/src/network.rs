@@ -3,12 +3,11 @@
 //! The state of the network path.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
 use pgas_core::backend::{AtomicsBy, Backend, Capabilities, NeedsTarget, Operand};
-use pgas_core::{Config, Rank, Result};
+use pgas_core::{Config, Error, Rank, Result};
 use pgas_network::failure::FirstFailure;
 use pgas_network::host::Host;
 use pgas_network::lifeline::Lifeline;
@@ -16,6 +15,7 @@ use pgas_network::limits::Limits;
 use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
+use pgas_network::receive::Receiving;
 use pgas_network::send::SHORT_BYTES;
 use pgas_smp::Member;
 
@@ -49,9 +49,7 @@ pub(crate) struct Network {
     pub(crate) capabilities: Capabilities,
     pub(crate) limits: Limits,
     pub(crate) segments: Segments,
-    /// The number of arrived messages of each class, so that a check takes no lock.
-    pub(crate) n_arrived: [AtomicUsize; 2],
-    pub(crate) receiving: [Mutex<()>; 2],
+    pub(crate) receiving: Receiving,
     pub(crate) parking: Parking,
     pub(crate) failure: FirstFailure,
     /// The first failed operation: its target, the error and the time. The job fails because of it,
@@ -91,7 +89,7 @@ pub(crate) struct State {
 impl Drop for State {
     fn drop(&mut self) {
         // From here on libfabric uses none of the buffers, which go next.
-        self.shut();
+        self.shut(None);
     }
 }
 
@@ -127,12 +125,12 @@ impl State {
         Ok(this)
     }
 
-    /// Closes the endpoint: from here on libfabric uses no memory of this process. Peers' access to
-    /// the segment ends first, since a provider may keep an endpoint open for registrations that
-    /// are bound to it.
-    pub(crate) fn shut(&mut self) {
+    /// Closes the endpoint: from here on libfabric uses no memory of this process, and who calls it
+    /// meets the error `why`. Peers' access to the segment ends first, since a provider may keep an
+    /// endpoint open for registrations that are bound to it.
+    pub(crate) fn shut(&mut self, why: Option<Error>) {
         drop(self.exposed.take());
-        self.endpoint.shut();
+        self.endpoint.shut(why);
     }
 }
 
@@ -165,8 +163,7 @@ impl Network {
             capabilities,
             limits: Limits::new(config),
             segments,
-            n_arrived: [const { AtomicUsize::new(0) }; 2],
-            receiving: [const { Mutex::new(()) }; 2],
+            receiving: Receiving::default(),
             parking: Parking::default(),
             failure: FirstFailure::default(),
             broken: OnceLock::new(),

@@ -151,10 +151,9 @@ impl Network {
             return;
         }
         // Tell the other ranks before the endpoint is closed.
-        if self.health().is_ok() {
-            drop(self.blame(Rank::new(self.rank), "gave up waiting for a transfer"));
-        }
-        self.state().shut();
+        let gave_up = || self.blame(Rank::new(self.rank), "gave up waiting for a transfer");
+        let why = self.health().err().unwrap_or_else(gave_up);
+        self.state().shut(Some(why));
     }
 
     pub(crate) fn has_reached(&self, op: OpId, _stage: Stage) -> bool {

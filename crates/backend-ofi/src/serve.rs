@@ -1,7 +1,7 @@
 //! Serves other ranks, and waits: receives messages, answers requests, spreads failures.
 
 use std::mem;
-use std::sync::atomic::Ordering;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
@@ -9,10 +9,12 @@ use pgas_core::{Rank, Result};
 use pgas_network::atomics::Orders as _;
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
+use pgas_network::receive::{Arrivals, Letter};
 use pgas_network::wait::Waiting;
 
-use crate::mailbox::Letter;
+use crate::inbox::Bytes;
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
+use crate::segment::Segments;
 use crate::sys::Completion;
 
 /// The time between the failure of an operation and that of the job. If the cause is a lost rank or
@@ -35,13 +37,7 @@ impl Network {
         }
         state.completions = completions;
         outcome?;
-        for (class, n) in [MessageClass::Request, MessageClass::Reply]
-            .into_iter()
-            .zip(&self.n_arrived)
-        {
-            // Relaxed: a hint; a thread that takes a message holds the lock.
-            n.store(state.post.n_arrived(class), Ordering::Relaxed);
-        }
+        self.receiving.note(|class| state.post.n_arrived(class));
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments)?;
         post.send_open((endpoint, &self.segments))?;
@@ -215,36 +211,15 @@ impl Network {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
         // A rank's messages to itself come here even without the direct path.
-        let mut n = self.neighbours.poll(class, limit, sink)?;
-        let hint = &self.n_arrived[class as usize];
-        if hint.load(Ordering::Relaxed) == 0 {
-            return Ok(n);
-        }
-        let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
-            return Ok(n);
+        let n = self.neighbours.poll(class, limit, sink)?;
+        let lock = || {
+            Ok(Locked {
+                state: self.state(),
+                segments: &self.segments,
+            })
         };
-        let mut read: Option<Letter> = None;
-        loop {
-            let mut state = self.state();
-            let State { post, endpoint, .. } = &mut *state;
-            match read.take() {
-                Some(letter) if letter.is_read() => {
-                    post.finish(endpoint, &self.segments, class, letter, true)?;
-                    hint.store(post.n_arrived(class), Ordering::Relaxed);
-                }
-                Some(letter) => post.put_back(class, letter),
-                None => {}
-            }
-            let next = if n < limit { post.take(class) } else { None };
-            let Some(mut letter) = next else {
-                // Send the answers to all messages that were read together.
-                post.send_open((endpoint, &self.segments))?;
-                return Ok(n);
-            };
-            drop(state);
-            n += letter.hand_out(class, limit - n, sink);
-            read = Some(letter);
-        }
+        let n_more = self.receiving.hand_out(class, limit - n, sink, lock)?;
+        Ok(n + n_more)
     }
 
     /// An error if the job has failed.
@@ -262,5 +237,37 @@ impl Network {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The messages of this rank, which is locked.
+struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    segments: &'a Segments,
+}
+
+impl Arrivals for Locked<'_> {
+    type Buffer = Bytes;
+
+    fn n_arrived(&self, class: MessageClass) -> usize {
+        self.state.post.n_arrived(class)
+    }
+
+    fn take(&mut self, class: MessageClass) -> Option<Letter<Bytes>> {
+        self.state.post.take(class)
+    }
+
+    fn put_back(&mut self, class: MessageClass, letter: Letter<Bytes>) {
+        self.state.post.put_back(class, letter);
+    }
+
+    fn finish(&mut self, class: MessageClass, letter: Letter<Bytes>) -> Result<()> {
+        let State { post, endpoint, .. } = &mut *self.state;
+        post.finish(endpoint, self.segments, class, letter, true)
+    }
+
+    fn send_open(&mut self) -> Result<()> {
+        let State { post, endpoint, .. } = &mut *self.state;
+        post.send_open((endpoint, self.segments))
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | sending of messages; failures; waits | `failure`, `send`, `wait` |
+//! | sending and receiving of messages; failures; waits | `failure`, `receive`, `send`, `wait` |
 //! | messages and their credits; atomics; the ranks of the host | `atomics`, `neighbours`, `peer` |
 //! | messages between libraries; their bytes | `bundle`, `note` |
 //! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix`, `park` |
@@ -28,5 +28,6 @@ pub mod neighbours;
 pub mod note;
 pub mod park;
 pub mod peer;
+pub mod receive;
 pub mod send;
 pub mod wait;

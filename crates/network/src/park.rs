@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pgas_core::Result;
 use rustix::event::{self, PollFd, PollFlags};
 use rustix::net::{self, AddressFamily};
 use rustix::time::Timespec;
@@ -68,12 +69,19 @@ struct Parked {
 }
 
 impl Parking {
-    /// Polls several times (once if there are fewer processors than ranks), until `look` reports
-    /// that something has arrived. If polling was in vain for long, naps first. The time counts
-    /// over parks with up to the same `at_most`: a wait that has just begun parks for less.
+    /// Polls several times (once if there are fewer processors than ranks), until `poll` reports
+    /// that something has arrived, or fails. If polling was in vain for long, naps first. The time
+    /// counts over parks with up to the same `at_most`: a wait that has just begun parks for less.
     ///
-    /// `look` is told whether a short poll is enough, after a nap that nothing has ended.
-    pub fn park(&self, at_most: Duration, is_crowded: bool, mut look: impl FnMut(bool) -> bool) {
+    /// `poll` is told how often to poll the network: `n_polls` times, but once after a nap that
+    /// nothing has ended.
+    pub fn park(
+        &self,
+        at_most: Duration,
+        is_crowded: bool,
+        n_polls: u32,
+        mut poll: impl FnMut(u32) -> Result<bool>,
+    ) {
         let (mut has_napped, mut is_short) = (false, false);
         if let Ok(mut parked) = self.parked.try_lock() {
             if parked.at_most != at_most {
@@ -86,7 +94,8 @@ impl Parking {
             is_short = parked.vain.naps;
         }
         let n_turns = if has_napped || is_crowded { 1 } else { TURNS };
-        if (0..n_turns).any(|_| look(is_short)) {
+        let n_polls = if is_short { 1 } else { n_polls };
+        if (0..n_turns).any(|_| !matches!(poll(n_polls), Ok(false))) {
             if let Ok(mut parked) = self.parked.try_lock() {
                 parked.vain = Vain::default();
             }
@@ -320,9 +329,9 @@ mod tests {
         let long_ago = Instant::now() - Duration::from_secs(1);
         let looks_of_a_park = |at_most, has_come| {
             let mut n_looks = 0;
-            parking.park(at_most, false, |_| {
+            parking.park(at_most, false, 8, |_| {
                 n_looks += 1;
-                has_come
+                Ok(has_come)
             });
             n_looks
         };

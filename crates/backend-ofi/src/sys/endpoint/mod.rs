@@ -89,6 +89,8 @@ const PER_POLL: usize = 16;
 pub(crate) struct Endpoint {
     /// Null after [`shut`](Self::shut).
     endpoint: *mut fid_ep,
+    /// Why it was closed, for who calls it later.
+    closed_by: Option<Error>,
     cq: *mut fid_cq,
     av: *mut fid_av,
     domain: *mut fid_domain,
@@ -116,6 +118,7 @@ impl Endpoint {
         let info = info.receiving_many();
         let mut this = Self {
             endpoint: ptr::null_mut(),
+            closed_by: None,
             cq: ptr::null_mut(),
             av: ptr::null_mut(),
             domain: ptr::null_mut(),
@@ -561,9 +564,10 @@ impl Endpoint {
     }
 
     /// Closes the endpoint: from here on libfabric reads and writes nothing that was lent to it,
-    /// and every call is an error. If libfabric cannot close it, ends the process, since the memory
-    /// that it uses may be freed next.
-    pub(crate) fn shut(&mut self) {
+    /// and every call is the error `why`. If libfabric cannot close it, ends the process, since the
+    /// memory that it uses may be freed next.
+    pub(crate) fn shut(&mut self, why: Option<Error>) {
+        self.closed_by = self.closed_by.take().or(why);
         let code = close(mem::replace(&mut self.endpoint, ptr::null_mut()));
         if let Err(error) = check("fi_close of the endpoint", code) {
             launcher::tell(&format!(
@@ -575,7 +579,8 @@ impl Endpoint {
 
     fn check_open(&self) -> Result<()> {
         if self.endpoint.is_null() {
-            return Err(Error::backend("libfabric", 0, "the endpoint is closed"));
+            let closed = || Error::backend("libfabric", 0, "the endpoint is closed");
+            return Err(self.closed_by.clone().unwrap_or_else(closed));
         }
         Ok(())
     }
@@ -583,7 +588,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        self.shut();
+        self.shut(None);
         // None of these uses memory of this process: an error of closing changes nothing.
         close(self.cq);
         close(self.av);

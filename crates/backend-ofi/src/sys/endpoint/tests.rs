@@ -1,5 +1,7 @@
 //! Endpoints over the providers of this host.
 
+use pgas_core::Rank;
+
 use super::*;
 use crate::sys::find;
 
@@ -114,11 +116,18 @@ fn bytes_go_there_and_back_with_local_memory_registered() {
 }
 
 #[test]
-fn a_closed_endpoint_refuses_everything() {
+fn a_closed_endpoint_refuses_everything_with_what_closed_it() {
     let (mut one, _other, memory, region, target) = pair("tcp;ofi_rxm", Some("127.0.0.1"), |_| {});
-    one.shut();
-    assert!(one.poll(&mut Vec::new()).is_err());
-    assert!(one.inject(&[1], target.peer).is_err());
+    let why = Error::rank_failed(Rank::new(1), "ended early");
+    one.shut(Some(why.clone()));
+    one.shut(None);
+    let refused = [
+        one.poll(&mut Vec::new()).map(drop),
+        one.inject(&[1], target.peer).map(drop),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert_eq!(error.to_string(), why.to_string());
+    }
     assert!(
         one.buffer(1, 0).is_ok(),
         "without registrations it is memory alone"
