@@ -36,6 +36,8 @@ pub mod testing {}
 pub mod clusters {}
 
 #[doc = include_str!("../docs/guide/simulated_nodes.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/plots/nodes.svg")]
 pub mod simulated_nodes {}
 
 #[doc = include_str!("../docs/guide/finding_a_hang.md")]

@@ -1,6 +1,6 @@
 //! Pictures as SVG texts.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -15,11 +15,17 @@ const NAMES: u32 = 345;
 const TITLE: u32 = 40;
 const AXIS: u32 = 34;
 
-const COLOURS: [RGBColor; 4] = [
+/// The height of a row of keys, and of what is below them.
+const KEYS: u32 = 16;
+const BELOW_KEYS: u32 = 6;
+
+const COLOURS: [RGBColor; 6] = [
     RGBColor(31, 119, 180),
     RGBColor(214, 109, 14),
     RGBColor(44, 140, 44),
     RGBColor(120, 90, 170),
+    RGBColor(150, 60, 60),
+    RGBColor(90, 90, 90),
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -103,7 +109,7 @@ impl Picture<'_> {
         X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
     {
         let n_rows = small(self.names.len());
-        let keys = if self.keys.len() > 1 { 22 } else { 0 };
+        let keys = self.keys_height();
         let height = TITLE + keys + n_rows * self.row_height() + AXIS;
         drawn(height, |area| {
             let mut chart = ChartBuilder::on(area)
@@ -157,15 +163,45 @@ impl Picture<'_> {
         if self.keys.len() < 2 {
             return Ok(());
         }
-        let mut x = 12;
-        for (key, colour) in self.keys.iter().zip(COLOURS) {
-            area.draw(&Rectangle::new([(x, 36), (x + 12, 48)], colour.filled()))
+        ensure!(
+            self.keys.len() <= COLOURS.len(),
+            "{} has more rows than there are colours",
+            self.title
+        );
+        for ((key, (x, y)), colour) in self.keys.iter().zip(self.places()).zip(COLOURS) {
+            area.draw(&Rectangle::new(
+                [(x, y - 6), (x + 12, y + 6)],
+                colour.filled(),
+            ))
+            .map_err(told)?;
+            area.draw(&Text::new(*key, (x + 18, y), font(12, HPos::Left)))
                 .map_err(told)?;
-            area.draw(&Text::new(*key, (x + 18, 42), font(12, HPos::Left)))
-                .map_err(told)?;
-            x += 40 + 7 * i32::try_from(key.len())?;
         }
         Ok(())
+    }
+
+    /// Where the keys stand: in as many rows as they need.
+    fn places(&self) -> Vec<(i32, i32)> {
+        let (mut x, mut y) = (12, 42);
+        let place = |key: &&str| {
+            let width = 40 + 7 * pixels(small(key.len()));
+            if x > 12 && x + width > pixels(WIDTH) {
+                (x, y) = (12, y + pixels(KEYS));
+            }
+            let place = (x, y);
+            x += width;
+            place
+        };
+        self.keys.iter().map(place).collect()
+    }
+
+    fn keys_height(&self) -> u32 {
+        if self.keys.len() < 2 {
+            return 0;
+        }
+        let mut rows: Vec<i32> = self.places().iter().map(|(_, y)| *y).collect();
+        rows.dedup();
+        KEYS * small(rows.len()) + BELOW_KEYS
     }
 }
 
@@ -186,10 +222,10 @@ pub(super) fn lines(title: &str, (x_name, y_name): (&str, &str), lines: &[Line])
         .flat_map(|(_, points)| points)
         .map(|p| p.0)
         .collect();
-    drawn(340, |area| {
+    drawn(318 + picture.keys_height(), |area| {
         let mut builder = ChartBuilder::on(area);
         builder
-            .margin_top(TITLE + 22)
+            .margin_top(TITLE + picture.keys_height())
             .margin_right(40)
             .margin_left(10);
         builder.set_label_area_size(LabelAreaPosition::Left, 70);
@@ -247,6 +283,11 @@ fn shown(Range { least, most }: Range) -> String {
 fn font(size: i32, side: HPos) -> TextStyle<'static> {
     let style = ("sans-serif", size).into_font().color(&BLACK);
     style.pos(Pos::new(side, VPos::Center))
+}
+
+/// A length as places count it.
+fn pixels(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
 }
 
 fn small(n: usize) -> u32 {

@@ -64,6 +64,7 @@ const PLOTS: &[Plot] = &[
     Plot { file: "microbenchmarks", title: "BCL's microbenchmarks, throughput beside a bare loop", section: "BCL's", column: "2 ranks", kind: RATIO },
     Plot { file: "queues", title: "Queues and Bloom filters, time beside bare loops", section: "Queues", column: "floor", kind: RATIO },
     Plot { file: "kmers", title: "Counting k-mers: wall time of the whole command", section: "k-mers", column: "wall", kind: Kind::Values { column: "wall", unit: "seconds" } },
+    Plot { file: "nodes", title: "Weak scaling over simulated nodes, atomics by hardware and by software", section: "Weak scaling over", column: "4", kind: Kind::Lines { x: "nodes", y: "instructions" } },
     Plot { file: "interpreter", title: "The simulator's interpreter", section: "The simulator's interpreter", column: "million", kind: Kind::Values { column: "million", unit: "million instructions a second" } },
 ];
 

@@ -40,9 +40,15 @@ const ATOMICS: [&str; 3] = ["hardware", "software", "messages"];
 /// A run on more nodes than these takes a processor half a minute to two minutes.
 const MANY: usize = 128;
 
+/// Operations on the one queue of all nodes, and how many of a node there are by software on more
+/// than [`MANY`] nodes: each fails once for every other node that tries, so that what all take grows
+/// with the square of the nodes.
+const OF_ONE_QUEUE: [&str; 2] = ["push", "pop"];
+const N_CROWDED: usize = 4;
+
 /// How much is done.
 struct Sizes {
-    /// Operations of a node.
+    /// Operations of a node, [`N_CROWDED`] where that would take hours.
     n: usize,
     /// Nodes without a clock. Beyond [`MANY`] atomics are by hardware and by software alone.
     counted: &'static [usize],
@@ -106,11 +112,16 @@ fn experiments(sizes: &Sizes) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut add = |operation, atomics: &[&'static str], nodes: &[usize], is_timed| {
         for &n_nodes in nodes {
-            jobs.extend(atomics.iter().map(|atomics| Job {
+            let is_crowded = n_nodes > MANY && OF_ONE_QUEUE.contains(&operation);
+            jobs.extend(atomics.iter().map(|&atomics| Job {
                 operation,
                 atomics,
                 n_nodes,
-                n: sizes.n,
+                n: if is_crowded && atomics == "software" {
+                    N_CROWDED.min(sizes.n)
+                } else {
+                    sizes.n
+                },
                 is_timed,
             }));
         }
@@ -147,7 +158,9 @@ fn experiments(sizes: &Sizes) -> Vec<Job> {
 
 fn facts(sizes: &Sizes) -> String {
     format!(
-        "{} operations a node. Each figure is the difference between a run with the operations and \
+        "{} operations a node, and {N_CROWDED} of pushes and pops by software on more than {MANY} \
+         nodes: they take turns at one queue, and fail the more often the more nodes there are. \
+         Each figure is the difference between a run with the operations and \
          one without any, divided by their number; runs without a clock check the result. \
          Hardware: every atomic on another node's word is an instruction. Software: it is an order \
          in the memory of that node, whose processor executes it when it waits for something \

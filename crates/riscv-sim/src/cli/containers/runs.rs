@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use pgas_riscv_sim::linux::LinuxConfig;
 use pgas_riscv_sim::timed::config::TimedConfig;
@@ -20,9 +20,32 @@ const QUANTUM: u64 = 20_000;
 /// More instructions than any run takes that ends.
 const MOST_INSTRUCTIONS: u64 = 200_000_000_000;
 
-/// A machine of so many nodes takes gigabytes of the host's memory: one at a time.
+/// A machine of so many nodes takes 4 GB of the host's memory: two at a time.
 const LARGE: usize = 512;
-static LARGE_RUNS: Mutex<()> = Mutex::new(());
+static LARGE_RUNS: LargeRuns = LargeRuns {
+    n_more: Mutex::new(2),
+    ended: Condvar::new(),
+};
+
+/// How many more large machines may run.
+struct LargeRuns {
+    n_more: Mutex<u32>,
+    ended: Condvar,
+}
+
+impl LargeRuns {
+    /// Does it as soon as another one may run.
+    fn run<R>(&self, what: impl FnOnce() -> R) -> R {
+        let n_more = self.n_more.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = |n_more: &mut u32| *n_more == 0;
+        let free = self.ended.wait_while(n_more, none);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let result = what();
+        *self.n_more.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.ended.notify_one();
+        result
+    }
+}
 
 /// Bytes of what a guest says that are shown of it.
 const MOST_SAID: usize = 600;
@@ -52,6 +75,8 @@ pub(super) struct Cost {
     pub(super) operation: &'static str,
     pub(super) atomics: &'static str,
     pub(super) nodes: usize,
+    /// Operations of a node.
+    pub(super) operations: usize,
     /// Of all nodes.
     pub(super) instructions: f64,
     pub(super) remote_loads: f64,
@@ -128,6 +153,7 @@ impl Job {
             operation: self.operation,
             atomics: self.atomics,
             nodes: self.n_nodes,
+            operations: self.n,
             instructions,
             remote_loads,
             remote_stores,
@@ -138,8 +164,15 @@ impl Job {
     }
 
     fn run(&self, image: &Image, program: &[u8], n: usize) -> Result<Counted, Failure> {
-        let large = || LARGE_RUNS.lock().unwrap_or_else(PoisonError::into_inner);
-        let _alone = (self.n_nodes >= LARGE).then(large);
+        let run = || self.run_now(image, program, n);
+        if self.n_nodes >= LARGE {
+            LARGE_RUNS.run(run)
+        } else {
+            run()
+        }
+    }
+
+    fn run_now(&self, image: &Image, program: &[u8], n: usize) -> Result<Counted, Failure> {
         let said = Rc::new(RefCell::new(Vec::new()));
         let failure = |why: String| Failure {
             run: self.name().into(),
