@@ -476,6 +476,12 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// # Cost
     ///
     /// Two allocations, if the value is not there.
+    ///
+    /// # Panics
+    ///
+    /// If `action` panics, so does the call in which it runs: this one, or one that makes progress,
+    /// after all other actions have run. In the latter case the returned future has the error
+    /// [`BrokenPromise`](Error::BrokenPromise).
     #[doc(alias = "map")]
     pub fn then<U: Send + 'static>(
         self,

@@ -112,9 +112,10 @@ pub fn warn_of_size(n_ranks: u32, config: &Config) {
 }
 
 fn excess(n_ranks: u32, bytes: u64, memory: u64) -> Option<String> {
-    let all = bytes.saturating_mul(n_ranks.into());
-    let [bytes, all_mib, memory_mib] = [bytes, all, memory].map(|bytes| bytes >> 20);
-    (all > memory).then(|| {
+    let all = u128::from(bytes) * u128::from(n_ranks);
+    let all_mib = all >> 20;
+    let [bytes, memory_mib] = [bytes, memory].map(|bytes| bytes >> 20);
+    (all > memory.into()).then(|| {
         format!(
             "warning: {n_ranks} segments of {bytes} MiB (PGAS_SEGMENT) may grow to {all_mib} MiB, and this \
              host has {memory_mib} MiB of memory; who fills them is killed"
@@ -326,5 +327,7 @@ mod tests {
         for part in ["5 segments of 1024 MiB", "5120 MiB", "4096 MiB of memory"] {
             assert!(text.contains(part), "{text}");
         }
+        let text = excess(2, u64::MAX, 1 << 32).unwrap();
+        assert!(text.contains("may grow to 35184372088831 MiB"), "{text}");
     }
 }
