@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
+use std::thread;
 
 use pgas_core::{Pod, Rank, World};
 use pgas_testkit::panic_text;
@@ -39,10 +40,8 @@ thread_local! {
     static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Asserts that `body` panics with a text that contains `part`, without printing the panic, and
-/// that the place of the panic is in a case, as the caller of the library, and not in the library.
-#[track_caller]
-pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
+/// Runs `body`, and returns its panic, which is not printed, if it panics.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> thread::Result<R> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
@@ -55,10 +54,18 @@ pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
         }));
     });
     EXPECTED.set(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-        body();
-    }));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(body));
     EXPECTED.set(false);
+    outcome
+}
+
+/// Asserts that `body` panics with a text that contains `part`, without printing the panic, and
+/// that the place of the panic is in a case, as the caller of the library, and not in the library.
+#[track_caller]
+pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
+    let outcome = caught(|| {
+        body();
+    });
     let Err(payload) = outcome else {
         panic!("there was no panic with {part:?}");
     };

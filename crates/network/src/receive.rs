@@ -1,7 +1,7 @@
 //! Hands the program's messages that have arrived to a sink.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, TryLockError};
 
 use pgas_core::Result;
 use pgas_core::backend::{Message, MessageClass};
@@ -44,10 +44,10 @@ impl<B: AsRef<[u8]>> Letter<B> {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> usize {
-        let mut reader = self.reader;
-        let n = reader.hand_out(self.bytes(), (self.from, class), limit, sink);
-        self.reader = reader;
-        n
+        // Not a copy of the reader: a message whose handler panics was handed out as well.
+        let bytes = &self.buffer.as_ref()[..self.len];
+        let from = (self.from, class);
+        self.reader.hand_out(bytes, from, limit, sink)
     }
 
     /// Whether all of them were handed out.
@@ -123,34 +123,160 @@ impl Receiving {
         if hint.load(Ordering::Relaxed) == 0 {
             return Ok(0);
         }
-        let Ok(_handing_out) = self.is_handing_out[class as usize].try_lock() else {
-            return Ok(0);
+        let _handing_out = match self.is_handing_out[class as usize].try_lock() {
+            Ok(guard) => guard,
+            // A sink has panicked. The lock guards no data.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(0),
+        };
+        let mut hand = Hand {
+            class,
+            hint,
+            lock,
+            letter: None,
         };
         let mut n = 0;
-        let mut read: Option<Letter<A::Buffer>> = None;
         loop {
-            let mut arrivals = lock()?;
-            match read.take() {
-                Some(letter) if letter.is_read() => {
-                    arrivals.finish(class, letter)?;
-                    hint.store(arrivals.n_arrived(class), Ordering::Relaxed);
-                }
-                Some(letter) => arrivals.put_back(class, letter),
-                None => {}
+            let mut arrivals = hand.put_down()?;
+            if n < limit {
+                hand.letter = arrivals.take(class);
             }
-            let next = if n < limit {
-                arrivals.take(class)
-            } else {
-                None
-            };
-            let Some(mut letter) = next else {
+            let Some(letter) = &mut hand.letter else {
                 // Send the answers to all messages that were read together.
                 arrivals.send_open()?;
                 return Ok(n);
             };
             drop(arrivals);
             n += letter.hand_out(class, limit - n, sink);
-            read = Some(letter);
+        }
+    }
+}
+
+/// Holds the message that is being handed out. It goes back to the rank also when the sink panics:
+/// otherwise the rest of it would be lost, and its sender's room for ever.
+struct Hand<'a, A: Arrivals, L: Fn() -> Result<A>> {
+    class: MessageClass,
+    hint: &'a AtomicUsize,
+    lock: L,
+    letter: Option<Letter<A::Buffer>>,
+}
+
+impl<A: Arrivals, L: Fn() -> Result<A>> Hand<'_, A, L> {
+    /// Locks the rank, and gives it the message in hand.
+    fn put_down(&mut self) -> Result<A> {
+        let mut arrivals = (self.lock)()?;
+        match self.letter.take() {
+            Some(letter) if letter.is_read() => arrivals.finish(self.class, letter)?,
+            Some(letter) => arrivals.put_back(self.class, letter),
+            None => return Ok(arrivals),
+        }
+        let n_arrived = arrivals.n_arrived(self.class);
+        self.hint.store(n_arrived, Ordering::Relaxed);
+        Ok(arrivals)
+    }
+}
+
+impl<A: Arrivals, L: Fn() -> Result<A>> Drop for Hand<'_, A, L> {
+    fn drop(&mut self) {
+        if self.letter.is_some() {
+            // An error of the transport comes again in the next call.
+            drop(self.put_down());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::panic::{self, AssertUnwindSafe};
+    use std::sync::{MutexGuard, PoisonError};
+
+    use pgas_core::backend::HandlerId;
+
+    use super::*;
+    use crate::bundle::{HEADER_BYTES, next_payload, write};
+
+    /// The messages of a rank in memory.
+    #[derive(Default)]
+    struct Rank {
+        arrived: VecDeque<Letter<Vec<u8>>>,
+        n_finished: usize,
+    }
+
+    impl Arrivals for MutexGuard<'_, Rank> {
+        type Buffer = Vec<u8>;
+
+        fn n_arrived(&self, _: MessageClass) -> usize {
+            self.arrived.len()
+        }
+
+        fn take(&mut self, _: MessageClass) -> Option<Letter<Vec<u8>>> {
+            self.arrived.pop_front()
+        }
+
+        fn put_back(&mut self, _: MessageClass, letter: Letter<Vec<u8>>) {
+            self.arrived.push_front(letter);
+        }
+
+        fn finish(&mut self, _: MessageClass, letter: Letter<Vec<u8>>) -> Result<()> {
+            assert!(letter.is_read());
+            self.n_finished += 1;
+            Ok(())
+        }
+
+        fn send_open(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A message of the transport with messages of the program for these handlers.
+    fn letter(handlers: std::ops::Range<u16>) -> Letter<Vec<u8>> {
+        let mut buffer = vec![0; 1 << 10];
+        let (mut at, mut len) = (HEADER_BYTES, 0);
+        for handler in handlers {
+            len = write(&mut buffer, at, HandlerId(handler), &[&[7; 9]]);
+            at = next_payload(len);
+        }
+        Letter {
+            from: 3,
+            buffer,
+            len,
+            reader: Reader::default(),
+        }
+    }
+
+    /// Each message is handed out once, in order, and each message of the transport is finished,
+    /// wherever the sink panics and however many are asked for at a time.
+    #[test]
+    fn a_sink_that_panics_loses_nothing() {
+        const CLASS: MessageClass = MessageClass::Reply;
+        for panics in 0_u16..1 << 6 {
+            for limit in 1..=7 {
+                let rank = Mutex::new(Rank::default());
+                let lock = || Ok(rank.lock().unwrap_or_else(PoisonError::into_inner));
+                let letters = [0..1, 1..4, 4..6].map(letter);
+                lock().unwrap().arrived.extend(letters);
+                let receiving = Receiving::default();
+                receiving.note(|_| 3);
+                let (mut seen, mut n_caught) = (Vec::new(), 0);
+                for _ in 0..20 {
+                    let mut sink = |message: Message<'_>| {
+                        seen.push(message.handler.0);
+                        if panics >> message.handler.0 & 1 == 1 {
+                            // Prints nothing.
+                            panic::resume_unwind(Box::new(()));
+                        }
+                    };
+                    let receive = || receiving.hand_out(CLASS, limit, &mut sink, lock);
+                    match panic::catch_unwind(AssertUnwindSafe(receive)) {
+                        Ok(n) => assert!(n.unwrap() <= limit),
+                        Err(_) => n_caught += 1,
+                    }
+                }
+                assert_eq!(seen, [0, 1, 2, 3, 4, 5], "{panics:b} {limit}");
+                assert_eq!(n_caught, panics.count_ones());
+                assert_eq!(lock().unwrap().n_finished, 3);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Messages: each is delivered once and whole, and back-pressure never blocks the job.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,7 +10,7 @@ use pgas_core::{Error, Rank, Result, World};
 
 use super::{case, case_alone};
 use crate::Case;
-use crate::support::{assert_panics, neighbour, random_bytes};
+use crate::support::{assert_panics, caught, neighbour, random_bytes};
 use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
@@ -19,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     case_alone!(1, a_flood_from_all_to_all_arrives_once_each),
     case_alone!(1, requests_are_answered_under_back_pressure),
     case_alone!(1, a_handler_may_answer_at_once),
+    case_alone!(1, messages_behind_a_handler_that_panicked_arrive),
     case_alone!(1, threads_of_a_rank_send_and_serve_together),
     case_alone!(1, a_message_that_is_too_long_is_refused),
     case_alone!(1, messages_are_served_inside_a_barrier),
@@ -329,6 +331,71 @@ fn a_handler_may_answer_at_once(world: &World) -> Result<()> {
     let sum: u64 = answers.lock().iter().sum();
     assert_eq!(sum, u64::from(world.n_ranks()) * EACH * (EACH + 1) / 2);
     world.barrier()
+}
+
+thread_local! {
+    /// Whether this thread catches panics of handlers.
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The panic of a handler passes through the call that made progress. A program that catches it
+/// still receives all other messages, each once, and its senders get their room back.
+fn messages_behind_a_handler_that_panicked_arrive(world: &World) -> Result<()> {
+    const EACH: u64 = 200;
+    let seen = Shared::new();
+    let n_panicked = Arc::new(AtomicU64::new(0));
+    for (handler, period) in [(FIRST, 7), (SECOND, 3)] {
+        let (seen, n_panicked) = (seen.another(), Arc::clone(&n_panicked));
+        world.set_handler(handler, move |_, message| {
+            let word = word_of(&message);
+            seen.push((message.class as usize, message.from, word));
+            // A message may come before its receiver has begun to catch panics.
+            if word.is_multiple_of(period) && CATCHES.get() {
+                n_panicked.fetch_add(1, Ordering::Relaxed);
+                panic!("the handler of message {word}");
+            }
+        });
+    }
+    world.barrier()?;
+    let mut n_caught = 0;
+    let mut until = |ready: &mut dyn FnMut() -> Result<bool>| {
+        loop {
+            CATCHES.set(true);
+            let waited = caught(|| world.wait_for("messages", &mut *ready));
+            CATCHES.set(false);
+            match waited {
+                Ok(waited) => return waited,
+                Err(_) => n_caught += 1,
+            }
+        }
+    };
+    let kinds = [
+        (MessageClass::Request, FIRST),
+        (MessageClass::Reply, SECOND),
+    ];
+    for number in 0..EACH {
+        for to in world.ranks() {
+            for (class, handler) in kinds {
+                let word = number.to_ne_bytes();
+                until(&mut || Ok(world.try_send(to, class, handler, &[&word])? == Sent::Accepted))?;
+            }
+        }
+    }
+    let all = 2 * EACH * u64::from(world.n_ranks());
+    until(&mut || Ok(seen.lock().len() as u64 >= all))?;
+    world.barrier()?;
+    assert_eq!(n_caught, n_panicked.load(Ordering::Relaxed));
+    let mut seen = std::mem::take(&mut *seen.lock());
+    seen.sort_unstable();
+    let expected = [0, 1].into_iter().flat_map(|class| {
+        let words = move |from| (0..EACH).map(move |word| (class, from, word));
+        world.ranks().flat_map(words)
+    });
+    assert!(
+        seen.into_iter().eq(expected),
+        "a message was lost, or came twice"
+    );
+    Ok(())
 }
 
 fn threads_of_a_rank_send_and_serve_together(world: &World) -> Result<()> {
