@@ -1,9 +1,11 @@
 //! Decoded code: instructions in the order in which they are expected to run, decoded once.
 
+use std::array;
 use std::collections::HashMap;
 
+use super::chains::LONGEST;
 use super::run::{Step, continuation};
-use crate::isa::{Decoded, Profile, decode};
+use crate::isa::{Decoded, Op, Profile, decode};
 use crate::memory::Ram;
 
 /// Instructions of a block at most; the index of each fits in a byte.
@@ -16,8 +18,6 @@ const TABLE_LEN: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pc: u64,
-    /// The address of what follows it, if it is left at its end.
-    next: u64,
     start: u32,
     end: u32,
 }
@@ -25,7 +25,7 @@ pub(super) struct Block {
 /// One instruction of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// What to run: this instruction, or this and the next one as a pair.
+    /// What to run: this instruction, or a chain that it begins.
     pub(super) step: Step,
     pub(super) insn: Decoded,
 }
@@ -33,7 +33,6 @@ pub(super) struct Slot {
 /// No block: no instruction has an odd address.
 const NOTHING: Block = Block {
     pc: 1,
-    next: 0,
     start: 0,
     end: 0,
 };
@@ -42,7 +41,7 @@ const NOTHING: Block = Block {
 #[derive(Clone, Debug)]
 pub(super) struct CodeCache {
     profile: Profile,
-    has_pairs: bool,
+    has_chains: bool,
     /// Instructions over all blocks, beyond which everything is forgotten and decoded anew.
     most: usize,
     arena: Vec<Slot>,
@@ -54,7 +53,7 @@ impl CodeCache {
     pub(super) fn new(profile: Profile, most: usize) -> Self {
         Self {
             profile,
-            has_pairs: false,
+            has_chains: false,
             most,
             arena: Vec::new(),
             table: Box::new([NOTHING; TABLE_LEN]),
@@ -66,10 +65,10 @@ impl CodeCache {
         self.profile
     }
 
-    /// Whether instructions run in pairs from now on.
-    pub(super) fn make_pairs(&mut self, pairs: bool) {
-        if self.has_pairs != pairs {
-            self.has_pairs = pairs;
+    /// Whether instructions run in chains from now on.
+    pub(super) fn make_chains(&mut self, chains: bool) {
+        if self.has_chains != chains {
+            self.has_chains = chains;
             self.clear();
         }
     }
@@ -81,40 +80,48 @@ impl CodeCache {
         self.blocks.clear();
     }
 
-    /// The instructions from `pc` on and the address of what follows them; none if there is no
-    /// memory at `pc`.
+    /// The instructions from `pc` on, and behind them [`LONGEST`] slots of [their end](end_of);
+    /// nothing if there is no memory at `pc`.
     #[inline(always)]
-    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> (&[Slot], u64) {
+    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> &[Slot] {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
-        let mut block = self.table[place];
-        if block.pc != pc {
-            block = self.find(pc, ram);
-            self.table[place] = block;
-        }
-        let code = self.arena.get(block.start as usize..block.end as usize);
-        (code.unwrap_or(&[]), block.next)
+        let block = &self.table[place];
+        let (start, end) = if block.pc == pc {
+            (block.start, block.end)
+        } else {
+            self.find(pc, place, ram)
+        };
+        let code = self.arena.get(start as usize..end as usize);
+        code.unwrap_or(&[])
     }
 
+    /// Finds a block that is not in its place of the table, puts it there, and says where its
+    /// instructions lie.
     #[cold]
     #[inline(never)]
-    fn find(&mut self, pc: u64, ram: &Ram) -> Block {
-        if let Some(block) = self.blocks.get(&pc) {
-            return *block;
-        }
+    fn find(&mut self, pc: u64, place: usize, ram: &Ram) -> (u32, u32) {
+        let block = match self.blocks.get(&pc) {
+            Some(block) => *block,
+            None => self.decode(pc, ram),
+        };
+        self.table[place] = block;
+        (block.start, block.end)
+    }
+
+    fn decode(&mut self, pc: u64, ram: &Ram) -> Block {
         if self.arena.len() > self.most {
             self.clear();
         }
         let start = self.arena.len();
-        let next = self.decode_block(pc, ram);
-        if self.has_pairs {
-            self.join_pairs(start);
+        self.decode_block(pc, ram);
+        if self.has_chains {
+            self.join_chains(start);
         }
         if self.arena.len() == start {
             return NOTHING;
         }
         let block = Block {
             pc,
-            next,
             start: start as u32,
             end: self.arena.len() as u32,
         };
@@ -123,55 +130,101 @@ impl CodeCache {
     }
 
     /// Decodes along the way that is expected, through jumps, until it is not known: at an indirect
-    /// jump or a system instruction. Gives the address of what follows.
-    fn decode_block(&mut self, start: u64, ram: &Ram) -> u64 {
+    /// jump or a system instruction.
+    fn decode_block(&mut self, start: u64, ram: &Ram) {
         let mut pc = start;
+        let mut last: Option<Decoded> = None;
         for index in 0..MAX_INSTRUCTIONS {
-            let Some(word) = fetch(pc, ram) else {
-                return pc;
-            };
+            let Some(word) = fetch(pc, ram) else { break };
             let mut insn = decode(word, self.profile);
             insn.index = index;
             insn.place = (pc >> 1) as u32;
+            if self.has_chains
+                && let Some(last) = &last
+            {
+                make_direct(last, &mut insn);
+            }
+            let behind = pc.wrapping_add(insn.n_bytes.into());
             let target = pc.wrapping_add(insn.imm());
-            let follows = match continuation(insn.op) {
-                Continuation::Next => pc.wrapping_add(insn.n_bytes.into()),
-                Continuation::Target => target,
+            let after = match continuation(insn.op) {
+                Continuation::Next => Some(behind),
+                Continuation::Target => Some(target),
                 // Loops go round more often than not.
                 Continuation::Either => {
                     insn.expected = target <= pc;
-                    if insn.expected {
-                        target
-                    } else {
-                        pc.wrapping_add(insn.n_bytes.into())
-                    }
+                    Some(if insn.expected { target } else { behind })
                 }
-                Continuation::Unknown => {
-                    self.arena.push(Slot {
-                        step: Step::of(insn.op),
-                        insn,
-                    });
-                    return pc;
-                }
+                Continuation::Unknown => None,
             };
-            self.arena.push(Slot {
-                step: Step::of(insn.op),
-                insn,
-            });
-            pc = follows;
+            if !(self.has_chains && does_nothing(&insn)) {
+                self.push(insn);
+            }
+            last = Some(insn);
+            pc = after.unwrap_or(pc);
+            if after.is_none() {
+                break;
+            }
         }
-        pc
+        if let Some(last) = last {
+            // No further away than the last instruction's number says.
+            let distance = pc.wrapping_sub(last.pc()) as i32;
+            for _ in 0..LONGEST {
+                self.push(Decoded {
+                    index: last.index + 1,
+                    imm: distance,
+                    ..last
+                });
+            }
+        }
     }
 
-    /// Joins the instructions of the block that begins at `start`, from the first one on. The
-    /// second one of a pair keeps its own step, which nobody looks at.
-    fn join_pairs(&mut self, start: usize) {
+    fn push(&mut self, insn: Decoded) {
+        let step = Step::of(insn.op);
+        self.arena.push(Slot { step, insn });
+    }
+
+    /// Joins the instructions of the block that begins at `start`, from the first one on. Those of
+    /// a chain behind its first one keep their own steps, which nobody looks at.
+    fn join_chains(&mut self, start: usize) {
+        let end = self.arena.len().saturating_sub(LONGEST);
         let mut at = start;
-        while let Some([first, second]) = self.arena.get_mut(at..at + 2) {
-            let pair = Step::of_two(first.insn.op, second.insn.op);
-            at += if pair.is_some() { 2 } else { 1 };
-            first.step = pair.unwrap_or(first.step);
+        while at < end {
+            let ops = array::from_fn(|k| {
+                let slot = self.arena.get(at + k).filter(|_| at + k < end);
+                slot.map_or(Op::Illegal, |slot| slot.insn.op)
+            });
+            let (step, n) = Step::of_chain(ops).unwrap_or((self.arena[at].step, 1));
+            self.arena[at].step = step;
+            at += n;
         }
+    }
+}
+
+/// What the slots behind a block's instructions tell: where the core goes on, and the number of the
+/// instructions.
+#[inline(always)]
+pub(super) fn end_of(slot: &Slot) -> (u64, u8) {
+    let Slot { insn, .. } = slot;
+    (insn.pc().wrapping_add(insn.imm()), insn.index)
+}
+
+/// Makes an indirect jump direct that goes to where `last`, right before it, says.
+fn make_direct(last: &Decoded, insn: &mut Decoded) {
+    if (last.op, insn.op) == (Op::Auipc, Op::Jalr) && last.rd == insn.rs1 && last.rd != 32 {
+        let target = last.pc().wrapping_add(last.imm()).wrapping_add(insn.imm()) & !1;
+        if let Ok(distance) = i32::try_from(target.wrapping_sub(insn.pc()).cast_signed()) {
+            insn.op = Op::Jal;
+            insn.imm = distance;
+        }
+    }
+}
+
+/// Whether an instruction only leads to what follows it.
+fn does_nothing(insn: &Decoded) -> bool {
+    match insn.op {
+        Op::Jal | Op::Addi => insn.rd == 32,
+        Op::Fence => true,
+        _ => false,
     }
 }
 
@@ -216,13 +269,13 @@ mod tests {
         let mut small = CodeCache::new(profile, MOST);
         let mut large = CodeCache::new(profile, 1 << 18);
         for pc in (RAM_BASE..RAM_BASE + 800).step_by(4).chain([RAM_BASE]) {
-            let places = |(slots, next): (&[Slot], u64)| {
+            let places = |slots: &[Slot]| {
                 let places: Vec<_> = slots.iter().map(|it| it.insn.place).collect();
-                (places, next)
+                (places, end_of(&slots[slots.len() - 1]))
             };
             let expected = places(large.block(pc, &ram));
             assert_eq!(places(small.block(pc, &ram)), expected);
-            assert!(small.arena.len() <= MOST + usize::from(MAX_INSTRUCTIONS));
+            assert!(small.arena.len() <= MOST + usize::from(MAX_INSTRUCTIONS) + LONGEST);
         }
         assert!(large.arena.len() > 200);
     }

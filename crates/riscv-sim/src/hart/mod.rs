@@ -7,7 +7,7 @@
 )]
 
 #[macro_use]
-mod pairs;
+mod chains;
 mod block;
 mod context;
 mod csr;

@@ -1,6 +1,7 @@
 //! The interpreter's loop: one `match` over all rows, so that every meaning is compiled into it.
 
-use super::block::{Continuation, Slot, fetch};
+use super::block::{Continuation, Slot, end_of, fetch};
+use super::chains::LONGEST;
 use super::context::Context;
 use super::csr::CsrWrite;
 use super::trap::{Break, Cause, Trap};
@@ -45,10 +46,10 @@ impl Hart {
         let limit = self.core.instret.saturating_add(budget);
         let Self { core, code } = self;
         // An observer hears of one instruction at a time.
-        code.make_pairs(!O::LISTENS);
+        code.make_chains(!O::LISTENS);
         while core.instret < limit {
             let pc = core.pc;
-            let (block, after) = code.block(pc, ram);
+            let block = code.block(pc, ram);
             if block.is_empty() {
                 let trap = if pc & 1 == 0 {
                     Trap::new(Cause::FetchFault, pc)
@@ -60,7 +61,7 @@ impl Hart {
                     None => continue,
                 }
             }
-            match run_block(block, after, core, ram, observer) {
+            match run_block(block, core, ram, observer) {
                 End::Next(next, done) => {
                     core.instret += u64::from(done);
                     core.pc = next;
@@ -205,23 +206,27 @@ macro_rules! result_of {
     };
 }
 
-/// Adds the pairs to the rows.
+/// Adds the chains to the rows.
 macro_rules! interpreter {
-    ($($rows:tt)*) => { pairs! { interpreter_of { $($rows)* } } };
+    ($($rows:tt)*) => { chains! { interpreter_of { $($rows)* } } };
 }
 
 macro_rules! interpreter_of {
     ({ $($op:ident $name:literal $extension:ident $format:ident $mask:literal $value:literal
         $kind:ident |$hart:ident, $insn:ident| $meaning:block)* }
-     { $($pair:ident: $first_kind:ident $first:ident, $second_kind:ident $second:ident;)* }) => {
-        /// What the loop dispatches on: an instruction, or a pair of them.
+     { $($chain:ident: $($part_kind:ident $part:ident),+;)* }) => {
+        /// What the loop dispatches on: an instruction, or a chain of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(super) enum Step {
             Illegal,
             $($op,)*
-            $($pair,)*
+            $($chain,)*
         }
+
+        /// The instructions of each chain.
+        #[cfg(test)]
+        pub(super) const CHAINS: &[&[Op]] = &[$(&[$(Op::$part),+]),*];
 
         impl Step {
             pub(super) const fn of(op: Op) -> Self {
@@ -231,10 +236,10 @@ macro_rules! interpreter_of {
                 }
             }
 
-            /// Two instructions that follow one another, if they are a pair.
-            pub(super) const fn of_two(first: Op, second: Op) -> Option<Self> {
-                match (first, second) {
-                    $((Op::$first, Op::$second) => Some(Self::$pair),)*
+            /// The chain with which these instructions begin, and its length.
+            pub(super) const fn of_chain(ops: [Op; LONGEST]) -> Option<(Self, usize)> {
+                match ops {
+                    $([$(Op::$part,)+ ..] => Some((Self::$chain, [$(Op::$part),+].len())),)*
                     _ => None,
                 }
             }
@@ -245,20 +250,22 @@ macro_rules! interpreter_of {
         fn $op<O: Observer>($hart: &mut Context<'_, O>, $insn: &Decoded) -> result_of!($kind) $meaning)*
 
         #[inline(always)]
+        #[expect(unreachable_code, reason = "some instructions always end their block")]
         fn run_block<O: Observer>(
             block: &[Slot],
-            after: u64,
             core: &mut Core,
             ram: &mut Ram,
             observer: &mut O,
         ) -> End {
-            let n_instructions = block.len() as u8;
-            let mut slots = block.iter();
-            while let Some(Slot { step, insn }) = slots.next() {
+            let mut slots = block;
+            // No instructions are behind the last ones, so there are always enough for a chain.
+            while let Some((near, [_, ..])) = slots.split_first_chunk::<LONGEST>() {
+                let Slot { step, insn } = &near[0];
                 if O::LISTENS && !observer.before(insn.pc(), insn) {
                     return End::Stopped(*insn);
                 }
-                match step {
+                // How many are done: one way on for all of them costs the fewest jumps.
+                let n_done = match step {
                     Step::Illegal => return End::Break(Trap::ILLEGAL.into(), *insn),
                     $(Step::$op => {
                         // Made here, it never leaves the registers where the meaning is simple.
@@ -268,22 +275,27 @@ macro_rules! interpreter_of {
                             observer: &mut *observer,
                         };
                         carry_out!($kind insn context $op(&mut context, insn));
+                        1
                     })*
-                    $(Step::$pair => {
+                    $(Step::$chain => {
                         let mut context = Context {
                             core: &mut *core,
                             ram: &mut *ram,
                             observer: &mut *observer,
                         };
-                        carry_out!($first_kind insn context $first(&mut context, insn));
-                        let Some(Slot { insn, .. }) = slots.next() else {
-                            unreachable!("a pair is two instructions of one block");
-                        };
-                        carry_out!($second_kind insn context $second(&mut context, insn));
+                        let mut n_done = 0;
+                        $(
+                            let insn = &near[n_done].insn;
+                            carry_out!($part_kind insn context $part(&mut context, insn));
+                            n_done += 1;
+                        )+
+                        n_done
                     })*
-                }
+                };
+                slots = &slots[n_done..];
             }
-            End::Next(after, n_instructions)
+            let (next, n_done) = end_of(&slots[0]);
+            End::Next(next, n_done)
         }
 
         /// What comes after an instruction.
