@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
-use pgas_core::{Layer, Rank, World};
+use pgas_core::{Layer, Rank, TeamId, World};
 use pgas_lockfree::pending::Outcome;
 
 use crate::ids::{
@@ -164,6 +164,9 @@ impl Layer for Attached {
         let mut worked = am
             .outbox
             .flush(world, |undelivered| am.lose_undelivered(&undelivered))?;
+        // In each round: a simulated node may sleep before the next one.
+        am.objects
+            .give_up(|team| world.team_by_id(TeamId::from_bits(team)).is_some());
         worked |= am
             .objects
             .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;

@@ -55,6 +55,8 @@ pub(crate) struct Objects {
     tables: Mutex<Tables>,
     /// A hint that saves `advance` the lock.
     n_ready: AtomicUsize,
+    /// The number of calls that wait for an object, changed under the lock.
+    n_waiting: AtomicUsize,
     /// The object that the served call names, the last one of several: its team, and its number
     /// plus one.
     named: [AtomicU64; 2],
@@ -67,8 +69,7 @@ struct Tables {
     built: HashMap<ObjectId, Built>,
     /// Calls that name an object that is not built yet.
     waiting: HashMap<ObjectId, Vec<SetAside>>,
-    n_waiting: usize,
-    /// Calls whose object has been built.
+    /// Calls that can be made: their object has been built, or never will be.
     ready: VecDeque<SetAside>,
 }
 
@@ -125,11 +126,34 @@ impl Objects {
             type_name,
         };
         tables.built.insert(id, entry);
+        self.make_ready(&mut tables, id);
+        built
+    }
+
+    fn make_ready(&self, tables: &mut Tables, id: ObjectId) {
         let called = tables.waiting.remove(&id).unwrap_or_default();
-        tables.n_waiting -= called.len();
+        self.n_waiting.fetch_sub(called.len(), Ordering::Relaxed);
         tables.ready.extend(called);
         self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
-        built
+    }
+
+    /// Lets the calls go on that wait for an object of a team that this rank has no handle on any
+    /// more. It cannot build the object, and they fail when they are served.
+    #[inline]
+    pub(crate) fn give_up(&self, has_handle: impl Fn(u64) -> bool) {
+        if self.n_waiting.load(Ordering::Relaxed) > 0 {
+            self.give_up_waiting(has_handle);
+        }
+    }
+
+    #[cold]
+    fn give_up_waiting(&self, has_handle: impl Fn(u64) -> bool) {
+        // The tables are not locked while teams are looked up.
+        let mut ids: Vec<_> = self.lock().waiting.keys().copied().collect();
+        ids.retain(|id| !has_handle(id.team));
+        for id in ids {
+            self.make_ready(&mut self.lock(), id);
+        }
     }
 
     /// Removes a dropped object.
@@ -187,12 +211,12 @@ impl Objects {
             self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
             return Ok(());
         }
-        if tables.n_waiting >= MAX_SET_ASIDE {
+        if self.n_waiting.load(Ordering::Relaxed) >= MAX_SET_ASIDE {
             let text =
                 format!("{MAX_SET_ASIDE} calls wait for objects that are not built, one for {id}");
             return Err(unreadable::<ObjectId>(text));
         }
-        tables.n_waiting += 1;
+        self.n_waiting.fetch_add(1, Ordering::Relaxed);
         match tables.waiting.entry(id) {
             Entry::Occupied(mut calls) => calls.get_mut().push(call),
             Entry::Vacant(calls) => {

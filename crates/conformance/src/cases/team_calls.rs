@@ -20,6 +20,10 @@ pub(super) const CASES: &[Case] = &[
     case_alone!(1, members_get_active_messages),
     case!(1, all_members_of_a_team_are_called),
     case!(1, a_team_arrives_as_the_targets_own_handle),
+    case_alone!(
+        2,
+        a_call_that_waits_for_an_object_fails_when_its_target_drops_the_team
+    ),
 ];
 
 /// What a call says to a member that the team does not have.
@@ -157,6 +161,37 @@ fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
         let refused = [asked.map(drop), value.wait().map(drop), weak.map(drop)];
         for refused in refused.map(|asked| asked.expect_err("it is no member").to_string()) {
             assert!(refused.contains("is no member of team"), "{refused}");
+        }
+    }
+    world.barrier()
+}
+
+/// The call waits at a member for the object, and the member drops its team without building it.
+fn a_call_that_waits_for_an_object_fails_when_its_target_drops_the_team(
+    world: &World,
+) -> Result<()> {
+    attach(world)?;
+    let team = world.team().reorder(0)?;
+    // One that builds the object never, and the others.
+    let builds = world.rank() != Rank::ZERO;
+    let asked = builds
+        .then(|| -> Result<_> {
+            let object = DistObject::new(&team, 7_u32)?;
+            let value = |object: DistObject<u32>| *object;
+            let asked = world.rpc(Rank::ZERO, value, object.clone())?;
+            let weak = |object: WeakObject<u32>| object.upgrade().map(|object| *object);
+            let weak = world.rpc(Rank::ZERO, weak, object.downgrade())?;
+            Ok((object, asked, weak))
+        })
+        .transpose()?;
+    // The calls are there when the barrier is over, or come when the team is gone.
+    world.barrier()?;
+    drop(team);
+    if let Some((_object, asked, weak)) = asked {
+        for refused in [asked.wait().map(drop), weak.wait().map(drop)] {
+            let refused = refused.expect_err("it is never built").to_string();
+            let text = "has dropped its handles on it";
+            assert!(refused.contains(text), "{refused}");
         }
     }
     world.barrier()
