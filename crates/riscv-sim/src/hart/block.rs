@@ -80,8 +80,8 @@ impl CodeCache {
         self.blocks.clear();
     }
 
-    /// The instructions from `pc` on, and behind them [`LONGEST`] slots of [their end](end_of);
-    /// nothing if there is no memory at `pc`.
+    /// The instructions from `pc` on, and behind them [`LONGEST`] slots, the first of which tells of
+    /// [their end](end_of); nothing if there is no memory at `pc`.
     #[inline(always)]
     pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> &[Slot] {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
@@ -112,13 +112,16 @@ impl CodeCache {
         if self.arena.len() > self.most {
             self.clear();
         }
-        let start = self.arena.len();
+        if fetch(pc, ram).is_none() {
+            return NOTHING;
+        }
+        // What follows the end of a block matters to nobody, so the next one begins there.
+        let n_behind = self.arena.len().min(LONGEST - 1);
+        let start = self.arena.len() - n_behind;
+        self.arena.truncate(start);
         self.decode_block(pc, ram);
         if self.has_chains {
             self.join_chains(start);
-        }
-        if self.arena.len() == start {
-            return NOTHING;
         }
         let block = Block {
             pc,
@@ -139,11 +142,6 @@ impl CodeCache {
             let mut insn = decode(word, self.profile);
             insn.index = index;
             insn.place = (pc >> 1) as u32;
-            if self.has_chains
-                && let Some(last) = &last
-            {
-                make_direct(last, &mut insn);
-            }
             let behind = pc.wrapping_add(insn.n_bytes.into());
             let target = pc.wrapping_add(insn.imm());
             let after = match continuation(insn.op) {
@@ -200,23 +198,12 @@ impl CodeCache {
     }
 }
 
-/// What the slots behind a block's instructions tell: where the core goes on, and the number of the
+/// What the slot behind a block's instructions tells: where the core goes on, and the number of the
 /// instructions.
 #[inline(always)]
 pub(super) fn end_of(slot: &Slot) -> (u64, u8) {
     let Slot { insn, .. } = slot;
     (insn.pc().wrapping_add(insn.imm()), insn.index)
-}
-
-/// Makes an indirect jump direct that goes to where `last`, right before it, says.
-fn make_direct(last: &Decoded, insn: &mut Decoded) {
-    if (last.op, insn.op) == (Op::Auipc, Op::Jalr) && last.rd == insn.rs1 && last.rd != 32 {
-        let target = last.pc().wrapping_add(last.imm()).wrapping_add(insn.imm()) & !1;
-        if let Ok(distance) = i32::try_from(target.wrapping_sub(insn.pc()).cast_signed()) {
-            insn.op = Op::Jal;
-            insn.imm = distance;
-        }
-    }
 }
 
 /// Whether an instruction only leads to what follows it.
@@ -270,8 +257,9 @@ mod tests {
         let mut large = CodeCache::new(profile, 1 << 18);
         for pc in (RAM_BASE..RAM_BASE + 800).step_by(4).chain([RAM_BASE]) {
             let places = |slots: &[Slot]| {
-                let places: Vec<_> = slots.iter().map(|it| it.insn.place).collect();
-                (places, end_of(&slots[slots.len() - 1]))
+                let (insns, behind) = slots.split_at(slots.len() - LONGEST);
+                let places: Vec<_> = insns.iter().map(|it| it.insn.place).collect();
+                (places, end_of(&behind[0]))
             };
             let expected = places(large.block(pc, &ram));
             assert_eq!(places(small.block(pc, &ram)), expected);

@@ -58,7 +58,7 @@ macro_rules! chains {
         LuiAddi: plain Lui, plain Addi;
         LuiAddiw: plain Lui, plain Addiw;
         AuipcAddi: plain Auipc, plain Addi;
-        AuipcJal: plain Auipc, direct Jal;
+        AuipcJalr: plain Auipc, indirect Jalr;
         LwAdd: fallible Lw, plain Add;
         LwAddi: fallible Lw, plain Addi;
         LwLw: fallible Lw, fallible Lw;
