@@ -158,10 +158,8 @@ impl CodeCache {
                 self.push(insn);
             }
             last = Some(insn);
-            pc = after.unwrap_or(pc);
-            if after.is_none() {
-                break;
-            }
+            let Some(after) = after else { break };
+            pc = after;
         }
         if let Some(last) = last {
             // No further away than the last instruction's number says.
