@@ -9,14 +9,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pgas_smp::launcher::{Forwarder, SignalWatch, Stream, allow_descriptors};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, set_child_subreaper};
 
 use super::invitation::Invitation;
 use super::list::Host;
 use super::wire::{Frame, Inbox};
 use crate::watch::View;
+
+/// The time that killed processes of an agent get to end before the launcher does.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A host of the job.
 pub(super) struct Member {
@@ -77,10 +82,29 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.kill();
         self.child.wait().ok();
+        end_group(Pid::from_child(&self.child));
     }
 }
 
-/// Starts an agent for each host, and sends it the invitation.
+/// Ends what an agent has left behind in its process group, the orphans of which are this process's
+/// children.
+fn end_group(agent: Pid) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match rustix::process::waitpgid(agent, WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            // One is alive, so the group has not been given to others.
+            Ok(None) if Instant::now() < deadline => {
+                rustix::process::kill_process_group(agent, Signal::KILL).ok();
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+/// Starts an agent for each host, and sends it the invitation. This process becomes the parent of
+/// the processes that the agents leave behind.
 pub(super) fn start(
     hosts: &[Host],
     agent: &[OsString],
@@ -88,6 +112,7 @@ pub(super) fn start(
     invitation: &Invitation,
 ) -> Result<Vec<Member>, Box<dyn Error>> {
     let program = own_path()?;
+    set_child_subreaper(Some(getpid()))?;
     let (agent, options) = agent.split_first().ok_or("--agent: no command")?;
     // For each host: three pipes, a descriptor that shows the end of the agent, and the connection.
     let descriptors = allow_descriptors(5 * hosts.len() as u64)?;

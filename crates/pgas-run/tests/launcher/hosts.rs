@@ -160,6 +160,17 @@ fn an_agent_that_ends_early_ends_the_job() {
 }
 
 #[test]
+fn what_an_agent_leaves_behind_ends_with_the_job() {
+    let agent = r#"shift; sleep 60 > /dev/null 2>&1 & exec "$@""#;
+    for (script, code) in [("exit 0", 0), ("exit 3", 3)] {
+        let ended = run("behind", agent, &["--hosts", "one,two"], script);
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.took < END_OF_JOB, "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
 fn who_has_not_the_token_is_refused() {
     // Such a host is reported, and its end ends the job.
     let agent = r#"test $1 = two && { shift; sed -u "2s/./0/g;/^[.]\$/q" | "$@"; exit; }; shift; exec "$@""#;
