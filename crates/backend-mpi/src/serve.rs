@@ -161,6 +161,7 @@ impl Network {
         }
     }
 
+    #[inline]
     pub(crate) fn receive(
         &self,
         class: MessageClass,

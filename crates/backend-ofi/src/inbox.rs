@@ -94,6 +94,7 @@ impl Inbox {
     }
 
     /// Whether buffers are to be [posted](Self::post).
+    #[inline]
     pub(crate) fn wants_more(&self) -> bool {
         self.n_posted < self.shape.n_posted
     }

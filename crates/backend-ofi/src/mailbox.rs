@@ -56,17 +56,23 @@ impl Post {
     }
 
     /// Posts receives until there are enough.
+    #[inline]
     pub(crate) fn post_receives(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         while self.inbox.wants_more() {
-            if self.inbox.is_exhausted() {
-                let waiting = self.arrived.iter_mut().flatten();
-                waiting.for_each(|letter| self.inbox.keep(&mut letter.buffer));
-            }
-            if self.inbox.post(endpoint)? == Begun::NoRoom {
+            if self.post_receive(endpoint)? == Begun::NoRoom {
                 break;
             }
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn post_receive(&mut self, endpoint: &mut Endpoint) -> Result<Begun> {
+        if self.inbox.is_exhausted() {
+            let waiting = self.arrived.iter_mut().flatten();
+            waiting.for_each(|letter| self.inbox.keep(&mut letter.buffer));
+        }
+        self.inbox.post(endpoint)
     }
 
     /// Sends a message, at once or with others, if there is room for it here and at `to`.
@@ -116,6 +122,7 @@ impl Post {
     }
 
     /// Sends messages that were kept for others to go with.
+    #[inline]
     pub(crate) fn send_open(&mut self, network: (&mut Endpoint, &Segments)) -> Result<()> {
         if !self.peers.has_open() {
             return Ok(());
@@ -156,11 +163,20 @@ impl Post {
     }
 
     /// Sends the notes that wait, as far as there is room.
+    #[inline]
     pub(crate) fn send_notes(
         &mut self,
         endpoint: &mut Endpoint,
         segments: &Segments,
     ) -> Result<()> {
+        if self.unsent.is_empty() {
+            return Ok(());
+        }
+        self.send_bundles(endpoint, segments)
+    }
+
+    #[inline(never)]
+    fn send_bundles(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
         let mut bytes = [0; NOTE_BYTES];
         while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
             let mut header = [0; HEADER_BYTES];

@@ -1,9 +1,11 @@
 //! Operations in flight: a table with reused slots.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 
 use pgas_core::Rank;
 use pgas_core::backend::{Former, OpId};
+use pgas_network::mix::Mix;
 
 use crate::sys::{Buffer, Context, Region};
 
@@ -54,8 +56,34 @@ struct Slot {
 struct Open {
     /// The number of flushes that had something to wait for.
     epoch: u64,
-    /// The number of operations that began in each epoch and are not complete: never zero.
-    counts: BTreeMap<u64, u32>,
+    /// The epochs in which operations began that are not complete, the oldest first, each with
+    /// their number.
+    counts: VecDeque<(u64, u32)>,
+}
+
+impl Open {
+    /// An operation begins. Returns the epoch.
+    fn begin(&mut self) -> u64 {
+        match self.counts.back_mut() {
+            Some((epoch, n)) if *epoch == self.epoch => *n += 1,
+            _ => self.counts.push_back((self.epoch, 1)),
+        }
+        self.epoch
+    }
+
+    /// An operation that began in `epoch` is complete.
+    fn close(&mut self, epoch: u64) {
+        let found = self
+            .counts
+            .binary_search_by_key(&epoch, |(epoch, _)| *epoch);
+        let Ok(at) = found else {
+            return;
+        };
+        self.counts[at].1 -= 1;
+        if self.counts[at].1 == 0 {
+            self.counts.remove(at);
+        }
+    }
 }
 
 /// A flush that has begun.
@@ -70,7 +98,7 @@ pub(crate) struct Flush {
 pub(crate) struct Ops {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    open: HashMap<u32, Open>,
+    open: HashMap<u32, Open, BuildHasherDefault<Mix>>,
     /// A function from the index of a slot to the number of its context.
     number: fn(usize) -> u64,
 }
@@ -80,7 +108,7 @@ impl Ops {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            open: HashMap::new(),
+            open: HashMap::default(),
             number,
         }
     }
@@ -124,9 +152,7 @@ impl Ops {
     /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
         if let Flight::Answer { from: rank, .. } | Flight::Put { rank, .. } = flight {
-            let open = self.open.entry(rank).or_default();
-            *open.counts.entry(open.epoch).or_default() += 1;
-            self.slots[index].epoch = open.epoch;
+            self.slots[index].epoch = self.open.entry(rank).or_default().begin();
         }
         self.slots[index].flight = Some(flight);
         self.id(index)
@@ -186,14 +212,8 @@ impl Ops {
     }
 
     fn close(&mut self, rank: u32, epoch: u64) {
-        let Some(open) = self.open.get_mut(&rank) else {
-            return;
-        };
-        if let Some(n) = open.counts.get_mut(&epoch) {
-            *n -= 1;
-            if *n == 0 {
-                open.counts.remove(&epoch);
-            }
+        if let Some(open) = self.open.get_mut(&rank) {
+            open.close(epoch);
         }
     }
 
@@ -231,8 +251,8 @@ impl Ops {
     /// Whether all operations before the flush are complete.
     pub(crate) fn is_flushed(&self, flush: Flush) -> bool {
         let first = self.open.get(&flush.rank);
-        let first = first.and_then(|open| open.counts.keys().next());
-        first.is_none_or(|first| *first >= flush.epoch)
+        let first = first.and_then(|open| open.counts.front());
+        first.is_none_or(|(epoch, _)| *epoch >= flush.epoch)
     }
 
     /// Whether there are operations that a flush waits for.

@@ -26,7 +26,7 @@ const PLACES: usize = 3;
 const N_KINDS: usize = 4;
 /// Buffers of each kind. The number of notes is bounded by their subjects.
 const LIMITS: [usize; N_KINDS] = [64, 64, usize::MAX, 16];
-/// The longest message that is put together on the stack, to be sent without a buffer.
+/// The longest message that is sent without a buffer of libfabric's.
 const MAX_INJECTED: usize = 256;
 /// Bytes before a place: the header and the longest opening of a payload that is not copied.
 const BEFORE_PLACE: usize = HEADER_BYTES + MAX_OPENING;
@@ -59,6 +59,8 @@ pub(crate) struct Outbox {
     free_sends: [Vec<usize>; N_KINDS],
     n_sends: [usize; N_KINDS],
     n_busy: usize,
+    /// Where messages that libfabric copies are put together.
+    injected: [u8; MAX_INJECTED],
 }
 
 impl Outbox {
@@ -71,6 +73,7 @@ impl Outbox {
             free_sends: [const { Vec::new() }; N_KINDS],
             n_sends: [0; N_KINDS],
             n_busy: 0,
+            injected: [0; MAX_INJECTED],
         }
     }
 
@@ -102,10 +105,9 @@ impl Outbox {
     ) -> Result<Begun> {
         let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
         if len.next_multiple_of(ALIGN) <= self.inject_bytes {
-            let mut bytes = [0; MAX_INJECTED];
-            concat(&mut bytes, header, parts);
-            let len = pad(&mut bytes, len);
-            return endpoint.inject(&bytes[..len], peer);
+            concat(&mut self.injected, header, parts);
+            let len = pad(&mut self.injected, len);
+            return endpoint.inject(&self.injected[..len], peer);
         }
         let Some(index) = self.take_send(endpoint, kind)? else {
             return Ok(Begun::NoRoom);

@@ -37,7 +37,9 @@ impl Network {
         }
         state.completions = completions;
         outcome?;
-        self.receiving.note(|class| state.post.n_arrived(class));
+        if worked {
+            self.receiving.note(|class| state.post.n_arrived(class));
+        }
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments)?;
         post.send_open((endpoint, &self.segments))?;
@@ -49,6 +51,7 @@ impl Network {
     }
 
     /// Checks now and then whether the other hosts are alive.
+    #[inline]
     fn look_at_hosts(&self, state: &mut State) {
         let Some(lifeline) = &mut state.lifeline else {
             return;
@@ -162,7 +165,16 @@ impl Network {
     }
 
     /// Tells all other ranks of a recorded failure, once.
+    #[inline]
     fn tell_failure(&self, state: &mut State) -> Result<()> {
+        if !self.failure.is_untold() {
+            return Ok(());
+        }
+        self.tell_all(state)
+    }
+
+    #[cold]
+    fn tell_all(&self, state: &mut State) -> Result<()> {
         let Some((rank, cause)) = self.failure.take_untold() else {
             return Ok(());
         };
@@ -204,6 +216,7 @@ impl Network {
         }
     }
 
+    #[inline]
     pub(crate) fn receive(
         &self,
         class: MessageClass,

@@ -150,10 +150,25 @@ impl World {
         Ok(self.advance_rest()? || worked)
     }
 
-    /// Progress besides serving messages.
+    /// Progress besides serving messages that had arrived before.
     pub(crate) fn advance_rest(&self) -> Result<bool> {
-        let mut worked = self.backend().progress()?;
-        worked |= self.advance_layer()?;
+        let has_come = self.take_in()?;
+        Ok(self.advance_own()? || has_come)
+    }
+
+    /// Lets the transport work, and serves the messages that it has taken in: their senders wait.
+    #[inline]
+    pub(crate) fn take_in(&self) -> Result<bool> {
+        let worked = self.backend().progress()?;
+        if worked {
+            self.receive(BATCH)?;
+        }
+        Ok(worked)
+    }
+
+    /// Progress of this rank's own work.
+    pub(crate) fn advance_own(&self) -> Result<bool> {
+        let mut worked = self.advance_layer()?;
         worked |= self.tasks().advance();
         self.orphans().reap(|op| {
             // A failed operation is over, too, and its event was dropped.

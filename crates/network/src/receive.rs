@@ -112,6 +112,7 @@ impl Receiving {
     /// # Errors
     ///
     /// Those of the transport.
+    #[inline]
     pub fn hand_out<A: Arrivals>(
         &self,
         class: MessageClass,
@@ -119,10 +120,21 @@ impl Receiving {
         sink: &mut dyn FnMut(Message<'_>),
         lock: impl Fn() -> Result<A>,
     ) -> Result<usize> {
-        let hint = &self.n_arrived[class as usize];
-        if hint.load(Ordering::Relaxed) == 0 {
+        // Relaxed: as in `note`. Most rounds of a wait end here.
+        if self.n_arrived[class as usize].load(Ordering::Relaxed) == 0 {
             return Ok(0);
         }
+        self.hand_out_arrived(class, limit, sink, lock)
+    }
+
+    #[inline(never)]
+    fn hand_out_arrived<A: Arrivals>(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+        lock: impl Fn() -> Result<A>,
+    ) -> Result<usize> {
         let _handing_out = match self.is_handing_out[class as usize].try_lock() {
             Ok(guard) => guard,
             // A sink has panicked. The lock guards no data.
@@ -131,7 +143,7 @@ impl Receiving {
         };
         let mut hand = Hand {
             class,
-            hint,
+            hint: &self.n_arrived[class as usize],
             lock,
             letter: None,
         };

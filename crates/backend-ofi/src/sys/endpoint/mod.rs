@@ -577,12 +577,18 @@ impl Endpoint {
         }
     }
 
+    #[inline]
     fn check_open(&self) -> Result<()> {
         if self.endpoint.is_null() {
-            let closed = || Error::backend("libfabric", 0, "the endpoint is closed");
-            return Err(self.closed_by.clone().unwrap_or_else(closed));
+            return Err(self.is_closed());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn is_closed(&self) -> Error {
+        let closed = || Error::backend("libfabric", 0, "the endpoint is closed");
+        self.closed_by.clone().unwrap_or_else(closed)
     }
 }
 
