@@ -10,6 +10,12 @@ use crate::process::{self, Outcome, command, root};
 
 const TARGET: &str = crate::toolchains::SIMULATED;
 
+/// Static programs, whose unwinder finds a frame in the linker's table. The start files of the
+/// linker's package would have it sort a list of all frames at the first panic, for hundreds of
+/// millions of instructions.
+const RUSTFLAGS: &str = "-C target-feature=+crt-static -C link-arg=-Wl,\
+                         --defsym=__register_frame_info=0,--defsym=__deregister_frame_info=0";
+
 /// MiB of a node's memory, and of its segment; and turns so long that the host's caches serve a
 /// node more than once. A rank that waits sleeps, and does not use its turn up.
 const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
@@ -283,7 +289,7 @@ fn for_nodes(build: Build) -> Command {
     );
     cargo.env(
         "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_RUSTFLAGS",
-        "-C target-feature=+crt-static",
+        RUSTFLAGS,
     );
     cargo
 }

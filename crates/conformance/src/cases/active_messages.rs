@@ -282,7 +282,7 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
         assert!(n_credits > 0, "nothing was sent");
         let mut least = n_credits;
         let (mut n_sent, mut n_refused) = (0_u64, 0_u64);
-        while n_refused < 100 && n_sent < 1_000_000 {
+        while n_refused < 100 && n_sent < 30 * n_credits {
             match world.try_request::<Count>(to, &1)? {
                 Sent::Accepted => n_sent += 1,
                 Sent::BackPressure => n_refused += 1,
