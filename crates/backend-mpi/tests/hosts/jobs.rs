@@ -21,7 +21,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 pub(crate) const END_OF_JOB: Duration = Duration::from_secs(60);
 
 /// Cases of every kind with few round trips: they take seconds if a round trip takes milliseconds.
-const FEW_ROUND_TRIPS: [&str; 16] = [
+const FEW_ROUND_TRIPS: [&str; 18] = [
     "long_transfers_arrive_whole",
     "slices_of_structs_round_trip",
     "every_rank_reads_what_every_rank_wrote",
@@ -32,7 +32,9 @@ const FEW_ROUND_TRIPS: [&str; 16] = [
     "who_sees_the_flag_sees_the_data_flushed_before",
     "a_barrier_separates_phases",
     "who_sees_the_signal_sees_the_data",
-    "named_methods_do_what_their_operations_do",
+    "concurrent_fetching_adds_give_every_number_once",
+    "concurrent_adds_of_floats_add_up",
+    "integers_wrap_around",
     "swaps_pass_every_value_on_exactly_once",
     "a_linked_list_across_ranks_can_be_walked_by_all",
     "messages_of_every_size_arrive_whole",
