@@ -50,7 +50,7 @@ pub(crate) fn loom_cargo(filter: &str) -> Command {
         WITH_MODELS,
         filter,
     ];
-    let mut cargo = command("cargo", test);
+    let mut cargo = process::patient("cargo", test);
     process::use_own_target(&mut cargo, "target/loom");
     cargo.env("RUSTFLAGS", "--cfg loom");
     cargo.env("LOOM_MAX_PREEMPTIONS", "2");
@@ -177,6 +177,8 @@ fn interpreted((package, tests): (&str, &[&str])) -> Command {
     // handlers outlives the tests.
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
     cargo.env("MIRIFLAGS", flags);
+    // Miri is the wrapper itself.
+    cargo.env_remove("RUSTC_WRAPPER");
     // Interpreting what finds the lines of a panic takes minutes.
     cargo.env("RUST_BACKTRACE", "0");
     cargo
@@ -196,7 +198,7 @@ fn has_components(listed: &str) -> bool {
 }
 
 fn nightly_cargo() -> Command {
-    command("rustup", ["run", "nightly", "cargo"])
+    process::patient("rustup", ["run", "nightly", "cargo"])
 }
 
 #[cfg(test)]

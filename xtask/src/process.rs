@@ -29,7 +29,8 @@ static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 /// From now on cargo keeps nothing by which it could build a crate again in parts, writes no
 /// numbers of lines for debuggers, and hands the code generator few large parts, which are not
 /// optimized across each other: together that halves the time of crates that are built once. Nor
-/// does a panic look for the functions that led to it.
+/// does a panic look for the functions that led to it. Compilers yield to tests
+/// (`xtask/rustc-nice`).
 pub(crate) fn build_once() {
     BUILDS_ONCE.store(true, Ordering::Relaxed);
 }
@@ -54,7 +55,26 @@ pub(crate) fn command<S: AsRef<OsStr>>(
         command.env("MALLOC_MMAP_THRESHOLD_", "1048576");
         // Thousands of panics are what tests expect, and a failing test names its place by itself.
         command.env("RUST_BACKTRACE", "0");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "cargo's variable, not one of the library"
+        )]
+        let is_wrapped = std::env::var_os("RUSTC_WRAPPER").is_some();
+        if !is_wrapped {
+            command.env("RUSTC_WRAPPER", root().join("xtask/rustc-nice"));
+        }
     }
+    command
+}
+
+/// As [`command`], for one that only computes: it takes the processors that tests beside it leave,
+/// as compilers do.
+pub(crate) fn patient<S: AsRef<OsStr>>(
+    program: &str,
+    args: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = command("nice", ["-n", "19", program]);
+    command.args(args);
     command
 }
 

@@ -24,14 +24,17 @@ pub(crate) struct Step {
     lane: Lane,
 }
 
-/// What a step runs beside. The steps of a lane run one after the other.
+/// What a step runs beside. The steps of a lane run one after the other, beside those of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
-    /// Beside [`Own`](Self::Own). These steps share a folder.
+    /// These steps share a folder.
     Shared,
-    /// Beside [`Shared`](Self::Shared). These build in folders of their own, or late, since only
-    /// one at a time builds in the shared one.
+    /// These begin when [`BUILD`] is over: they build in the shared folder, too, or begin with a copy
+    /// of it, and only one at a time builds there.
     Own,
+    /// These compile and compute in folders of their own, at the least priority: they take what the
+    /// tests of the other lanes leave.
+    Patient,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -50,6 +53,13 @@ const fn own(name: &'static str, about: &'static str, run: fn() -> Result<Outcom
     }
 }
 
+const fn patient(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step {
+        lane: Lane::Patient,
+        ..step(name, about, run)
+    }
+}
+
 /// The optional features that need no foreign library. They only add items, so one build with them
 /// serves for both.
 pub(crate) const FEATURES: [&str; 2] = [
@@ -64,10 +74,13 @@ pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 /// Tells tests to take the optimized examples.
 const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
+/// The step that builds what most others take from its folder.
+const BUILD: &str = "build";
+
 /// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
-/// `publish` replaces programs in the shared folder, so it runs behind their tests. There are two
-/// lanes, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
+/// `publish` replaces programs in the shared folder, so it runs behind their tests. Two lanes run
+/// tests, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
@@ -75,15 +88,16 @@ pub(crate) const STEPS: &[Step] = &[
     step("tidy", "rules of the house", tidy::run),
     step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
     step("clippy", "lints of the whole workspace, as errors", clippy),
+    step(BUILD, "what the step tests runs", || process::run(all_tests()[0].arg("--no-run"))),
     step("tests", "unit, integration and doc tests", tests),
     step("ofi", "the libfabric backend, and its bindings compared with the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
-    step("msrv", "published crates with the oldest supported Rust", toolchains::msrv),
-    own("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
-    own("miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    patient("msrv", "published crates with the oldest supported Rust", toolchains::msrv),
+    patient("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
+    patient("miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
     own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     own("targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
     own("mpich", "the MPI backend with MPICH", mpi::mpich),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::summary::Summary;
-use super::{Lane, QUICK, Step, select};
+use super::{BUILD, Lane, QUICK, Step, select};
 use crate::process::{self, Outcome, command};
 
 /// Runs the named steps one after the other, or all in lanes.
@@ -45,8 +45,8 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
     summary.tell(start)
 }
 
-/// Runs the first step, then two lanes side by side, each step as a process of its own. The output
-/// of one lane is shown at once, that of the other between its steps, so that they do not mix.
+/// Runs the first step, then the lanes side by side, each step as a process of its own. The output
+/// of one lane is shown at once, that of the others between its steps, so that they do not mix.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();
@@ -59,24 +59,37 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
         steps.filter(move |step| step.lane == lane)
     };
     let (over, ended) = mpsc::channel();
-    let own: Vec<_> = lane(Lane::Own).collect();
-    let own = thread::spawn(move || {
-        for step in own {
-            // The receiver stays to the end.
-            over.send((step, by_itself(step, later))).ok();
-        }
+    let (built, is_built) = mpsc::channel();
+    let others = [(Lane::Patient, None), (Lane::Own, Some(is_built))].map(|(other, awaited)| {
+        let (steps, over) = (lane(other).collect::<Vec<_>>(), over.clone());
+        thread::spawn(move || {
+            if let Some(awaited) = awaited {
+                // It ends at the latest with the lane that builds.
+                awaited.recv().ok();
+            }
+            for step in steps {
+                // The receiver stays to the end.
+                over.send((step, by_itself(step, later))).ok();
+            }
+        })
     });
+    drop(over);
     for step in lane(Lane::Shared) {
         summary.add(step, by_itself(step, at_once));
+        if step.name == BUILD {
+            built.send(()).ok();
+        }
         for (step, text) in ended.try_iter() {
             summary.show(step, text);
         }
     }
+    drop(built);
     for (step, text) in ended {
         summary.show(step, text);
     }
-    if own.join().is_err() {
-        bail!("the lane of parallel steps panicked");
+    let joined = others.map(thread::JoinHandle::join);
+    if joined.iter().any(Result::is_err) {
+        bail!("a lane of parallel steps panicked");
     }
     summary.tell(start)
 }
