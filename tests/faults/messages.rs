@@ -264,24 +264,33 @@ fn strays_of_a_rank_that_leaves_are_told(way: Way) {
 }
 
 /// Rank 0 sends requests to rank 1, which has no handler for them, and leaves when they have
-/// arrived.
+/// arrived. Rank 1 begins nothing that would serve them: from the time it says so in its memory, it
+/// only reads and writes that.
 pub(crate) fn leave_with_strays(world: &World) -> pgas::Result<()> {
+    const IN_BARRIER: u64 = 0;
+    const SERVES_NOTHING: u64 = 1;
+    const SENT: u64 = 2;
     let word = world.alloc_symmetric::<u64>(1)?;
     let word = word.on(Rank::new(1));
     world.barrier()?;
+    let wait_while = |state: u64| -> pgas::Result<()> {
+        while word.atomic_load(world)? == state {
+            thread::yield_now();
+        }
+        Ok(())
+    };
     if world.rank() == Rank::ZERO {
+        // Whoever is still in the barrier serves messages.
+        wait_while(IN_BARRIER)?;
         let handler = HandlerId(HandlerId::N_RESERVED);
         for _ in 0..N_STRAY {
             let sent = world.try_send(word.rank(), MessageClass::Request, handler, &[b"stray"])?;
             assert_eq!(sent, Sent::Accepted, "there is room for a few");
         }
-        return word.atomic_store(world, 1);
+        return word.atomic_store(world, SENT);
     }
-    // Reading memory serves no messages.
-    while word.atomic_load(world)? == 0 {
-        thread::yield_now();
-    }
-    Ok(())
+    word.atomic_store(world, SERVES_NOTHING)?;
+    wait_while(SERVES_NOTHING)
 }
 
 /// The handler for the requests of a flood.
