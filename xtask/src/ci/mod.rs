@@ -30,7 +30,8 @@ enum Lane {
     /// These steps share a folder.
     Shared,
     /// These begin when [`BUILD`] is over: they build in the shared folder, too, or begin with a copy
-    /// of it, and only one at a time builds there.
+    /// of it, and only one at a time builds there. What is left of them when the steps of
+    /// [`Lane::Shared`] are over runs in both lanes.
     Own,
     /// These compile and compute in folders of their own, at the least priority: they take what the
     /// tests of the other lanes leave.
@@ -79,8 +80,9 @@ const BUILD: &str = "build";
 
 /// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
-/// `publish` replaces programs in the shared folder, so it runs behind their tests. Two lanes run
-/// tests, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
+/// `publish` replaces programs in the shared folder, so it runs behind their tests. `asan` builds
+/// there for minutes, while `tests` does not; `targets` when little else is left. Two lanes run tests,
+/// not more: the more programs run, the longer ranks poll in vain that wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
@@ -99,9 +101,10 @@ pub(crate) const STEPS: &[Step] = &[
     patient("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
     patient("miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
     own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
-    own("targets", "the facade for macOS and other processors, and the suite over the portable twins of Linux code", toolchains::targets),
     own("mpich", "the MPI backend with MPICH", mpi::mpich),
     own("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    own("targets", "the facade for macOS and other processors, and a part of the suite on simulated nodes", toolchains::targets),
+    own("portable", "the suite over the portable twins of Linux code", toolchains::portable),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.

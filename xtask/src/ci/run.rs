@@ -1,8 +1,9 @@
 //! Runs steps: named ones one after the other, all of them in lanes side by side.
 
+use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,8 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
 }
 
 /// Runs the first step, then the lanes side by side, each step as a process of its own. The output
-/// of one lane is shown at once, that of the others between its steps, so that they do not mix.
+/// of one lane is shown at once, that of the others between its steps, so that they do not mix. When
+/// that lane has ended it takes steps of [`Lane::Own`], too.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();
@@ -54,27 +56,25 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
         return Ok(Outcome::Passed);
     };
     summary.add(first, by_itself(first, at_once));
-    let lane = |lane| {
-        let steps = steps.iter().copied();
-        steps.filter(move |step| step.lane == lane)
-    };
+    let [shared, own, patient] =
+        [Lane::Shared, Lane::Own, Lane::Patient].map(|lane| Queue::of(lane, steps));
     let (over, ended) = mpsc::channel();
     let (built, is_built) = mpsc::channel();
-    let others = [(Lane::Patient, None), (Lane::Own, Some(is_built))].map(|(other, awaited)| {
-        let (steps, over) = (lane(other).collect::<Vec<_>>(), over.clone());
+    let others = [(patient, None), (own.clone(), Some(is_built))].map(|(queue, awaited)| {
+        let over = over.clone();
         thread::spawn(move || {
             if let Some(awaited) = awaited {
                 // It ends at the latest with the lane that builds.
                 awaited.recv().ok();
             }
-            for step in steps {
+            for step in queue {
                 // The receiver stays to the end.
                 over.send((step, by_itself(step, later))).ok();
             }
         })
     });
     drop(over);
-    for step in lane(Lane::Shared) {
+    for step in shared.chain(own) {
         summary.add(step, by_itself(step, at_once));
         if step.name == BUILD {
             built.send(()).ok();
@@ -92,6 +92,26 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
         bail!("a lane of parallel steps panicked");
     }
     summary.tell(start)
+}
+
+/// The steps of a lane that nobody has begun, in the order of the table.
+#[derive(Clone)]
+struct Queue(Arc<Mutex<VecDeque<&'static Step>>>);
+
+impl Queue {
+    fn of(lane: Lane, steps: &[&'static Step]) -> Self {
+        let steps = steps.iter().copied();
+        let steps = steps.filter(|step| step.lane == lane).collect();
+        Self(Arc::new(Mutex::new(steps)))
+    }
+}
+
+impl Iterator for Queue {
+    type Item = &'static Step;
+
+    fn next(&mut self) -> Option<&'static Step> {
+        self.0.lock().ok()?.pop_front()
+    }
 }
 
 /// Runs a step as a process of its own, passes its output to `show`, and returns all of it. The
@@ -132,8 +152,8 @@ fn later(_: &[u8]) {}
 
 #[cfg(test)]
 mod tests {
-    use super::run_all;
-    use crate::ci::{Step, step};
+    use super::{Queue, run_all};
+    use crate::ci::{Lane, STEPS, Step, step};
     use crate::process::Outcome;
 
     #[test]
@@ -151,5 +171,19 @@ mod tests {
         assert!(message.contains("bad worse"), "{message}");
         assert!(!message.contains("good"), "{message}");
         assert!(!message.contains("absent"), "{message}");
+    }
+
+    #[test]
+    fn a_step_is_taken_once_by_whoever_takes_from_its_lane() {
+        let steps: Vec<_> = STEPS.iter().collect();
+        let lane = || steps.iter().filter(|step| step.lane == Lane::Own);
+        let one = Queue::of(Lane::Own, &steps);
+        let mut other = one.clone();
+        let mut taken = Vec::new();
+        for step in one {
+            taken.push(step.name);
+            taken.extend(other.next().map(|step| step.name));
+        }
+        assert!(lane().map(|step| step.name).eq(taken));
     }
 }
