@@ -340,10 +340,12 @@ impl<T: Send + 'static> Event<T> {
 #[track_caller]
 fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let mut result = None;
-    world.wait_until(&Awaited::new(AN_OPERATION), || {
+    // One wait for all types of values: it is not compiled for each.
+    let ready: &mut dyn FnMut() -> Result<bool> = &mut || {
         result = try_finish()?;
         Ok(result.is_some())
-    })?;
+    };
+    world.wait_until(&Awaited::new(AN_OPERATION), ready)?;
     Ok(result.expect("the wait ended because the result is there"))
 }
 

@@ -258,7 +258,7 @@ pub fn update<M: SlotMemory>(
             Err(again) => now = again,
         }
     }
-    replace_in_wait(*slot, heap, now, f)
+    replace_in_wait(*slot, heap, now, &mut f)
 }
 
 /// As [`update`], for a word that is present, in one attempt. `None` if another rank changed it
@@ -313,7 +313,7 @@ fn replace_in_wait<M: SlotMemory>(
     slot: M,
     heap: &M::Heap,
     mut now: Option<Snapshot<M>>,
-    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+    mut f: &mut dyn FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Option<M::Loaded>, M::Failure> {
     loop {
         let mut done = None;

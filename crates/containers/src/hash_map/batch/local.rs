@@ -37,11 +37,6 @@ pub(in super::super) const AHEAD: usize = 32;
 pub(in super::super) struct Ring<T>([T; AHEAD]);
 
 impl<T> Ring<T> {
-    /// Fills the ring with operations that `begin` makes of their indices.
-    pub(in super::super) fn new(begin: impl FnMut(usize) -> T) -> Self {
-        Self(std::array::from_fn(begin))
-    }
-
     /// Takes out operation `i` and puts in `next`, the one [`AHEAD`] further on.
     #[inline]
     pub(in super::super) fn swap_in(&mut self, i: usize, next: T) -> T {
@@ -55,29 +50,39 @@ const LARGEST_AHEAD: usize = 512;
 
 /// Runs `n` operations in order, and begins each [`AHEAD`] operations before it ends it. Large
 /// operations, such as those with large keys, run one by one.
+///
+/// Every kind of batch has its own copy of these two functions, so they are loops over places: an
+/// iterator or an array made by a function would be compiled as often.
 #[inline]
-pub(in super::super) fn pipelined<T: Default, E>(
+pub(in super::super) fn pipelined<T, E>(
     n: usize,
-    mut begin: impl FnMut(usize) -> T,
-    mut end: impl FnMut(usize, T) -> Result<(), E>,
+    mut begin: impl FnMut(usize) -> Option<T>,
+    mut end: impl FnMut(usize, Option<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     if size_of::<T>() > LARGEST_AHEAD {
-        return (0..n).try_for_each(|i| end(i, begin(i)));
+        for i in 0..n {
+            end(i, begin(i))?;
+        }
+        return Ok(());
     }
     pipelined_in_ring(n, begin, end)
 }
 
 /// A separate function, so that the ring is on the stack only if it is used.
 #[inline]
-fn pipelined_in_ring<T: Default, E>(
+fn pipelined_in_ring<T, E>(
     n: usize,
-    mut begin: impl FnMut(usize) -> T,
-    mut end: impl FnMut(usize, T) -> Result<(), E>,
+    mut begin: impl FnMut(usize) -> Option<T>,
+    mut end: impl FnMut(usize, Option<T>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut begin = |i| if i < n { begin(i) } else { T::default() };
-    let mut ring = Ring::new(&mut begin);
+    let mut ring = Ring([const { None }; AHEAD]);
+    for i in 0..n.min(AHEAD) {
+        ring.0[i] = begin(i);
+    }
     for i in 0..n {
-        end(i, ring.swap_in(i, begin(i + AHEAD)))?;
+        let ahead = i + AHEAD;
+        let next = if ahead < n { begin(ahead) } else { None };
+        end(i, ring.swap_in(i, next))?;
     }
     Ok(())
 }
@@ -193,7 +198,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
         };
         // Keys without heap memory need no encoding, so their search does not fail.
         let first = self.begin(&keys[0])?;
-        let mut ring = Ring::new(|i| self.begin(&keys[i]).unwrap_or(first));
+        let mut ring = Ring([first; AHEAD]);
+        for (place, key) in ring.0.iter_mut().zip(keys).skip(1) {
+            *place = self.begin(key).unwrap_or(first);
+        }
         let mut n_missed = 0;
         for start in (0..keys.len()).step_by(WINDOW) {
             let window = start..keys.len().min(start + WINDOW);

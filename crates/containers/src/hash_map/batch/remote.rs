@@ -155,8 +155,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         if are_there() {
             return Ok(());
         }
-        let world = self.shape.world();
-        world.wait_for("a batch on a hash map", || Ok(are_there()))
+        // One wait for all kinds of batches: it is not compiled for each.
+        let ready: &mut dyn FnMut() -> Result<bool> = &mut || Ok(are_there());
+        self.shape.world().wait_for("a batch on a hash map", ready)
     }
 }
 
