@@ -23,7 +23,7 @@ const WITH_THREADS: &[&str] = &[
 ];
 
 /// Checks the facade for each target, or builds it and runs a part of the suite on simulated nodes;
-/// checks the tests for macOS, and runs what stands in for Linux there.
+/// checks the tests for macOS.
 pub(crate) fn targets() -> Result<Outcome> {
     let missing = missing_targets();
     if !missing.is_empty() {

@@ -30,8 +30,8 @@ enum Lane {
     /// These steps share a folder.
     Shared,
     /// These begin when [`BUILD`] is over: they build in the shared folder, too, or begin with a copy
-    /// of it, and only one at a time builds there. What is left of them when the steps of
-    /// [`Lane::Shared`] are over runs in both lanes.
+    /// of it, and only one at a time builds there. When the steps of [`Lane::Shared`] are over, both
+    /// lanes take the next of these, until none is left.
     Own,
     /// These compile and compute in folders of their own, at the least priority: they take what the
     /// tests of the other lanes leave.
@@ -80,9 +80,10 @@ const BUILD: &str = "build";
 
 /// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
-/// `publish` replaces programs in the shared folder, so it runs behind their tests. `asan` builds
-/// there for minutes, while `tests` does not; `targets` when little else is left. Two lanes run tests,
-/// not more: the more programs run, the longer ranks poll in vain that wait by MPI.
+/// `publish` replaces programs in the shared folder, so it runs behind the steps that start them.
+/// `asan` and `targets` build there for minutes: the one while `tests` does not, the other when `asan`
+/// is over. Two lanes run tests, not more: the more programs run, the longer ranks poll in vain that
+/// wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
@@ -96,6 +97,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("bench-smoke", "every bench, once", bench_smoke),
     step("main-job", "k-mers of a bacterial genome compared with jellyfish, for every k and number of ranks, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
+    step("targets", "the facade for macOS and other processors, and a part of the suite on simulated nodes", toolchains::targets),
     step("publish", "packs the published crates, and builds and runs a new crate that uses them", publish::run),
     patient("msrv", "published crates with the oldest supported Rust", toolchains::msrv),
     patient("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
@@ -103,7 +105,6 @@ pub(crate) const STEPS: &[Step] = &[
     own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     own("mpich", "the MPI backend with MPICH", mpi::mpich),
     own("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
-    own("targets", "the facade for macOS and other processors, and a part of the suite on simulated nodes", toolchains::targets),
     own("portable", "the suite over the portable twins of Linux code", toolchains::portable),
 ];
 

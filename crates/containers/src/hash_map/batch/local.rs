@@ -51,15 +51,15 @@ const LARGEST_AHEAD: usize = 512;
 /// Runs `n` operations in order, and begins each [`AHEAD`] operations before it ends it. Large
 /// operations, such as those with large keys, run one by one.
 ///
-/// Every kind of batch has its own copy of these two functions, so they are loops over places: an
-/// iterator or an array made by a function would be compiled as often.
+/// Plain loops: the compiler makes a copy of this function for every kind of batch, and would make
+/// one of each adapter of an iterator, too.
 #[inline]
 pub(in super::super) fn pipelined<T, E>(
     n: usize,
     mut begin: impl FnMut(usize) -> Option<T>,
     mut end: impl FnMut(usize, Option<T>) -> Result<(), E>,
 ) -> Result<(), E> {
-    if size_of::<T>() > LARGEST_AHEAD {
+    if size_of::<Option<T>>() > LARGEST_AHEAD {
         for i in 0..n {
             end(i, begin(i))?;
         }
