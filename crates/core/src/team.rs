@@ -160,6 +160,7 @@ impl Team {
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
     #[must_use]
+    #[inline]
     #[track_caller]
     pub fn world_rank(&self, i: u32) -> Rank {
         let Some(rank) = self.shared.find(i) else {

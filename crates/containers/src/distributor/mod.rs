@@ -196,45 +196,35 @@ impl<T: Object, M: Member> Distributor<T, M> {
     )]
     pub fn send(&mut self, to: M, value: T) -> Result<()> {
         let to = to.number();
-        let slot = self.slot_of(&value)?;
-        if self.collect(to, slot) {
+        if self.collect(to, &value)? {
             return Ok(());
         }
-        self.ship_before(to, slot)
-    }
-
-    #[cold]
-    #[track_caller]
-    fn ship_before(&mut self, to: u32, slot: SlotOf<T>) -> Result<()> {
         let _line = keep_line();
-        if let Err(error) = self.ship(to, &mut Self::receive) {
-            object::release::<T>(&slot, &self.heap)?;
-            return Err(error);
-        }
-        assert!(self.collect(to, slot), "there is room now");
-        Ok(())
+        self.ship_before(to, &value, &mut Self::receive).map(drop)
     }
 
-    /// Encodes `value` for sending.
+    /// Encodes an element for member `to` and collects it, if there is room until the others are
+    /// shipped, and if it needs one hop. Otherwise call [`ship_before`](Self::ship_before).
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a copy for plain values")]
-    pub(crate) fn slot_of(&self, value: &T) -> Result<SlotOf<T>> {
-        object::to_slot(value, &self.heap)
-    }
-
-    /// Collects an element for member `to`, if there is room until the others are
-    /// [shipped](Self::ship).
-    #[inline(always)]
-    #[track_caller]
     #[expect(clippy::inline_always, reason = "all of most sends")]
-    pub(crate) fn collect(&mut self, to: u32, slot: SlotOf<T>) -> bool {
-        self.last.collect(to as usize | self.routed_mask, slot) || self.collect_on_way(to, slot)
+    pub(crate) fn collect(&mut self, to: u32, value: &T) -> Result<bool> {
+        let heap = &self.heap;
+        let encode = || object::to_slot(value, heap);
+        self.last.collect(to as usize | self.routed_mask, encode)
     }
 
-    /// As [`collect`](Self::collect), where elements take several hops.
+    /// Collects an element for member `to`. If there is no room, it first sends the elements that
+    /// are collected for `to`, or that take the same next hop. While the inbox of the next rank is
+    /// full, or if it is this rank's, `receive` has to [take](Self::receive_into) received elements
+    /// and return their number. Returns whether elements were sent.
     #[inline(never)]
     #[track_caller]
-    fn collect_on_way(&mut self, to: u32, slot: SlotOf<T>) -> bool {
+    pub(crate) fn ship_before(
+        &mut self,
+        to: u32,
+        value: &T,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<bool> {
         let n = self.team.n_ranks();
         let what = if self.team.is_world() {
             "rank"
@@ -244,23 +234,18 @@ impl<T: Object, M: Member> Distributor<T, M> {
         assert!(to < n, "{what} {to} was named, but there are only {n}");
         let to = Rank::new(to);
         let place = self.passing.place(0, to);
-        self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)
-    }
-
-    /// Sends the elements that are collected for `to`, or that take the same next hop, so that
-    /// there is room for more. While the inbox of the next rank is full, or if it is this rank's,
-    /// `receive` has to [take](Self::receive_into) received elements and return their number.
-    #[track_caller]
-    pub(crate) fn ship(
-        &mut self,
-        to: u32,
-        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
-    ) -> Result<()> {
-        let place = self.passing.place(0, Rank::new(to));
-        if place.hop == self.passing.hops.len() && self.last.open(place.lane) {
-            return Ok(());
+        let slot = object::to_slot(value, &self.heap)?;
+        let collect = |this: &mut Self| this.passing.collect(&mut this.last, (to, slot), place);
+        if collect(self) {
+            return Ok(false);
         }
-        self.ship_lane(place, receive)
+        if let Err(error) = self.ship_lane(place, receive) {
+            // A failure to release its memory follows from the first one.
+            let _released = object::release::<T>(&slot, &self.heap);
+            return Err(error);
+        }
+        assert!(collect(self), "there is room now");
+        Ok(true)
     }
 
     #[track_caller]
@@ -378,11 +363,6 @@ impl<T: Object, M: Member> Distributor<T, M> {
         let _line = keep_line();
         self.receive()?;
         self.take_received()
-    }
-
-    /// The heap for long elements.
-    pub(crate) fn heap(&self) -> &Heap {
-        &self.heap
     }
 
     /// Sends the rest, and waits until all ranks have sent the elements for this one; `receive` as

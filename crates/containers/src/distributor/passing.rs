@@ -85,11 +85,12 @@ impl<S: Pod> Passing<S> {
         LaneId { hop, lane }: LaneId,
     ) -> bool {
         let Some(before_last) = self.hops.get_mut(hop) else {
-            return last.collect(lane, slot) || last.open(lane) && last.collect(lane, slot);
+            return last.collect_or_open(lane, slot);
         };
-        let (channel, to) = (&mut before_last.channel, to.number());
-        let passed = Passed { to, slot };
-        channel.collect(lane, passed) || channel.open(lane) && channel.collect(lane, passed)
+        let to = to.number();
+        before_last
+            .channel
+            .collect_or_open(lane, Passed { to, slot })
     }
 
     /// Takes received elements for other ranks, and collects them for the next hop as far as there

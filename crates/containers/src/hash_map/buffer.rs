@@ -125,24 +125,20 @@ where
         received
     }
 
-    /// Sends the entries collected for `home`, collects this one, and inserts those that have
-    /// arrived meanwhile.
-    #[cold]
+    /// Collects an entry for `home`. If there is no room, it first sends those collected before, and
+    /// inserts those that have arrived meanwhile.
+    #[inline(never)]
     #[track_caller]
     fn ship_before(
         &mut self,
         distributor: &mut Distributor<(K, V)>,
-        home: u32,
-        slot: SlotOf<(K, V)>,
+        (home, entry): (u32, &(K, V)),
     ) -> Result<()> {
         let _waits = pgas_core::part_of("an insert into a buffer");
-        if let Err(error) = distributor.ship(home, &mut |from| self.insert_received(from)) {
-            self.unplaced.release(&slot, distributor.heap());
-            return Err(error);
-        }
-        assert!(distributor.collect(home, slot), "there is room now");
+        let is_sent =
+            distributor.ship_before(home, entry, &mut |from| self.insert_received(from))?;
         // This entry is accepted. Failures of arrived entries are reported by the next flush.
-        if let Err(error) = self.insert_received(distributor) {
+        if is_sent && let Err(error) = self.insert_received(distributor) {
             self.unplaced.note(error);
         }
         Ok(())
@@ -233,27 +229,32 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             self.shape.world().count_local();
         }
         let insert = || {
-            self.fold(hash, &key, |there| {
+            let folded = self.fold(hash, &key, |there| {
                 let value = object::from_slot::<V>(slot.members().1, heap)?;
                 let value = match there {
                     Some(there) => combine(there, value),
                     None => value,
                 };
                 object::to_slot(&value, heap)
-            })
-        };
-        match catch_unwind(AssertUnwindSafe(insert)) {
-            Ok(Ok(was_there)) => {
-                if const { object::has_heap::<(K, V)>() } {
-                    unplaced.release(slot, heap);
+            });
+            match folded {
+                Ok(was_there) => {
+                    if const { object::has_heap::<(K, V)>() } {
+                        unplaced.release(slot, heap);
+                    }
+                    return !was_there;
                 }
-                return !was_there;
+                Err(why @ Error::Codec(_)) => unplaced.give_up(slot, why, heap),
+                Err(why) => unplaced.keep(hash, slot, why),
             }
-            Ok(Err(why @ Error::Codec(_))) => unplaced.give_up(slot, why, heap),
-            Ok(Err(why)) => unplaced.keep(hash, slot, why),
-            Err(panic) => unplaced.give_up_panicked(slot, panic, heap),
-        }
-        false
+            false
+        };
+        // What goes through here goes through memory. A `Result` would be written in parts and read
+        // as a whole, which has to wait for the stores of the parts.
+        catch_unwind(AssertUnwindSafe(insert)).unwrap_or_else(|panic| {
+            unplaced.give_up_panicked(slot, panic, heap);
+            false
+        })
     }
 }
 
@@ -338,11 +339,11 @@ where
             return target.keep(key, value);
         };
         let home = target.map.home_member(&key)?;
-        let slot = distributor.slot_of(&(key, value))?;
-        if distributor.collect(home, slot) {
+        let entry = (key, value);
+        if distributor.collect(home, &entry)? {
             return Ok(());
         }
-        target.ship_before(distributor, home, slot)
+        target.ship_before(distributor, (home, &entry))
     }
 
     /// Completes all inserts of all ranks.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use pgas_core::{Pod, Rank};
 
 use super::batch::local::pipelined;
-use super::hash::Hash;
 use super::op::OnKey;
 use super::outcome::Outcome;
 use super::shard::{Shards, dispatch_shard};
@@ -75,25 +74,20 @@ where
         Ok((<K::Repr as Repr<K>>::key_in(key, view.heap())?, given))
     };
     let mut answers = Vec::with_capacity(requests.len());
-    let mut end = |i, hash: Option<Hash>| -> Result<()> {
+    let begin = |i| {
+        let (key, _) = key_of(i).ok()?;
+        let hash = view.hash(&key);
+        view.prefetch(hash);
+        Some(hash)
+    };
+    // The asking rank repeats what failed here, and meets the error itself.
+    let _ended_early = pipelined(requests.len(), begin, |i, hash| -> Result<()> {
         let (key, given) = key_of(i)?;
         let hash = hash.unwrap_or_else(|| view.hash(&key));
         let done = O::perform(view, hash, &key, given)?;
         answers.push(done.to_answer(view.heap())?);
         Ok(())
-    };
-    // The asking rank repeats what failed here, and meets the error itself.
-    let _ended_early = if requests.len() == 1 {
-        end(0, None)
-    } else {
-        let begin = |i| {
-            let (key, _) = key_of(i).ok()?;
-            let hash = view.hash(&key);
-            view.prefetch(hash);
-            Some(hash)
-        };
-        pipelined(requests.len(), begin, end)
-    };
+    });
     answers
 }
 
@@ -104,6 +98,7 @@ mod tests {
     use pgas_core::Rank;
 
     use super::*;
+    use crate::hash_map::hash::Hash;
     use crate::hash_map::operations::{Find, Insert};
     use crate::hash_map::{Atomic, HashMap, RapidHasher};
     use crate::testing::{near_counted, price};

@@ -106,6 +106,7 @@ impl Shared {
     }
 
     /// The rank of member `i`, if there is one.
+    #[inline]
     pub(crate) fn find(&self, i: u32) -> Option<Rank> {
         self.members.rank(i)
     }

@@ -21,6 +21,7 @@ struct Run {
 }
 
 impl Run {
+    #[inline]
     fn rank(self, i: u32) -> u32 {
         // The sum is a rank again: it was one when the run was made.
         self.first
@@ -82,6 +83,7 @@ impl Members {
     }
 
     /// The rank of member `i`, if there is such a member.
+    #[inline]
     pub(crate) fn rank(&self, i: u32) -> Option<Rank> {
         if i >= self.len {
             return None;
