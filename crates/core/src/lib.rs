@@ -67,7 +67,7 @@
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | maps of segments, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `serving`, `wire` |
+//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `serving`, `untold`, `wire` |
 //! | locks of handlers | `handler_mutex` |
 //! | handlers | `handler` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
@@ -131,6 +131,7 @@ mod team;
 mod team_id;
 mod thread_number;
 pub mod trace;
+mod untold;
 mod wait;
 mod waits;
 mod wire;

@@ -163,23 +163,27 @@ impl World {
         Ok(())
     }
 
-    /// Serves up to `limit` received messages of each class, and says whether there were any.
+    /// Serves up to `limit` received messages of each class, and says whether there were any. If
+    /// several fail, or a handler panics behind one that fails, the next calls return the rest.
     #[inline]
     pub(crate) fn receive(&self, limit: usize) -> Result<bool> {
         if in_handler() || !self.servers().has_this_thread() {
             return Ok(false);
         }
-        let mut failure = None;
+        // Errors of an earlier call come first, so that there are never more than of one call.
+        if let Some(error) = self.untold().take() {
+            return Err(error);
+        }
         let mut sink = |message: Message<'_>| {
             if let Err(error) = self.dispatch(message) {
-                failure.get_or_insert(error);
+                self.untold().add(error);
             }
         };
         let with_requests = self
             .layer_above()
             .is_none_or(|layer| layer.accepts_requests());
         let n_received = self.backend().poll_all(with_requests, limit, &mut sink)?;
-        match failure {
+        match self.untold().take() {
             None => {
                 let has_received = n_received > 0;
                 self.servers().wake_after(has_received);
@@ -283,5 +287,46 @@ impl World {
             }
             _ => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::loopback;
+
+    const PANICS: HandlerId = HandlerId(100);
+    const MISSING: [HandlerId; 2] = [HandlerId(101), HandlerId(102)];
+
+    fn send(world: &World, handler: HandlerId) {
+        let sent = world.try_send(world.rank(), MessageClass::Request, handler, &[]);
+        assert_eq!(sent.unwrap(), Sent::Accepted, "there is room");
+    }
+
+    /// Whether the next progress tells that this handler is missing.
+    fn tells(world: &World, HandlerId(id): HandlerId) -> bool {
+        let error = world.progress().unwrap_err().to_string();
+        error.contains(&format!("is for handler {id}, which nobody set"))
+    }
+
+    #[test]
+    fn each_message_that_fails_in_one_round_is_told() {
+        let world = loopback::world();
+        MISSING.iter().for_each(|id| send(&world, *id));
+        assert!(MISSING.iter().all(|id| tells(&world, *id)));
+        world.progress().unwrap();
+    }
+
+    #[test]
+    fn a_message_that_fails_before_a_handler_panics_is_told_by_the_next_call() {
+        let world = loopback::world();
+        world.set_handler(PANICS, |_, _| panic!("a handler"));
+        send(&world, MISSING[0]);
+        send(&world, PANICS);
+        assert!(catch_unwind(AssertUnwindSafe(|| world.progress())).is_err());
+        assert!(tells(&world, MISSING[0]));
+        world.progress().unwrap();
     }
 }

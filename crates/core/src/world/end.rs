@@ -65,9 +65,8 @@ impl Drop for Inner {
             if let Some(layer) = self.layer.get() {
                 layer.end();
             }
-            if let Some(text) = self.refused.text(self.rank) {
-                notice::tell(&text);
-            }
+            let lost = [self.untold.text(self.rank), self.refused.text(self.rank)];
+            lost.iter().flatten().for_each(|text| notice::tell(text));
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::serving::Servers;
 use crate::stats::{Counting, FirstSet, Now, Opening, Purpose, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Trace, Wanted};
+use crate::untold::Untold;
 use crate::waits::Watch;
 use crate::wire::Wire;
 use reach::{direct_ranks, fast_map, maps};
@@ -259,6 +260,7 @@ struct Inner {
     tasks: Tasks,
     orphans: Orphans,
     refused: Refused,
+    untold: Untold,
     wire: Arc<Wire>,
     members: Arc<Shared>,
     teams: Teams,
@@ -290,10 +292,8 @@ impl World {
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let (counting, trace) = observers(&*backend, &config);
         let backend = timed(backend, counting.as_ref());
-        let fast = |map: &SegmentMap| {
-            let is_counted = counting.is_some();
-            fast_map(&*backend, map, direct.clone(), is_counted)
-        };
+        let are_counted = counting.is_some();
+        let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), are_counted);
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
@@ -308,7 +308,7 @@ impl World {
             memory,
             words,
             segment_bytes,
-            is_observed: counting.is_some() || trace.is_some(),
+            is_observed: are_counted || trace.is_some(),
             counting,
             trace,
             rank: backend.rank(),
@@ -321,6 +321,7 @@ impl World {
             tasks: Tasks::default(),
             orphans: Orphans::default(),
             refused: Refused::default(),
+            untold: Untold::default(),
             wire: Arc::new(wire),
             members: Arc::new(Shared::world(&*backend)),
             teams: Teams::default(),
@@ -576,6 +577,12 @@ impl World {
     #[inline]
     pub(crate) fn servers(&self) -> &Servers {
         &self.inner.servers
+    }
+
+    /// Errors of served messages that no call has returned yet.
+    #[inline]
+    pub(crate) fn untold(&self) -> &Untold {
+        &self.inner.untold
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {
