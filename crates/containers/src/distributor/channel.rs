@@ -1,7 +1,5 @@
 //! One hop of elements: lanes that collect outgoing elements, and an inbox for incoming ones.
 
-use std::convert::Infallible;
-
 use pgas_am::DistObject;
 use pgas_core::{Pod, Rank, Symmetric, Team, World};
 
@@ -149,40 +147,26 @@ impl<S: Pod> Channel<S> {
         slots.sum::<usize>() * size_of::<S>()
     }
 
-    /// Collects an element in a lane, which `encode` makes if there is such a lane, and room in it.
-    /// Returns whether there is.
-    ///
-    /// The element is made in its place. One that was made elsewhere, field by field, would be
-    /// copied as a whole, and the processor does not load together what it has just stored in
-    /// parts: it waits until the stores are done.
+    /// Collects an element in a lane. Returns false if there is no such lane, or no room in it.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of most sends")]
-    pub(super) fn collect<E>(
-        &mut self,
-        lane: usize,
-        encode: impl FnOnce() -> Result<S, E>,
-    ) -> Result<bool, E> {
+    pub(super) fn collect(&mut self, lane: usize, slot: S) -> bool {
         // Elements for this rank are collected, too: if half of all elements stay here, a branch on
         // that would be mispredicted half of the time.
         let Some(lane) = self.lanes.get_mut(lane) else {
-            return Ok(false);
+            return false;
         };
         let Some(place) = lane.slots.get_mut(lane.len) else {
-            return Ok(false);
+            return false;
         };
-        *place = encode()?;
+        *place = slot;
         lane.len += 1;
-        Ok(true)
+        true
     }
 
-    /// As [`collect`](Self::collect), for an element that exists. Allocates the room of the lane,
-    /// if it has none yet.
+    /// As [`collect`](Self::collect), and allocates the room of the lane, if it has none yet.
     pub(super) fn collect_or_open(&mut self, lane: usize, slot: S) -> bool {
-        let collect = |this: &mut Self| {
-            let Ok(is_collected) = this.collect(lane, || Ok::<_, Infallible>(slot));
-            is_collected
-        };
-        collect(self) || self.open(lane) && collect(self)
+        self.collect(lane, slot) || self.open(lane) && self.collect(lane, slot)
     }
 
     /// Allocates the room of a lane, if it has none yet. Returns whether it had none.

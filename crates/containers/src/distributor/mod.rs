@@ -23,6 +23,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
+use zerocopy::FromZeros as _;
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
@@ -99,6 +100,10 @@ pub struct Distributor<T: Object, M = Rank> {
     /// Otherwise all bits, which is no lane.
     routed_mask: usize,
     received: Vec<SlotOf<T>>,
+    /// The element that found no room. It is not handed on from the stack of who sends: an element
+    /// whose address is known lies there, stored field by field, and would be copied to its lane as
+    /// a whole. Processors do not load together what was just stored in parts; that took 5 ns.
+    waiting: SlotOf<T>,
     member: PhantomData<fn(M)>,
 }
 
@@ -154,6 +159,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
             passing: Passing::new(team, route, size)?,
             routed_mask: if n_hops == 1 { 0 } else { usize::MAX },
             received: Vec::new(),
+            waiting: SlotOf::<T>::new_zeroed(),
             member: PhantomData,
         })
     }
@@ -200,52 +206,70 @@ impl<T: Object, M: Member> Distributor<T, M> {
             return Ok(());
         }
         let _line = keep_line();
-        self.ship_before(to, &value, &mut Self::receive).map(drop)
+        self.ship_before(to, &mut Self::receive).map(drop)
     }
 
-    /// Encodes an element for member `to` and collects it, if there is room until the others are
-    /// shipped, and if it needs one hop. Otherwise call [`ship_before`](Self::ship_before).
+    /// Collects an element for member `to`, if it needs one hop, and there is room until the others
+    /// are shipped. If not, call [`ship_before`](Self::ship_before).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of most sends")]
     pub(crate) fn collect(&mut self, to: u32, value: &T) -> Result<bool> {
-        let heap = &self.heap;
-        let encode = || object::to_slot(value, heap);
-        self.last.collect(to as usize | self.routed_mask, encode)
+        let slot = object::to_slot(value, &self.heap)?;
+        if self.last.collect(to as usize | self.routed_mask, slot) {
+            return Ok(true);
+        }
+        self.waiting = slot;
+        Ok(false)
     }
 
-    /// Collects an element for member `to`. If there is no room, it first sends the elements that
-    /// are collected for `to`, or that take the same next hop. While the inbox of the next rank is
-    /// full, or if it is this rank's, `receive` has to [take](Self::receive_into) received elements
-    /// and return their number. Returns whether elements were sent.
+    /// Collects the element for member `to` that [`collect`](Self::collect) has refused. If there
+    /// is no room, it first sends the elements that are collected for `to`, or that take the same
+    /// next hop. While the inbox of the next rank is full, or if it is this rank's, `receive` has
+    /// to [take](Self::receive_into) received elements and return their number. Returns whether
+    /// elements were sent.
     #[inline(never)]
     #[track_caller]
     pub(crate) fn ship_before(
         &mut self,
         to: u32,
-        value: &T,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<bool> {
-        let n = self.team.n_ranks();
-        let what = if self.team.is_world() {
-            "rank"
-        } else {
-            "member"
-        };
-        assert!(to < n, "{what} {to} was named, but there are only {n}");
+        let slot = self.waiting;
+        self.assert_member(to, &slot);
         let to = Rank::new(to);
         let place = self.passing.place(0, to);
-        let slot = object::to_slot(value, &self.heap)?;
         let collect = |this: &mut Self| this.passing.collect(&mut this.last, (to, slot), place);
         if collect(self) {
             return Ok(false);
         }
         if let Err(error) = self.ship_lane(place, receive) {
-            // A failure to release its memory follows from the first one.
-            let _released = object::release::<T>(&slot, &self.heap);
+            self.release(&slot);
             return Err(error);
         }
         assert!(collect(self), "there is room now");
         Ok(true)
+    }
+
+    /// Panics if there is no member `to`, for which the element in `slot` is.
+    #[track_caller]
+    fn assert_member(&self, to: u32, slot: &SlotOf<T>) {
+        let n = self.team.n_ranks();
+        if to < n {
+            return;
+        }
+        self.release(slot);
+        let what = if self.team.is_world() {
+            "rank"
+        } else {
+            "member"
+        };
+        panic!("{what} {to} was named, but there are only {n}");
+    }
+
+    /// Releases the memory of an element that is not sent.
+    fn release(&self, slot: &SlotOf<T>) {
+        // A failure to do so is no news: the element is given up for another one.
+        let _released = object::release::<T>(slot, &self.heap);
     }
 
     #[track_caller]

@@ -106,6 +106,32 @@ fn elements_of_any_type_arrive_and_leave_no_memory_behind() {
 }
 
 #[test]
+fn an_element_for_a_missing_rank_is_refused_and_keeps_no_memory() {
+    let send = |world: World| {
+        let n = world.n_ranks();
+        let mut distributor = Distributor::<String>::with_capacity(&world, 8).unwrap();
+        for to in 0..n {
+            distributor.send(Rank::new(to), "a text".repeat(9)).unwrap();
+            let text = "another".repeat(9);
+            let send = AssertUnwindSafe(|| distributor.send(Rank::new(n + to), text));
+            let panic = catch_unwind(send).unwrap_err();
+            let text = panic.downcast_ref::<String>().unwrap();
+            assert!(
+                text.starts_with(&format!("rank {} was named", n + to)),
+                "{text}"
+            );
+        }
+        let received = distributor.finish().unwrap();
+        assert_eq!(received, vec!["a text".repeat(9); n as usize]);
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, 0);
+    };
+    everywhere(3, send);
+    everywhere_by(Routing::Grid, 4, send);
+}
+
+#[test]
 fn bad_capacities_are_errors_on_every_rank() {
     everywhere(2, |world| {
         let error = Distributor::<u8>::with_capacity(&world, 0).unwrap_err();

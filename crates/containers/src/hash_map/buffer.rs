@@ -125,18 +125,13 @@ where
         received
     }
 
-    /// Collects an entry for `home`. If there is no room, it first sends those collected before, and
+    /// Collects the entry for `home` that found no room: first sends those collected before, and
     /// inserts those that have arrived meanwhile.
     #[inline(never)]
     #[track_caller]
-    fn ship_before(
-        &mut self,
-        distributor: &mut Distributor<(K, V)>,
-        (home, entry): (u32, &(K, V)),
-    ) -> Result<()> {
+    fn ship_before(&mut self, distributor: &mut Distributor<(K, V)>, home: u32) -> Result<()> {
         let _waits = pgas_core::part_of("an insert into a buffer");
-        let is_sent =
-            distributor.ship_before(home, entry, &mut |from| self.insert_received(from))?;
+        let is_sent = distributor.ship_before(home, &mut |from| self.insert_received(from))?;
         // This entry is accepted. Failures of arrived entries are reported by the next flush.
         if is_sent && let Err(error) = self.insert_received(distributor) {
             self.unplaced.note(error);
@@ -339,11 +334,10 @@ where
             return target.keep(key, value);
         };
         let home = target.map.home_member(&key)?;
-        let entry = (key, value);
-        if distributor.collect(home, &entry)? {
+        if distributor.collect(home, &(key, value))? {
             return Ok(());
         }
-        target.ship_before(distributor, (home, &entry))
+        target.ship_before(distributor, home)
     }
 
     /// Completes all inserts of all ranks.
