@@ -63,6 +63,8 @@ fn rank(words: &[String]) {
         "late" => limits::rank_that_is_late(world),
         "devour" => memory::rank_that_devours(world),
         "compute" => progress::compute(&world),
+        "panic_meanwhile" => progress::panic_meanwhile(&world),
+        "stray_meanwhile" => progress::stray_meanwhile(&world),
         "stall" => {
             // The outcome is on standard error.
             if let Err(error) = stalls::rank_that_stalls(&world) {

@@ -30,7 +30,86 @@ pub(crate) fn trials() -> Vec<Trial> {
             config.progress = Progress::Thread;
             pgas::threads_with(2, &config, |world| compute(&world)).unwrap();
         }),
+        trial("progress_thread::a_panic_on_it_is_one_of_the_rank", || {
+            for way in WATCHED {
+                let job = start(way, 2, &["panic_meanwhile"], &[("PGAS_PROGRESS", "thread")]);
+                let ended = job.end();
+                assert_eq!(ended.code(), 101, "{ended:?}");
+                assert!(ended.stderr.contains("rank 1 "), "{ended:?}");
+                assert!(ended.stderr.contains(CAUSE), "{ended:?}");
+            }
+        }),
+        trial("progress_thread::an_error_on_it_is_told", || {
+            for way in WATCHED {
+                let job = start(way, 2, &["stray_meanwhile"], &[("PGAS_PROGRESS", "thread")]);
+                assert_well(&job.end());
+            }
+        }),
     ]
+}
+
+const CAUSE: &str = "a handler on purpose";
+
+/// A handler of rank 1 panics while its program computes. Rank 0 hears of it at once, and rank 1 by
+/// its next call.
+pub(crate) fn panic_meanwhile(world: &World) {
+    world.set_handler(QUESTION, |_, _| panic!("{CAUSE}"));
+    let words = world.alloc_symmetric::<u64>(1).unwrap();
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        ask_once(world, QUESTION);
+        let error = world.barrier().unwrap_err().to_string();
+        assert!(error.contains("rank 1") && error.contains(CAUSE), "{error}");
+        words.on(Rank::new(1)).put(world, 1).unwrap();
+    } else {
+        compute_until(|| words.here().get(world).unwrap() == 1);
+        let _resumes = world.barrier();
+        unreachable!("the panic of the handler goes on");
+    }
+}
+
+/// A message for nobody comes while rank 1 computes: its next call says so, and the thread serves on.
+pub(crate) fn stray_meanwhile(world: &World) {
+    let answered = Arc::new(AtomicBool::new(false));
+    let set_answered = Arc::clone(&answered);
+    world.set_handler(ANSWER, move |_, _| {
+        set_answered.store(true, Ordering::Release);
+    });
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        ask_once(world, QUESTION);
+    } else {
+        let mut told = None;
+        compute_until(|| {
+            told = world.progress().err();
+            told.is_some()
+        });
+        let told = told.unwrap().to_string();
+        assert!(told.contains("which nobody set"), "{told}");
+    }
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        ask_once(world, ANSWER);
+    } else {
+        compute_until(|| answered.load(Ordering::Acquire));
+    }
+    world.barrier().unwrap();
+}
+
+fn ask_once(world: &World, handler: HandlerId) {
+    let sent = world.try_send(Rank::new(1), MessageClass::Request, handler, &[]);
+    assert_eq!(sent.unwrap(), Sent::Accepted);
+}
+
+fn compute_until(mut is_over: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_over() {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "nothing is served while this rank computes"
+        );
+        std::hint::spin_loop();
+    }
 }
 
 /// Rank 0 sends requests, and rank 1 answers although it makes no call until it has received two.
@@ -62,14 +141,7 @@ pub(crate) fn compute(world: &World) {
             world.wait_for("an answer", is_answered).unwrap();
         }
     } else {
-        let began = Instant::now();
-        while !asked.load(Ordering::Acquire) {
-            assert!(
-                began.elapsed() < PATIENCE,
-                "nothing is served while this rank computes"
-            );
-            std::hint::spin_loop();
-        }
+        compute_until(|| asked.load(Ordering::Acquire));
     }
     world.barrier().unwrap();
 }

@@ -148,7 +148,7 @@ impl Session {
         drop(std::io::stdout().flush());
         crate::output::await_readers();
         sys::unwatch_exit();
-        sys::abort(if code == 0 { 1 } else { code })
+        sys::abort(code)
     }
 }
 

@@ -406,7 +406,7 @@ impl Member {
         notice::tell(&format_args!("rank {rank} ended the job: {message}"));
         drop(std::io::stdout().flush());
         #[expect(clippy::disallowed_methods, reason = "this is what World::abort does")]
-        std::process::exit(if code == 0 { 1 } else { code })
+        std::process::exit(code)
     }
 
     /// Leaves in good order, and passes messages that came too late to `late`.

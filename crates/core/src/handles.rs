@@ -55,7 +55,7 @@ impl Handles {
         // A handler may have dropped the last handle, on the thread itself, which then ends by
         // itself.
         if thread.thread().id() != thread::current().id() {
-            // A panic of a handler has been reported by the thread.
+            // The thread catches panics of handlers.
             drop(thread.join());
         }
     }

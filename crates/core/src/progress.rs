@@ -1,9 +1,10 @@
 //! Progress: within calls of the program, and by a thread of the library for programs that compute
 //! for long between calls.
 
+use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::Location;
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::backend::Stage;
 use crate::error::Result;
 use crate::messages::BATCH;
+use crate::process::panic_text;
 use crate::waits::Awaited;
 use crate::world::World;
 
@@ -238,14 +240,31 @@ impl World {
         let handles = self.clone_uncounted();
         let run = move || {
             while !self.handles().is_over() {
-                match self.progress() {
-                    Ok(true) => {}
-                    Ok(false) => self.nap(NAP),
-                    // The program's own next call reports it.
-                    Err(_) => return,
+                match panic::catch_unwind(AssertUnwindSafe(|| self.progress())) {
+                    Ok(Ok(true)) => {}
+                    Ok(Ok(false)) => self.nap(NAP),
+                    // The program's own next call reports it, and meets the end of a job itself.
+                    Ok(Err(error)) if self.backend().health().is_ok() => {
+                        self.untold().add(error);
+                        while self.untold().has_some() && !self.handles().is_over() {
+                            self.nap(NAP);
+                        }
+                    }
+                    Ok(Err(_)) => return,
+                    Err(payload) => return self.end_by(payload),
                 }
             }
         };
         handles.handles().start(name, run)
+    }
+
+    /// A panic on the progress thread is one of the rank: the others are told at once, and the
+    /// program's next call resumes it.
+    #[cold]
+    fn end_by(&self, payload: Box<dyn Any + Send>) {
+        let cause = format!("panicked: {}", panic_text(&*payload));
+        // Another rank's failure may be recorded already; the next wait reports it.
+        drop(self.backend().blame(self.rank(), &cause));
+        self.untold().add_panic(payload);
     }
 }

@@ -1,6 +1,8 @@
-//! Errors of served messages that no call has returned yet.
+//! Errors and panics of served messages that no call of the program has told yet.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,35 +11,63 @@ use crate::locks::lock;
 use crate::rank::Rank;
 
 /// One call of progress serves many messages, and returns one error, or passes on a handler's panic.
-/// The other errors wait for the next calls.
+/// The other errors wait for the next calls, and so does what the progress thread has met.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     has_some: AtomicBool,
-    errors: Mutex<VecDeque<Error>>,
+    waiting: Mutex<VecDeque<Failure>>,
+}
+
+#[derive(Debug)]
+enum Failure {
+    Error(Error),
+    Panic(Box<dyn Any + Send>),
 }
 
 impl Untold {
     #[cold]
     pub(crate) fn add(&self, error: Error) {
-        let mut errors = lock(&self.errors);
-        errors.push_back(error);
-        // Relaxed: the mutex orders the errors. A thread that misses one leaves it to the next call.
+        self.put(Failure::Error(error));
+    }
+
+    /// Keeps the panic of a handler for a thread of the program.
+    #[cold]
+    pub(crate) fn add_panic(&self, payload: Box<dyn Any + Send>) {
+        self.put(Failure::Panic(payload));
+    }
+
+    fn put(&self, failure: Failure) {
+        let mut waiting = lock(&self.waiting);
+        waiting.push_back(failure);
+        // Relaxed: the mutex orders them. A thread that misses one leaves it to the next call.
         self.has_some.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the oldest error.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Relaxed)
+    }
+
+    /// Takes the oldest error. If it is a panic, resumes it.
     #[inline]
     pub(crate) fn take(&self) -> Option<Error> {
-        if !self.has_some.load(Ordering::Relaxed) {
+        if !self.has_some() {
             return None;
         }
-        self.take_first()
+        match self.take_first()? {
+            Failure::Error(error) => Some(error),
+            Failure::Panic(payload) => resume_unwind(payload),
+        }
     }
 
     /// What a rank that leaves the job has not been told.
     pub(crate) fn text(&self, rank: Rank) -> Option<String> {
-        let first = self.take()?;
-        let others = match lock(&self.errors).len() {
+        let first = match self.take_first()? {
+            Failure::Error(error) => error.to_string(),
+            // Its thread has told the cause.
+            Failure::Panic(_) => "a handler panicked".into(),
+        };
+        let others = match lock(&self.waiting).len() {
             0 => String::new(),
             n => format!(", and {n} more"),
         };
@@ -47,37 +77,40 @@ impl Untold {
     }
 
     #[cold]
-    fn take_first(&self) -> Option<Error> {
-        let mut errors = lock(&self.errors);
-        let first = errors.pop_front();
-        self.has_some.store(!errors.is_empty(), Ordering::Relaxed);
+    fn take_first(&self) -> Option<Failure> {
+        let mut waiting = lock(&self.waiting);
+        let first = waiting.pop_front();
+        self.has_some.store(!waiting.is_empty(), Ordering::Relaxed);
         first
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
-    fn errors_are_taken_in_their_order_and_the_rest_is_told_at_the_end() {
+    fn failures_are_taken_in_their_order_and_the_rest_is_told_at_the_end() {
         let untold = Untold::default();
         assert!(untold.take().is_none() && untold.text(Rank::new(3)).is_none());
-        for text in ["one", "two", "three"] {
+        untold.add(Error::backend("progress", 0, "one"));
+        untold.add_panic(Box::new("two"));
+        for text in ["three", "four"] {
             untold.add(Error::backend("progress", 0, text));
         }
-        assert!(
-            untold
-                .take()
-                .is_some_and(|error| error.to_string().contains("one"))
-        );
+        let first = untold.take().unwrap().to_string();
+        assert!(first.contains("one"), "{first}");
+        let panic = catch_unwind(AssertUnwindSafe(|| untold.take())).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"two"));
         let text = untold.text(Rank::new(3)).unwrap();
         assert!(
             text.starts_with("rank 3 has left the job before it was told: "),
             "{text}"
         );
         assert!(
-            text.contains("two") && text.ends_with(", and 1 more"),
+            text.contains("three") && text.ends_with(", and 1 more"),
             "{text}"
         );
     }

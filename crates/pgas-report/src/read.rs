@@ -19,7 +19,7 @@ pub enum ReadError {
         error: std::io::Error,
     },
     /// There is no trace.
-    #[error("{}: there is no rank-0.trace or the like; PGAS_TRACE={} writes them", .0.display(), .0.display())]
+    #[error("{}: there is no rank-0.trace or the like, or only the start of one; PGAS_TRACE={} writes them", .0.display(), .0.display())]
     Nothing(PathBuf),
     /// A file is not a trace.
     #[error("{}: this is no trace of this version", .0.display())]
@@ -100,6 +100,9 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
             continue;
         }
         let bytes = fs::read(&path).map_err(failed(&path))?;
+        if is_barely_begun(&bytes) {
+            continue;
+        }
         let mut trace = decode(&bytes).ok_or_else(|| ReadError::Foreign(path.clone()))?;
         // The file of a rank that was killed at once is empty.
         let names = fs::read(path.with_extension("names")).unwrap_or_default();
@@ -118,6 +121,13 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
         return Err(ReadError::Nothing(directory.to_owned()));
     }
     Ok(traces)
+}
+
+/// Whether this is the start of a trace without its whole header, as a rank leaves that found the
+/// disk full: it has no trace.
+fn is_barely_begun(bytes: &[u8]) -> bool {
+    let begin = &bytes[..bytes.len().min(MAGIC.len())];
+    bytes.len() < HEADER_BYTES && MAGIC.starts_with(begin)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

@@ -371,6 +371,24 @@ fn what_is_no_trace_is_refused_in_a_sentence() {
     assert!(read::read(&directory.path().join("none")).is_err());
 }
 
+/// As a full disk leaves them.
+#[test]
+fn ranks_whose_traces_hold_no_whole_header_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let all = read::read(directory.path()).unwrap().len();
+    let path = directory.path().join("rank-1.trace");
+    let whole = fs::read(&path).unwrap();
+    for len in [0, 5, 100, 4095] {
+        fs::write(&path, &whole[..len]).unwrap();
+        let traces = read::read(directory.path()).unwrap();
+        assert_eq!(traces.len(), all - 1);
+        assert!(traces.iter().all(|trace| trace.rank != 1));
+    }
+    fs::write(&path, "foreign").unwrap();
+    assert!(read::read(directory.path()).is_err());
+}
+
 #[test]
 fn damaged_files_are_read_as_far_as_they_go() {
     let directory = tempfile::tempdir().unwrap();

@@ -146,8 +146,12 @@ impl<T: Send + 'static> Cell<T> {
 impl<T: Send> Sleeper for Cell<T> {
     fn wake(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Awaited(waker) = mem::replace(&mut *state, State::Empty) else {
+        // A value, or an action that waits for one, stays.
+        let State::Awaited(_) = &*state else {
             return;
+        };
+        let State::Awaited(waker) = mem::replace(&mut *state, State::Empty) else {
+            unreachable!("the state is locked");
         };
         drop(state);
         waker.wake();
@@ -185,6 +189,23 @@ mod tests {
 
     fn cell() -> Arc<Cell<u32>> {
         Cell::new(Handle::unused(), None)
+    }
+
+    #[test]
+    fn a_wake_without_need_takes_neither_a_value_nor_an_action() {
+        let full = cell();
+        full.watch(Waker::noop());
+        full.set(Ok(1));
+        Sleeper::wake(&*full);
+        assert!(matches!(full.take(), Ok(1)));
+
+        let (sender, receiver) = mpsc::channel();
+        let chained = cell();
+        chained.watch(Waker::noop());
+        chained.on_ready(Box::new(move |value| sender.send(value.unwrap()).unwrap()));
+        Sleeper::wake(&*chained);
+        chained.set(Ok(2));
+        assert_eq!(receiver.try_recv(), Ok(2));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! mean but by its distribution, which makes a difference for blocks as small as a word.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::{Mutex, PoisonError};
 
 /// The most bits that an item sets.
@@ -102,6 +103,8 @@ fn errors_by_items(width: usize, n_bits: u32, rate: f64) -> Vec<f64> {
             }
             set[0] = 0.0;
             while set[lowest] < NOTHING {
+                // As if there were one more: a block with more bits errs more often.
+                set[lowest + 1] += set[lowest];
                 set[lowest] = 0.0;
                 lowest += 1;
             }
@@ -120,16 +123,20 @@ fn errors_by_items(width: usize, n_bits: u32, rate: f64) -> Vec<f64> {
 fn rate_at(errors: &[f64], load: f64) -> f64 {
     let mut probability = (-load).exp();
     let mut sum = 0.0;
-    let mut seen = probability;
-    for (i, error) in errors.iter().enumerate().skip(1) {
+    // Blocks with more items than that find everything. Their probabilities are summed up: the
+    // difference of 1 and the others has an error that is larger than a low rate.
+    let all = errors.iter().copied().chain(iter::repeat(1.0));
+    for (i, error) in all.enumerate().skip(1) {
         #[expect(clippy::cast_precision_loss, reason = "a number of items in a block")]
-        let i = i as f64;
-        probability *= load / i;
-        seen += probability;
+        let items = i as f64;
+        probability *= load / items;
         sum += probability * error;
+        let is_rest = i >= errors.len() && items > 2.0 * load;
+        if is_rest && probability <= sum * f64::EPSILON {
+            break;
+        }
     }
-    // Blocks with more items than that find everything.
-    sum + (1.0 - seen).max(0.0)
+    sum
 }
 
 /// The largest number of items a block with which the rate is kept.
@@ -172,16 +179,33 @@ mod tests {
             (512, 0.0001, 24.0),
         ] {
             let shape = shape(width, 1 << 20, rate).unwrap();
-            assert!(
-                shape.rate <= rate * 1.0001 && shape.rate > 0.98 * rate,
-                "{shape:?}"
-            );
+            assert!(shape.rate <= rate && shape.rate > 0.98 * rate, "{shape:?}");
             #[expect(clippy::cast_precision_loss, reason = "a ratio")]
             let bits = (shape.n_blocks * width as u64) as f64 / f64::from(1 << 20);
             assert!(
                 bits < most_bits_an_item,
                 "{bits} bits an item for {rate} at {width}"
             );
+        }
+    }
+
+    #[test]
+    fn low_rates_are_kept_too_and_take_more_memory_than_higher_ones() {
+        for (width, n) in [(64, 1), (64, 1000), (512, 1), (512, 100), (512, 100_000)] {
+            let (mut former, mut lowest) = (0, 1.0);
+            for rate in (1..=50).map(|i| 0.3_f64.powi(i)) {
+                let Some(shape) = compute(width, n, rate) else {
+                    break;
+                };
+                assert!(shape.rate <= rate, "{rate:e} of {n} at {width}: {shape:?}");
+                assert!(shape.n_blocks >= former, "{rate:e} of {n} at {width}");
+                if shape.n_blocks > 1000 {
+                    assert!(shape.rate > 0.9 * rate, "{rate:e}: {shape:?}");
+                }
+                (former, lowest) = (shape.n_blocks, rate);
+            }
+            let wanted = if width == 64 { 1e-14 } else { 1e-24 };
+            assert!(lowest < wanted, "{lowest:e} is the lowest at {width}");
         }
     }
 

@@ -231,8 +231,7 @@ impl<'w> Room<'w> {
         Self {
             end: Instant::now() + PATIENCE,
             n_emptied: u64::MAX,
-            wait: world
-                .own_wait("operations on a hash map to end, whose slots are to be used again"),
+            wait: world.own_wait("operations on a hash map whose slots are used again"),
             failure: None,
             checks: 0..MAX_CHECKS,
         }

@@ -150,8 +150,9 @@ pub enum Error {
     /// such a change, make the map with `reuse_slots`.
     #[error(
         "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
-         removed, unless the map is made with `reuse_slots`; make it so, or with a larger capacity \
-         (probing stays short up to about three quarters of it)"
+         removed, unless the map is made with `reuse_slots` and all ranks reach its memory directly and \
+         uncounted (no PGAS_DIRECT=0, no PGAS_STATS); make it so, or with a larger capacity (probing \
+         stays short up to about three quarters of it)"
     )]
     Full {
         /// The number of slots over all ranks.

@@ -247,6 +247,19 @@ fn an_abort_is_seen_by_the_others_with_code_and_message() {
     assert_eq!(text, "rank 0 aborted the job with code 3: enough");
 }
 
+/// The system keeps eight bits of a code.
+#[test]
+fn no_code_of_an_abort_is_that_of_success() {
+    for code in [0, 256, -512] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            run(1, |world| world.abort(code, "enough"))
+        }));
+        let panic = outcome.err().unwrap();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert_eq!(text, "rank 0 aborted the job with code 1: enough");
+    }
+}
+
 #[test]
 fn a_rank_that_leaves_while_others_wait_for_it_is_named() {
     let outcomes = run(3, |world| {

@@ -101,7 +101,7 @@ impl Counting {
         board.set(word::N_RANKS, opening.n_ranks.into());
         board.set(word::RANK, opening.rank.number().into());
         board.set(word::SEGMENT, opening.segment_bytes);
-        board.set_text(FILE, FILE_WORDS, opening.file.unwrap_or_default());
+        board.set_path(FILE, FILE_WORDS, opening.file.unwrap_or_default());
         this.take_stock();
         board.set(word::MAGIC, MAGIC);
         Some(Arc::new(this))
@@ -270,7 +270,7 @@ impl Counting {
                 (origin.at.file(), origin.at.line())
             };
             self.board.set(at + 6, line.into());
-            self.board.set_text(at + 7, 17, file);
+            self.board.set_path(at + 7, 17, file);
             let what = if is_last { "various" } else { origin.what };
             self.board.set_text(at + 24, 9, what);
             let whole = origin.whole.filter(|_| !is_last).unwrap_or_default();

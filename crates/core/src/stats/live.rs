@@ -315,7 +315,7 @@ impl Now {
             return;
         };
         board.set(LINE, wait.line.into());
-        board.set_text(FILE, FILE_WORDS, wait.file);
+        board.set_path(FILE, FILE_WORDS, wait.file);
         board.set_text(WHAT, WHAT_WORDS, wait.what);
         board.set_text(WHOLE, WHOLE_WORDS, wait.whole.unwrap_or_default());
         let first = wait.missing.first().map_or(0, |rank| rank.number().into());

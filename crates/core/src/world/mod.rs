@@ -470,7 +470,8 @@ impl World {
     }
 
     /// Ends the whole job at once: prints `message`, ends every rank, and makes `code` the job's
-    /// exit code.
+    /// exit code. The system keeps the lowest eight bits of a code; if these are 0, which would be
+    /// success, the code is 1.
     ///
     /// # Examples
     ///
@@ -485,7 +486,9 @@ impl World {
             trace.flush();
         }
         self.tell_statistics(Some(&format!("rank {} ended it: {message}", self.rank())));
-        self.backend().abort(code, message)
+        let is_success = code & 0xff == 0;
+        self.backend()
+            .abort(if is_success { 1 } else { code }, message)
     }
 
     #[inline]

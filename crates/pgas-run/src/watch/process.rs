@@ -1,6 +1,9 @@
 //! The system's figures of a rank's process.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// A process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +41,20 @@ impl Process {
     }
 }
 
-/// The name of a process, by the system.
+/// The name of a process: that of its program, by the first word of its command line. The system's
+/// own name of a rank that its program has started is that of a link.
 pub(crate) fn name_of(number: u32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
+    let words = fs::read(format!("/proc/{number}/cmdline")).ok()?;
+    let first = words.split(|byte| *byte == 0).next()?;
+    let name = Path::new(OsStr::from_bytes(first)).file_name()?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -55,5 +64,16 @@ mod tests {
         assert_eq!((read.state, read.ticks, read.pages), ('R', 100, 42));
         assert_eq!(Process::parse("12 (a"), None);
         assert!(Process::look(std::process::id()).unwrap().resident() > 0);
+    }
+
+    #[test]
+    fn a_process_has_the_name_of_its_program_and_not_of_a_link_to_it() {
+        let mut sleep = Command::new("sleep");
+        let mut child = sleep.arg0("/a/place/solver").arg("60").spawn().unwrap();
+        let name = name_of(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(name.as_deref(), Some("solver"));
+        assert_eq!(name_of(child.id()), None);
     }
 }
