@@ -45,7 +45,7 @@ struct Queues {
     inboxes: Symmetric<u8>,
     /// On each rank, the number of elements that it gets from those other ranks that have finished
     /// sending; over all rounds, modulo 2^64. Behind it, the number of rounds in which the rank
-    /// itself has.
+    /// itself has, and whether it has dropped its channel.
     totals: Symmetric<u64>,
     size: Size,
     /// The known bounds of this rank's own inbox.
@@ -111,7 +111,7 @@ impl<S: Pod> Channel<S> {
                 let (bytes, align) = layout::<S>(size, true);
                 let queues = Queues {
                     inboxes: team.alloc_symmetric_aligned(bytes, align)?,
-                    totals: team.alloc_symmetric(2)?,
+                    totals: team.alloc_symmetric(3)?,
                     size,
                     seen: Seen::default(),
                 };
@@ -334,23 +334,44 @@ impl<S: Pod> Channel<S> {
         Ok(total == all_told.wrapping_add(self.n_from_others))
     }
 
-    /// A rank that sends to this one, and has left the job before it has told its number: it is
-    /// waited for in vain.
-    pub(super) fn departed(&self, team: &Team) -> Result<Option<Rank>> {
+    /// Tells those that wait for this rank that it drops the channel.
+    pub(super) fn tell_drop(&self, world: &World) {
+        if let Way::Queues(queues) = &self.way {
+            // If that fails, so does what the others do.
+            let _told = queues.totals.here().add(2).atomic_store(world, 1);
+        }
+    }
+
+    /// Why nothing more comes of `rank`, and there will be no room in its inbox, if that is so.
+    pub(super) fn end_of(&self, world: &World, rank: Rank) -> Result<Option<&'static str>> {
+        if world.has_left(rank) {
+            return Ok(Some("has left the job"));
+        }
+        let has_dropped = match &self.way {
+            // What is sent to it is received by nobody, and waits for nothing.
+            Way::Messages(_) => false,
+            Way::Queues(queues) => queues.totals.on(rank).add(2).atomic_load(world)? > 0,
+        };
+        Ok(has_dropped.then_some("has dropped its distributor"))
+    }
+
+    /// A rank that sends to this one, and has left the job, or dropped the channel, before it has
+    /// told its number: it is waited for in vain. And why that is so.
+    pub(super) fn departed(&self, team: &Team) -> Result<Option<(Rank, &'static str)>> {
         let (world, here) = (team.world(), Rank::new(team.rank()));
         let sources = self.route.sources(self.hop, here);
         for member in sources.filter(|member| *member != here) {
             let rank = team.world_rank(member.number());
             // Asked first: what the rank has told before it left is seen below.
-            if !world.has_left(rank) {
+            let Some(why) = self.end_of(world, rank)? else {
                 continue;
-            }
+            };
             let n_told = match &self.way {
                 Way::Messages(inbox) => inbox.n_told_by(rank),
                 Way::Queues(queues) => queues.totals.on(rank).add(1).atomic_load(world)?,
             };
             if n_told < self.n_rounds {
-                return Ok(Some(rank));
+                return Ok(Some((rank, why)));
             }
         }
         Ok(None)

@@ -21,6 +21,7 @@ mod passing;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::thread;
 
 use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
 use zerocopy::FromZeros as _;
@@ -189,7 +190,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// # Errors
     ///
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; errors of the
-    /// transport; the failure of the job while waiting, also if a rank with a full inbox has left.
+    /// transport; the failure of the job while waiting, also if a rank with a full inbox has left,
+    /// or has dropped its distributor.
     ///
     /// # Panics
     ///
@@ -294,10 +296,12 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 continue;
             }
             // The rank may have made room and then left: more attempts follow.
-            n_left += u32::from(world.has_left(to));
-            if n_left > PAUSES_TO_FAILURE {
-                let cause = "has left the job while others wait for room in its inbox";
-                return Err(give_up(&world, SENDING, Error::rank_failed(to, cause)));
+            if let Some(why) = self.end_of(place)? {
+                n_left += 1;
+                if n_left > PAUSES_TO_FAILURE {
+                    let cause = format!("{why} while others wait for room in its inbox");
+                    return Err(give_up(&world, SENDING, Error::rank_failed(to, &cause)));
+                }
             }
             waiting.pause(&missing)?;
         }
@@ -308,6 +312,15 @@ impl<T: Object, M: Member> Distributor<T, M> {
         match self.passing.hops.get_mut(hop) {
             Some(hop) => hop.channel.try_ship(self.team.world(), lane),
             None => self.last.try_ship(self.team.world(), lane),
+        }
+    }
+
+    /// Why there will be no room where a lane leads to, if that is so.
+    fn end_of(&self, place: LaneId) -> Result<Option<&'static str>> {
+        let (world, to) = (self.team.world(), self.target(place));
+        match self.passing.hops.get(place.hop) {
+            Some(hop) => hop.channel.end_of(world, to),
+            None => self.last.end_of(world, to),
         }
     }
 
@@ -358,7 +371,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if a received element
     /// cannot be read. That element is gone; the error has the others. The error is this rank's
     /// alone, and other ranks do not learn of it. But an error of the transport while others wait
-    /// for this rank fails the job, as does a rank that has left the job without finishing.
+    /// for this rank fails the job, as does a rank that leaves the job, or drops its distributor,
+    /// without finishing.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
@@ -470,9 +484,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
             n_pauses += 1;
             if u32::is_multiple_of(n_pauses, PAUSES_PER_LOOK) {
                 let now = channel(self).departed(&team)?;
-                if let Some(rank) = now.filter(|_| now == departed) {
-                    let cause = "has left the job, and others wait for what it sends";
-                    return Err(give_up(&world, RECEIVING, Error::rank_failed(rank, cause)));
+                if let Some((rank, why)) = now.filter(|_| now == departed) {
+                    let cause = format!("{why}, and others wait for what it sends");
+                    return Err(give_up(&world, RECEIVING, Error::rank_failed(rank, &cause)));
                 }
                 departed = now;
             }
@@ -501,6 +515,19 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
     let message_bytes = message_bytes(world) as u64;
     let route = Model::shipped().choose(shape, message_bytes, wanted);
     Ok(Plan { size, route })
+}
+
+/// Others that wait for this rank are told. A rank that panics has another cause to tell.
+impl<T: Object, M> Drop for Distributor<T, M> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        let world = self.team.world();
+        self.last.tell_drop(world);
+        let hops = self.passing.hops.iter();
+        hops.for_each(|hop| hop.channel.tell_drop(world));
+    }
 }
 
 impl<T: Object, M> fmt::Debug for Distributor<T, M> {

@@ -307,7 +307,40 @@ fn a_rank_that_has_left_makes_no_room_in_its_inbox_and_those_that_wait_are_told(
         sent.unwrap_err().to_string()
     });
     for text in &said.unwrap()[1..] {
-        assert!(text.contains("rank 0 has left the job"), "{text}");
+        assert!(has_gone(text), "{text}");
+    }
+}
+
+/// Whether it says that rank 0 has left. It drops its distributor first.
+fn has_gone(text: &str) -> bool {
+    text.contains("rank 0 has left the job") || text.contains("rank 0 has dropped its distributor")
+}
+
+#[test]
+fn those_that_send_to_a_rank_that_has_dropped_its_distributor_are_told() {
+    for routing in [Routing::Direct, Routing::Grid] {
+        let mut config = Config::default();
+        config.segment_bytes = Some(1 << 20);
+        config.timeout = Some(Duration::from_secs(30));
+        config.routing = Some(routing);
+        let said = pgas_smp::threads_with(4, &config, |world| {
+            let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+            world.barrier().unwrap();
+            if world.rank() == Rank::ZERO {
+                drop(distributor);
+            } else {
+                let sent = (0..100_000).try_for_each(|i| distributor.send(Rank::ZERO, i));
+                let error = sent.unwrap_err().to_string();
+                assert!(
+                    error.contains("rank 0 has dropped its distributor"),
+                    "{error}"
+                );
+            }
+            world.barrier().unwrap_err().to_string()
+        });
+        for text in said.unwrap() {
+            assert!(text.contains("rank 0"), "{text}");
+        }
     }
 }
 
@@ -340,12 +373,10 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_left() {
         let said = said.into_inner().unwrap();
         assert_eq!(said.len(), 2 * (n_ranks as usize - 1));
         // Who is told leaves, too, and others may send to it.
-        assert!(
-            said.iter()
-                .any(|text| text.contains("rank 0 has left the job"))
-        );
+        assert!(said.iter().any(|text| has_gone(text)));
         for text in said {
-            assert!(text.contains("has left the job"), "{text}");
+            let has_ended = ["has left the job", "has dropped its distributor"];
+            assert!(has_ended.iter().any(|end| text.contains(end)), "{text}");
         }
     }
 }
