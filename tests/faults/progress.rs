@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use pgas::backend::{HandlerId, MessageClass, Sent};
 use pgas::config::Progress;
-use pgas::{Config, Rank, World};
+use pgas::{Config, Rank, Symmetric, World};
 
 use crate::jobs::{WATCHED, assert_well, start};
 use crate::trial;
@@ -54,15 +54,15 @@ const CAUSE: &str = "a handler on purpose";
 /// its next call.
 pub(crate) fn panic_meanwhile(world: &World) {
     world.set_handler(QUESTION, |_, _| panic!("{CAUSE}"));
-    let words = world.alloc_symmetric::<u64>(1).unwrap();
-    world.barrier().unwrap();
+    let words = meet(world);
+    let word = words.on(Rank::new(1));
     if world.rank() == Rank::ZERO {
         ask_once(world, QUESTION);
         let error = world.barrier().unwrap_err().to_string();
         assert!(error.contains("rank 1") && error.contains(CAUSE), "{error}");
-        words.on(Rank::new(1)).put(world, 1).unwrap();
+        word.put(world, 2).unwrap();
     } else {
-        compute_until(|| words.here().get(world).unwrap() == 1);
+        compute_until(|| word.get(world).unwrap() == 2);
         let _resumes = world.barrier();
         unreachable!("the panic of the handler goes on");
     }
@@ -75,7 +75,7 @@ pub(crate) fn stray_meanwhile(world: &World) {
     world.set_handler(ANSWER, move |_, _| {
         set_answered.store(true, Ordering::Release);
     });
-    world.barrier().unwrap();
+    let _word = meet(world);
     if world.rank() == Rank::ZERO {
         ask_once(world, QUESTION);
     } else {
@@ -94,6 +94,20 @@ pub(crate) fn stray_meanwhile(world: &World) {
         compute_until(|| answered.load(Ordering::Acquire));
     }
     world.barrier().unwrap();
+}
+
+/// Returns when rank 1 is in no call any more, which would meet what rank 0 sends next: it says so
+/// in the returned word of its memory.
+fn meet(world: &World) -> Symmetric<u64> {
+    let words = world.alloc_symmetric::<u64>(1).unwrap();
+    let word = words.on(Rank::new(1));
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        compute_until(|| word.get(world).unwrap() == 1);
+    } else {
+        word.put(world, 1).unwrap();
+    }
+    words
 }
 
 fn ask_once(world: &World, handler: HandlerId) {

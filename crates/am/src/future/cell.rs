@@ -146,15 +146,14 @@ impl<T: Send + 'static> Cell<T> {
 impl<T: Send> Sleeper for Cell<T> {
     fn wake(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // A value, or an action that waits for one, stays.
-        let State::Awaited(_) = &*state else {
-            return;
-        };
-        let State::Awaited(waker) = mem::replace(&mut *state, State::Empty) else {
-            unreachable!("the state is locked");
-        };
-        drop(state);
-        waker.wake();
+        match mem::replace(&mut *state, State::Empty) {
+            State::Awaited(waker) => {
+                drop(state);
+                waker.wake();
+            }
+            // A value, or an action that waits for one, stays.
+            former => *state = former,
+        }
     }
 }
 
