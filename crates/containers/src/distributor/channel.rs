@@ -335,11 +335,11 @@ impl<S: Pod> Channel<S> {
     }
 
     /// Tells those that wait for this rank that it drops the channel.
-    pub(super) fn tell_drop(&self, world: &World) {
+    pub(super) fn tell_drop(&self, world: &World) -> Result<()> {
         if let Way::Queues(queues) = &self.way {
-            // If that fails, so does what the others do.
-            let _told = queues.totals.here().add(2).atomic_store(world, 1);
+            queues.totals.here().add(2).atomic_store(world, 1)?;
         }
+        Ok(())
     }
 
     /// Why nothing more comes of `rank`, and there will be no room in its inbox, if that is so.

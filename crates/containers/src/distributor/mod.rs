@@ -517,16 +517,20 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
     Ok(Plan { size, route })
 }
 
-/// Others that wait for this rank are told. A rank that panics has another cause to tell.
+/// Others that wait for this rank are told, or the job fails. A rank that panics has another cause to
+/// tell.
 impl<T: Object, M> Drop for Distributor<T, M> {
     fn drop(&mut self) {
         if thread::panicking() {
             return;
         }
         let world = self.team.world();
-        self.last.tell_drop(world);
-        let hops = self.passing.hops.iter();
-        hops.for_each(|hop| hop.channel.tell_drop(world));
+        let mut hops = self.passing.hops.iter();
+        let told = hops.try_for_each(|hop| hop.channel.tell_drop(world));
+        if let Err(error) = told.and_then(|()| self.last.tell_drop(world)) {
+            // The job's error: each rank's next call returns it.
+            let _told = give_up(world, "telling that a distributor is dropped", error);
+        }
     }
 }
 
