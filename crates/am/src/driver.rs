@@ -18,9 +18,8 @@ use pgas_core::Result;
 /// of a millisecond.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 300;
-/// The first and the longest sleep while a task waits for an event that no message announces.
+/// The first sleep while a task waits for an event that no message announces.
 const FIRST_NAP: Duration = Duration::from_micros(50);
-const LONGEST_NAP: Duration = Duration::from_millis(2);
 /// The sleep while no task waits for such an event. Messages end it.
 const IDLE_NAP: Duration = Duration::from_millis(10);
 /// Calls in flight that are searched before each sleep for ranks that have left.
@@ -204,10 +203,10 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
             // Poll again after the sleep: another thread, or a network that announces nothing, may
             // have completed what the tasks wait for.
             world.park(nap);
-            nap = (nap * 2).min(LONGEST_NAP);
+            nap = (nap * 2).min(world.longest_sleep());
         } else {
             am.search_departed(world, CALLS_PER_NAP);
-            world.park(IDLE_NAP);
+            world.park(IDLE_NAP.max(world.longest_sleep()));
         }
     }
     Ok(())

@@ -90,7 +90,7 @@ unsafe impl Backend for Network {
     pgas_core::pass_on! {
         neighbours:
         segment_bytes, mapped_ranks, mapped, board, mapped_stride, prepare, try_commit, give_back,
-        notify, is_oversubscribed,
+        notify, ranks_per_processor,
     }
 
     #[inline]

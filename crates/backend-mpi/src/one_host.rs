@@ -117,7 +117,7 @@ unsafe impl Backend for OneHost {
         member:
         rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
         test, flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        try_commit, give_back, n_credits, poll, poll_all, progress, notify, is_oversubscribed, health, has_left, blame,
+        try_commit, give_back, n_credits, poll, poll_all, progress, notify, ranks_per_processor, health, has_left, blame,
         discard
     }
 

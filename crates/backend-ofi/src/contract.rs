@@ -71,7 +71,7 @@ unsafe impl Backend for Network {
     pgas_core::pass_on! {
         neighbours:
         segment_bytes, mapped_ranks, mapped, board, mapped_stride, notify,
-        is_oversubscribed,
+        ranks_per_processor,
     }
 
     fn put(&self, put: Put) -> Result<()> {

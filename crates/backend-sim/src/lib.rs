@@ -473,8 +473,8 @@ unsafe impl Backend for Node {
 
     fn notify(&self, _: Rank) {}
 
-    fn is_oversubscribed(&self) -> bool {
-        false
+    fn ranks_per_processor(&self) -> u32 {
+        1
     }
 
     fn health(&self) -> Result<()> {

@@ -1,5 +1,7 @@
-//! Linux only: whether each rank of a host has a processor of its own.
+//! Linux only: how many ranks of a host share a processor.
 
+use std::collections::HashSet;
+use std::num::NonZero;
 use std::sync::OnceLock;
 
 use rustix::process::Pid;
@@ -7,8 +9,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Cores that this process may use: its affinity mask, and the limit of its control group if that
 /// is lower.
-fn usable_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+fn usable_cores() -> u32 {
+    let n_usable = std::thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(n_usable).unwrap_or(u32::MAX)
 }
 
 /// The processors of a job's ranks, as far as this rank knows them.
@@ -18,41 +21,42 @@ fn usable_cores() -> usize {
 /// joined.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
-    are_too_few: OnceLock<bool>,
+    /// Those that this process may use. The question costs several system calls.
+    usable: OnceLock<u32>,
+    ranks_per_core: OnceLock<u32>,
 }
 
 impl Cores {
-    /// Whether there are more ranks than processors. `pid` gives the process of a rank that has
-    /// joined.
+    /// The number of ranks for each processor, rounded up. `pid` gives the process of a rank that
+    /// has joined.
     #[inline]
-    pub(crate) fn are_too_few(&self, n_ranks: u32, pid: impl Fn(u32) -> Option<u32>) -> bool {
-        match self.are_too_few.get() {
+    pub(crate) fn ranks_per_core(&self, n_ranks: u32, pid: impl Fn(u32) -> Option<u32>) -> u32 {
+        match self.ranks_per_core.get() {
             Some(known) => *known,
             None => self.find_out(n_ranks, pid),
         }
     }
 
     #[cold]
-    fn find_out(&self, n_ranks: u32, pid: impl Fn(u32) -> Option<u32>) -> bool {
-        let n_usable = usable_cores();
-        let known = if n_ranks as usize <= n_usable {
-            false
-        } else if sched_getaffinity(None).is_ok_and(|own| own.count() as usize == n_usable) {
-            let pids: Option<Vec<u32>> = (0..n_ranks).map(pid).collect();
+    fn find_out(&self, n_ranks: u32, pid: impl Fn(u32) -> Option<u32>) -> u32 {
+        let n_usable = *self.usable.get_or_init(usable_cores);
+        let mut n_cores = n_usable;
+        // Otherwise a limit in time, whatever the number of processors.
+        let is_bound = || sched_getaffinity(None).is_ok_and(|own| own.count() == n_usable);
+        if n_ranks > n_usable && is_bound() {
+            // The last ranks join last.
+            let pids: Option<Vec<u32>> = (0..n_ranks).rev().map(pid).collect();
             let Some(pids) = pids else {
                 // Until all ranks have joined.
-                return true;
+                return n_ranks.div_ceil(n_usable);
             };
-            let sets = pids.into_iter().map(affinity);
             // Ranks that are threads, or that this rank must not ask, count with this rank's
             // processors.
-            sets.collect::<Option<Vec<_>>>()
-                .is_none_or(|sets| n_ranks as usize > n_in_any(&sets))
-        } else {
-            // A limit in time, whatever the number of processors.
-            true
-        };
-        *self.are_too_few.get_or_init(|| known)
+            let sets: Option<HashSet<CpuSet>> = pids.into_iter().map(affinity).collect();
+            n_cores = sets.map_or(n_usable, |sets| n_in_any(&sets));
+        }
+        let known = n_ranks.div_ceil(n_cores.max(1));
+        *self.ranks_per_core.get_or_init(|| known)
     }
 }
 
@@ -63,10 +67,10 @@ fn affinity(pid: u32) -> Option<CpuSet> {
 }
 
 /// The number of processors in the union of the sets.
-fn n_in_any(sets: &[CpuSet]) -> usize {
+fn n_in_any(sets: &HashSet<CpuSet>) -> u32 {
     let all = 0..CpuSet::MAX_CPU;
-    all.filter(|cpu| sets.iter().any(|set| set.is_set(*cpu)))
-        .count()
+    let is_in_any = |cpu: &usize| sets.iter().any(|set| set.is_set(*cpu));
+    u32::try_from(all.filter(is_in_any).count()).expect("a set has few processors")
 }
 
 #[cfg(test)]
@@ -81,20 +85,22 @@ mod tests {
 
     #[test]
     fn ranks_that_are_bound_each_to_its_own_processor_have_as_many_as_they_are() {
-        assert_eq!(n_in_any(&[set(&[0]), set(&[1]), set(&[700])]), 3);
-        assert_eq!(n_in_any(&[set(&[0, 1]), set(&[0, 1]), set(&[0, 1])]), 2);
-        assert_eq!(n_in_any(&[]), 0);
+        let n_in = |sets: &[&[usize]]| n_in_any(&sets.iter().map(|cpus| set(cpus)).collect());
+        assert_eq!(n_in(&[&[0], &[1], &[700]]), 3);
+        assert_eq!(n_in(&[&[0, 1], &[0, 1], &[1, 2]]), 3);
+        assert_eq!(n_in(&[]), 0);
     }
 
     #[test]
     fn a_job_is_crowded_until_all_its_ranks_are_there_if_one_has_too_few_processors() {
         let cores = Cores::default();
-        let many = u32::try_from(usable_cores()).unwrap() + 1;
-        assert!(cores.are_too_few(many, |_| None));
+        let many = usable_cores() * 7 + 1;
+        assert_eq!(cores.ranks_per_core(many, |_| None), 8);
         // This process has as many processors as it has, however often it is asked.
         let own = std::process::id();
-        assert!(cores.are_too_few(many, |_| Some(own)));
-        assert!(cores.are_too_few(many, |_| None), "it is remembered");
-        assert!(!Cores::default().are_too_few(1, |_| None));
+        assert_eq!(cores.ranks_per_core(many, |_| Some(own)), 8);
+        assert_eq!(cores.ranks_per_core(many, |_| None), 8);
+        assert!(cores.ranks_per_core.get().is_some(), "it is remembered");
+        assert_eq!(Cores::default().ranks_per_core(1, |_| None), 1);
     }
 }

@@ -1,20 +1,23 @@
 //! The twin of `cores.rs` for systems that are not Linux, where all ranks of a job are threads of
 //! this process.
 
+use std::num::NonZero;
 use std::sync::OnceLock;
+use std::thread;
 
 /// The processors of a job's ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
-    n_usable: OnceLock<usize>,
+    n_usable: OnceLock<u32>,
 }
 
 impl Cores {
-    /// Whether the ranks are more than the processors of this process.
+    /// The number of ranks for each processor of this process, rounded up.
     #[inline]
-    pub(crate) fn are_too_few(&self, n_ranks: u32, _pid: impl Fn(u32) -> Option<u32>) -> bool {
-        let n_usable = || std::thread::available_parallelism().map_or(1, usize::from);
-        n_ranks as usize > *self.n_usable.get_or_init(n_usable)
+    pub(crate) fn ranks_per_core(&self, n_ranks: u32, _pid: impl Fn(u32) -> Option<u32>) -> u32 {
+        let ask = || thread::available_parallelism().map_or(1, NonZero::get);
+        let n_usable = || u32::try_from(ask()).unwrap_or(u32::MAX);
+        n_ranks.div_ceil(*self.n_usable.get_or_init(n_usable))
     }
 }
 
@@ -25,7 +28,7 @@ mod tests {
     #[test]
     fn one_rank_always_has_a_processor_and_a_million_ranks_have_not() {
         let cores = Cores::default();
-        assert!(!cores.are_too_few(1, |_| None));
-        assert!(cores.are_too_few(1_000_000, |_| None));
+        assert_eq!(cores.ranks_per_core(1, |_| None), 1);
+        assert!(cores.ranks_per_core(1_000_000, |_| None) > 1);
     }
 }

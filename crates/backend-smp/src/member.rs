@@ -95,9 +95,9 @@ impl Member {
     }
 
     #[inline]
-    pub(crate) fn has_too_few_cores(&self) -> bool {
+    pub(crate) fn ranks_per_core(&self) -> u32 {
         self.cores
-            .are_too_few(self.job.layout().n_ranks, |rank| self.process_of(rank))
+            .ranks_per_core(self.job.layout().n_ranks, |rank| self.process_of(rank))
     }
 
     /// The process that `rank` is, once it has joined.

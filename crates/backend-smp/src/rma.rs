@@ -264,8 +264,8 @@ unsafe impl Backend for Member {
         self.job().control().bell(rank.number()).ring();
     }
 
-    fn is_oversubscribed(&self) -> bool {
-        self.has_too_few_cores()
+    fn ranks_per_processor(&self) -> u32 {
+        self.ranks_per_core()
     }
 
     fn health(&self) -> Result<()> {

@@ -62,7 +62,7 @@
 //! |---|---|
 //! | transfers, locks, waits of programs' own loops; the transport for tests | `lock`, `loopback`, `own_wait`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `gathered_steps`, `in_place`, `messages`, `performing`, `phase`, `process`, `span`, `stall`, `symmetric`, `work` |
+//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `gathered_steps`, `in_place`, `messages`, `performing`, `phase`, `process`, `sleeps`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
@@ -122,6 +122,7 @@ pub mod raw;
 pub mod rma;
 pub mod segment;
 mod serving;
+mod sleeps;
 mod span;
 mod stall;
 pub mod stats;

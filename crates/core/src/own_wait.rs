@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::stall::Noted;
-use crate::wait::{BUSY_ROUNDS, LONGEST_SLEEP, WaitClock, YIELDS_PER_LOOK};
+use crate::wait::{BUSY_ROUNDS, WaitClock, YIELDS_PER_LOOK};
 use crate::waits::Awaited;
 use crate::world::World;
 
@@ -151,7 +151,7 @@ impl OwnWait<'_> {
         if self.failure.is_some() {
             self.world.take_in_what_came()?;
         } else if !worked && self.world.backend().parks_until_written() {
-            self.world.nap(LONGEST_SLEEP);
+            self.world.nap(self.world.longest_sleep());
         } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
             thread::yield_now();
         }

@@ -16,12 +16,6 @@ use crate::process::panic_text;
 use crate::waits::Awaited;
 use crate::world::World;
 
-/// The sleep of the thread when there is nothing to do; messages wake it.
-const NAP: Duration = Duration::from_millis(1);
-
-/// The longest sleep of a thread that runs no handlers, since it may miss a wake-up.
-const LONGEST_NAP: Duration = Duration::from_millis(2);
-
 /// Rounds of progress in which a rank that is about to leave serves late messages.
 const LAST_ROUNDS: u32 = 1 << 14;
 
@@ -66,7 +60,8 @@ impl World {
         if self.servers().has_this_thread() {
             self.backend().park(at_most);
         } else {
-            self.servers().sleep(at_most.min(LONGEST_NAP));
+            // It may miss a wake-up.
+            self.servers().sleep(at_most.min(self.longest_sleep()));
         }
     }
 
@@ -94,7 +89,7 @@ impl World {
     /// # Cost
     ///
     /// A lock. Later a round of progress takes a few instructions more on a chosen thread, and two
-    /// locks on the other threads, which may wake two milliseconds late.
+    /// locks on the other threads, which may wake [`longest_sleep`](Self::longest_sleep) late.
     ///
     /// # Examples
     ///
@@ -242,12 +237,12 @@ impl World {
             while !self.handles().is_over() {
                 match panic::catch_unwind(AssertUnwindSafe(|| self.progress())) {
                     Ok(Ok(true)) => {}
-                    Ok(Ok(false)) => self.nap(NAP),
+                    Ok(Ok(false)) => self.nap(self.longest_sleep()),
                     // The program's own next call reports it, and meets the end of a job itself.
                     Ok(Err(error)) if self.backend().health().is_ok() => {
                         self.untold().add(error);
                         while self.untold().has_some() && !self.handles().is_over() {
-                            self.nap(NAP);
+                            self.nap(self.longest_sleep());
                         }
                     }
                     Ok(Err(_)) => return,

@@ -30,10 +30,6 @@ const YIELDS: u32 = 400;
 /// wait for a processor, a single yield takes tens of milliseconds.
 const LONGEST_YIELDING: Duration = Duration::from_millis(1);
 pub(crate) const YIELDS_PER_LOOK: u32 = 8;
-/// The first and the longest sleep. A sleeper is woken by messages and barriers; the limit only
-/// bounds how late it sees a plain put.
-const FIRST_SLEEP: Duration = Duration::from_micros(50);
-pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(2);
 /// The maximum number of consecutive rounds with progress without a check of the job's health (at
 /// the start of a wait twice as many): messages may come for ever from ranks that do not wait.
 pub(crate) const BUSY_ROUNDS: u32 = 64;
@@ -335,9 +331,9 @@ impl<'w> LongWait<'w> {
             n_yields: if yields { YIELDS } else { 0 },
             round: first.max(TIGHT_ROUNDS),
             sleep: if parks_at_once {
-                LONGEST_SLEEP
+                world.longest_sleep()
             } else {
-                FIRST_SLEEP
+                world.first_sleep()
             },
             began: None,
             noted: None,
@@ -411,10 +407,10 @@ impl<'w> LongWait<'w> {
         if self.failure.is_none() {
             if self.round == last_yield + 1 && !self.world.backend().parks_until_written() {
                 // The first sleep after an arrival is short again, as at the beginning of the wait.
-                self.sleep = FIRST_SLEEP;
+                self.sleep = self.world.first_sleep();
             }
             self.world.nap(self.sleep);
-            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+            self.sleep = (self.sleep * 2).min(self.world.longest_sleep());
         }
     }
 

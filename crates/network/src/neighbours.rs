@@ -230,9 +230,9 @@ impl<M: Backend> Neighbours<M> {
         }
     }
 
-    /// Whether this host has more ranks than processors.
-    pub fn is_oversubscribed(&self) -> bool {
-        self.member.is_oversubscribed()
+    /// The number of ranks of this host for each processor that they may use, rounded up.
+    pub fn ranks_per_processor(&self) -> u32 {
+        self.member.ranks_per_processor()
     }
 
     /// The failure that ranks of this host have recorded.

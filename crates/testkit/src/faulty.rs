@@ -147,7 +147,7 @@ unsafe impl Backend for Faulty {
     pgas_core::pass_on! {
         inner:
         rank, n_ranks, capabilities, segment_bytes, barrier_missing, n_credits, park, notify,
-        is_oversubscribed, health, has_left, blame, discard
+        ranks_per_processor, health, has_left, blame, discard
     }
 
     fn mapped_ranks(&self) -> Range<u32> {

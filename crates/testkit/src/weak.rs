@@ -271,7 +271,7 @@ unsafe impl Backend for Weak {
     pgas_core::pass_on! {
         inner:
         rank, n_ranks, capabilities, segment_bytes, barrier_begin, barrier_test, barrier_missing,
-        prepare, n_credits, poll, park, notify, is_oversubscribed, health, has_left, blame,
+        prepare, n_credits, poll, park, notify, ranks_per_processor, health, has_left, blame,
         discard
     }
 

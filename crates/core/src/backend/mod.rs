@@ -444,9 +444,16 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Wakes `rank` if it is [parked](Self::park), after a store that it may be waiting for.
     fn notify(&self, rank: Rank);
 
+    /// The number of the host's ranks for each processor that they may use, rounded up; one if each
+    /// rank has a processor of its own. It may change until all ranks have joined.
+    fn ranks_per_processor(&self) -> u32;
+
     /// Whether the host runs more ranks than it has processors. A waiting rank then does not spin,
     /// since it would take time from the rank that it waits for.
-    fn is_oversubscribed(&self) -> bool;
+    #[inline]
+    fn is_oversubscribed(&self) -> bool {
+        self.ranks_per_processor() > 1
+    }
 
     /// An error if the job has failed. Every loop that waits asks once a round, so it must cost
     /// about as much as a load.

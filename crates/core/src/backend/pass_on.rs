@@ -163,8 +163,8 @@ macro_rules! pass_on {
     (@method notify $inner:ident) => {
         $crate::pass_on! { @one $inner, notify, [rank: $crate::Rank], () }
     };
-    (@method is_oversubscribed $inner:ident) => {
-        $crate::pass_on! { @one $inner, is_oversubscribed, [], bool }
+    (@method ranks_per_processor $inner:ident) => {
+        $crate::pass_on! { @one $inner, ranks_per_processor, [], u32 }
     };
     (@method health $inner:ident) => {
         $crate::pass_on! { @one $inner, health, [], $crate::Result<()> }

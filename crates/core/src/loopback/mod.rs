@@ -13,6 +13,7 @@ mod threads;
 
 pub use threads::{run, run_over, run_with, world, worlds, worlds_over};
 
+use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -395,11 +396,12 @@ unsafe impl Backend for Loopback {
         self.job.member(rank).bell.ring();
     }
 
-    fn is_oversubscribed(&self) -> bool {
+    fn ranks_per_processor(&self) -> u32 {
         /// The processors that this process may use. The question costs several system calls.
-        static USABLE: OnceLock<usize> = OnceLock::new();
-        let ask = || thread::available_parallelism().map_or(1, usize::from);
-        *USABLE.get_or_init(ask) < self.job.ranks.len()
+        static USABLE: OnceLock<u32> = OnceLock::new();
+        let ask = || thread::available_parallelism().map_or(1, NonZero::get);
+        let n_usable = *USABLE.get_or_init(|| u32::try_from(ask()).unwrap_or(u32::MAX));
+        self.n_ranks().div_ceil(n_usable)
     }
 
     fn health(&self) -> Result<()> {

@@ -189,7 +189,7 @@ impl GlobalPtr<u64> {
     /// returns its value then.
     ///
     /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiting rank; after a plain atomic it may
-    /// sleep up to 2 ms longer.
+    /// sleep for up to [`World::longest_sleep`] longer.
     ///
     /// # Cost
     ///
