@@ -2,8 +2,8 @@
 
 use libtest_mimic::Trial;
 use pgas::{Rank, World};
-use pgas_report::analysis::{Doing, Job};
-use pgas_report::{align, read};
+use pgas_report::analysis::{Doing, Job, RankSummary};
+use pgas_report::{align, read, words};
 use pgas_testkit::job::Ended;
 use rustix::process::{Resource, Rlimit, Signal};
 
@@ -76,6 +76,8 @@ fn run(first: &[String], way: Way, words: &[&str]) -> (Ended, Job) {
 fn traced(way: Way, fault: &str) {
     let (ended, job) = run(&[], way, &["figures", fault]);
     assert_eq!(ended.code() == 0, fault == "none", "{ended:?}");
+    let is_whole = job.ranks[1].is_whole;
+    assert_eq!(is_whole, fault == "none", "it ends when the rank leaves");
     let line = job.lines.iter().find(|line| {
         let (what, at) = read::what_and_where(&line.name);
         let for_late = line
@@ -155,11 +157,19 @@ fn full_disk(way: Way) {
     assert_eq!(ended.code(), 0, "{ended:?}");
     let lines: Vec<&str> = ended.stderr.lines().collect();
     assert_eq!(lines.len(), N_RANKS as usize, "{ended:?}");
+    let hints = words::hints(&job);
+    let is_told = |hint: &String| hint.starts_with("ranks 0 to 2: no trace of the end");
+    assert!(hints.iter().any(is_told), "{hints:?}");
     for rank in 0..N_RANKS {
         let told = format!("rank-{rank}.trace ends here: File too large");
         assert_eq!(ended.stderr.matches(&told).count(), 1, "{ended:?}");
         // What was written before is read.
-        let spans = &job.ranks[rank as usize].stretches;
+        let RankSummary {
+            stretches: spans,
+            is_whole,
+            ..
+        } = &job.ranks[rank as usize];
+        assert!(!is_whole);
         assert!(spans.iter().any(|s| s.name == "a step"), "{spans:?}");
     }
 }

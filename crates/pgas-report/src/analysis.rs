@@ -75,6 +75,9 @@ pub struct RankSummary {
     pub n_remote: u64,
     /// The number of messages that found no room at first.
     pub n_refused: u64,
+    /// Whether its trace goes on until the rank left the job. It does not if the rank was killed,
+    /// or the disk was full.
+    pub is_whole: bool,
 }
 
 impl RankSummary {
@@ -233,6 +236,7 @@ impl RankSummary {
                 self.n_remote += event.numbers[1].clamp(1, MOST_TOGETHER);
             }
             Kind::Refusal => self.n_refused += 1,
+            Kind::Left => self.is_whole = true,
             _ => {}
         }
     }

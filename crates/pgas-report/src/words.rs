@@ -104,6 +104,7 @@ pub fn hints(job: &Job) -> Vec<String> {
             job.n_lost
         ));
     }
+    hints.extend(cut_short(job));
     let n_missing = (job.n_ranks as usize).saturating_sub(job.ranks.len());
     if n_missing > 0 {
         hints.push(format!(
@@ -155,6 +156,18 @@ fn unfinished(job: &Job) -> Vec<String> {
         ));
     }
     hints
+}
+
+/// The ranks whose traces end before they left the job.
+fn cut_short(job: &Job) -> Option<String> {
+    let cut = job.ranks.iter().filter(|rank| !rank.is_whole);
+    let cut: Vec<u32> = cut.map(|rank| rank.rank).collect();
+    (!cut.is_empty()).then(|| {
+        format!(
+            "{}: no trace of the end, since the rank did not leave the job in good order, or the disk was full",
+            ranks(&cut)
+        )
+    })
 }
 
 /// The ranks that wait at a line, the rank that they wait for, and what that rank does meanwhile.

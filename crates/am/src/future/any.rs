@@ -34,7 +34,8 @@ impl<T: Send + 'static> First<T> {
 
 /// A future of the first one of `futures` that is ready; of several ready ones the first in order.
 ///
-/// Progress: none.
+/// Progress: none. It is work of this rank, also if it is dropped: `quiet` waits until one of the
+/// futures is ready.
 ///
 /// # Cost
 ///

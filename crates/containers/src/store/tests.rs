@@ -323,6 +323,13 @@ fn a_save_that_fails_leaves_the_former_checkpoint_and_nothing_else() {
 }
 
 #[test]
+fn an_error_about_the_empty_path_says_that_it_is_empty() {
+    let world = loopback::world();
+    let error = save_some(&world, Path::new(""), 1).unwrap_err().to_string();
+    assert!(error.contains("the empty path: "), "{error}");
+}
+
+#[test]
 fn who_has_opened_a_manifest_reads_all_of_it_whatever_is_saved_meanwhile() {
     let (dir, world) = (tempdir().unwrap(), loopback::world());
     save_some(&world, dir.path(), 20).unwrap();

@@ -1,6 +1,7 @@
 //! The details of errors.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -217,7 +218,7 @@ pub struct Unknown {
 
 /// A container that could not be saved or loaded.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{path}: {reason}", path = .path.display())]
+#[error("{}: {reason}", shown(path))]
 pub struct StorageError {
     /// The file, or the directory of the checkpoint.
     pub path: PathBuf,
@@ -225,6 +226,14 @@ pub struct StorageError {
     pub reason: String,
     /// The system's error, if it is one.
     pub system: Option<Arc<std::io::Error>>,
+}
+
+/// A path of no letters is seen, too.
+fn shown(path: &Path) -> Cow<'_, str> {
+    if path.as_os_str().is_empty() {
+        return Cow::Borrowed("the empty path");
+    }
+    path.to_string_lossy()
 }
 
 impl StorageError {

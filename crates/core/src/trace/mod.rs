@@ -84,11 +84,13 @@ pub enum Kind {
     Phase = 15,
     /// The phase of this name and object ends.
     PhaseEnd = 16,
+    /// The rank leaves the job in good order. No event follows.
+    Left = 17,
 }
 
 impl Kind {
     /// All kinds, by their numbers from 1.
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Get,
         Self::Put,
         Self::Atomic,
@@ -105,6 +107,7 @@ impl Kind {
         Self::Missing,
         Self::Phase,
         Self::PhaseEnd,
+        Self::Left,
     ];
 
     /// The kind with this number, if there is one.
@@ -460,7 +463,7 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::of(kind as u8), Some(kind));
         }
-        assert_eq!((Kind::of(0), Kind::of(17)), (None, None));
+        assert_eq!((Kind::of(0), Kind::of(18)), (None, None));
     }
 
     #[test]

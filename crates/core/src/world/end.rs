@@ -7,6 +7,7 @@ use super::{Inner, World};
 use crate::backend::{HandlerId, Message, Stage};
 use crate::handler::in_handler;
 use crate::notice;
+use crate::trace::Kind;
 
 /// A rank that has to wait before it can leave yields for so many rounds, then sleeps between them.
 const LEAVING_YIELDS: u32 = 400;
@@ -67,6 +68,9 @@ impl Drop for Inner {
             }
             let lost = [self.untold.text(self.rank), self.refused.text(self.rank)];
             lost.iter().flatten().for_each(|text| notice::tell(text));
+            if let Some(trace) = &self.trace {
+                trace.note(Kind::Left, 0, None, [0, 0]);
+            }
         }
     }
 }
