@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
 /// Descriptors that a process needs besides those for its ranks or hosts: its own, its output and
@@ -30,4 +31,13 @@ pub fn allow_descriptors(n_needed: u64) -> io::Result<DescriptorLimit> {
         rustix::process::setrlimit(Resource::Nofile, raised)?;
     }
     Ok(DescriptorLimit(before))
+}
+
+/// What the user may do about an error of a process that has as many open descriptors as it may.
+pub(super) fn limit_behind(error: &io::Error) -> &'static str {
+    if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
+        ": each rank takes some, and no more are allowed; raise `ulimit -Hn`, or start fewer ranks"
+    } else {
+        ""
+    }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::descriptors::limit_behind;
 use super::forward::{self, Sink, Stream};
 use super::outcome::{Failure, Outcome};
 
@@ -167,7 +168,7 @@ impl JobHooks for NoHooks {}
 #[non_exhaustive]
 pub enum SuperviseError {
     /// The program could not be started.
-    #[error("cannot start {program:?}: {source}")]
+    #[error("cannot start {program:?}: {source}{}", limit_behind(source))]
     Start {
         /// The program's name.
         program: Box<str>,
@@ -178,6 +179,6 @@ pub enum SuperviseError {
     #[error("cannot write the output of the ranks: {0}")]
     Output(#[source] io::Error),
     /// A system call of the supervisor itself failed.
-    #[error("cannot supervise the job: {0}")]
+    #[error("cannot supervise the job: {}{}", .0, limit_behind(.0))]
     System(#[from] io::Error),
 }

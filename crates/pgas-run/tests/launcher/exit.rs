@@ -161,6 +161,19 @@ fn a_job_may_need_more_descriptors_than_its_ranks_are_allowed() {
 }
 
 #[test]
+fn who_may_not_have_enough_descriptors_is_told_of_the_limit() {
+    let pgas_run = env!("CARGO_BIN_EXE_pgas-run");
+    let script = format!("ulimit -n 50; exec {pgas_run} -n 40 sleep 60");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let ended = start(command).end();
+    assert_eq!(ended.code(), 126, "{}", ended.stderr);
+    let line = one_line(&ended);
+    assert!(line.contains("Too many open files"), "{line}");
+    assert!(line.contains("raise `ulimit -Hn`"), "{line}");
+}
+
+#[test]
 fn sixty_four_ranks_end_when_one_fails() {
     let ended = run(
         64,
