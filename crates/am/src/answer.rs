@@ -28,7 +28,7 @@ pub(crate) fn failure(cookie: u64, text: &str, panicked_at: Option<&str>) -> Res
 pub(crate) fn read_answer<T: Wire>(rank: Rank, outcome: Outcome, bytes: &[u8]) -> Result<T> {
     let mut input = Decoder::new(bytes);
     match outcome {
-        Outcome::Returned => input.get(),
+        Outcome::Returned => input.get_last(),
         Outcome::Failed => Err(read_failure(rank, &mut input)),
         Outcome::Left => Err(unanswered(rank)),
     }

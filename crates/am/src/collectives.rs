@@ -7,7 +7,7 @@
 use pgas_core::collective::{Encoding, ReduceOp};
 use pgas_core::{Event, Rank, Result, Team, World};
 
-use crate::codec::{Decoder, Encoder, Wire, unreadable};
+use crate::codec::{Decoder, Encoder, Wire};
 
 /// Collectives over values of any [`Wire`] type, on all ranks or a team; in the prelude.
 ///
@@ -440,12 +440,7 @@ impl<T: Wire> Encoding<T> for ByWire {
     }
 
     fn decode(bytes: &[u8]) -> Result<T> {
-        let mut input = Decoder::new(bytes);
-        let value = input.get()?;
-        match input.remaining().len() {
-            0 => Ok(value),
-            n => Err(unreadable::<T>(format!("{n} bytes are left over"))),
-        }
+        Decoder::new(bytes).get_last()
     }
 }
 

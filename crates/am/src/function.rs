@@ -186,7 +186,7 @@ unsafe fn plain<A: Wire, R: Returns>(
 ) -> Ran {
     // SAFETY: the caller promises that the body is a `fn(A) -> R`.
     let function = unsafe { body.cast::<fn(A) -> R>() };
-    run(incoming, out, |input| Ok(function(input.get()?)))
+    run(incoming, out, |input| Ok(function(input.get_last()?)))
 }
 
 /// The trampoline of functions that also view a slice.

@@ -2,10 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::ext::IdentExt as _;
-use syn::{Data, DeriveInput, Member, Result};
+use syn::{Data, DeriveInput, Result};
 
 use crate::input::{Options, attributes, bounded, is_concrete};
+use crate::wire::members_of_pod;
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Options { root, inline, .. } = Options::of(input)?;
@@ -29,29 +29,21 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     } else {
         quote!(#object::Encoded<#inline>)
     };
-    let (text, attributes) = (text(input), attributes(input));
+    let attributes = attributes(input);
+    let text = input.ident.to_string();
+    // Other types than structs are encoded, and so described by their codec.
+    let members = match &input.data {
+        Data::Struct(data) if is_concrete(input) => members_of_pod(&data.fields, &codec),
+        _ => quote!(&[]),
+    };
     Ok(quote! {
         #attributes
         impl #params #object::Object for #name #args #bounds {
             type Repr = #repr;
 
             fn saved_as() -> ::std::borrow::Cow<'static, ::core::primitive::str> {
-                #object::saved_as::<Self>(#text)
+                #object::saved_as::<Self>(#text, #members)
             }
         }
     })
-}
-
-/// The type's name and, for a struct, the names of its members.
-fn text(input: &DeriveInput) -> String {
-    let name = input.ident.to_string();
-    let Data::Struct(data) = &input.data else {
-        return name;
-    };
-    let members = data.fields.members().map(|member| match member {
-        Member::Named(name) => name.unraw().to_string(),
-        Member::Unnamed(index) => index.index.to_string(),
-    });
-    let members = members.collect::<Vec<_>>().join(", ");
-    format!("{name} {{{members}}}")
 }

@@ -6,17 +6,17 @@ use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Path, Result, Token};
 
 use crate::input::{Options, attributes};
-use crate::object;
+use crate::{object, wire};
 
 pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStream> {
     if let Some(token) = args.into_iter().next() {
         let text = "`pod` takes nothing; say `#[pgas(...)]` on the type";
         return Err(Error::new(token.span(), text));
     }
-    if !matches!(item.data, Data::Struct(_)) {
+    let Data::Struct(data) = &item.data else {
         let text = "only a struct is byte-copyable: not all bytes are a variant of an enum";
         return Err(Error::new_spanned(&item.ident, text));
-    }
+    };
     if let Some(param) = item.generics.params.first() {
         let text = "a byte-copyable type has no parameters";
         return Err(Error::new_spanned(param, text));
@@ -40,7 +40,9 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
     let zerocopy = quote!(#root::zerocopy);
     let path = zerocopy.to_string().replace(' ', "");
     let path = path.trim_start_matches(':');
-    let name = &item.ident;
+    let (name, codec) = (&item.ident, quote!(#root::codec));
+    let text = name.to_string();
+    let members = wire::members_of_pod(&data.fields, &codec);
     let object = object::derive(item)?;
     let attributes = attributes(item);
     let plain = plain.to_token_stream();
@@ -51,8 +53,12 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
         #plain
 
         #attributes
-        impl #root::codec::Wire for #name {
-            type By = #root::codec::AsBytes;
+        impl #codec::Wire for #name {
+            type By = #codec::AsBytes;
+
+            fn layout(pgas_out: &mut #codec::Layout) {
+                #codec::layout_of(#text, #members, pgas_out);
+            }
         }
 
         #object

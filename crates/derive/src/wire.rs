@@ -14,16 +14,18 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = attributes(input);
     let generics = bounded(input, quote!(#codec::Wire))?;
     let (params, args, bounds) = generics.split_for_impl();
-    let wire = |by| {
+    let wire = |by, layout| {
         quote! {
             #attributes
             impl #params #codec::Wire for #name #args #bounds {
                 type By = #by;
+
+                #layout
             }
         }
     };
     if serde {
-        return Ok(wire(quote!(#codec::AsSerde)));
+        return Ok(wire(quote!(#codec::AsSerde), quote!()));
     }
     // The codec is determined where the concrete type is known.
     let by = if is_concrete(input) {
@@ -36,12 +38,19 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     } else {
         quote!(#codec::Derived)
     };
-    let wire = wire(by);
     let Bodies {
         encode,
         decode,
         layout,
     } = bodies(input, &codec)?;
+    let wire = wire(
+        by,
+        quote! {
+            fn layout(pgas_out: &mut #codec::Layout) {
+                #layout
+            }
+        },
+    );
     Ok(quote! {
         #wire
 
@@ -57,10 +66,6 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             #[inline]
             fn decode(pgas_input: &mut #codec::Decoder<'_>) -> #codec::Done<#name #args> {
                 #decode
-            }
-
-            fn layout(pgas_out: &mut #codec::Layout) {
-                #layout
             }
         }
     })
@@ -147,6 +152,27 @@ struct Part {
     layout: TokenStream,
 }
 
+/// The names of a pod's members, and the functions that describe their types, as pairs. A member is
+/// byte-copyable, and perhaps nothing else.
+pub(crate) fn members_of_pod(fields: &Fields, codec: &TokenStream) -> TokenStream {
+    let members = fields.iter().zip(fields.members()).map(|(field, member)| {
+        let (text, ty) = (text_of(&member), &field.ty);
+        quote!((#text, {
+            use #codec::PlainMember as _;
+            #codec::MemberOf::<#ty>::part
+        }))
+    });
+    quote!(&[#(#members),*])
+}
+
+/// A member's name; empty for one of a tuple.
+fn text_of(member: &Member) -> String {
+    match member {
+        Member::Named(name) => name.unraw().to_string(),
+        Member::Unnamed(_) => String::new(),
+    }
+}
+
 impl Part {
     fn of(fields: &Fields, codec: &TokenStream, itself: &TokenStream) -> Self {
         let members: Vec<Member> = fields.members().collect();
@@ -154,10 +180,7 @@ impl Part {
         let names: Vec<Ident> = (0..n).map(|i| format_ident!("pgas_member_{i}")).collect();
         let types = fields.iter().map(|field| field.ty.to_token_stream());
         let types: Vec<_> = types.map(|ty| named(ty, itself)).collect();
-        let texts = members.iter().map(|member| match member {
-            Member::Named(name) => name.unraw().to_string(),
-            Member::Unnamed(_) => String::new(),
-        });
+        let texts = members.iter().map(text_of);
         Self {
             pattern: quote!({ #(#members: #names,)* }),
             put: quote!(#(pgas_out.put::<#types>(#names)?;)* ::core::result::Result::Ok(())),

@@ -7,6 +7,7 @@ use pgas_core::Pod;
 use super::layout::Layout;
 use super::plain::AsBytes;
 use super::refusal::unreadable;
+use super::wire::Wire;
 use pgas_core::{Error, Result};
 
 /// The codec of types with `derive(pgas::Wire)`: the members of a struct, or the number of an
@@ -60,8 +61,32 @@ pub fn no_variant<T>(number: usize) -> Error {
     unreadable::<T>(format!("it has no variant {number}"))
 }
 
+/// The description of a member of type `T`: [`part`](Self::part), where [`PlainMember`] is in scope
+/// and `T` is no parameter.
+#[derive(Debug)]
+pub struct MemberOf<T>(PhantomData<T>);
+
+impl<T: Wire> MemberOf<T> {
+    /// Appends the description. An inherent item takes precedence over one of a trait.
+    pub fn part(out: &mut Layout) {
+        out.part::<T>();
+    }
+}
+
+/// The description of members that are byte-copyable and nothing else.
+pub trait PlainMember {
+    /// Appends the number of the member's bytes.
+    fn part(out: &mut Layout);
+}
+
+impl<T> PlainMember for MemberOf<T> {
+    fn part(out: &mut Layout) {
+        out.plain::<T>();
+    }
+}
+
 /// A member's name, which is empty if it has none, and the function that appends its layout.
-type Member = (&'static str, fn(&mut Layout));
+pub type Member = (&'static str, fn(&mut Layout));
 
 /// Appends the layout of a struct or a variant.
 pub fn layout_of(name: &str, members: &[Member], out: &mut Layout) {

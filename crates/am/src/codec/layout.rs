@@ -1,20 +1,28 @@
 //! The description of a type in files, which does not depend on where the type is defined.
 
+use std::any::TypeId;
 use std::fmt;
 
+use rapidhash::v3::rapidhash_v3;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Visitor};
 
-/// The depth to which nested types are described: the type of a list's elements, say.
+/// The depth to which serde's types are described: the type of a list's elements, say.
 const DEPTH: u32 = 4;
 
-/// The maximum length of the text; the last name may exceed it.
+/// The maximum length of the text. Of a longer one the rest is told by a hash of the whole.
 const MOST: usize = 1_000;
+
+/// The maximum length of what is hashed. A type of types, each of which has several of the next,
+/// has a description of any length.
+const MOST_HASHED: usize = 1 << 20;
 
 /// A description of a type's bytes: names and members, as far as its codec knows them.
 #[derive(Debug)]
 pub struct Layout {
     text: String,
-    /// The number of further levels that are described.
+    /// The types that are being described, of which each is a part of the one before.
+    around: Vec<TypeId>,
+    /// The number of further levels that are described of a type of serde's.
     left: u32,
 }
 
@@ -22,35 +30,54 @@ impl Layout {
     pub(super) fn new() -> Self {
         Self {
             text: String::new(),
+            around: Vec::new(),
             left: DEPTH,
         }
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(super) fn into_text(mut self) -> String {
+        if self.text.len() > MOST {
+            let hash = rapidhash_v3(self.text.as_bytes());
+            let mut boundaries = (0..=MOST).rev();
+            let cut = boundaries.find(|at| self.text.is_char_boundary(*at));
+            self.text.truncate(cut.unwrap_or(0));
+            self.text += &format!("... ({hash:016x})");
+        }
         self.text
     }
 
-    /// Calls `tell` to describe a part of the value, or appends `...` if it is nested too deep.
-    pub(super) fn within(&mut self, tell: impl FnOnce(&mut Self)) {
-        let left = self.left;
-        if self.go_in() {
-            tell(self);
+    /// Calls `tell` to describe a part of type `T`. Within a description of `T` appends `...` and how
+    /// many descriptions further out that is.
+    pub(super) fn within<T: 'static>(&mut self, tell: impl FnOnce(&mut Self)) {
+        let part = TypeId::of::<T>();
+        let mut outwards = self.around.iter().rev();
+        if let Some(distance) = outwards.position(|around| *around == part) {
+            self.say(&format!("...{distance}"));
+            return;
         }
-        self.left = left;
+        if self.text.len() > MOST_HASHED {
+            return;
+        }
+        self.around.push(part);
+        tell(self);
+        self.around.pop();
+    }
+
+    /// Appends that a `T` is nothing but bytes.
+    pub(super) fn plain<T>(&mut self) {
+        self.say(&format!("{} plain bytes", size_of::<T>()));
     }
 
     /// Appends `text`.
     pub fn say(&mut self, text: &str) {
-        match self.text.len() {
-            MOST.. if self.text.ends_with("...") => {}
-            MOST.. => self.text.push_str("..."),
-            _ => self.text.push_str(text),
+        if self.text.len() <= MOST_HASHED {
+            self.text.push_str(text);
         }
     }
 
-    /// Whether one more level is described.
+    /// Whether one more level is described of a type of serde's.
     fn go_in(&mut self) -> bool {
-        let is_told = self.left > 0 && self.text.len() < MOST;
+        let is_told = self.left > 0;
         if is_told {
             self.left -= 1;
         } else {
@@ -62,13 +89,13 @@ impl Layout {
     /// Describes a type that only serde knows, as far as serde reveals it without a value: names
     /// and members of a struct, the variants of an enum, the elements of a list.
     pub(super) fn by_serde<T: DeserializeOwned>(&mut self) {
-        let (start, left) = (self.text.len(), self.left);
+        let start = self.text.len();
+        self.left = DEPTH;
         // This ends with an error, since there is no value.
         drop(T::deserialize(Tracer { out: self }));
         if self.text.len() == start {
             self.say("nothing");
         }
-        self.left = left;
     }
 }
 

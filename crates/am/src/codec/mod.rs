@@ -25,7 +25,9 @@ pub use by_serde::AsSerde;
 pub use decoder::Decoder;
 pub use derived::Derived;
 #[doc(hidden)]
-pub use derived::{Choose, Chosen, Done, IsPod, NotPod, layout_of, no_variant};
+pub use derived::{
+    Choose, Chosen, Done, IsPod, Member, MemberOf, NotPod, PlainMember, layout_of, no_variant,
+};
 pub use encoder::Encoder;
 pub use layout::Layout;
 pub use parts::Parts;

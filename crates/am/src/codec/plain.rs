@@ -33,7 +33,7 @@ impl<T: Pod> Codec<T> for AsBytes {
         // Names of primitive types are complete; paths of other types depend on where they are
         // defined.
         if name.contains("::") {
-            out.say(&format!("{} plain bytes", size_of::<T>()));
+            out.plain::<T>();
         } else {
             out.say(name);
         }

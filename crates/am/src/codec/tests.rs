@@ -127,7 +127,7 @@ fn a_layout_tells_names_and_members_and_ends() {
     );
     assert_eq!(
         Layout::of::<Vec<Vec<Vec<Vec<Vec<u8>>>>>>(),
-        "list of list of list of list of ..."
+        "list of list of list of list of list of u8"
     );
     assert_eq!(Layout::of::<Deep>(), "bytes of a codec of its own");
 }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use pgas_core::Result;
+use pgas_core::{Error, Result};
 
 use super::decoder::Decoder;
 use super::encoder::Encoder;
@@ -51,6 +51,12 @@ use super::refusal::unreadable;
 pub trait Wire: Sized + 'static {
     /// The codec of the type.
     type By: Codec<Self>;
+
+    /// Appends the description of the type in files: that of its codec, and of a byte-copyable type
+    /// its members. `pgas::pod` and `derive(pgas::Wire)` see to that.
+    fn layout(out: &mut Layout) {
+        Self::By::layout(out);
+    }
 }
 
 /// An encoding of values of `T` as bytes. Write one for a type whose values can be encoded in fewer
@@ -166,15 +172,14 @@ impl<T, C: Codec<T>, const N: usize> Codec<[T; N]> for Each<C> {
             .try_into()
             .map_err(|_| unreadable::<[T; N]>("the lengths differ"))
     }
-
-    fn layout(out: &mut Layout) {
-        out.say(&format!("{N} of "));
-        C::layout(out);
-    }
 }
 
 impl<T: Wire, const N: usize> Wire for [T; N] {
     type By = <T::By as Codec<T>>::Array<N>;
+
+    fn layout(out: &mut Layout) {
+        out.wrap::<T>(&format!("{N} of "), "");
+    }
 }
 
 impl Encoder {
@@ -231,20 +236,45 @@ impl Decoder<'_> {
     pub fn get<T: Wire>(&mut self) -> Result<T> {
         T::By::decode(self)
     }
+
+    /// As [`get`](Self::get), for the last value: its codec must take all bytes that there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and if bytes are left over.
+    #[inline]
+    pub fn get_last<T: Wire>(&mut self) -> Result<T> {
+        let value = self.get()?;
+        match self.remaining().len() {
+            0 => Ok(value),
+            n => Err(left_over::<T>(n)),
+        }
+    }
+}
+
+#[cold]
+fn left_over<T>(n: usize) -> Error {
+    unreadable::<T>(format!("{n} bytes are left over"))
 }
 
 impl Layout {
     /// The description of `T` in files: the same on every platform, whatever module the type is in.
     #[must_use]
     pub fn of<T: Wire>() -> String {
+        Self::told(Self::part::<T>)
+    }
+
+    /// The description that `tell` appends.
+    #[must_use]
+    pub fn told(tell: impl FnOnce(&mut Self)) -> String {
         let mut layout = Self::new();
-        layout.part::<T>();
+        tell(&mut layout);
         layout.into_text()
     }
 
-    /// Appends the description of a part of type `T`, or that it is nested too deep.
+    /// Appends the description of a part of type `T`; within that of a `T`, where that is.
     pub fn part<T: Wire>(&mut self) {
-        self.within(T::By::layout);
+        self.within::<T>(T::layout);
     }
 
     /// Appends `begin`, the description of a part of type `T`, and `end`.

@@ -73,10 +73,10 @@ fn origin<'a>(arrived: &Arrived<'a>) -> Origin<'a> {
 fn decode<'a, A: Wire>(arrived: &Arrived<'a>) -> Result<(A, Payload<'a>)> {
     let mut input = Decoder::at(arrived.world, arrived.bytes);
     match arrived.message.handler {
-        REQUEST_SHORT | REPLY_SHORT => Ok((input.get()?, Payload::Short)),
+        REQUEST_SHORT | REPLY_SHORT => Ok((input.get_last()?, Payload::Short)),
         REQUEST_LONG | REPLY_LONG => {
             let (dst, len): (GlobalPtr<u8>, usize) = input.get()?;
-            Ok((input.get()?, Payload::Long(dst, len)))
+            Ok((input.get_last()?, Payload::Long(dst, len)))
         }
         _ => {
             let args = input.get()?;

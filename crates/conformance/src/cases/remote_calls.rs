@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
+use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_am::{
     Aggregator, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach,
     quiet, when_all,
@@ -21,6 +22,7 @@ use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, arguments_and_results_of_every_type_come_back),
+    case!(1, bytes_that_a_codec_leaves_over_are_an_error),
     case!(1, slices_are_viewed_as_they_were_sent),
     case!(1, a_panic_comes_back_with_rank_message_and_place),
     case!(1, calls_that_cannot_be_are_refused_and_nothing_is_lost),
@@ -152,6 +154,45 @@ fn a_panic_comes_back_with_rank_message_and_place(world: &World) -> Result<()> {
     }
     // The target goes on.
     assert_eq!(world.rpc(next, refuse, 0)?.wait()?, 0);
+    world.barrier()
+}
+
+/// Writes eight bytes and reads four.
+#[derive(Debug)]
+struct Long(u32);
+
+impl Wire for Long {
+    type By = ReadsLess;
+}
+
+enum ReadsLess {}
+
+impl Codec<Long> for ReadsLess {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Long, out: &mut Encoder) -> Result<()> {
+        out.put(&u64::from(value.0))
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Long> {
+        input.get().map(Long)
+    }
+}
+
+fn bytes_that_a_codec_leaves_over_are_an_error(world: &World) -> Result<()> {
+    attach(world)?;
+    let next = neighbour(world, 1);
+    let errors = [
+        world
+            .rpc(next, |long: Long| long.0, Long(1))?
+            .wait()
+            .map(drop),
+        world.rpc(next, Long, 1)?.wait().map(drop),
+    ];
+    for error in errors {
+        let error = error.expect_err("four bytes too many").to_string();
+        assert!(error.contains("4 bytes are left over"), "{error}");
+    }
     world.barrier()
 }
 

@@ -98,7 +98,8 @@ use table::Table;
 /// Keys and values are [objects](crate::object). A key may be given in a borrowed form, as in the
 /// maps of std: a `String` is found, and inserted, by a `&str`, a `Vec<T>` by a `&[T]`
 /// ([`FoundBy`]). Plain keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0
-/// are two; other keys by their encoding. Plain values of four or eight bytes are words: every
+/// are two; other keys by their encoding. (So a hash set of std, whose order is any, is no key; a
+/// `BTreeSet` is one.) Plain values of four or eight bytes are words: every
 /// operation on one is a single atomic, and on the direct path a find has no atomic instruction at
 /// all. Values of other sizes are read and written whole, under a version in their slot; a reader
 /// may have to wait for a writer of the same key, but never for a reader, and no reader holds up a

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use pgas_am::codec::{Layout, Member, layout_of};
+
 use super::{Encoded, Object, Plain, Repr};
 
 /// Chooses the representation of a type by whether it is byte-copyable.
@@ -40,13 +42,12 @@ const LEAST: usize = 8;
 /// With its length of four bytes, such a slot fills a cache line.
 const MOST: usize = 60;
 
-/// The name in files of a type with this name and these members.
+/// The description in files of a type with this name and, if it is byte-copyable, these members.
 #[must_use]
-pub fn saved_as<T: Object>(name: &str) -> Cow<'static, str> {
-    let layout = <T::Repr as Repr<T>>::layout();
+pub fn saved_as<T: Object>(name: &str, members: &[Member]) -> Cow<'static, str> {
     if <T::Repr as Repr<T>>::HAS_HEAP {
-        // The layout of an encoded type has the name.
-        return layout;
+        // Its codec describes it.
+        return <T::Repr as Repr<T>>::layout();
     }
-    format!("{name}: {layout}").into()
+    Layout::told(|out| layout_of(name, members, out)).into()
 }

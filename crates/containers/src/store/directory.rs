@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pgas_core::{Error, StorageError};
+use pgas_core::{Error, Result, StorageError};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 /// An error about the file or directory at `path`.
 pub(super) fn storage(path: &Path, why: impl std::fmt::Display) -> Error {
@@ -24,6 +27,31 @@ fn told(path: &Path, why: &dyn std::fmt::Display, system: Option<Arc<io::Error>>
         reason: why.to_string(),
         system,
     }))
+}
+
+/// Opens a file for reading. If it is a pipe, does not wait for a writer.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// A directory into which nobody else saves while this lives; only opened, if the file system has no
+/// locks.
+#[derive(Debug)]
+pub(super) struct Claim {
+    _dir: File,
+}
+
+impl Claim {
+    /// An error if another program, or another team, is saving into `dir`: each would remove the
+    /// files of the other.
+    pub(super) fn on(dir: &Path) -> Result<Self> {
+        let file = File::open(dir).map_err(|e| refused(dir, e))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(storage(dir, "another container is being saved into it"));
+        }
+        Ok(Self { _dir: file })
+    }
 }
 
 /// Waits until changes to the directory `dir` are on the disk.

@@ -20,7 +20,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::str::Lines;
 
-use super::directory::{refused, sync};
+use super::directory::{open, refused, sync};
 use super::parts::{Info, hash_of};
 use crate::object::{CODEC, Object};
 use pgas_core::Result;
@@ -160,7 +160,7 @@ impl Manifest {
 pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
     let path = dir.join(NAME);
     let read = || {
-        let file = File::open(&path)?;
+        let file = open(&path)?;
         let about = file.metadata()?;
         if !about.is_file() || !(1..=MOST_BYTES).contains(&about.len()) {
             return Err(io::Error::other("it is no manifest"));

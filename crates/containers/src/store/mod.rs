@@ -10,7 +10,8 @@
 //!
 //! A checkpoint is written beside the existing one, in files of its own. When all of it is on the
 //! disk, the rename of its manifest makes it the directory's checkpoint. So there is always a
-//! complete one, the former or the new. Then the files of other checkpoints are removed.
+//! complete one, the former or the new. Then the files of other checkpoints are removed. The
+//! directory is locked meanwhile: two that save into it at once would remove each other's files.
 //!
 //! Everything that is read is checked before it is used: the sizes have to fit the elements, and
 //! the parts their hashes. A manipulated file results in an error or in a container, and nothing
@@ -30,6 +31,7 @@ mod queues;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ use pgas_core::stats::Unit;
 use pgas_core::{PartOf, Team, Work, World, part_of_object};
 
 use crate::object::Object;
-use directory::{refused, storage};
+use directory::{Claim, refused, storage};
 use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
@@ -81,14 +83,22 @@ fn save(
 ) -> Result<()> {
     let work = work(team.world(), "saving", dir, n_elements);
     let is_first = team.rank() == 0;
-    let begun = together(team, dir, || if is_first { begin(dir) } else { Ok(0) })?;
+    let mut claim = None;
+    let mut begin = || {
+        let (claimed, number) = begin(dir)?;
+        claim = Some(claimed);
+        Ok(number)
+    };
+    let begun = together(team, dir, || if is_first { begin() } else { Ok(0) })?;
     let number = team.broadcast(0, begun)?;
     let name = |i: usize| parts::name(number, i, team.rank() as usize);
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let write = || write_parts(&paths, &work, write);
+    let n_created = Cell::new(0);
+    let write = || write_parts(&paths, &n_created, &work, write);
     let written = together(team, dir, write).inspect_err(|_| {
         // No manifest names these files.
-        paths.iter().for_each(|path| drop(fs::remove_file(path)));
+        let created = paths.iter().take(n_created.get());
+        created.for_each(|path| drop(fs::remove_file(path)));
     })?;
     let mine: Vec<[u64; 3]> = written.into_iter().map(Info::to_words).collect();
     let all = team.allgather(&mine)?;
@@ -104,6 +114,8 @@ fn save(
         };
         manifest.publish(dir)?;
         remove_others(dir, number);
+        // Others may save into it as soon as they return.
+        drop(claim);
         Ok(())
     };
     together(team, dir, || if is_first { publish() } else { Ok(()) })
@@ -111,26 +123,33 @@ fn save(
 
 fn write_parts(
     paths: &[PathBuf],
+    n_created: &Cell<usize>,
     work: &Work<'_>,
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<Vec<Info>> {
-    let parts = paths.iter().map(|path| Part::create(path, work));
+    let parts = paths.iter().enumerate().map(|(i, path)| {
+        let part = Part::create(path, work)?;
+        n_created.set(i + 1);
+        Ok(part)
+    });
     let parts: Result<Vec<Part<'_>>> = parts.collect();
     let mut parts = parts?;
     write(&mut parts)?;
     parts.into_iter().map(Part::finish).collect()
 }
 
-/// Makes the directory. Returns the number of the next checkpoint, of which there is no file yet.
-fn begin(dir: &Path) -> Result<u64> {
+/// Makes the directory, and claims it. Returns the number of the next checkpoint, of which there is
+/// no file yet.
+fn begin(dir: &Path) -> Result<(Claim, u64)> {
     fs::create_dir_all(dir).map_err(|e| refused(dir, e))?;
+    let claim = Claim::on(dir)?;
     let mut number = 0;
     for name in names(dir).map_err(|e| refused(dir, e))? {
         number = number.max(parts::number_in(&name).unwrap_or(0));
     }
-    number
-        .checked_add(1)
-        .ok_or_else(|| storage(dir, "there is no number left for another checkpoint"))
+    let next = number.checked_add(1);
+    let none = || storage(dir, "there is no number left for another checkpoint");
+    Ok((claim, next.ok_or_else(none)?))
 }
 
 fn names(dir: &Path) -> io::Result<Vec<String>> {

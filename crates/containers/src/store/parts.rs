@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pgas_core::Work;
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use super::directory::{refused, storage};
+use super::directory::{open, refused, storage};
 use crate::object::{Object, Repr, SECRETS, mix};
 use crate::{Error, Result};
 
@@ -148,7 +148,7 @@ pub(super) fn read<T: Object>(
 
 fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
     let fails = |e| refused(path, e);
-    let file = File::open(path).map_err(fails)?;
+    let file = open(path).map_err(fails)?;
     let about = file.metadata().map_err(fails)?;
     if !about.is_file() || about.len() != info.bytes {
         let (has, expected) = (about.len(), info.bytes);

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use pgas_core::backend::loopback;
+use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
 
 use super::{manifest, parts};
@@ -327,6 +329,52 @@ fn an_error_about_the_empty_path_says_that_it_is_empty() {
     let world = loopback::world();
     let error = save_some(&world, Path::new(""), 1).unwrap_err().to_string();
     assert!(error.contains("the empty path: "), "{error}");
+}
+
+#[test]
+fn of_two_that_save_into_a_directory_at_once_one_is_refused_and_there_is_always_a_checkpoint() {
+    const N_ROUNDS: u64 = 30;
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("both");
+    threads(2, |world| {
+        let mine = world.team().split(Some(world.rank().number()), 0);
+        let mine = mine.unwrap().unwrap();
+        let whole = HashMap::<u64, String>::with_capacity(&world, 50).unwrap();
+        whole.save(&path).unwrap();
+        for round in 1..=N_ROUNDS {
+            let map = HashMap::<u64, String>::with_capacity(&mine, 50).unwrap();
+            world.barrier().unwrap();
+            let saved = map.save(&path);
+            if let Err(error) = &saved {
+                let error = error.to_string();
+                assert!(
+                    error.contains("another container is being saved"),
+                    "{error}"
+                );
+            }
+            let n_saved = world.allreduce(u64::from(saved.is_ok()), Sum).unwrap();
+            assert!(n_saved > 0, "round {round}: nobody has saved");
+            let loaded = HashMap::<u64, String>::load(&world, &path).unwrap();
+            assert_eq!(loaded.len().unwrap(), 0);
+        }
+    });
+    assert_eq!(super::names(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    for name in super::names(dir.path()).unwrap() {
+        let path = dir.path().join(name);
+        let former = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(HashMap::<u64, String>::load(&world, dir.path()).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, former).unwrap();
+    }
+    assert_eq!(n_loaded(&world, dir.path()), 20);
 }
 
 #[test]
