@@ -52,6 +52,7 @@ pub fn quiet(world: &World) -> Result<()> {
     }
     let am = am(world)?;
     let _waits = pgas_core::part_of(what);
+    let _step = world.in_step(what);
     let _tells = am.lost.tells_errors();
     let mut waiting = world.own_wait(what);
     let missing = || am.pending.awaited().into_iter().map(Rank::new).collect();

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use pgas_am::RemoteCalls as _;
 use pgas_containers::array::Distribution;
 use pgas_containers::hash_map::{Atomic, RapidHasher};
 use pgas_containers::object::KeyHasher;
@@ -328,6 +329,92 @@ fn memory_that_is_missing_on_one_rank_fails_the_call_on_all_and_they_go_on() {
     }
     // Those with memory of a host, and those with long values of each rank.
     assert!(n_short >= 6, "{n_short} calls take memory of one rank");
+}
+
+/// Calls in which a rank runs handlers while others wait for it.
+const SERVING: &[(&str, Call)] = &[
+    ("barrier", World::barrier),
+    ("allreduce", |world| world.allreduce(1_u64, Sum).map(drop)),
+    ("allgather", |world| world.allgather(&[1_u64]).map(drop)),
+    ("broadcast", |world| {
+        world.broadcast(HOST, 1_u64).map(drop)?;
+        world.broadcast(Rank::ZERO, 1_u64).map(drop)
+    }),
+    ("agreement", |world| all_have("nothing", world, Ok(()))),
+    ("split", |world| world.team().split(Some(0), 0).map(drop)),
+    ("quiet", pgas_am::quiet),
+    ("DArray", |world| {
+        DArray::new(world, 9, Distribution::Block, &0_u64).map(drop)
+    }),
+    ("HashMap", |world| {
+        let map = HashMap::<u64, String>::with_capacity(world, 9)?;
+        map.into_insert_phase()?.into_find_phase().map(drop)
+    }),
+    ("Distributor", |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(world, 4)?;
+        let to_all = (0..N_RANKS).map(Rank::new);
+        to_all
+            .cycle()
+            .take(30)
+            .try_for_each(|rank| distributor.send(rank, 7))?;
+        let finished = distributor.finish().map(drop);
+        finished.map_err(|taken| taken.lost.first)
+    }),
+];
+
+#[test]
+fn a_panic_of_a_handler_in_a_collective_call_fails_the_job() {
+    for (name, call) in SERVING {
+        for way in [Served::OneWay, Served::Chained] {
+            let results = loopback::run(N_RANKS, |world| {
+                pgas_am::attach(&world).unwrap();
+                way.prepare(&world);
+                let called = catch_unwind(AssertUnwindSafe(|| call(&world)));
+                let has_panicked = called.is_err();
+                let next = called.unwrap_or(Ok(())).and_then(|()| world.barrier());
+                (has_panicked, next)
+            });
+            for (rank, (has_panicked, result)) in results.into_iter().enumerate() {
+                assert_eq!(
+                    has_panicked,
+                    rank == HOST.index(),
+                    "{name}, {way:?}, rank {rank}"
+                );
+                let error = result.expect_err("the job has failed").to_string();
+                assert!(
+                    error.contains("rank 1 panicked in"),
+                    "{name}, {way:?}: {error}"
+                );
+            }
+        }
+    }
+}
+
+/// What panics on the host.
+#[derive(Clone, Copy, Debug)]
+enum Served {
+    /// A call without an answer.
+    OneWay,
+    /// An action that is chained to a call's answer.
+    Chained,
+}
+
+impl Served {
+    fn prepare(self, world: &World) {
+        let is_host = world.rank() == HOST;
+        match self {
+            Self::OneWay if world.rank() == Rank::ZERO => {
+                let panics = |(): ()| panic!("on purpose");
+                world.rpc_ff(HOST, panics, ()).expect("room");
+            }
+            Self::Chained if is_host => {
+                let answer = world.rpc(Rank::ZERO, |(): ()| (), ());
+                let answer = answer.expect("room");
+                drop(answer.then(|()| panic!("on purpose")));
+            }
+            Self::OneWay | Self::Chained => {}
+        }
+    }
 }
 
 #[test]

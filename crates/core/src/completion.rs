@@ -6,6 +6,7 @@ use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::team_id::TeamId;
 use crate::waits::{Awaited, TeamCall};
+use crate::wire::InStep;
 use crate::world::World;
 
 impl World {
@@ -46,6 +47,8 @@ impl World {
             }),
             missing: &missing,
         };
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = self.in_step(awaited.what);
         let waited = match self.backend().barrier_test(ticket) {
             // The last rank to arrive does not wait, and serves the others all the same.
             Ok(true) => self.advance().map(drop),
@@ -64,6 +67,27 @@ impl World {
     /// this rank.
     fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
         outcome.map_err(|error| self.give_up(what, error))
+    }
+
+    /// Says that this rank takes part in what several ranks do together, until the value is dropped.
+    /// If it panics meanwhile, also in a handler, the job fails: a program that catches the panic
+    /// would leave the others waiting. Collectives do this by themselves.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let together = world.in_step("an exchange");
+    /// // What others wait for.
+    /// drop(together);
+    /// ```
+    #[inline]
+    pub fn in_step(&self, what: &'static str) -> InStep<'_> {
+        self.wire().in_step(what)
     }
 
     /// Makes `error`, which happened in `what`, the failure of the job, so that ranks that wait for

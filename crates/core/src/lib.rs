@@ -164,5 +164,6 @@ pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
 pub use team_id::TeamId;
 pub use waits::{PartOf, keep_line, part_of, part_of_at, part_of_earlier, part_of_object};
+pub use wire::InStep;
 pub use work::Work;
 pub use world::{Layer, WeakWorld, World};

@@ -44,6 +44,7 @@ const PAUSES_PER_LOOK: u32 = 64;
 const TELLING: &str = "telling what a distributor has sent";
 /// What fails when an element that has come cannot be received.
 const RECEIVING: &str = "receiving by a distributor";
+const FINISHING: &str = "the finishing of a distributor";
 
 /// Sends elements to other ranks and receives those that are for this one.
 ///
@@ -412,7 +413,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
         let object = self.last.identity();
-        let _waits = part_of_object("the finishing of a distributor", object);
+        let _waits = part_of_object(FINISHING, object);
+        let team = self.team.clone();
+        let _step = team.world().in_step(FINISHING);
         // This rank receives while the others arrive, since they may wait for room in its inbox.
         let mut same = Some(
             self.team

@@ -99,8 +99,8 @@ impl Call {
     /// Polls the algorithm. Operators and codecs are the program's code, and run as handlers do: a
     /// wait in them would wait for the collective itself. If one panics, the job fails.
     fn advance<F: Future>(&self, algorithm: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        self.wire
-            .in_step(self.kind().name(), || as_handler(|| algorithm.poll(cx)))
+        let _step = self.wire.in_step(self.kind().name());
+        as_handler(|| algorithm.poll(cx))
     }
 }
 
@@ -150,6 +150,8 @@ impl Team {
             missing: &|| call.awaited(),
         };
         let mut n_steps = 0_u32;
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = self.world().in_step(awaited.what);
         let waited = self.world().wait_until(&awaited, || {
             n_steps = n_steps.saturating_add(1);
             if let Poll::Ready(result) = call.advance(algorithm.as_mut(), &mut cx) {

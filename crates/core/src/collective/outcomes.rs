@@ -121,7 +121,9 @@ impl Team {
     where
         E: From<Error> + fmt::Display,
     {
-        let outcome = self.world().wire().in_step(what, part);
+        let step = self.world().in_step(what);
+        let outcome = part();
+        drop(step);
         self.all_succeeded(what, outcome)
     }
 
@@ -166,7 +168,9 @@ impl Team {
     where
         E: From<Error> + fmt::Display,
     {
-        let outcome = self.world().wire().in_step(what, part);
+        let step = self.world().in_step(what);
+        let outcome = part();
+        drop(step);
         let own = match &outcome {
             Ok(value) => Judged {
                 value: *value,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread;
 
 use zerocopy::IntoBytes;
 
@@ -106,18 +107,15 @@ impl Wire {
         error
     }
 
-    /// Runs this rank's `part` of a collective. If it panics, the job fails, since the others may
-    /// wait for this rank for ever if the program catches the panic.
+    /// Says that others wait for this rank, until the value is dropped. If it panics meanwhile, the
+    /// job fails, since the others may wait for ever if the program catches the panic.
     #[inline]
-    pub(crate) fn in_step<R>(&self, what: &str, part: impl FnOnce() -> R) -> R {
-        let mut others = Waiting {
+    pub(crate) fn in_step<'a>(&'a self, what: &'a str) -> InStep<'a> {
+        InStep {
             wire: self,
             what,
-            has_panicked: true,
-        };
-        let result = part();
-        others.has_panicked = false;
-        result
+            was_panicking: thread::panicking(),
+        }
     }
 
     /// Whether `rank` has left the job, and nothing more will come of it.
@@ -172,23 +170,32 @@ impl Wire {
     }
 }
 
-/// While this lives, the others wait for this rank's part. They are told if it panics.
-struct Waiting<'a> {
+/// While this lives, others wait for this rank. They are told if it panics. From
+/// [`World::in_step`](crate::World::in_step).
+#[must_use = "a panic is told only while this lives"]
+pub struct InStep<'a> {
     wire: &'a Wire,
     what: &'a str,
-    has_panicked: bool,
+    /// Whether it began while a panic unwinds already, as in a drop.
+    was_panicking: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for InStep<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.has_panicked {
+        if thread::panicking() && !self.was_panicking {
             self.tell();
         }
     }
 }
 
-impl Waiting<'_> {
+impl fmt::Debug for InStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InStep").field(&self.what).finish()
+    }
+}
+
+impl InStep<'_> {
     #[cold]
     fn tell(&self) {
         let backend = &self.wire.backend;
