@@ -1,6 +1,7 @@
 //! Behaviour that must not harm a job, and behaviour that is an error or is blamed: closing files,
 //! ending by `exit`, printing in pieces, limits of the process.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -32,6 +33,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     for way in WATCHED {
         trials.push(trial(format!("exit_alone::{way:?}"), move || {
             one_that_exits_alone_is_blamed(way);
+        }));
+        trials.push(trial(format!("exit_unjoined::{way:?}"), move || {
+            one_that_exits_before_it_joins_is_blamed(way);
         }));
         trials.push(trial(format!("exit_together::{way:?}"), move || {
             assert_well(&start(way, N_RANKS, &["exit_together"], &[]).end());
@@ -82,6 +86,20 @@ pub(crate) fn exit_alone(world: World) -> ! {
     exit(0)
 }
 
+/// One rank exits without joining, at once or long after the others have joined.
+pub(crate) fn exit_before_joining(words: &[String]) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it has not joined, and so has no settings"
+    )]
+    let is_failing = env::var("PGAS_RANK").is_ok_and(|rank| rank == FAILING.to_string());
+    if is_failing && words.first().is_some_and(|part| part == "exit_unjoined") {
+        let after = words[1].parse().unwrap();
+        thread::sleep(Duration::from_millis(after));
+        exit(0)
+    }
+}
+
 /// All ranks exit without leaving.
 pub(crate) fn exit_together(world: &World) -> ! {
     world.barrier().unwrap();
@@ -116,6 +134,19 @@ fn one_that_exits_alone_is_blamed(way: Way) {
     assert_soon(ended.took, Duration::from_secs(2) + 2 * END_OF_JOB, &ended);
 }
 
+fn one_that_exits_before_it_joins_is_blamed(way: Way) {
+    for after in ["0", "700"] {
+        let ended = start(way, N_RANKS, &["exit_unjoined", after], &[]).end();
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        let told = format!("pgas: rank {FAILING} (pid ");
+        assert!(ended.stderr.contains(&told), "{ended:?}");
+        let told = "exited with code 0 without leaving the job";
+        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+        assert_soon(ended.took, Duration::from_secs(4) + 2 * END_OF_JOB, &ended);
+    }
+}
+
 fn lines_do_not_mix(way: Way) {
     let ended = start(way, N_RANKS, &["print"], &[]).end();
     assert_well(&ended);
@@ -136,7 +167,7 @@ fn a_limit_of_file_sizes_is_an_error() {
     let mut command = Command::new("sh");
     command
         .args(["-c", "ulimit -f 1000 && exec \"$0\" --rank stay"])
-        .arg(std::env::current_exe().unwrap())
+        .arg(env::current_exe().unwrap())
         .env("PGAS_SEGMENT", "64M")
         .env("PGAS_RANKS", "2");
     let ended = job::start(command).end();
@@ -181,7 +212,7 @@ fn unknown_settings_are_told_once(way: Way) {
 }
 
 fn a_setting_that_is_no_text_is_an_error() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--rank", "exit_together"])
         .env("PGAS_SEGMENT", std::ffi::OsStr::from_bytes(b"8\xffM"));

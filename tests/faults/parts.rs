@@ -54,6 +54,7 @@ pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
 
 /// Joins the job, and runs the part that the first argument names.
 fn rank(words: &[String]) {
+    manners::exit_before_joining(words);
     let world = pgas::init().unwrap();
     let (part, words) = words.split_first().unwrap();
     match part.as_str() {
@@ -93,6 +94,7 @@ fn rank(words: &[String]) {
         "prepared" => messages::rank_that_fails_before_it_commits(world, words),
         "close" => manners::close_files(&world),
         "exit_alone" => manners::exit_alone(world),
+        "exit_unjoined" => world.barrier().unwrap(),
         "forge" => manners::forge(&world),
         "exit_together" => manners::exit_together(&world),
         "print" => manners::print_in_pieces(&world),

@@ -179,7 +179,14 @@ impl Watcher {
 
 impl JobHooks for Watcher {
     fn left_properly(&mut self, rank: u32) -> bool {
-        self.job.control().membership(rank) != Membership::Joined
+        let control = self.job.control();
+        let mut all = 0..self.job.layout().n_ranks;
+        match control.membership(rank) {
+            Membership::Joined => false,
+            Membership::Left => true,
+            // Those that have joined wait for it.
+            Membership::Absent => all.all(|rank| control.membership(rank) == Membership::Absent),
+        }
     }
 
     fn left_before(&mut self, rank: u32) -> bool {

@@ -24,6 +24,9 @@ const ONE_REQUEST: Duration = Duration::from_millis(200);
 /// the job: a program may end by `exit` on all ranks.
 const EXIT_TOGETHER: Duration = Duration::from_secs(2);
 
+/// The time between looks whether others wait for a rank that has exited.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
 /// A job on its way to its outcome.
 pub(super) struct Watch<'a> {
     options: &'a SuperviseOptions,
@@ -41,6 +44,8 @@ pub(super) struct Watch<'a> {
     /// Whether the ranks had found a culprit by themselves when the first failure was seen.
     was_reported: bool,
     ended_well: Vec<EndedWell>,
+    /// The time of the last look for those of them that are missed.
+    looked: Instant,
     memory: MemoryWatch,
     /// The last signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
@@ -52,7 +57,9 @@ struct EndedWell {
     pid: u32,
     after: Duration,
     /// Whether it was still a member of the job.
-    was_member: bool,
+    /// When it was found to be missed: it was a member of the job, or others have joined the job
+    /// and wait for it.
+    missed: Option<Duration>,
 }
 
 /// The progress of the job's end.
@@ -93,6 +100,7 @@ impl<'a> Watch<'a> {
             all_had_left: true,
             was_reported: false,
             ended_well: Vec::new(),
+            looked: started,
             memory: MemoryWatch::start(),
             asked_to_end: None,
         }
@@ -216,12 +224,12 @@ impl<'a> Watch<'a> {
                     self.failed(failure, ranks);
                 }
                 None => {
-                    let was_member = !self.hooks.left_properly(rank);
+                    let is_missed = !self.hooks.left_properly(rank);
                     self.ended_well.push(EndedWell {
                         rank,
                         pid,
                         after,
-                        was_member,
+                        missed: is_missed.then_some(after),
                     });
                     if let Some(culprit) = self.culprit_that_ended_well() {
                         self.blame_instead(culprit);
@@ -271,7 +279,7 @@ impl<'a> Watch<'a> {
     fn culprit_that_ended_well(&mut self) -> Option<Failure> {
         let (rank, text) = self.hooks.culprit()?;
         let ended = self.ended_well.iter().find(|ended| ended.rank == rank)?;
-        let cause = if ended.was_member {
+        let cause = if ended.missed.is_some() {
             Cause::LeftEarly
         } else {
             Cause::Reported { text: text.into() }
@@ -296,11 +304,10 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Blames the first rank that exited with code 0 as a member of the job, if others go on for
-    /// long.
+    /// Blames the first rank that exited with code 0 and is missed, if others go on for long.
     fn blame_who_left_early(&mut self, ranks: &Ranks) {
         let mut ended = self.ended_well.iter();
-        let Some(ended) = ended.find(|ended| ended.was_member) else {
+        let Some(ended) = ended.find(|ended| ended.missed.is_some()) else {
             return;
         };
         let failure = Failure {
@@ -314,8 +321,28 @@ impl<'a> Watch<'a> {
 
     /// The time at which [`blame_who_left_early`](Self::blame_who_left_early) is due.
     fn exit_limit(&self) -> Option<Instant> {
-        let ended = self.ended_well.iter().find(|ended| ended.was_member)?;
-        self.started.checked_add(ended.after + EXIT_TOGETHER)
+        let missed = self.ended_well.iter().find_map(|ended| ended.missed)?;
+        self.started.checked_add(missed + EXIT_TOGETHER)
+    }
+
+    /// The time of the next look for ranks that have exited and are missed, if some have exited.
+    fn next_look(&self) -> Option<Instant> {
+        let has_some = self.ended_well.iter().any(|ended| ended.missed.is_none());
+        has_some.then(|| self.looked + BETWEEN_LOOKS)
+    }
+
+    /// Asks again whether others wait for ranks that have exited: these may have joined since.
+    fn look_for_the_missed(&mut self, now: Instant) {
+        if self.next_look().is_none_or(|due| now < due) {
+            return;
+        }
+        self.looked = now;
+        let elapsed = now.saturating_duration_since(self.started);
+        for ended in &mut self.ended_well {
+            if ended.missed.is_none() && !self.hooks.left_properly(ended.rank) {
+                ended.missed = Some(elapsed);
+            }
+        }
     }
 
     fn begin_to_end(&mut self, outcome: Outcome, ranks: &Ranks) {
@@ -369,6 +396,7 @@ impl<'a> Watch<'a> {
         if ranks.running().is_empty() {
             return;
         }
+        self.look_for_the_missed(now);
         let is_missed = self.exit_limit().is_some_and(|limit| now >= limit);
         let is_over = match &mut self.phase {
             Phase::Grace(grace) => grace.is_over(now, ranks),
@@ -409,8 +437,8 @@ impl<'a> Watch<'a> {
     fn time_left(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Running { until } => {
-                let due = until.iter().copied().chain(self.exit_limit()).min();
-                due.map(time_until)
+                let due = [*until, self.exit_limit(), self.next_look()];
+                due.into_iter().flatten().min().map(time_until)
             }
             Phase::Grace(grace) => Some(time_until(grace.until())),
             Phase::Terminating { until } => Some(time_until(*until)),
