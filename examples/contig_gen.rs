@@ -29,7 +29,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
 use pgas::hash_map::FindOnly;
 use pgas::{HashMap, HashMapBuffer, Rank, World};
-use pgas_genomics::output::Draft;
+use pgas_genomics::output::{Draft, check_names};
 use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
 
 /// The genome that is assembled if no files are named.
@@ -274,6 +274,10 @@ impl Trail {
 fn run(world: &World, options: &Options) -> Result<()> {
     let start = Instant::now();
     let k = KmerLength::new(options.k)?;
+    agree(
+        world,
+        check_names(&[options.out.as_deref()], &options.files),
+    )?;
     let (reads, n_reads) = read(world, options)?;
     let seconds_read = start.elapsed().as_secs_f64();
     let kmers = count(world, options, k, &reads)?;

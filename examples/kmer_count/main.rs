@@ -33,7 +33,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Min, Sum};
 use pgas::prelude::*;
-use pgas_genomics::output::Draft;
+use pgas_genomics::output::{Draft, check_names};
 use pgas_genomics::packed::PackedKmers;
 use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
@@ -150,11 +150,9 @@ fn main() -> ExitCode {
 
 /// The whole job, stage by stage.
 fn run(world: &World, options: &Options) -> Result<()> {
-    let mut watch = Stopwatch::start();
-    let mut seconds = Seconds::default();
-    if options.dump.is_some() && options.dump == options.histo {
-        return Err(Failure("--dump and --histo name the same file".to_owned()));
-    }
+    let (mut watch, mut seconds) = (Stopwatch::start(), Seconds::default());
+    let outputs = [options.dump.as_deref(), options.histo.as_deref()];
+    agree(world, check_names(&outputs, &options.files))?;
     // Create the output files first, so that a bad path is reported at once.
     let dump = draft(world, options.dump.as_deref())?;
     let histo = draft(world, options.histo.as_deref())?;

@@ -34,6 +34,13 @@ pub enum Error {
         file: Box<Path>,
     },
 
+    /// A file that is to be written is also read, or written as another one.
+    #[error("{}: the output is the same file as {}", printable(names[0].display()), printable(names[1].display()))]
+    SameFile {
+        /// The name of the output, and that of the input or the other output.
+        names: Box<[PathBuf; 2]>,
+    },
+
     /// The file is empty, or has only blank lines.
     #[error("{}: the file is empty", printable(file.display()))]
     Empty {

@@ -152,6 +152,48 @@ impl Drop for Draft {
     }
 }
 
+/// An error if an output is one of the inputs, or another output, by whatever name. A rename would
+/// replace it.
+///
+/// # Errors
+///
+/// [`Error::SameFile`].
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+///
+/// use pgas_genomics::output::check_names;
+///
+/// let reads = ["reads.fq".into()];
+/// assert!(check_names(&[Some(Path::new("counts.txt")), None], &reads).is_ok());
+/// assert!(check_names(&[Some(Path::new("./reads.fq"))], &reads).is_err());
+/// ```
+pub fn check_names(outputs: &[Option<&Path>], inputs: &[PathBuf]) -> Result<()> {
+    let mut others: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    for output in outputs.iter().flatten() {
+        let place = place(output);
+        if let Some(other) = others.iter().find(|other| self::place(other) == place) {
+            return Err(Error::SameFile {
+                names: Box::new([output.to_path_buf(), other.to_path_buf()]),
+            });
+        }
+        others.push(output);
+    }
+    Ok(())
+}
+
+/// Where a file is, or will be, without links.
+fn place(path: &Path) -> PathBuf {
+    let there = fs::canonicalize(path).ok().or_else(|| {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = fs::canonicalize(dir.unwrap_or(Path::new("."))).ok()?;
+        Some(dir.join(path.file_name()?))
+    });
+    there.unwrap_or_else(|| path.to_owned())
+}
+
 /// The file of `target` after following links: a rename must not replace a link or a device.
 fn real(target: &Path) -> Result<PathBuf> {
     match fs::metadata(target) {
@@ -223,6 +265,29 @@ fn push_line(text: &mut Vec<u8>, kmer: Kmer, k: KmerLength, count: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_file_by_two_names_is_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("below")).unwrap();
+        fs::write(path("there"), "").unwrap();
+        std::os::unix::fs::symlink(path("there"), path("link")).unwrap();
+        let is_same = |a: &str, b: &str| {
+            let (a, b) = (path(a), path(b));
+            let among_outputs = check_names(&[Some(&b), None, Some(&a)], &[]).is_err();
+            assert_eq!(check_names(&[Some(&a)], &[b]).is_err(), among_outputs);
+            among_outputs
+        };
+        assert!(is_same("new", "below/../new"));
+        assert!(is_same("link", "there"));
+        assert!(is_same("no/such", "no/such"));
+        assert!(!is_same("new", "below/new"));
+        assert!(check_names(&[Some(Path::new("new"))], &["./new".into()]).is_err());
+        // Inputs are no trouble for each other.
+        let inputs = [path("there"), path("there")];
+        assert!(check_names(&[Some(&path("new"))], &inputs).is_ok());
+    }
 
     #[test]
     fn a_link_in_the_place_of_a_draft_is_not_followed() {

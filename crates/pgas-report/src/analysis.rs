@@ -127,6 +127,8 @@ pub struct Job {
     pub hosts: Vec<String>,
     /// The number of lost events.
     pub n_lost: u64,
+    /// The number of traces of other jobs, which are left out.
+    pub n_others: usize,
     /// The statistics of the ranks. They are empty until they are [read](crate::statistics::read).
     pub statistics: Statistics,
 }
@@ -185,6 +187,7 @@ impl Job {
             nanos: u64::try_from(until).unwrap_or(0),
             hosts,
             n_lost: traces.iter().map(|trace| trace.n_lost).sum(),
+            n_others: traces.iter().map(|trace| trace.n_others).max().unwrap_or(0),
             statistics: Statistics::default(),
         }
     }

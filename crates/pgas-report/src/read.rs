@@ -61,6 +61,8 @@ pub struct Trace {
     pub names: HashMap<u16, String>,
     /// The events, in the order of time.
     pub events: Vec<Event>,
+    /// The number of traces of other jobs in the directory, which are left out.
+    pub n_others: usize,
 }
 
 impl Trace {
@@ -82,7 +84,9 @@ pub fn what_and_where(name: &str) -> (&str, &str) {
 /// Times beyond this, of fifty days, mean a damaged file.
 pub(crate) const LONGEST: i64 = 1 << 52;
 
-/// The traces in a directory, in the order of ranks.
+/// The traces in a directory, in the order of ranks. Those of a former job are left out: a job
+/// replaces the traces of as many ranks as it has, so what is left of a larger one before it says
+/// another number of ranks.
 ///
 /// # Errors
 ///
@@ -117,8 +121,14 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
     }
     traces.sort_by_key(|trace| trace.rank);
     traces.dedup_by_key(|trace| trace.rank);
-    if traces.is_empty() {
+    let Some(newest) = traces.iter().max_by_key(|trace| trace.began) else {
         return Err(ReadError::Nothing(directory.to_owned()));
+    };
+    let (n_ranks, n_all) = (newest.n_ranks, traces.len());
+    traces.retain(|trace| trace.n_ranks == n_ranks);
+    let n_others = n_all - traces.len();
+    for trace in &mut traces {
+        trace.n_others = n_others;
     }
     Ok(traces)
 }
@@ -156,6 +166,7 @@ pub fn decode(bytes: &[u8]) -> Option<Trace> {
         began: header(3)?,
         host: String::from_utf8_lossy(&bytes[56..56 + host_bytes]).into_owned(),
         n_lost: n_written.saturating_sub(room),
+        n_others: 0,
         names: HashMap::new(),
         events,
     })

@@ -104,6 +104,12 @@ pub fn hints(job: &Job) -> Vec<String> {
             job.n_lost
         ));
     }
+    if job.n_others > 0 {
+        hints.push(format!(
+            "{} traces in this directory are of another job and left out; give each job a directory of its own",
+            job.n_others
+        ));
+    }
     hints.extend(cut_short(job));
     let n_missing = (job.n_ranks as usize).saturating_sub(job.ranks.len());
     if n_missing > 0 {

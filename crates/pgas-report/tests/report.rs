@@ -371,6 +371,25 @@ fn what_is_no_trace_is_refused_in_a_sentence() {
     assert!(read::read(&directory.path().join("none")).is_err());
 }
 
+#[test]
+fn what_a_larger_job_has_left_in_the_directory_is_no_part_of_a_later_one() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    assert_eq!(job(directory.path()).n_others, 0);
+    loopback::run_with(2, &config(directory.path()), |world| {
+        world.barrier().unwrap();
+    });
+    let job = job(directory.path());
+    assert_eq!((job.n_ranks, job.ranks.len(), job.n_others), (2, 2, 2));
+    let hints = words::hints(&job);
+    let is_told = |hint: &String| hint.starts_with("2 traces in this directory are of another job");
+    assert!(hints.iter().any(is_told), "{hints:?}");
+    assert!(
+        !hints.iter().any(|hint| hint.contains("rank 2")),
+        "{hints:?}"
+    );
+}
+
 /// As a full disk leaves them.
 #[test]
 fn ranks_whose_traces_hold_no_whole_header_have_none() {
