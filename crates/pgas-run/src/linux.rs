@@ -4,10 +4,10 @@ use std::env;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -159,6 +159,17 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(outcome.exit_code())
 }
 
+/// The text of a list of hosts, which may come from a pipe, and of which there is an end.
+fn read_list(path: &Path) -> io::Result<String> {
+    const MOST: u64 = 64 << 20;
+    let mut text = String::new();
+    let file = fs::File::open(path)?;
+    if file.take(MOST + 1).read_to_string(&mut text)? as u64 > MOST {
+        return Err(io::Error::other("a list of hosts has at most 64 MiB"));
+    }
+    Ok(text)
+}
+
 /// A job on the hosts that the user names.
 fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let (option, named) = match (&arguments.hosts, &arguments.hostfile) {
@@ -171,7 +182,7 @@ fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         }
         (None, file) => {
             let file = file.clone().unwrap_or_default();
-            let text = fs::read_to_string(&file).map_err(|error| error.to_string());
+            let text = read_list(&file).map_err(|error| error.to_string());
             let option = format!("--hostfile {}", pgas_command_line::shown(file.as_os_str()));
             (option, text.and_then(|text| hosts::from_file(&text)))
         }

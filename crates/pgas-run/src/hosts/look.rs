@@ -1,4 +1,4 @@
-//! A host's observation of its ranks, for the launcher that shows them.
+//! What a host tells the launcher at regular intervals: that it lives, and what its ranks do.
 
 use std::io;
 use std::ops::Range;
@@ -13,25 +13,45 @@ use crate::watch::find::job_of;
 use crate::watch::picture::Looks;
 use crate::watch::told;
 
-/// The thread that observes the ranks, until this is dropped.
-pub(super) struct Looker {
+/// The number of signs of life in the longest silence.
+const SIGNS_OF_LIFE: u32 = 4;
+
+/// A thread that sends the launcher a message at regular intervals, until this is dropped.
+pub(super) struct Regular {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Looker {
-    /// Sends the state of `ranks` to the launcher, at regular intervals.
-    pub(super) fn start(
+impl Regular {
+    /// Sends the state of `ranks`, once their memory is there.
+    pub(super) fn look(
         shared: Arc<Shared>,
         ranks: Range<u32>,
         every: Duration,
     ) -> io::Result<Self> {
+        let mut looks = None;
+        Self::start("look", shared, every, move || look(&mut looks, &ranks))
+    }
+
+    /// Sends signs of life several times in `silence`: a process that is stopped keeps its
+    /// connection, and only misses these.
+    pub(super) fn live(shared: Arc<Shared>, silence: Duration) -> io::Result<Self> {
+        let nothing: [&str; 0] = [];
+        let sign = move || Some(Frame::new(Kind::Alive, nothing));
+        Self::start("alive", shared, silence / SIGNS_OF_LIFE, sign)
+    }
+
+    fn start(
+        name: &str,
+        shared: Arc<Shared>,
+        every: Duration,
+        mut next: impl FnMut() -> Option<Frame> + Send + 'static,
+    ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new().name("look".to_owned());
+        let thread = thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || {
-            let mut looks = None;
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                if let Some(frame) = look(&mut looks, &ranks)
+                if let Some(frame) = next()
                     && shared.send(&frame).is_err()
                 {
                     // The thread that listens to the launcher notices that it is gone.
@@ -46,7 +66,7 @@ impl Looker {
     }
 }
 
-impl Drop for Looker {
+impl Drop for Regular {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {

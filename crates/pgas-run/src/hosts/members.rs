@@ -32,6 +32,8 @@ pub(super) struct Member {
     pub(super) ended: OwnedFd,
     pub(super) status: Option<ExitStatus>,
     pub(super) link: Option<(TcpStream, Inbox)>,
+    /// When it was last heard.
+    pub(super) heard: Instant,
     /// Whether it has ever connected.
     pub(super) has_come: bool,
     /// Its ranks that wait for the others at the start, in the order of their coming.
@@ -55,6 +57,7 @@ impl Member {
             ended,
             status: None,
             link: None,
+            heard: Instant::now(),
             has_come: false,
             came: Vec::new(),
             said: None,
@@ -68,6 +71,13 @@ impl Member {
             // Not waited for, so it is there, though it may have just ended.
             rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
         }
+    }
+
+    /// The time until which it must be heard again. A host that has said that its ranks have ended
+    /// has no more to say.
+    pub(super) fn silent_at(&self, silence: Option<Duration>) -> Option<Instant> {
+        let is_awaited = self.link.is_some() && self.code.is_none();
+        self.heard.checked_add(silence?).filter(|_| is_awaited)
     }
 
     /// Sends to the host, if it is connected. The code that receives notices a lost connection.

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 
 use super::invitation::{Invitation, is_same};
 use super::job::Job;
-use super::look::Looker;
+use super::look::Regular;
 use super::pmi::{ALL_HERE, Answer, Space, Stage};
 use super::wire::{
     Found, Frame, HOST_TAKEN, Inbox, Kind, MAGIC, VERDICT_BYTES, WELCOME, WRITING, WRONG_TOKEN,
@@ -43,7 +43,7 @@ pub(crate) fn serve() -> Result<ExitCode, Box<dyn Error>> {
     let tell = |kind, code: u8, text: &str| {
         drop(Frame::of_code(kind, i32::from(code), text).send(&link));
     };
-    match run(job, &link, inbox) {
+    match run(job, invitation.silence, &link, inbox) {
         Ok(outcome) => {
             tell(Kind::Ended, outcome.code(), &outcome.to_string());
             Ok(outcome.exit_code())
@@ -145,7 +145,12 @@ fn receive_job(link: &TcpStream, patience: Duration) -> Result<(Job, Inbox), Box
 }
 
 /// Starts the ranks, and stays with them.
-fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Error>> {
+fn run(
+    job: Job,
+    silence: Option<Duration>,
+    link: &TcpStream,
+    inbox: Inbox,
+) -> Result<Outcome, Box<dyn Error>> {
     env::set_current_dir(&job.folder)
         .map_err(|error| format!("cannot enter {}: {error}", job.folder.display()))?;
     let mut words = job.command.into_iter();
@@ -164,8 +169,9 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
         shared,
         ranks,
         inbox: Some(inbox),
+        silence,
         watch: job.watch,
-        looker: None,
+        regular: Vec::new(),
     };
     let part = Part {
         first_rank: job.first_rank,
@@ -200,7 +206,9 @@ struct Local {
     inbox: Option<Inbox>,
     /// The interval at which the launcher wants the state of the ranks.
     watch: Option<Duration>,
-    looker: Option<Looker>,
+    /// The longest time without a sign of life.
+    silence: Option<Duration>,
+    regular: Vec<Regular>,
 }
 
 impl JobHooks for Local {
@@ -218,9 +226,14 @@ impl JobHooks for Local {
         };
         let thread = thread::Builder::new().name("exchange".to_owned());
         thread.spawn(move || exchange.run())?;
+        if let Some(silence) = self.silence {
+            let lives = Regular::live(Arc::clone(&self.shared), silence)?;
+            self.regular.push(lives);
+        }
         if let Some(every) = self.watch {
             let shared = Arc::clone(&self.shared);
-            self.looker = Some(Looker::start(shared, self.ranks.clone(), every)?);
+            let looks = Regular::look(shared, self.ranks.clone(), every)?;
+            self.regular.push(looks);
         }
         Ok(())
     }
@@ -326,7 +339,7 @@ impl Exchange {
                         end_self(signal);
                     }
                 }
-                Kind::Job | Kind::Came | Kind::Failed | Kind::Ended | Kind::Look => {}
+                Kind::Job | Kind::Came | Kind::Failed | Kind::Ended | Kind::Look | Kind::Alive => {}
             }
         }
         Ok(())

@@ -102,6 +102,8 @@ impl<'a> Watch<'a> {
             if matches!(self.phase, Phase::Over) {
                 break;
             }
+            // Before the wait, so that what has come while this process was stopped is heard first.
+            let before = Instant::now();
             let ready = self.wait()?;
             let mut ready = ready.into_iter();
             let mut next = || ready.next() == Some(true);
@@ -133,6 +135,7 @@ impl<'a> Watch<'a> {
                     self.take_leave(index)?;
                 }
             }
+            self.lose_the_silent(before);
             self.advance();
         }
         Ok(self.verdict.unwrap_or(0))
@@ -288,6 +291,7 @@ impl<'a> Watch<'a> {
         self.meeting.host_came();
         job.to_frame().send(&stream)?;
         member.link = Some((stream, Inbox::default()));
+        member.heard = Instant::now();
         Ok(())
     }
 
@@ -302,6 +306,7 @@ impl<'a> Watch<'a> {
                 link.set_read_timeout(Some(Duration::from_millis(100))).ok();
             }
             let found = inbox.fill(link);
+            self.members[index].heard = Instant::now();
             loop {
                 let frame = self.members[index]
                     .link
@@ -321,6 +326,17 @@ impl<'a> Watch<'a> {
                 Ok(Found::Open) => return,
                 Ok(Found::Over) => return self.lose(index, &io::ErrorKind::UnexpectedEof.into()),
                 Err(error) => return self.lose(index, &error),
+            }
+        }
+    }
+
+    /// Gives up hosts of which nothing had been heard for too long at `now`. The system notices a
+    /// host that is gone; a process that is stopped keeps its connection.
+    fn lose_the_silent(&mut self, now: Instant) {
+        for index in 0..self.members.len() {
+            let due = self.members[index].silent_at(self.wanted.silence);
+            if due.is_some_and(|due| now >= due) {
+                self.lose(index, &io::ErrorKind::TimedOut.into());
             }
         }
     }
@@ -391,7 +407,7 @@ impl<'a> Watch<'a> {
                     shown.take(index, &frame.fields);
                 }
             }
-            Kind::Job | Kind::Signal => {}
+            Kind::Job | Kind::Signal | Kind::Alive => {}
         }
     }
 
@@ -523,8 +539,11 @@ impl<'a> Watch<'a> {
             }
             Phase::Over => Some(Instant::now()),
         };
+        let silent = self.members.iter();
+        let silent = silent.filter_map(|member| member.silent_at(self.wanted.silence));
         let due = due.into_iter().chain(self.shown.as_ref().map(Shown::due));
-        due.min()
+        due.chain(silent)
+            .min()
             .map(|due| due.saturating_duration_since(Instant::now()))
     }
 }

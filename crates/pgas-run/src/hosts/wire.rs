@@ -49,9 +49,11 @@ pub(crate) enum Kind {
     Ended,
     /// From a host: the present state of its ranks.
     Look,
+    /// From a host: a sign of life.
+    Alive,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Job,
     Kind::Came,
     Kind::Fence,
@@ -59,6 +61,7 @@ const KINDS: [Kind; 7] = [
     Kind::Failed,
     Kind::Ended,
     Kind::Look,
+    Kind::Alive,
 ];
 
 /// A message.

@@ -386,6 +386,30 @@ fn a_second_request_to_end_kills_the_ranks_of_all_hosts() {
     assert_ended(&ended, 130, "SIGINT ended the job after ");
 }
 
+/// The system keeps the connection of a process that is stopped.
+#[test]
+fn a_host_whose_launcher_is_stopped_ends_the_job_after_the_time_for_silence() {
+    for (script, n_lines) in [("echo ready; exec sleep 60", 3), ("echo ready; sleep 1", 3)] {
+        let mut command = on_hosts("silent", HERE, &["--hosts", "one:2,two"], script);
+        command.env("PGAS_SILENCE", "3");
+        let mut job = start(command);
+        job.lines(n_lines);
+        let served = |process: &u32| {
+            let line = fs::read_to_string(format!("/proc/{process}/cmdline"));
+            line.is_ok_and(|line| line.contains("--serve-host"))
+        };
+        let all = job.processes();
+        let host = all.into_iter().find(served).expect("each host has one");
+        let host = Pid::from_raw(host.cast_signed()).unwrap();
+        kill_process(host, Signal::STOP).unwrap();
+        let ended = job.end();
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        let told = "nothing was heard of it for 3 s (PGAS_SILENCE)";
+        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+}
+
 #[test]
 fn nothing_outlives_a_launcher_that_is_killed() {
     let script = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
@@ -420,6 +444,10 @@ fn hosts_that_make_no_sense_are_refused() {
         (
             &["--hostfile", "/nosuch"],
             "--hostfile /nosuch: No such file",
+        ),
+        (
+            &["--hostfile", "/dev/zero"],
+            "--hostfile /dev/zero: a list of hosts has at most 64 MiB",
         ),
         (&["--hosts", "a", "--inherit"], "--inherit: "),
         (
