@@ -362,6 +362,9 @@ const SERVING: &[(&str, Call)] = &[
     }),
 ];
 
+/// More barriers than a message takes to arrive.
+const MANY: u32 = 10_000;
+
 #[test]
 fn a_panic_of_a_handler_in_a_collective_call_fails_the_job() {
     for (name, call) in SERVING {
@@ -369,7 +372,10 @@ fn a_panic_of_a_handler_in_a_collective_call_fails_the_job() {
             let results = loopback::run(N_RANKS, |world| {
                 pgas_am::attach(&world).unwrap();
                 way.prepare(&world);
-                let called = catch_unwind(AssertUnwindSafe(|| call(&world)));
+                // In the call, or in a barrier behind it.
+                let all =
+                    || call(&world).and_then(|()| (0..MANY).try_for_each(|_| world.barrier()));
+                let called = catch_unwind(AssertUnwindSafe(all));
                 let has_panicked = called.is_err();
                 let next = called.unwrap_or(Ok(())).and_then(|()| world.barrier());
                 (has_panicked, next)

@@ -218,8 +218,12 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>, bias: u64) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| {
-            !symbol.is_undefined()
-                && !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section)
+            // Those of a thread's variables are places within a block of each thread.
+            let is_address = !matches!(
+                symbol.kind(),
+                SymbolKind::File | SymbolKind::Section | SymbolKind::Tls
+            );
+            !symbol.is_undefined() && is_address
         })
         .filter_map(|symbol| {
             let name = symbol.name().ok()?;

