@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pgas_am::RemoteCalls as _;
 use pgas_containers::array::Distribution;
@@ -15,7 +16,7 @@ use pgas_containers::{
 };
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
-use pgas_core::{Rank, World};
+use pgas_core::{Config, Rank, World};
 use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
 
 const N_RANKS: u32 = 3;
@@ -367,9 +368,12 @@ const MANY: u32 = 10_000;
 
 #[test]
 fn a_panic_of_a_handler_in_a_collective_call_fails_the_job() {
+    let mut config = Config::default();
+    // Those that are not told would wait for ever.
+    config.timeout = Some(Duration::from_secs(20));
     for (name, call) in SERVING {
         for way in [Served::OneWay, Served::Chained] {
-            let results = loopback::run(N_RANKS, |world| {
+            let results = loopback::run_with(N_RANKS, &config, |world| {
                 pgas_am::attach(&world).unwrap();
                 way.prepare(&world);
                 // In the call, or in a barrier behind it.

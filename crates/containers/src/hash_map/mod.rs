@@ -98,12 +98,11 @@ use table::Table;
 /// Keys and values are [objects](crate::object). A key may be given in a borrowed form, as in the
 /// maps of std: a `String` is found, and inserted, by a `&str`, a `Vec<T>` by a `&[T]`
 /// ([`FoundBy`]). Plain keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0
-/// are two; other keys by their encoding. (So a hash set of std, whose order is any, is no key; a
-/// `BTreeSet` is one.) Plain values of four or eight bytes are words: every
-/// operation on one is a single atomic, and on the direct path a find has no atomic instruction at
-/// all. Values of other sizes are read and written whole, under a version in their slot; a reader
-/// may have to wait for a writer of the same key, but never for a reader, and no reader holds up a
-/// writer.
+/// are two; other keys by their encoding, so a hash set of std, which has no order, is no key. Plain
+/// values of four or eight bytes are words: every operation on one is a single atomic, and on the
+/// direct path a find has no atomic instruction at all. Values of other sizes are read and written
+/// whole, under a version in their slot; a reader may have to wait for a writer of the same key, but
+/// never for a reader, and no reader holds up a writer.
 ///
 /// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is
 /// called once by each rank; lend it to threads.

@@ -66,6 +66,30 @@ fn statistics_and_trace_show_the_remote_atomic() {
 }
 
 #[test]
+fn a_fault_tells_the_registers_in_lines_and_other_errors_take_one() {
+    let folder = folder();
+    let told = |arguments: &[&str]| {
+        let output = rae(folder.path(), arguments);
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let other = told(&["--config", "no\n  such file", "--timed"]);
+    assert_eq!(other.lines().count(), 1, "{other}");
+    let faulty = "        li a1, 42\n        ld a0, 0(zero)\n";
+    std::fs::write(folder.path().join("guest.s"), faulty).unwrap();
+    let fault = told(&[]);
+    let lines: Vec<&str> = fault.lines().collect();
+    assert!(lines[0].starts_with("rae: node 0, core 0: "), "{fault}");
+    // Four registers a line, and as many extended ones, of which one has the number of nodes.
+    assert_eq!(lines.len(), 1 + 8 + 8, "{fault}");
+    assert!(
+        lines[1..].iter().all(|line| line.starts_with("  ")),
+        "{fault}"
+    );
+    assert!(fault.contains("a1=000000000000002a"), "{fault}");
+}
+
+#[test]
 fn a_configuration_changes_what_it_names() {
     let folder = folder();
     let mut cycles = Vec::new();
