@@ -344,15 +344,19 @@ impl<S: Pod> Channel<S> {
 
     /// Why nothing more comes of `rank`, and there will be no room in its inbox, if that is so.
     pub(super) fn end_of(&self, world: &World, rank: Rank) -> Result<Option<&'static str>> {
-        if world.has_left(rank) {
-            return Ok(Some("has left the job"));
-        }
+        // Asked first: a rank that drops its distributor does so before it leaves.
+        let has_left = world.has_left(rank);
         let has_dropped = match &self.way {
             // What is sent to it is received by nobody, and waits for nothing.
             Way::Messages(_) => false,
             Way::Queues(queues) => queues.totals.on(rank).add(2).atomic_load(world)? > 0,
         };
-        Ok(has_dropped.then_some("has dropped its distributor"))
+        Ok(match (has_dropped, has_left) {
+            (false, false) => None,
+            (false, true) => Some("has left the job"),
+            (true, false) => Some("has dropped its distributor"),
+            (true, true) => Some("has dropped its distributor and left the job"),
+        })
     }
 
     /// A rank that sends to this one, and has left the job, or dropped the channel, before it has
