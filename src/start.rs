@@ -140,7 +140,7 @@ fn choice(launcher: &Launcher) -> BackendKind {
 ///
 /// # Panics
 ///
-/// If a rank panics, or `n_ranks` is 0.
+/// If a rank panics, or the system refuses a thread, or `n_ranks` is 0.
 ///
 /// # Examples
 ///

@@ -1,14 +1,17 @@
 //! Limits: exhausted memory, and waits that take too long.
 
 use std::fmt::Debug;
-use std::thread;
+use std::hint::black_box;
+use std::process::{Command, Output};
 use std::time::Duration;
+use std::{env, thread};
 
 use libtest_mimic::Trial;
 use pgas::{Config, HashMap, Rank, World};
 use pgas_testkit::fault::give_up;
 
 use crate::jobs::{WATCHED, assert_well, start};
+use crate::parts::THREADS;
 use crate::trial;
 use crate::waits::FAILING;
 
@@ -39,6 +42,19 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }),
         trial("timeout::threads", a_late_rank_is_named_by_threads),
+        trial("stacks::threads", || {
+            let ended = threads_with_stacks_of(None);
+            assert!(ended.status.success(), "{ended:?}");
+        }),
+        trial("no_thread::threads", || {
+            let ended = threads_with_stacks_of(Some("70368744177664"));
+            let text = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(101), "{text}");
+            assert!(
+                text.contains("the system gives rank 0 no thread: "),
+                "{text}"
+            );
+        }),
     ]
 }
 
@@ -160,4 +176,30 @@ fn a_late_rank_is_named_by_threads() {
         let told = (0..N_RANKS).any(|rank| is_told(Rank::new(rank), &error));
         assert!(told, "{error}");
     }
+}
+
+/// Ranks as threads, which need as much of their stacks as only the main threads of processes have by
+/// default.
+pub(crate) fn use_stacks() {
+    fn use_stack(depth: u32) -> u64 {
+        let page = black_box([depth; 1024]);
+        let deeper = if depth > 0 { use_stack(depth - 1) } else { 0 };
+        deeper + u64::from(page[depth as usize % page.len()])
+    }
+    pgas::threads(N_RANKS, |world| {
+        world.barrier().unwrap();
+        // A thread of the program's own would have 2 MiB.
+        assert_eq!(use_stack(400), 400 * 401 / 2);
+    })
+    .unwrap();
+}
+
+fn threads_with_stacks_of(bytes: Option<&str>) -> Output {
+    let mut program = Command::new(env::current_exe().unwrap());
+    program.arg(THREADS);
+    match bytes {
+        Some(bytes) => program.env("RUST_MIN_STACK", bytes),
+        None => program.env_remove("RUST_MIN_STACK"),
+    };
+    program.output().unwrap()
 }

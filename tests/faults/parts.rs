@@ -18,6 +18,8 @@ use crate::{
 pub(crate) const LAUNCH: &str = "--launch";
 /// Starts a job like a launcher that knows nothing of this library and ignores how ranks end.
 pub(crate) const LAUNCH_FOREIGN: &str = "--launch-foreign";
+/// Starts ranks as threads, each of which uses much of its stack.
+pub(crate) const THREADS: &str = "--threads";
 /// Plays the next role where a file that is too large is an error, and no signal that kills.
 pub(crate) const UNLIMITED: &str = "--unlimited";
 /// Is a rank, or starts itself as all ranks.
@@ -31,6 +33,10 @@ pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
         LAUNCH_FOREIGN => Some(launch_foreign(rest)),
         RANK => {
             rank(rest);
+            Some(ExitCode::SUCCESS)
+        }
+        THREADS => {
+            limits::use_stacks();
             Some(ExitCode::SUCCESS)
         }
         UNLIMITED => {

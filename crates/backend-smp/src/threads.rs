@@ -27,7 +27,7 @@ const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 ///
 /// # Panics
 ///
-/// If a rank panics, or `n_ranks` is 0.
+/// If a rank panics, or the system refuses a thread, or `n_ranks` is 0.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Resul
 ///
 /// # Panics
 ///
-/// If a rank panics, or `n_ranks` is 0.
+/// If a rank panics, or the system refuses a thread, or `n_ranks` is 0.
 #[track_caller]
 pub fn threads_with<R: Send>(
     n_ranks: u32,

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::backend::HandlerId;
+use crate::error::Error;
+use crate::waits::declared;
 
 thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
@@ -45,6 +47,14 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     }
     let _former = Former(IN_HANDLER.with(|it| it.replace(true)));
     body()
+}
+
+/// The error of a wait for `what` inside a handler. It names the call of the program that the wait is
+/// a part of, if that has declared its name.
+#[cold]
+pub(crate) fn refused_in_handler(what: &'static str) -> Error {
+    let what = declared().unwrap_or(what);
+    Error::InHandler { what }
 }
 
 /// Handlers in a page of the table.

@@ -6,12 +6,13 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::thread;
 
-use crate::config::names;
+use crate::config::{Config, names};
 use crate::locks::lock;
 use crate::{Error, Rank, Result, WeakWorld, World};
 
@@ -160,17 +161,25 @@ fn play_each(
         let end = panic::catch_unwind(AssertUnwindSafe(played));
         end.inspect_err(|panic| failed(rank, panic_text(&**panic)))
     };
+    let stack_bytes = Config::stack_bytes();
     let ends: Vec<(Rank, thread::Result<()>)> = thread::scope(|scope| {
         let start = |world: World| {
             let rank = world.rank();
             let thread = thread::Builder::new().name(format!("rank {rank}"));
-            let thread = thread.spawn_scoped(scope, || play_one(world));
-            (rank, thread.expect("a thread for each rank"))
+            let thread = thread.stack_size(stack_bytes);
+            let started = thread.spawn_scoped(scope, || play_one(world));
+            let refused = |error| {
+                let text = format!("the system gives rank {rank} no thread: {error}");
+                // The others wait for that rank.
+                failed(rank, &text);
+                panic_with(&text)
+            };
+            (rank, started.map_err(refused))
         };
         let running: Vec<_> = worlds.into_iter().map(start).collect();
-        let join = |(rank, thread): (_, thread::ScopedJoinHandle<'_, _>)| {
-            (rank, thread.join().and_then(|end| end))
-        };
+        let join = |thread: thread::ScopedJoinHandle<'_, thread::Result<()>>| thread.join();
+        let join =
+            |(rank, started): (_, Result<_, _>)| (rank, started.and_then(join).and_then(|end| end));
         running.into_iter().map(join).collect()
     });
     let panics = ends
@@ -181,6 +190,15 @@ fn play_each(
         .iter()
         .position(|(rank, panic)| is_cause(*rank, panic_text(&**panic)));
     (!panics.is_empty()).then(|| panics.swap_remove(cause.unwrap_or(0)).1)
+}
+
+/// A panic with `text`, which is reported as one.
+#[cold]
+fn panic_with(text: &str) -> Panic {
+    match panic::catch_unwind(|| -> Infallible { panic!("{text}") }) {
+        Ok(never) => match never {},
+        Err(panic) => panic,
+    }
 }
 
 /// The text of a panic.

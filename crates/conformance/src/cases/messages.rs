@@ -451,10 +451,7 @@ fn a_message_that_is_too_long_is_refused(world: &World) -> Result<()> {
         else {
             panic!("{error}");
         };
-        assert_eq!(
-            (to, bytes as usize, told as usize),
-            (next, limit + 1, limit)
-        );
+        assert_eq!((to, bytes, told as usize), (next, limit as u64 + 1, limit));
         assert!(error.to_string().contains(&limit.to_string()));
     }
     send(world, next, MessageClass::Request, FIRST, &[b"end"])?;

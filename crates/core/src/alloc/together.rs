@@ -7,6 +7,7 @@ use crate::pod::Pod;
 use crate::segment::{Block, Freed};
 use crate::symmetric::Symmetric;
 use crate::team::Team;
+use crate::waits::part_of;
 
 impl Team {
     /// Allocates `n` zeroed elements at one offset of every member's segment. Other ranks take no
@@ -79,6 +80,7 @@ impl Team {
     #[track_caller]
     pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);
+        let _waits = part_of("a symmetric allocation");
         self.agree("the bytes of a symmetric allocation", bytes)?;
         self.reclaim()?;
         let block = if self.is_world() {

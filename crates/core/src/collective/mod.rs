@@ -133,7 +133,7 @@ impl Kind {
             Self::ScanInclusive => "an inclusive scan",
             Self::ScanExclusive => "an exclusive scan",
             Self::Split => "a split of the team",
-            Self::Agreement => "a comparison of arguments, as containers make one",
+            Self::Agreement => "a comparison of the ranks' arguments",
             Self::BroadcastValue => "a broadcast of an encoded value",
             Self::ScatterValues => "a scatter",
             Self::ReduceValues => "a reduce of encoded values",

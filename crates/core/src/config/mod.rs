@@ -120,8 +120,8 @@ pub struct Config {
     /// The directory into which every rank writes a [trace](crate::trace) of its operations, for
     /// `pgas-report`.
     pub trace: Option<String>,
-    /// The maximum size of a rank's trace file in bytes; older events are overwritten. A trace also
-    /// takes 32 KiB of memory.
+    /// The maximum size of a rank's trace file in bytes, at least 36 KiB; older events are
+    /// overwritten. A trace also takes 32 KiB of memory.
     pub trace_bytes: u64,
     /// Who makes progress.
     pub progress: Progress,
@@ -275,6 +275,20 @@ impl Config {
         )]
         let text = names::text(NAME, env::var_os(NAME))?;
         setting(&|_| text.clone(), NAME, switch)
+    }
+
+    /// The bytes of the stack of a thread that is a rank: as many as the main thread of a process
+    /// has by default, so that a program runs both ways. `RUST_MIN_STACK`, which is std's, gives
+    /// others.
+    pub(crate) fn stack_bytes() -> usize {
+        const BYTES: usize = 8 << 20;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this module alone reads the environment"
+        )]
+        let given = env::var_os("RUST_MIN_STACK");
+        let given = given.and_then(|text| text.to_str()?.parse().ok());
+        given.unwrap_or(BYTES)
     }
 
     /// The settings that `lookup` gives for the variables' names.

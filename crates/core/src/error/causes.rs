@@ -11,15 +11,16 @@ use crate::notice::printable;
 /// A request that a heap of the segment cannot serve.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "rank {rank}: the {heap} heap cannot serve {requested} bytes (aligned to {align}): {free} of \
-     {capacity} bytes are free, the largest piece has {largest}; raise {setting}"
+    "rank {rank}: the {heap} heap cannot serve {} (aligned to {align}): {free} of \
+     {capacity} bytes are free, the largest piece has {largest}; raise {setting}",
+    many_bytes(*.requested)
 )]
 pub struct Exhausted {
     /// The rank with the segment.
     pub rank: Rank,
     /// `"symmetric"` or `"local"`.
     pub heap: &'static str,
-    /// The request, in bytes.
+    /// The request, in bytes; `u64::MAX` if it has 2^64 or more.
     pub requested: u64,
     /// The alignment that was asked for, in bytes.
     pub align: u64,
@@ -67,6 +68,14 @@ pub struct Timeout {
     pub what: &'static str,
     /// The ranks that it waited for, as far as the backend can tell.
     pub missing: Vec<Rank>,
+}
+
+/// A number of bytes; `u64::MAX` stands for all that is beyond.
+fn many_bytes(n: u64) -> String {
+    if n == u64::MAX {
+        return "2^64 bytes or more".to_owned();
+    }
+    format!("{n} bytes")
 }
 
 fn with_code(code: i64) -> String {

@@ -81,7 +81,7 @@ pub enum Error {
         /// The target of the message.
         to: Rank,
         /// Its length in bytes.
-        bytes: u32,
+        bytes: u64,
         /// The maximum length in bytes:
         /// [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium) for a message, 64
         /// MiB for a remote call.
@@ -150,9 +150,10 @@ pub enum Error {
     /// such a change, make the map with `reuse_slots`.
     #[error(
         "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
-         removed, unless the map is made with `reuse_slots` and all ranks reach its memory directly and \
-         uncounted (no PGAS_DIRECT=0, no PGAS_STATS); make it so, or with a larger capacity (probing \
-         stays short up to about three quarters of it)"
+         removed, unless the map is made with `reuse_slots`, all ranks reach its memory directly and \
+         uncounted (no PGAS_DIRECT=0, no PGAS_STATS), and the call is not within a function that an \
+         operation on the map runs; make it so, or with a larger capacity (probing stays short up to \
+         about three quarters of it)"
     )]
     Full {
         /// The number of slots over all ranks.
@@ -277,11 +278,10 @@ impl Error {
     #[cold]
     #[must_use]
     pub fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Self {
-        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Self::MessageTooLong {
             to,
-            bytes: clamp(n_bytes),
-            limit: clamp(limit),
+            bytes: n_bytes as u64,
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
         }
     }
 

@@ -181,7 +181,8 @@ impl Trace {
         let path = directory.join(format!("rank-{}.trace", wanted.rank));
         let file = File::create(&path)?;
         let names = File::create(directory.join(format!("rank-{}.names", wanted.rank)))?;
-        let room = (wanted.bytes / EVENT_BYTES as u64).max(BUFFERED as u64);
+        let room = wanted.bytes.saturating_sub(HEADER_BYTES as u64) / EVENT_BYTES as u64;
+        let room = room.max(BUFFERED as u64);
         let (began, now) = (Instant::now(), SystemTime::now());
         let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -484,6 +485,8 @@ mod tests {
             assert!(trace.is_over.load(Ordering::Relaxed));
             assert!(lock(&trace.ring).buffer.is_empty(), "and takes no memory");
         }
+        let room = lock(&trace.ring).room * EVENT_BYTES as u64;
+        assert!(room + HEADER_BYTES as u64 <= wanted.bytes);
         let nowhere = Wanted {
             directory: "/dev/null/traces",
             ..wanted

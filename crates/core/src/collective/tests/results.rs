@@ -430,6 +430,9 @@ fn what_waits_in_an_operator_is_an_error() {
     on(4, &Config::default(), |world| {
         let waits = |a: u64, b: u64| {
             assert!(matches!(world.barrier(), Err(Error::InHandler { .. })));
+            let refused = world.alloc_symmetric::<u64>(1).unwrap_err();
+            let what = "a symmetric allocation was waited for inside a handler";
+            assert!(refused.to_string().starts_with(what), "{refused}");
             a + b
         };
         assert_eq!(world.allreduce(1, waits)?, 4);
