@@ -23,6 +23,8 @@ struct Counting;
 thread_local! {
     static N_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static N_BYTES: Cell<usize> = const { Cell::new(0) };
+    /// Allocations less frees.
+    static N_LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
 // SAFETY: it is the system's allocator, which keeps the contract; counting does not allocate.
@@ -30,11 +32,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
         N_BYTES.set(N_BYTES.get().saturating_add(layout.size()));
+        N_LIVE.set(N_LIVE.get() + 1);
         // SAFETY: `System` asks for a layout of some bytes, and so does this method of its callers.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        N_LIVE.set(N_LIVE.get() - 1);
         // SAFETY: `ptr` comes from `alloc` above with this layout, and so from `System`; it is
         // given back once.
         unsafe { System.dealloc(ptr, layout) }
@@ -320,4 +324,30 @@ fn bytes_from_anywhere_are_a_value_or_an_error_and_take_no_more_memory_than_they
         );
     }
     assert!(n_read > 0 && n_read < n, "{n_read} of {n} were read");
+}
+
+/// What a server keeps for its whole life, and looks at in each round.
+#[test]
+fn a_promise_forgets_the_futures_that_nobody_has_any_more() {
+    on_one_rank(|world| {
+        let stop = Promise::<u64>::of_value(world).unwrap();
+        let kept = stop.future().shared();
+        let following = kept.future().shared().future().then(|x| x + 1);
+        let round = || {
+            drop(stop.future());
+            drop(stop.future().shared());
+            let shared = stop.future().shared();
+            let (future, copy) = (shared.future(), shared.clone());
+            drop((shared, copy));
+            drop(future.shared().future().shared());
+            drop(kept.future().shared().future());
+        };
+        (0..100).for_each(|_| round());
+        let before = N_LIVE.get();
+        (0..10_000).for_each(|_| round());
+        let n_more = N_LIVE.get() - before;
+        assert!(n_more < 200, "{n_more} allocations are left");
+        stop.fulfil_with(1);
+        assert_eq!((kept.wait().unwrap(), following.wait().unwrap()), (1, 2));
+    });
 }

@@ -172,6 +172,57 @@ fn a_promise_that_has_failed_stays_so_whoever_fulfils_it() {
     });
 }
 
+/// Gives a value where nobody else has: when its action is dropped.
+struct Otherwise(Promise<u64>);
+
+impl Drop for Otherwise {
+    fn drop(&mut self) {
+        self.0.fulfil_with(0);
+    }
+}
+
+#[test]
+fn a_value_that_comes_while_a_promise_fails_is_too_late() {
+    ranks(1, |world| {
+        let promise = Promise::<u64>::of_value(world)?;
+        let otherwise = Otherwise(promise.clone());
+        let sum = promise.future().then(move |x| {
+            let _kept = &otherwise;
+            x + 1
+        });
+        promise.fail(Error::HasLeft);
+        assert!(matches!(sum.wait(), Err(Error::HasLeft)));
+        for _ in 0..300 {
+            let promise = Promise::<u64>::of_value(world)?;
+            let future = promise.future();
+            thread::scope(|scope| {
+                scope.spawn(|| promise.fail(Error::HasLeft));
+                promise.fulfil_with(1);
+            });
+            assert!(matches!(future.wait(), Ok(1) | Err(Error::HasLeft)));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_shared_future_that_says_that_it_is_ready_is() {
+    ranks(1, |world| {
+        let promise = Promise::<u64>::of_value(world)?;
+        let shared = promise.future().shared();
+        let other = shared.clone();
+        let seen = shared.future().then(move |_| {
+            let is_ready = other.is_ready();
+            (is_ready, other.future().is_ready(), other.wait().is_ok())
+        });
+        promise.fulfil_with(5);
+        let (is_ready, has_value, was_there) = seen.wait()?;
+        assert_eq!((has_value, was_there), (is_ready, is_ready));
+        assert!(shared.is_ready() && shared.wait()? == 5);
+        Ok(())
+    });
+}
+
 /// The action holds the last handle on another promise, or on the promise whose future it follows.
 #[test]
 fn actions_that_are_dropped_unrun_may_end_promises() {

@@ -18,6 +18,8 @@ pub struct Encoder {
     /// Everything, once the inline bytes did not suffice.
     spilled: Vec<u8>,
     limits: Limits,
+    /// Whether equal values have to have equal bytes.
+    is_canonical: bool,
 }
 
 impl Default for Encoder {
@@ -28,6 +30,7 @@ impl Default for Encoder {
             len: 0,
             spilled: Vec::new(),
             limits: Limits::default(),
+            is_canonical: false,
         }
     }
 }
@@ -38,6 +41,22 @@ impl Encoder {
     #[inline]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty encoder for keys: equal sets and maps have equal bytes, also those of std whose order
+    /// is any. Their elements are sorted by their bytes, except within a type that serde encodes.
+    #[must_use]
+    #[inline]
+    pub fn canonical() -> Self {
+        Self {
+            is_canonical: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether equal values have to have equal bytes.
+    pub(super) fn is_canonical(&self) -> bool {
+        self.is_canonical
     }
 
     /// The bytes that were written so far.
@@ -62,6 +81,24 @@ impl Encoder {
         } else {
             self.spill(bytes);
         }
+    }
+
+    /// Sorts the last bytes: `ends` has the ends of consecutive parts, of which the first begins at
+    /// `start`.
+    pub(super) fn sort_parts(&mut self, start: usize, ends: &[usize]) {
+        let written = self.bytes()[start..].to_vec();
+        let starts = [start].into_iter().chain(ends.iter().copied());
+        let parts = starts.zip(ends);
+        let mut parts: Vec<&[u8]> = parts
+            .map(|(from, to)| &written[from - start..*to - start])
+            .collect();
+        parts.sort_unstable();
+        let place = if self.spilled.is_empty() {
+            &mut self.inline[start..self.len]
+        } else {
+            &mut self.spilled[start..]
+        };
+        place.copy_from_slice(&parts.concat());
     }
 
     #[cold]

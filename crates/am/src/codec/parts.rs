@@ -89,7 +89,7 @@ texts!(String, Box<str>, Cow<'static, str>);
 
 /// Implements [`Wire`] for the collections of std: the number of elements, then the elements.
 macro_rules! collections {
-    ($($ty:ty: $what:literal of $item:ty, where [$($bounds:tt)*];)*) => { $(
+    ($($ty:ty: $order:ident $what:literal of $item:ty, where [$($bounds:tt)*];)*) => { $(
         impl<$($bounds)*> Wire for $ty {
             type By = Parts;
         }
@@ -99,7 +99,11 @@ macro_rules! collections {
 
             fn encode(values: &$ty, out: &mut Encoder) -> Result<()> {
                 out.put_count(values.len());
+                let has_order = const { Order::$order.is_given() };
                 out.within::<$ty, _>(|out| {
+                    if !has_order && out.is_canonical() {
+                        return put_sorted::<$item, _>(values.iter(), out);
+                    }
                     let mut items = values.iter();
                     items.try_for_each(|item| out.element::<$item>(|out| item.put(out)))
                 })
@@ -122,13 +126,40 @@ macro_rules! collections {
 }
 
 collections! {
-    VecDeque<T>: "list" of T, where [T: Wire];
-    LinkedList<T>: "list" of T, where [T: Wire];
-    BinaryHeap<T>: "heap" of T, where [T: Wire + Ord];
-    BTreeSet<T>: "set" of T, where [T: Wire + Ord];
-    HashSet<T, S>: "set" of T, where [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static];
-    BTreeMap<K, V>: "map" of (K, V), where [K: Wire + Ord, V: Wire];
-    HashMap<K, V, S>: "map" of (K, V), where [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static];
+    VecDeque<T>: Given "list" of T, where [T: Wire];
+    LinkedList<T>: Given "list" of T, where [T: Wire];
+    BinaryHeap<T>: Any "heap" of T, where [T: Wire + Ord];
+    BTreeSet<T>: Given "set" of T, where [T: Wire + Ord];
+    HashSet<T, S>: Any "set" of T, where [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static];
+    BTreeMap<K, V>: Given "map" of (K, V), where [K: Wire + Ord, V: Wire];
+    HashMap<K, V, S>: Any "map" of (K, V), where [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static];
+}
+
+/// The order of the elements of a collection.
+enum Order {
+    /// The same for equal collections.
+    Given,
+    Any,
+}
+
+impl Order {
+    const fn is_given(&self) -> bool {
+        matches!(self, Self::Given)
+    }
+}
+
+/// Appends `items`, sorted by their bytes.
+fn put_sorted<T, I>(items: I, out: &mut Encoder) -> Result<()>
+where
+    I: Iterator<Item: Element>,
+{
+    let (start, mut ends) = (out.bytes().len(), Vec::new());
+    for item in items {
+        out.element::<T>(|out| item.put(out))?;
+        ends.push(out.bytes().len());
+    }
+    out.sort_parts(start, &ends);
+    Ok(())
 }
 
 /// An item of an iterator over a collection of std: a reference to an element, or to a key and its

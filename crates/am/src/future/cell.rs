@@ -18,10 +18,15 @@ use pgas_core::{Error, Result};
 /// The action on the value.
 pub(super) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
+/// Whether somebody waits for what an action passes on. It looks as many links of a chain ahead, and
+/// takes what lies further on as wanted.
+pub(super) type Wanted = Box<dyn Fn(u32) -> bool + Send>;
+
 enum State<T> {
     Empty,
     Awaited(Waker),
-    Chained(Action<T>),
+    /// The action runs in any case, or only if it is wanted then.
+    Chained(Action<T>, Option<Wanted>),
     Full(Result<T>),
     Taken,
 }
@@ -64,9 +69,16 @@ impl<T: Send + 'static> Cell<T> {
         self.is_done.load(Ordering::Acquire)
     }
 
-    /// Whether a future waits for the value, or will.
-    pub(super) fn is_wanted(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) > 1 || matches!(&*self.lock(), State::Chained(_))
+    /// Whether a future waits for the value, or will. Looks `depth` links of a chain ahead.
+    pub(super) fn is_wanted(self: &Arc<Self>, depth: u32) -> bool {
+        if Arc::strong_count(self) > 1 {
+            return true;
+        }
+        match &*self.lock() {
+            State::Chained(_, Some(is_wanted)) => is_wanted(depth),
+            State::Chained(_, None) => true,
+            State::Empty | State::Awaited(_) | State::Full(_) | State::Taken => false,
+        }
     }
 
     /// Sets the value, unless it was set before.
@@ -75,7 +87,7 @@ impl<T: Send + 'static> Cell<T> {
         let waker = match mem::replace(&mut *state, State::Taken) {
             State::Empty => None,
             State::Awaited(waker) => Some(waker),
-            State::Chained(action) => {
+            State::Chained(action, _) => {
                 drop(state);
                 actions::run(move || action(result));
                 return;
@@ -125,8 +137,9 @@ impl<T: Send + 'static> Cell<T> {
         true
     }
 
-    /// Runs `action` when the value is set: at once if it is set already. Called once.
-    pub(super) fn on_ready(&self, action: Action<T>) {
+    /// Runs `action` when the value is set: at once if it is set already. Called once. Without
+    /// `is_wanted` the cell stays wanted.
+    pub(super) fn on_ready(&self, action: Action<T>, is_wanted: Option<Wanted>) {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Taken) {
             State::Full(result) => {
@@ -134,7 +147,7 @@ impl<T: Send + 'static> Cell<T> {
                 actions::run(move || action(result));
             }
             former => {
-                *state = State::Chained(action);
+                *state = State::Chained(action, is_wanted);
                 drop(state);
                 // The drop of a waker may run any code.
                 drop(former);
@@ -201,7 +214,10 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let chained = cell();
         chained.watch(Waker::noop());
-        chained.on_ready(Box::new(move |value| sender.send(value.unwrap()).unwrap()));
+        chained.on_ready(
+            Box::new(move |value| sender.send(value.unwrap()).unwrap()),
+            None,
+        );
         Sleeper::wake(&*chained);
         chained.set(Ok(2));
         assert_eq!(receiver.try_recv(), Ok(2));
@@ -233,13 +249,13 @@ mod tests {
             Box::new(move |result| sender.send(result.ok()).expect("the test listens"))
         };
         let early = cell();
-        early.on_ready(action());
+        early.on_ready(action(), None);
         assert_eq!(seen.try_iter().count(), 0);
         early.set(Ok(1));
         early.set(Ok(2));
         let late = cell();
         late.set(Ok(3));
-        late.on_ready(action());
+        late.on_ready(action(), None);
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), [Some(1), Some(3)]);
     }
 
@@ -258,10 +274,14 @@ mod tests {
     fn a_value_is_wanted_as_long_as_somebody_may_take_it() {
         let cell = cell();
         let other = Arc::clone(&cell);
-        assert!(cell.is_wanted());
+        assert!(cell.is_wanted(0));
         drop(other);
-        assert!(!cell.is_wanted());
-        cell.on_ready(Box::new(drop));
-        assert!(cell.is_wanted());
+        assert!(!cell.is_wanted(0));
+        cell.on_ready(Box::new(drop), Some(Box::new(|depth| depth == 1)));
+        assert!(cell.is_wanted(1));
+        assert!(!cell.is_wanted(2));
+        let cell = self::cell();
+        cell.on_ready(Box::new(drop), None);
+        assert!(cell.is_wanted(0));
     }
 }

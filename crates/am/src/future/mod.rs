@@ -523,11 +523,22 @@ impl<T: Send + 'static> PgasFuture<T> {
                 }
                 answer.forget();
             }
-            State::Cell(cell) => cell.on_ready(action),
+            State::Cell(cell) => cell.on_ready(action, None),
             State::Joined(joined) => joined::on_ready(joined, action),
             State::Event(event, _) => spawn(am, event, action),
             State::Ready(result) => actions::run(move || action(result)),
             State::Taken => panic!("the future's value was taken already"),
+        }
+    }
+
+    /// As [`on_ready`](Self::on_ready), for an action that only passes the value on. A promise forgets
+    /// it once it is not wanted.
+    fn pass_on(mut self, am: &Am, action: cell::Action<T>, is_wanted: cell::Wanted) {
+        if let State::Cell(cell) = &self.state {
+            cell.on_ready(action, Some(is_wanted));
+            self.state = State::Taken;
+        } else {
+            self.on_ready(am, action);
         }
     }
 

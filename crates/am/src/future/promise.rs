@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pgas_core::World;
 
-use super::cell::Cell;
+use super::cell::{Cell, Wanted};
 use super::{PgasFuture, actions};
 use crate::state::{Handle, am};
 use pgas_core::{Error, Result};
@@ -82,10 +82,29 @@ enum Value<T> {
     Given(T),
     /// The value or an error was passed to all futures.
     Told(Result<T>),
-    /// A thread is passing the value to futures. It checks again for new cells before it stores the
-    /// value here.
-    BeingTold,
+    /// A thread is passing the value, or an error, to futures. It checks again for new cells before
+    /// it stores that here.
+    BeingTold(What),
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Value,
+    Error,
+}
+
+impl What {
+    fn of<T>(result: &Result<T>) -> Self {
+        if result.is_ok() {
+            Self::Value
+        } else {
+            Self::Error
+        }
+    }
+}
+
+/// Links of a chain of shared futures at which is looked for one that is wanted.
+const DEPTH: u32 = 8;
 
 impl<T: Clone + Send + 'static> Inner<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -95,10 +114,10 @@ impl<T: Clone + Send + 'static> Inner<T> {
     /// Ends the promise with an error, unless it has ended.
     fn end(&self, error: Error) {
         let mut state = self.lock();
-        if matches!(state.value, Value::Told(_) | Value::BeingTold) {
+        if matches!(state.value, Value::Told(_) | Value::BeingTold(_)) {
             return;
         }
-        let former = mem::replace(&mut state.value, Value::BeingTold);
+        let former = mem::replace(&mut state.value, Value::BeingTold(What::Error));
         drop(state);
         self.tell(Err(error));
         drop(former);
@@ -114,7 +133,7 @@ impl<T: Clone + Send + 'static> Inner<T> {
         actions::scope(|| {
             while telling.take_cells() {
                 while let Some(cell) = telling.cells.last() {
-                    if cell.is_wanted()
+                    if cell.is_wanted(DEPTH)
                         && let Some(clone) = telling.result.clone()
                     {
                         cell.set(clone);
@@ -249,7 +268,24 @@ impl<T: Clone + Send + 'static> Promise<T> {
 
     /// Whether the futures of the promise are ready.
     pub(super) fn is_told(&self) -> bool {
-        matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold)
+        matches!(self.inner.lock().value, Value::Told(_))
+    }
+
+    /// Whether there is another handle on the promise besides this one, or a future that waits for
+    /// it, as long as this one is there.
+    pub(super) fn is_wanted_by_others(&self) -> Wanted {
+        let inner = Arc::downgrade(&self.inner);
+        Box::new(move |depth| {
+            let Some(inner) = inner.upgrade() else {
+                return false;
+            };
+            // This handle's reference, and the one of a moment ago.
+            if depth == 0 || Arc::strong_count(&inner) > 2 {
+                return true;
+            }
+            let state = inner.lock();
+            state.cells.iter().any(|cell| cell.is_wanted(depth - 1))
+        })
     }
 
     fn of(handle: Handle, value: Value<T>) -> Self {
@@ -303,13 +339,13 @@ impl<T: Clone + Send + 'static> Promise<T> {
         };
         if former == n && n > 0 {
             let mut state = self.inner.lock();
-            match mem::replace(&mut state.value, Value::BeingTold) {
+            match mem::replace(&mut state.value, Value::BeingTold(What::Value)) {
                 Value::Given(value) => {
                     drop(state);
                     self.inner.tell(Ok(value));
                 }
                 // The promise has failed before.
-                former @ (Value::Told(_) | Value::BeingTold) => state.value = former,
+                former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,
                 Value::Missing => {
                     state.value = Value::Missing;
                     drop(state);
@@ -334,8 +370,8 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 self.fulfil(1);
             }
             // The promise has failed before, so no future gets the value.
-            Value::Told(Err(_)) => drop(state),
-            Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold => {
+            Value::Told(Err(_)) | Value::BeingTold(What::Error) => drop(state),
+            Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold(What::Value) => {
                 drop(state);
                 panic!("a promise has one value");
             }
@@ -351,8 +387,9 @@ impl<T: Clone + Send + 'static> Promise<T> {
     /// else a clone of the value.
     pub fn future(&self) -> PgasFuture<T> {
         let mut state = self.inner.lock();
-        if let Value::Told(_) = &state.value {
-            let Value::Told(result) = mem::replace(&mut state.value, Value::BeingTold) else {
+        if let Value::Told(result) = &state.value {
+            let being_told = Value::BeingTold(What::of(result));
+            let Value::Told(result) = mem::replace(&mut state.value, being_told) else {
                 unreachable!("it was told a moment ago");
             };
             drop(state);
@@ -363,7 +400,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
         let mut unwanted = Vec::new();
         if state.cells.len() >= state.next_sweep {
             let cells = mem::take(&mut state.cells);
-            (state.cells, unwanted) = cells.into_iter().partition(Cell::is_wanted);
+            (state.cells, unwanted) = cells.into_iter().partition(|cell| cell.is_wanted(DEPTH));
             state.next_sweep = (2 * state.cells.len()).max(8);
         }
         let cell = Cell::new(self.inner.handle, None);

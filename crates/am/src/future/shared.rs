@@ -51,15 +51,15 @@ impl<T: Clone + Send + 'static> PgasFuture<T> {
         }
         let handle = self.handle_of_pending();
         let promise = Promise::of_handle(handle);
-        let told = promise.clone();
-        let following = self.map_result(move |result| {
-            match result {
+        // If this rank has left, no value comes any more.
+        if let Some(am) = handle.get() {
+            let (told, is_wanted) = (promise.clone(), promise.is_wanted_by_others());
+            let tell = move |result| match result {
                 Ok(value) => told.fulfil_with(value),
                 Err(error) => told.fail(error),
-            }
-            Ok(())
-        });
-        drop(following);
+            };
+            self.pass_on(&am, Box::new(tell), is_wanted);
+        }
         SharedFuture(Source::Promise(promise))
     }
 }

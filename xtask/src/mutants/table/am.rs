@@ -8,8 +8,12 @@ use super::row;
 pub(super) const MUTANTS: &[Mutant] = &[
     // Promises.
     row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("futures", "every_future_of_a_promise_gets")),
-    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold => {}", Program("futures", "a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::Told(Err(_)) => drop(state),", 0, "Value::Told(Err(_)) => panic!(),", Program("futures", "a_promise_that_has_failed")),
+    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold(_) => {}", Program("futures", "a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::BeingTold(What::Error) => drop(state),", 0, "Value::BeingTold(What::Error) => panic!(),", Program("futures", "a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("futures", "a_value_that_comes_while")),
+    row("future/promise.rs", "matches!(self.inner.lock().value, Value::Told(_))", 0, "matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold(_))", Program("futures", "a_shared_future_that_says")),
+    row("future/promise.rs", "depth == 0 || Arc::strong_count(&inner) > 2", 0, "true", Program("allocations", "a_promise_forgets")),
+    row("future/promise.rs", "state.cells.iter().any(|cell| cell.is_wanted(depth - 1))", 0, "false", Program("allocations", "a_promise_forgets")),
     row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("futures", "every_future_of_a_promise_hears")),
     row("future/promise.rs", "Ordering::AcqRel, Ordering::Relaxed, take", 0, "Ordering::Relaxed, Ordering::Relaxed, take", NoTest("only a model could tell; all atomic instructions of x86 order as much")),
     // Cells.
@@ -21,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("future/cell.rs", "actions::run(move || action(result));", 0, "drop((action, result));", Tests("future::cell")),
     row("future/cell.rs", "actions::run(move || action(result));", 1, "drop((action, result));", Tests("future::cell")),
     row("future/cell.rs", "cell.set(Err(Error::BrokenPromise));", 0, "", Tests("future::cell")),
-    row("future/cell.rs", "|| matches!(&*self.lock(), State::Chained(_))", 0, "", Tests("future::cell")),
+    row("future/cell.rs", "State::Chained(_, None) => true,", 0, "State::Chained(_, None) => false,", Tests("future::cell")),
     // Actions and joins.
     row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("futures", "long_chains_are_built")),
     row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("futures", "an_action_that_panics_keeps")),
