@@ -2,12 +2,16 @@
 
 use std::process::Command;
 
+use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
 use pgas_core::{Config, Statistics, World};
 use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::object::{Encoded, Object};
+use crate::{Error, Result};
 
 /// Orders in which a weak network delivers, that each test is run with; `PGAS_TEST_ORDERS` says
 /// another number.
@@ -187,7 +191,7 @@ pub(crate) fn served_counted_by(
 
 /// Runs `body` as two ranks that compare their calls: both get an error that says that `what`
 /// differs.
-pub(crate) fn told_apart(what: &str, body: impl Fn(World) -> crate::Result<()> + Sync) {
+pub(crate) fn told_apart(what: &str, body: impl Fn(World) -> Result<()> + Sync) {
     let mut config = Config::default();
     config.check = Some(true);
     loopback::run_with(2, &config, |world| {
@@ -215,4 +219,43 @@ impl Random {
     pub(crate) fn index(&mut self, n: usize) -> usize {
         usize::try_from(self.below(n as u64)).unwrap()
     }
+}
+
+/// A number that cannot be encoded if it is 13, nor decoded if it is 14.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unlucky(pub(crate) u32);
+
+pub(crate) enum ByPanic {}
+
+impl Wire for Unlucky {
+    type By = ByPanic;
+}
+
+impl Object for Unlucky {
+    type Repr = Encoded<8>;
+}
+
+impl Codec<Unlucky> for ByPanic {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Unlucky, out: &mut Encoder) -> Result<()> {
+        assert!(value.0 != 13, "unlucky to write");
+        // Longer than a slot.
+        out.put(&[value.0; 9])
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Unlucky> {
+        let [number, ..] = input.get::<[u32; 9]>()?;
+        assert!(number != 14, "unlucky to read");
+        Ok(Unlucky(number))
+    }
+}
+
+/// Checks that `error` tells the `text` of a codec's panic.
+pub(crate) fn assert_names_panic(error: &Error, text: &str) {
+    let told = error.to_string();
+    assert!(
+        told.contains(&format!("its codec panicked: {text}")),
+        "{told}"
+    );
 }

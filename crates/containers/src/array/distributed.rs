@@ -8,7 +8,7 @@ use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::{copies, index_check, range_check};
+use super::{checked_run, copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
@@ -248,8 +248,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// If they reach beyond the end.
     #[track_caller]
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
-        let elements = start..start.saturating_add(values.len());
-        range_check(&elements, self.len());
+        let elements = checked_run(start, values.len(), self.len());
         let (world, row) = (self.world(), &prices::DARRAY_PUT_SLICE);
         for (rank, places) in self.shares(&elements) {
             let at = self.part(rank).cast::<T>().add(places.start);

@@ -7,7 +7,7 @@ use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
-use super::{copies, index_check, range_check};
+use super::{checked_run, copies, index_check, range_check};
 use crate::error::{agree, check_host};
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
@@ -234,7 +234,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     /// If they reach beyond the end.
     #[track_caller]
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
-        range_check(&(start..start.saturating_add(values.len())), self.len());
+        let _in_bounds = checked_run(start, values.len(), self.len());
         let first: GlobalPtr<T> = self.block.cast();
         first
             .add(start)

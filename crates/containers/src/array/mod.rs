@@ -62,6 +62,17 @@ fn range_check(elements: &Range<usize>, len: usize) {
     assert!(fits, "elements {elements:?} of an array of {len}");
 }
 
+/// The `n` elements from `start` on, which lie in an array of `len`.
+#[track_caller]
+fn checked_run(start: usize, n: usize, len: usize) -> Range<usize> {
+    let end = start as u128 + n as u128;
+    assert!(
+        end <= len as u128,
+        "elements {start}..{end} of an array of {len}"
+    );
+    start..start + n
+}
+
 /// Writes `value` to `n` elements of this rank's own memory, which is zero before.
 fn copies<T: Pod>(world: &World, start: GlobalPtr<T>, value: T, n: usize) -> Result<()> {
     const CHUNK: usize = 4096;

@@ -514,7 +514,7 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
     same("the capacity of a distributor", capacities)?;
     same("the hops of PGAS_ROUTE, from 1 on", routings)?;
     let shape = Shape::agreed(team.n_ranks(), [least, most]);
-    let size = size_of_capacity(capacity)?;
+    let size = size_of_capacity("an inbox of a distributor", capacity)?;
     let message_bytes = message_bytes(world) as u64;
     let route = Model::shipped().choose(shape, message_bytes, wanted);
     Ok(Plan { size, route })

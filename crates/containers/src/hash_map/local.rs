@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// A key's slot is on the rank that [`home`](Self::home) returns, or on a later rank if no slot of
 /// that rank was free from the home slot on. In the second case, and for a key of another rank,
-/// these methods do nothing and return `None`.
+/// these methods do nothing and return `None`. A rank that is alone has all keys.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// Inserts `value` under `key`, or replaces the present value. Does nothing and returns `None`
     /// if the key's slot is not on this rank.
@@ -25,7 +25,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// # Errors
     ///
     /// [`Error::Codec`] if key or value cannot be encoded,
-    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them.
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them,
+    /// [`Error::Full`] if the map is full and this rank is the only one.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn local_insert<Q: ?Sized>(&mut self, key: &Q, value: &V) -> Result<Option<Inserted>>
     where
@@ -156,7 +157,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
                 table.counts.count(O::EFFECT, n_changed);
                 Ok(Some(done))
             }
-            Err(Error::Full { .. }) => Ok(None),
+            Err(Error::Full { .. }) if self.team().n_ranks() > 1 => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -167,9 +168,12 @@ mod tests {
     use pgas_lockfree::slots::SlotMemory as _;
     use pgas_lockfree::slots::state::StateWord;
 
+    use pgas_core::World;
+
     use super::*;
     use crate::hash_map::hash::Position;
     use crate::hash_map::slot::layout::MOST;
+    use crate::testing::{everywhere, everywhere_counted};
 
     #[test]
     fn a_key_without_a_place_up_to_the_end_of_its_part_takes_none_at_its_beginning() {
@@ -198,6 +202,48 @@ mod tests {
         });
         // At most as many keys as the last block has slots.
         assert!(ends.unwrap().iter().all(|n| (1..=MOST).contains(n)));
+    }
+
+    #[test]
+    fn a_rank_that_is_alone_has_all_keys_of_a_map_however_full() {
+        fn check<V: Object + Clone + PartialEq + std::fmt::Debug>(
+            world: &World,
+            of: impl Fn(u64) -> V,
+        ) {
+            for capacity in [1, 2, 7, 8, 60, 64, 100] {
+                let map = HashMap::<u64, V>::with_capacity(world, capacity).unwrap();
+                let n = map.capacity();
+                let mut map = map.into_local_phase().unwrap();
+                for key in 0..n {
+                    assert_eq!(
+                        map.local_insert(&key, &of(key)).unwrap(),
+                        Some(Inserted::New)
+                    );
+                }
+                let full = map.local_insert(&n, &of(n)).unwrap_err();
+                assert!(matches!(full, Error::Full { capacity } if capacity == n));
+                assert_eq!(map.local_find(&n).unwrap(), None);
+                assert_eq!(map.local_remove(&n).unwrap(), None);
+                for key in 0..n {
+                    assert_eq!(map.local_find(&key).unwrap(), Some(of(key)));
+                    let replaced = map.local_upsert(&key, &of(key), |_| of(key + 1)).unwrap();
+                    assert_eq!(replaced, Some(Inserted::Replaced));
+                }
+                for key in 0..n {
+                    assert_eq!(map.local_remove(&key).unwrap(), Some(of(key + 1)));
+                    let again = map.local_insert(&key, &of(key)).unwrap();
+                    assert_eq!(again, Some(Inserted::New));
+                }
+                assert_eq!(map.len().unwrap(), n);
+            }
+        }
+        let check_all = |world: World| {
+            check(&world, |i| i);
+            check(&world, |i| [i; 3]);
+            check(&world, |i| "text ".repeat(usize::try_from(i % 20).unwrap()));
+        };
+        everywhere(1, check_all);
+        everywhere_counted(1, check_all);
     }
 
     /// The key is in one slot, though an insert that sees its own part alone meets a vacant one.

@@ -210,7 +210,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 out_of_line(move || self.perform_out_of_line::<O>(&key, given, elsewhere, at))
             }
         }?;
-        self.count::<O>(O::is_change(&done).into());
+        self.count(O::EFFECT, O::is_change(&done).into());
         Ok(done)
     }
 }

@@ -3,11 +3,13 @@
 //!
 //! A search stays within one shard and never waits in a handler. If it reaches the end of the
 //! shard, or a slot that another rank is writing, the asking rank repeats the operation
-//! one-sidedly.
+//! one-sidedly. It does so, too, where a function of the program panics, which is its own panic then.
 
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pgas_core::process::discard_panic;
 use pgas_core::{Pod, Rank};
 
 use super::batch::local::pipelined;
@@ -80,14 +82,20 @@ where
         view.prefetch(hash);
         Some(hash)
     };
-    // The asking rank repeats what failed here, and meets the error itself.
-    let _ended_early = pipelined(requests.len(), begin, |i, hash| -> Result<()> {
-        let (key, given) = key_of(i)?;
-        let hash = hash.unwrap_or_else(|| view.hash(&key));
-        let done = O::perform(view, hash, &key, given)?;
-        answers.push(done.to_answer(view.heap())?);
-        Ok(())
-    });
+    let serve_all = || {
+        pipelined(requests.len(), begin, |i, hash| -> Result<()> {
+            let (key, given) = key_of(i)?;
+            let hash = hash.unwrap_or_else(|| view.hash(&key));
+            let done = O::perform(view, hash, &key, given)?;
+            answers.push(done.to_answer(view.heap())?);
+            Ok(())
+        })
+    };
+    // The asking rank repeats what failed here, and meets the error or the panic itself.
+    match catch_unwind(AssertUnwindSafe(serve_all)) {
+        Ok(_ended_early) => {}
+        Err(panic) => discard_panic(panic),
+    }
     answers
 }
 

@@ -151,9 +151,10 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
         slot.is_same(home) || self.is_shard() && is_wrapped()
     }
 
+    /// Whether others hold further slots. The shard of one rank alone is the whole ring.
     #[inline]
     fn is_shard(&self) -> bool {
-        R::is_shard(self.all)
+        R::is_shard(self.all) && self.shape.team.n_ranks() > 1
     }
 
     #[inline]

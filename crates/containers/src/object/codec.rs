@@ -1,14 +1,43 @@
 //! The encodings of values in slots and files, which are those of [`Wire`].
+//!
+//! A program's codec may panic. That is an error of its value, and of no other one: a container has
+//! counted, and others may lie beside it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pgas_am::codec::{Decoder, Encoder, Wire};
-
+use pgas_core::process::{discard_panic, panic_text};
 use pgas_core::{Error, Result};
 
-/// The bytes of `value`.
+/// Runs the codec of a `T`; `what` names the operation.
+#[inline]
+fn run<T: ?Sized, R>(what: &'static str, codec: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(codec)).unwrap_or_else(|panic| Err(panicked::<T>(what, panic)))
+}
+
+#[cold]
+fn panicked<T: ?Sized>(what: &'static str, panic: Box<dyn Any + Send>) -> Error {
+    let reason = format!("its codec panicked: {}", panic_text(&*panic));
+    discard_panic(panic);
+    Error::codec::<T>(what, reason)
+}
+
+const READING: &str = "reading bytes as a value";
+
+/// The bytes of `value`, which are those of any equal one.
 #[inline]
 pub(super) fn encode<T: Wire>(value: &T) -> Result<Encoder> {
-    let mut out = Encoder::new();
-    out.put(value)?;
+    encode_with::<T>(|out| out.put(value))
+}
+
+/// The bytes of a `T` that `put` appends.
+#[inline]
+pub(super) fn encode_with<T: ?Sized>(
+    put: impl FnOnce(&mut Encoder) -> Result<()>,
+) -> Result<Encoder> {
+    let mut out = Encoder::canonical();
+    run::<T, _>("encoding an element", || put(&mut out))?;
     Ok(out)
 }
 
@@ -16,7 +45,7 @@ pub(super) fn encode<T: Wire>(value: &T) -> Result<Encoder> {
 #[inline]
 pub(super) fn decode<T: Wire>(bytes: &[u8]) -> Result<T> {
     let mut input = Decoder::new(bytes);
-    let value = input.get()?;
+    let value = run::<T, _>(READING, || input.get())?;
     match input.remaining().len() {
         0 => Ok(value),
         n => Err(left_over::<T>(n)),
@@ -25,10 +54,7 @@ pub(super) fn decode<T: Wire>(bytes: &[u8]) -> Result<T> {
 
 #[cold]
 fn left_over<T>(n: usize) -> Error {
-    Error::codec::<T>(
-        "reading bytes as a value",
-        format!("{n} bytes are left over"),
-    )
+    Error::codec::<T>(READING, format!("{n} bytes are left over"))
 }
 
 /// Appends the length of `value`'s encoding, and the encoding.

@@ -6,6 +6,7 @@ use pgas_am::Wire;
 use pgas_am::codec::Encoder;
 use pgas_core::Result;
 
+use super::codec;
 use super::encoded::EncodedKey;
 use super::repr::{KeyOf, Object, Repr};
 
@@ -73,9 +74,7 @@ fn text<const INLINE: usize>(by: &str) -> Result<EncodedKey<INLINE>> {
 
 /// The form of a list that a search compares.
 fn list<T: Wire, const INLINE: usize>(by: &[T]) -> Result<EncodedKey<INLINE>> {
-    let mut out = Encoder::new();
-    out.put_slice(by)?;
-    EncodedKey::of(&out)
+    EncodedKey::of(&codec::encode_with::<[T]>(|out| out.put_slice(by))?)
 }
 
 /// Implements [`FoundBy`] for keys that have the bytes of a `String` or `Vec`.

@@ -450,7 +450,7 @@ impl<T: Object> Ring<T> {
         let world = team.world();
         agree_on_place(&team, host.number(), capacity)?;
         let host = member_for_host(&team, A_QUEUE, host)?;
-        let size = size_of_capacity(capacity)?;
+        let size = size_of_capacity(A_QUEUE, capacity)?;
         self.settle::<P>(left)?;
         let Seen {
             taken: head,
@@ -515,11 +515,12 @@ pub(crate) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
     S::new_vec_zeroed(n).expect("memory for elements of a queue")
 }
 
-pub(crate) fn size_of_capacity(capacity: usize) -> Result<Size> {
+/// The size for `capacity` elements of what is called `what`.
+pub(crate) fn size_of_capacity(what: &str, capacity: usize) -> Result<Size> {
     if (1..=LARGEST).contains(&(capacity as u64)) {
         return Ok(Size::of(capacity as u64));
     }
-    let text = format!("a queue holds 1 to {LARGEST} elements; its capacity was to be {capacity}");
+    let text = format!("{what} holds 1 to {LARGEST} elements; its capacity was to be {capacity}");
     Err(Error::Argument(text.into()))
 }
 
@@ -544,7 +545,7 @@ pub(crate) fn layout<S>(size: Size, has_marks: bool) -> (usize, usize) {
 fn agreed_size(team: &Team, host: u32, capacity: usize) -> Result<Size> {
     agree_on_place(team, host, capacity)?;
     check_host(team, A_QUEUE, host)?;
-    size_of_capacity(capacity)
+    size_of_capacity(A_QUEUE, capacity)
 }
 
 /// What is hosted, for errors.

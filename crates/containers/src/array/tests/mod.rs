@@ -168,6 +168,13 @@ fn an_element_that_is_not_there_is_refused() {
     assert!(text.contains("element 0 of an array of 0"), "{text}");
     let text = refused(&|world| drop(dealt(world, 10, Distribution::Cyclic).put_slice(9, &[1; 2])));
     assert!(text.contains("9..11 of an array of 10"), "{text}");
+    let end = usize::MAX as u128 + 2;
+    let beyond = format!("{}..{end} of an array of 10", usize::MAX);
+    let block = |world: &World| dealt(world, 10, Distribution::Block);
+    let text = refused(&|world| drop(block(world).put_slice(usize::MAX, &[1; 2])));
+    assert!(text.contains(&beyond), "{text}");
+    let text = refused(&|world| drop(hosted(world, 10).put_slice(usize::MAX, &[1; 2])));
+    assert!(text.contains(&beyond), "{text}");
     let matrix = |world: &World| DMatrix::new(world, [3, 4], [2, 2], 0_u8).unwrap();
     let text = refused(&|world| drop(matrix(world).get(3, 0)));
     assert!(text.contains("(3, 0) of a matrix of [3, 4]"), "{text}");

@@ -100,25 +100,22 @@ impl<K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
-        let mut n = 0;
         // A key that cannot be encoded is refused in its turn, after the operations before it.
         let begin = |i| -> Option<Hash> {
             let hash = self.hash(&key(&elements[i]).ok()?);
             self.prefetch(hash);
             Some(hash)
         };
-        let ended = pipelined(elements.len(), begin, |i, hash| {
+        pipelined(elements.len(), begin, |i, hash| {
             let element = &elements[i];
             let taken = key(element).and_then(|key| {
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
                 let done = O::perform(self, hash, &key, given(element)?)?;
-                n += usize::from(O::is_change(&done));
+                *n_changed += usize::from(O::is_change(&done));
                 take(i, done)
             });
             taken.map_err(|error| BatchError { done: i, error })
-        });
-        *n_changed += n;
-        ended
+        })
     }
 }
 

@@ -8,9 +8,14 @@
 pub(super) mod local;
 mod remote;
 
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::{Pod, part_of};
 
+use super::counts::Counts;
 use super::op::OnKey;
 use super::operations::{Count, Find, Fold, Remove, Upsert};
 use super::outcome::{Effect, Outcome as _};
@@ -32,6 +37,42 @@ const COUNTED: usize = 4096;
 
 /// Elements of an iterator in one batch.
 const EXTENT: usize = 512;
+
+/// The keys that a batch has inserted or removed so far. A panic of a function of the program ends
+/// the batch; then they are counted by the drop.
+struct Changed<'t> {
+    counts: &'t Counts,
+    effect: Effect,
+    n: usize,
+}
+
+impl<'t> Changed<'t> {
+    fn by<O: OnKey<K, V>, K: Object, V: Object>(counts: &'t Counts) -> Self {
+        let effect = O::EFFECT;
+        Self {
+            counts,
+            effect,
+            n: 0,
+        }
+    }
+}
+
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        self.counts.count(self.effect, self.n as u64);
+    }
+}
+
+/// Runs `perform`. Its panic becomes an error, and is kept.
+fn unless_panic<R>(
+    kept: &mut Option<Box<dyn Any + Send>>,
+    perform: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(perform)).unwrap_or_else(|panic| {
+        *kept = Some(panic);
+        Err(Error::Argument("a function of the program panicked".into()))
+    })
+}
 
 /// Calls `perform` with some of `elements` after others, and returns the sum of its results.
 pub(super) fn in_parts<T>(
@@ -98,13 +139,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return self.perform_many_one_sided::<O, E>(elements, key, given, take);
         };
         let _waits = part_of(O::EFFECT.whole());
-        let mut n_changed = 0;
+        let mut changed = Changed::by::<O, K, V>(&self.counts);
         let ended =
             self.perform_many_by_messages::<O, E>(served, elements, key, given, &mut |i, done| {
-                n_changed += usize::from(O::is_change(&done));
+                changed.n += usize::from(O::is_change(&done));
                 take(i, done)
             });
-        self.count::<O>(n_changed);
+        let n_changed = self.count_batch(changed);
         ended.map(|()| n_changed)
     }
 
@@ -125,14 +166,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         let (mut n_all, mut rest, mut room) = (0, elements, None);
         while !rest.is_empty() {
-            let (part, mut n_changed) = (&rest[..n_together.min(rest.len())], 0);
+            let part = &rest[..n_together.min(rest.len())];
+            let mut changed = Changed::by::<O, K, V>(&self.counts);
             let n_before = elements.len() - rest.len();
-            let (take, n) = (&mut |i, done| take(n_before + i, done), &mut n_changed);
+            let (take, n) = (&mut |i, done| take(n_before + i, done), &mut changed.n);
             let ended = dispatch_locality!(self, |view| {
                 view.perform_batch::<O, E>(part, key, given, take, n)
             });
-            self.count::<O>(n_changed);
-            n_all += n_changed;
+            n_all += self.count_batch(changed);
             let Err(BatchError { done, error }) = ended else {
                 (rest, room) = (&rest[part.len()..], None);
                 continue;
@@ -164,14 +205,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let view = self.view_remote();
+        let (view, mut panic) = (self.view_remote(), None);
+        let perform = |i: usize| {
+            let (key, given) = (key(&elements[i])?, given(&elements[i])?);
+            O::perform(&view, view.hash(&key), &key, given)
+        };
         let take = &mut |i: usize, answer: Option<Answer<O, K, V>>| {
             let done = match answer {
                 Some(answer) => O::Outcome::of_answer(answer, self.heap()),
-                None => {
-                    let (key, given) = (key(&elements[i])?, given(&elements[i])?);
-                    O::perform(&view, view.hash(&key), &key, given)
-                }
+                None => unless_panic(&mut panic, || perform(i)),
             };
             take(i, done?)
         };
@@ -183,29 +225,45 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
             Ok((way, Pair::new(key, given(element)?)))
         };
-        for (i, element) in elements.iter().enumerate() {
-            match request(element) {
-                Ok((way, request)) => {
-                    if !batch.push(i, way, request, take) {
+        let push_all = || {
+            for (i, element) in elements.iter().enumerate() {
+                match request(element) {
+                    Ok((way, request)) => {
+                        if !batch.push(i, way, request, take) {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        batch.fail(i, error);
                         break;
                     }
                 }
-                Err(error) => {
-                    batch.fail(i, error);
-                    break;
-                }
             }
+        };
+        let pushed = catch_unwind(AssertUnwindSafe(push_all));
+        // What is under way is waited for, and counted, before a panic goes on.
+        let ended = batch.finish(take);
+        if let Some(panic) = panic.or(pushed.err()) {
+            resume_unwind(panic);
         }
-        batch.finish(take)
+        ended
     }
 
     /// Counts inserted or removed keys. Called outside of sections.
     #[inline]
-    pub(super) fn count<O: OnKey<K, V>>(&self, n_changed: usize) {
-        self.counts.count(O::EFFECT, n_changed as u64);
-        if O::EFFECT == Effect::Remove && self.reused.is_some() {
+    pub(super) fn count(&self, effect: Effect, n_changed: usize) {
+        self.counts.count(effect, n_changed as u64);
+        if effect == Effect::Remove && self.reused.is_some() {
             self.note_removals(n_changed as u64);
         }
+    }
+
+    /// As [`count`](Self::count), for those of a batch. Returns their number.
+    #[inline]
+    fn count_batch(&self, mut changed: Changed<'_>) -> usize {
+        let n = mem::take(&mut changed.n);
+        self.count(changed.effect, n);
+        n
     }
 
     /// Finds the values of `keys`, in phase `P`.
@@ -331,7 +389,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// As [`upsert`](Self::upsert), but the function is a type, since captured values of a closure
     /// would not travel: the rank that holds the slot may be the one that combines.
     /// [`Combine::combine`] runs again each time that another rank changed the value meanwhile; if
-    /// it panics, the entry is as before.
+    /// it panics, also on another rank, so does this call, and the entry is as before.
     ///
     /// # Cost
     ///
@@ -342,8 +400,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// Those of [`upsert`](Self::upsert), with the number of entries that were combined or inserted
-    /// before. Where they travel by messages (M), some of those behind may be, too, and a panic at
-    /// another rank is an error.
+    /// before. Where they travel by messages (M), some of those behind may be, too.
     ///
     /// # Examples
     ///

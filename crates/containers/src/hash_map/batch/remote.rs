@@ -29,6 +29,33 @@ struct InFlight<K: Object, T> {
     done: Option<Result<T>>,
 }
 
+/// The operations of a group. Those that are done and were not taken, as a function of the program
+/// has panicked, are counted by the drop.
+struct Group<'n, K: Object, T> {
+    flights: Vec<InFlight<K, T>>,
+    is_change: fn(&T) -> bool,
+    n_changed: &'n mut usize,
+}
+
+impl<K: Object, T> Group<'_, K, T> {
+    /// Takes the result of operation `k`, and counts it.
+    fn take(&mut self, k: usize) -> Option<Result<T>> {
+        let done = self.flights[k].done.take();
+        if let Some(Ok(done)) = &done {
+            *self.n_changed += usize::from((self.is_change)(done));
+        }
+        done
+    }
+}
+
+impl<K: Object, T> Drop for Group<'_, K, T> {
+    fn drop(&mut self) {
+        for k in 0..self.flights.len() {
+            drop(self.take(k));
+        }
+    }
+}
+
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     /// Performs `O` on the keys of `elements`, group by group. `take` receives each result.
     /// `n_changed` is raised by the number of inserted or removed keys.
@@ -47,33 +74,34 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 .iter()
                 .take(GROUP)
                 .map_while(|element| key(element).ok());
-            let mut group: Vec<_> = keys
+            let flights = keys
                 .take_while(Self::can_fly::<O>)
-                .map(|key| self.in_flight::<O>(key))
-                .collect();
+                .map(|key| self.in_flight::<O>(key));
+            let mut group = Group {
+                flights: flights.collect(),
+                is_change: O::is_change,
+                n_changed: &mut *n_changed,
+            };
             let mut waited = Ok(());
-            if group.is_empty() {
+            if group.flights.is_empty() {
                 let mut alone = self.in_flight::<O>(key(first).map_err(failed(start))?);
                 let done = given(first).and_then(|given| {
                     self.shape
                         .perform_one_sided::<O>(alone.hash, &alone.key, given)
                 });
                 alone.done = Some(done);
-                group.push(alone);
+                group.flights.push(alone);
             } else {
-                waited = self.perform_together::<O>(&mut group, |k| given(&rest[k]));
+                waited = self.perform_together::<O>(&mut group.flights, |k| given(&rest[k]));
             }
             let mut outcome = Ok(());
-            for (flight, i) in group.into_iter().zip(start..) {
-                let taken = match flight.done {
-                    Some(done) => done.and_then(|done| {
-                        *n_changed += usize::from(O::is_change(&done));
-                        take(i, done)
-                    }),
+            for k in 0..group.flights.len() {
+                let taken = match group.take(k) {
+                    Some(done) => done.and_then(|done| take(start, done)),
                     None => mem::replace(&mut waited, Ok(())),
                 };
-                outcome = outcome.and(taken.map_err(failed(i)));
-                start = i + 1;
+                outcome = outcome.and(taken.map_err(failed(start)));
+                start += 1;
             }
             outcome?;
         }

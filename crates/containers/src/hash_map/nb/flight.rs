@@ -143,7 +143,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let (hash, given) = (self.shape.hash(&of_key), given(self.heap())?);
         if let Some(done) = self.perform_near::<O>(hash, &of_key, given)? {
-            self.count::<O>(O::is_change(&done).into());
+            self.count(O::EFFECT, O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
         let common = Arc::clone(&self.common);

@@ -380,6 +380,25 @@ fn sets_and_multimaps_find_room() {
 }
 
 #[test]
+fn a_function_of_an_update_finds_no_room_at_once_where_it_would_wait_for_itself() {
+    pgas_smp::threads_with(1, &Config::default(), |world| {
+        let map = reusing::<u64, [u64; 2]>(&world, 64);
+        map.insert(&0, [0; 2]).unwrap();
+        let mut refused = None;
+        let churn = |key: u64| map.insert(&key, [key; 2]).and_then(|_| map.remove(&key));
+        let fill = |value| {
+            refused = (1..1000).find_map(|key| churn(key).err());
+            value
+        };
+        assert!(map.update(&0, fill).unwrap().is_some());
+        let text = refused.expect("removed keys keep their slots").to_string();
+        assert!(text.contains("not within a function"), "{text}");
+        assert!((1..1000).all(|key| churn(key).unwrap()));
+    })
+    .unwrap();
+}
+
+#[test]
 fn an_update_whose_function_panics_does_not_keep_slots_from_new_keys() {
     pgas_smp::threads_with(1, &Config::default(), |world| {
         let map = reusing::<u64, u64>(&world, 2);

@@ -26,11 +26,15 @@ mod many;
 #[cfg(not(pgas_sanitized))]
 mod near_prices;
 #[cfg(not(pgas_sanitized))]
+mod panics;
+#[cfg(not(pgas_sanitized))]
 mod prices;
 #[cfg(not(pgas_sanitized))]
 mod sequential;
 #[cfg(not(pgas_sanitized))]
 mod sets;
+#[cfg(not(pgas_sanitized))]
+mod unordered;
 
 use std::collections::HashMap as Groups;
 use std::sync::LazyLock;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Error;
+use crate::testing::{Unlucky, assert_names_panic};
 
 #[test]
 fn elements_come_out_in_the_order_in_which_they_went_in() {
@@ -420,5 +421,35 @@ fn single_elements_go_through_a_queue_whose_tickets_wrap_around() {
                 assert_eq!(queue.pop().unwrap(), Some(i), "from {first}");
             }
         }
+    });
+}
+
+#[test]
+fn an_element_whose_codec_panics_costs_no_other_one() {
+    everywhere(1, |world| {
+        let numbers = || [12, 13, 14, 15].map(Unlucky);
+        let queue = queue::<Unlucky>(&world, 8);
+        for number in numbers() {
+            let pushed = queue.push(number.clone());
+            assert_eq!(pushed.is_err(), number == Unlucky(13));
+        }
+        assert!(queue.push_slice(&numbers()).is_err(), "none of them");
+        assert_eq!(queue.len().unwrap(), 3);
+        let popped = queue.pop_many(9).unwrap_err();
+        assert_eq!(
+            (popped.taken, popped.lost.n),
+            (vec![Unlucky(12), Unlucky(15)], 1)
+        );
+        assert_names_panic(&popped.lost.first, "unlucky to read");
+        queue.push(Unlucky(14)).unwrap();
+        assert_names_panic(&queue.pop().unwrap_err(), "unlucky to read");
+        assert_eq!(queue.pop().unwrap(), None);
+        drop(queue);
+        world.reclaim().unwrap();
+        assert_eq!(
+            world.local_heap_use().used,
+            0,
+            "all memory outside of slots"
+        );
     });
 }

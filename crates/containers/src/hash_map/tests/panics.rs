@@ -1,0 +1,125 @@
+//! A program's code that panics within an operation: its element is refused, and all others are
+//! there, and counted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pgas_core::Rank;
+use pgas_core::collective::op::Sum;
+
+use super::*;
+use crate::hash_map::Combine;
+use crate::testing::{Unlucky, assert_names_panic};
+use crate::{HashMapBuffer, MultiMap};
+
+/// Checks that the number of keys is that of the entries, and that the map can get another capacity.
+fn assert_counted<K: Object, V: Object>(mut map: HashMap<K, V>) {
+    let entries = map.local_iter().count() as u64;
+    let n = map.team().allreduce(entries, Sum).unwrap();
+    assert_eq!(map.len().unwrap(), n);
+    map.resize(usize::try_from(2 * n).unwrap() + 10).unwrap();
+    assert_eq!(map.len().unwrap(), n);
+}
+
+#[test]
+fn a_value_whose_codec_panics_costs_no_other_one() {
+    everywhere(1, |world| {
+        let map = map::<u32, Unlucky>(&world, 100);
+        let entries: Vec<_> = (0..20).map(|i| (i, Unlucky(i))).collect();
+        let refused = map.insert_many(&entries).unwrap_err();
+        assert_names_panic(&refused.error, "unlucky to write");
+        let mut before = entries.iter().take(refused.done);
+        assert!(before.all(|(key, _)| map.contains(key).unwrap()));
+        assert_names_panic(
+            &map.insert(&13, Unlucky(13)).unwrap_err(),
+            "unlucky to write",
+        );
+        map.insert_many(&entries[14..]).unwrap();
+        assert_names_panic(&map.find(&14).unwrap_err(), "unlucky to read");
+        assert_eq!(map.find(&15).unwrap(), Some(Unlucky(15)));
+        assert_names_panic(&map.take(&14).unwrap_err(), "unlucky to read");
+        assert!(map.remove(&14).unwrap());
+        assert_eq!(map.find(&14).unwrap(), None);
+        assert_counted(map);
+    });
+}
+
+#[test]
+fn a_value_of_several_whose_codec_panics_costs_no_other_one() {
+    everywhere(1, |world| {
+        let map = MultiMap::<u32, Unlucky>::with_capacity(&world, 100).unwrap();
+        for i in 0..20 {
+            if let Err(error) = map.insert(&1, Unlucky(i)) {
+                assert_eq!(i, 13);
+                assert_names_panic(&error, "unlucky to write");
+            }
+        }
+        assert_eq!((map.count(&1).unwrap(), map.len().unwrap()), (19, 19));
+        let removed = map.remove(&1).unwrap_err();
+        assert_names_panic(&removed.lost.first, "unlucky to read");
+        assert_eq!((removed.taken.len(), removed.lost.n), (18, 1));
+        assert_eq!((map.count(&1).unwrap(), map.len().unwrap()), (0, 0));
+        drop(map);
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, 0);
+    });
+}
+
+/// Panics if the new value is 7.
+enum Bomb {}
+
+impl<const N: usize> Combine<[u64; N]> for Bomb {
+    fn combine(there: [u64; N], given: &[u64; N]) -> [u64; N] {
+        assert!(given[0] != 7, "a bomb");
+        std::array::from_fn(|i| there[i] + given[i])
+    }
+}
+
+fn batches_count_what_they_have_done<const N: usize>(world: &World) {
+    let map = map::<u64, [u64; N]>(world, 2000);
+    let me = 2000 * u64::from(world.rank().number());
+    for at in [0, 1, 63, 64, 300] {
+        let key = me + 900 + at;
+        map.insert(&key, [1; N]).unwrap();
+        let mut batch: Vec<_> = (0..at).map(|i| (me + i, [i; N])).collect();
+        batch.retain(|(_, value)| value[0] != 7);
+        batch.push((key, [7; N]));
+        batch.extend((0..100).map(|i| (me + 400 + i, [1; N])));
+        let upsert = || map.upsert_many::<Bomb>(&batch);
+        catch_unwind(AssertUnwindSafe(upsert)).unwrap_err();
+        assert_eq!(map.find(&key).unwrap(), Some([1; N]));
+        world.barrier().unwrap();
+    }
+    assert_counted(map);
+}
+
+#[test]
+fn a_batch_that_ends_by_a_panic_counts_what_it_has_done() {
+    everywhere(1, |world| {
+        batches_count_what_they_have_done::<1>(&world);
+        batches_count_what_they_have_done::<3>(&world);
+    });
+    everywhere_counted(2, |world| batches_count_what_they_have_done::<3>(&world));
+}
+
+#[test]
+fn a_buffer_counts_what_it_has_inserted_beside_values_that_panic() {
+    everywhere(2, |world| {
+        let map = map::<u32, Unlucky>(&world, 10);
+        let mut buffer = HashMapBuffer::new(map, 10, |_, new| new).unwrap();
+        let first = 100 * world.rank().number();
+        let mut n = 0;
+        for i in first..first + 20 {
+            n += u64::from(buffer.insert(i, Unlucky(i)).is_ok());
+        }
+        let n = world.allreduce(n, Sum).unwrap();
+        let told = buffer.flush().is_err();
+        let map = buffer.into_map().unwrap();
+        // Where it is combined or not, a value is read before it is inserted or when it is found.
+        let lost = u64::from(world.allreduce(u64::from(told), u64::max).unwrap() > 0);
+        assert_eq!(map.len().unwrap(), n - lost);
+        if world.rank() == Rank::ZERO {
+            assert_eq!(map.find(&12).unwrap(), Some(Unlucky(12)));
+        }
+        world.barrier().unwrap();
+    });
+}
