@@ -52,6 +52,19 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_text_forges_no_line(way);
         }));
     }
+    trials.push(trial("exit_unjoined::Foreign", || {
+        // Who creates the job's memory waits half a minute for all others.
+        let settings = [("PGAS_STALL", "5")];
+        let ended = start(Way::Foreign, N_RANKS, &["exit_unjoined", "0"], &settings).end();
+        for told in [
+            format!("pgas:   rank {FAILING} has not joined the job: it has ended, or"),
+            format!("rank 0 waited 30 s on this host for rank {FAILING} of {N_RANKS};"),
+            "rank 0 ended before it joined the job: start-up failed: rank 0 waited".into(),
+        ] {
+            assert!(ended.stderr.contains(&told), "{told}: {ended:?}");
+        }
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }));
     let bytes = "settings_that_are_no_text";
     trials.push(trial(bytes, a_setting_that_is_no_text_is_an_error));
     let limit = "limit_of_file_sizes";
@@ -88,11 +101,12 @@ pub(crate) fn exit_alone(world: World) -> ! {
 
 /// One rank exits without joining, at once or long after the others have joined.
 pub(crate) fn exit_before_joining(words: &[String]) {
+    let mut names = ["PGAS_RANK", "SLURM_PROCID"].into_iter();
     #[expect(
         clippy::disallowed_methods,
         reason = "it has not joined, and so has no settings"
     )]
-    let is_failing = env::var("PGAS_RANK").is_ok_and(|rank| rank == FAILING.to_string());
+    let is_failing = names.any(|name| env::var(name).is_ok_and(|rank| rank == FAILING.to_string()));
     if is_failing && words.first().is_some_and(|part| part == "exit_unjoined") {
         let after = words[1].parse().unwrap();
         thread::sleep(Duration::from_millis(after));

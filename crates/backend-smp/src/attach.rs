@@ -55,11 +55,21 @@ pub fn member(config: &Config) -> Result<Member> {
         | Launcher::Slurm { place, .. } => {
             die_with_parent()?;
             let rank = place.rank;
-            let memory = launcher::meet(&config.launcher, PATIENCE, |n_ranks| {
+            let mut created = None;
+            let met = launcher::meet(&config.launcher, PATIENCE, |n_ranks| {
                 warn_of_size(n_ranks, config);
-                create_job(n_ranks, config).map_err(Meeting::Core)
-            })?;
-            Member::join(memory, rank, config)
+                let memory = create_job(n_ranks, config).map_err(Meeting::Core)?;
+                created = memory.try_clone().ok();
+                Ok(memory)
+            });
+            let met = met.map_err(|error: Meeting| {
+                let error = Error::from(error);
+                if let Some(memory) = created {
+                    tell_of_failed_start(&memory, rank, &error);
+                }
+                error
+            });
+            Member::join(met?, rank, config)
         }
         Launcher::Pmix => Err(only_pmix()),
         _ => single(config),
@@ -104,6 +114,16 @@ impl Member {
         member.hold = Some(hold);
         member.job().control().join(rank, std::process::id());
         Ok(member)
+    }
+}
+
+/// Tells those that have joined that the rank that created the job's memory does not: they would wait
+/// for it.
+#[cold]
+fn tell_of_failed_start(memory: &JobMemory, rank: u32, error: &Error) {
+    if let Ok(watcher) = Watcher::new(memory) {
+        let text = format!("ended before it joined the job: {error}");
+        watcher.job.control().fail(rank, &text);
     }
 }
 

@@ -21,6 +21,7 @@ use pgas_core::backend::{
 use pgas_core::raw::{copy, word};
 use pgas_core::stats::Board;
 use pgas_core::{Error, Rank, Result};
+use pgas_lockfree::roster::Membership;
 
 use crate::member::Member;
 
@@ -274,6 +275,10 @@ unsafe impl Backend for Member {
 
     fn has_left(&self, rank: Rank) -> bool {
         self.is_gone(rank.number())
+    }
+
+    fn has_joined(&self, rank: Rank) -> bool {
+        self.job().control().membership(rank.number()) != Membership::Absent
     }
 
     fn blame(&self, rank: Rank, cause: &str) -> Error {

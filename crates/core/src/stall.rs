@@ -228,6 +228,9 @@ fn report(world: &World, waited: Duration, answers: &[Option<Answer>], circle: &
         let answer = match answer {
             Some(answer) => &answer.text,
             None if world.backend().has_left(rank) => "has left the job",
+            None if !world.backend().has_joined(rank) => {
+                "has not joined the job: it has ended, or does other work before `init`"
+            }
             None => "does not answer: it computes, or is stuck outside of the library",
         };
         let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {}", printable(answer));

@@ -467,6 +467,12 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// rank: no more will come from it. A wait asks this about the rank that it waits for.
     fn has_left(&self, rank: Rank) -> bool;
 
+    /// Whether `rank` has joined the job, as far as the transport can tell, for reports of long waits.
+    /// Where ranks begin together, all have.
+    fn has_joined(&self, _rank: Rank) -> bool {
+        true
+    }
+
     /// Records that `rank` has failed, unless a failure is recorded already:
     /// [`health`](Self::health) returns it on every rank, and the job's supervisor names it.
     /// `cause` is read after "rank 3". Returns the recorded failure, which may be an earlier one.
