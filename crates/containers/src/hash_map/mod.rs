@@ -357,7 +357,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// using. An insert that finds no room frees all such slots, and waits up to a minute for
     /// operations that have begun. A long operation, as an [`update`](Self::update) whose function
     /// waits, delays this. Within such a function an insert that finds no room is
-    /// [`Error::Full`](crate::Error::Full) at once: it would wait for the operation that it is a part of.
+    /// [`Error::Full`](crate::Error::Full) at once: it would wait for the operation that it is a
+    /// part of.
     ///
     /// The call has no effect, and slots stay with their keys, if a part of the map's memory is
     /// reached over a network only (also if ranks there serve each other's operations), or if
