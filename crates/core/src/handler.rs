@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::backend::HandlerId;
-use crate::error::Error;
-use crate::waits::declared;
+use crate::error::{Error, Result};
 
 thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
@@ -49,12 +48,13 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// The error of a wait for `what` inside a handler. It names the call of the program that the wait is
-/// a part of, if that has declared its name.
-#[cold]
-pub(crate) fn refused_in_handler(what: &'static str) -> Error {
-    let what = declared().unwrap_or(what);
-    Error::InHandler { what }
+/// An error inside a handler, for a call named `what` that waits: it names the call, and not its first
+/// step.
+pub(crate) fn refuse_in_handler(what: &'static str) -> Result<()> {
+    if in_handler() {
+        return Err(Error::InHandler { what });
+    }
+    Ok(())
 }
 
 /// Handlers in a page of the table.

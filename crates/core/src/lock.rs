@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::global_ptr::GlobalPtr;
-use crate::handler::in_handler;
+use crate::handler::{in_handler, refuse_in_handler};
 use crate::rank::Rank;
 use crate::symmetric::Symmetric;
 use crate::team::{AsTeam, Member as _, Team};
@@ -25,6 +25,7 @@ use crate::waits::{Awaited, part_of_at};
 use crate::world::World;
 
 /// Names of waits, for errors.
+const MAKING: &str = "the making of a lock";
 const THE_LOCK: &str = "a lock";
 const OWN_LOCK: &str = "a lock that the handler's own thread has, or waits for,";
 const RELEASE: &str = "the release of a lock";
@@ -162,7 +163,8 @@ impl Lock {
             world.assert_rank(Rank::new(home.number()));
         }
         let home = team.world_rank(home.number());
-        let _waits = crate::part_of("the making of a lock");
+        refuse_in_handler(MAKING)?;
+        let _waits = crate::part_of(MAKING);
         team.agree("the home of a lock", u64::from(home.number()))?;
         let words = team.alloc_symmetric::<u64>(N_WORDS)?;
         for word in 0..N_WORDS {

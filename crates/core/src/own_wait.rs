@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::backend::NeedsTarget;
 use crate::error::{Error, Result};
-use crate::handler::{in_handler, refused_in_handler};
+use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::stall::Noted;
 use crate::wait::{BUSY_ROUNDS, WaitClock, YIELDS_PER_LOOK};
@@ -122,7 +122,7 @@ impl OwnWait<'_> {
     /// handler.
     pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         if in_handler() {
-            return Err(refused_in_handler(self.what));
+            return Err(Error::InHandler { what: self.what });
         }
         if let Some(failure) = self.failure.take() {
             return Err(failure);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::NeedsTarget;
 use crate::error::{Error, Result, Timeout};
-use crate::handler::{in_handler, refused_in_handler};
+use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::Noted;
@@ -100,7 +100,8 @@ impl World {
         mut ready: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
         if in_handler() {
-            return Err(refused_in_handler(awaited.what));
+            let what = awaited.what;
+            return Err(Error::InHandler { what });
         }
         let mut turns = Turns::default();
         let (mut round, mut n_busy) = (self.first_round(), 0);

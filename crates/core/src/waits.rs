@@ -272,11 +272,6 @@ pub(crate) fn program_call(from: &'static Location<'static>) -> ProgramCall {
     })
 }
 
-/// The name that the operation has declared that this thread's waits are parts of.
-pub(crate) fn declared() -> Option<&'static str> {
-    PART_OF.get()?.whole
-}
-
 /// The answers to a rank's question.
 #[derive(Debug)]
 pub(crate) struct Inquiry {

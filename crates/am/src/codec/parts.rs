@@ -99,9 +99,8 @@ macro_rules! collections {
 
             fn encode(values: &$ty, out: &mut Encoder) -> Result<()> {
                 out.put_count(values.len());
-                let has_order = const { Order::$order.is_given() };
                 out.within::<$ty, _>(|out| {
-                    if !has_order && out.is_canonical() {
+                    if matches!(Order::$order, Order::Any) && out.is_canonical() {
                         return put_sorted::<$item, _>(values.iter(), out);
                     }
                     let mut items = values.iter();
@@ -140,12 +139,6 @@ enum Order {
     /// The same for equal collections.
     Given,
     Any,
-}
-
-impl Order {
-    const fn is_given(&self) -> bool {
-        matches!(self, Self::Given)
-    }
 }
 
 /// Appends `items`, sorted by their bytes.

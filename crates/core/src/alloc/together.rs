@@ -3,11 +3,15 @@
 use super::bytes_and_align;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
+use crate::handler::refuse_in_handler;
 use crate::pod::Pod;
 use crate::segment::{Block, Freed};
 use crate::symmetric::Symmetric;
 use crate::team::Team;
 use crate::waits::part_of;
+
+/// What its waits are parts of.
+const ALLOCATION: &str = "a symmetric allocation";
 
 impl Team {
     /// Allocates `n` zeroed elements at one offset of every member's segment. Other ranks take no
@@ -80,7 +84,8 @@ impl Team {
     #[track_caller]
     pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);
-        let _waits = part_of("a symmetric allocation");
+        refuse_in_handler(ALLOCATION)?;
+        let _waits = part_of(ALLOCATION);
         self.agree("the bytes of a symmetric allocation", bytes)?;
         self.reclaim()?;
         let block = if self.is_world() {

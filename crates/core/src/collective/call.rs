@@ -17,7 +17,7 @@ use super::ticket::Ticket;
 use super::{Kind, Signature, check, meet};
 use crate::error::{Error, Result};
 use crate::event::{Event, Task};
-use crate::handler::{as_handler, in_handler, refused_in_handler};
+use crate::handler::{as_handler, in_handler};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
@@ -34,7 +34,8 @@ impl Call {
     /// collective instead.
     pub(super) async fn enter(&self) -> Result<Option<Turn<'_>>> {
         if self.is_refused {
-            return Err(refused_in_handler(self.signature.kind.name()));
+            let what = self.signature.kind.name();
+            return Err(Error::InHandler { what });
         }
         let admitted = self.admit().await;
         let Some(ticket) = &self.ticket else {

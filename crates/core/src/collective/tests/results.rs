@@ -430,9 +430,18 @@ fn what_waits_in_an_operator_is_an_error() {
     on(4, &Config::default(), |world| {
         let waits = |a: u64, b: u64| {
             assert!(matches!(world.barrier(), Err(Error::InHandler { .. })));
-            let refused = world.alloc_symmetric::<u64>(1).unwrap_err();
-            let what = "a symmetric allocation was waited for inside a handler";
-            assert!(refused.to_string().starts_with(what), "{refused}");
+            // Also within an operation of the program, during which handlers run.
+            let _waits = crate::part_of("another operation");
+            let allocated = world.alloc_symmetric::<u64>(1).map(drop);
+            let made = crate::Lock::new(&world, Rank::ZERO).map(drop);
+            for (refused, what) in [
+                (allocated, "a symmetric allocation"),
+                (made, "the making of a lock"),
+            ] {
+                let told = refused.unwrap_err().to_string();
+                let expected = format!("{what} was waited for inside a handler");
+                assert!(told.starts_with(&expected), "{told}");
+            }
             a + b
         };
         assert_eq!(world.allreduce(1, waits)?, 4);
