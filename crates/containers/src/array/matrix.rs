@@ -75,8 +75,8 @@ impl<T: Pod> DMatrix<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`]
-    /// for tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap
-    /// has no room.
+    /// for tiles without elements, and if whole tiles together have 2^64 rows, columns or elements,
+    /// or more; [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     #[track_caller]
     pub fn new(on: &impl AsTeam, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
         let team = &on.as_team();
@@ -88,12 +88,13 @@ impl<T: Pod> DMatrix<T> {
             let text = format!("a matrix was to be cut into tiles of {tile:?} rows and columns");
             return Err(Error::Argument(text.into()));
         }
-        let n_tiles = shape[0]
-            .div_ceil(tile[0])
-            .saturating_mul(shape[1].div_ceil(tile[1]));
-        let elements = n_tiles
-            .div_ceil(team.n_ranks() as usize)
-            .saturating_mul(tile[0].saturating_mul(tile[1]));
+        let Some(elements) = most_elements(shape, tile, team.n_ranks() as usize) else {
+            let text = format!(
+                "a matrix of {shape:?} was to be cut into tiles of {tile:?}, and those together have \
+                 2^64 rows, columns or elements, or more"
+            );
+            return Err(Error::Argument(text.into()));
+        };
         let tiles = team.alloc_symmetric(elements)?;
         let filled = copies(team.world(), tiles.here(), initial, elements);
         team.all_succeeded("filling a matrix", filled)?;
@@ -354,6 +355,17 @@ struct Cut {
     within: usize,
     from: usize,
     extent: usize,
+}
+
+/// The number of elements of the rank with most tiles, where each tile counts as a whole one. `None`
+/// if all tiles together have 2^64 rows, columns or elements, or more.
+fn most_elements(shape: [usize; 2], tile: [usize; 2], n_ranks: usize) -> Option<usize> {
+    let n_tiles = |dim: usize| shape[dim].div_ceil(tile[dim]);
+    let whole = |dim: usize| n_tiles(dim).checked_mul(tile[dim]);
+    whole(0)?.checked_mul(whole(1)?)?;
+    let in_a_tile = tile[0].checked_mul(tile[1])?;
+    let of_a_rank = (n_tiles(0) * n_tiles(1)).div_ceil(n_ranks);
+    Some(of_a_rank * in_a_tile)
 }
 
 /// Cuts `range` where tiles of `size` end.

@@ -4,7 +4,7 @@ mod halo;
 mod parts;
 
 use pgas_core::backend::loopback;
-use pgas_core::{Rank, World};
+use pgas_core::{Pod, Rank, World};
 use proptest::prelude::*;
 
 use super::*;
@@ -187,6 +187,48 @@ fn an_element_that_is_not_there_is_refused() {
     let no_columns = DMatrix::new(&loopback::world(), [usize::MAX, 0], [1, 1], 0_u8).unwrap();
     let block = no_columns.get_block(0..usize::MAX, 0..0);
     assert_eq!(block.unwrap(), [], "at once");
+}
+
+#[test]
+fn a_matrix_of_any_shape_is_refused_when_it_is_made_or_serves() {
+    const EXTENTS: [usize; 7] = [0, 1, 3, 1 << 16, 1 << 32, usize::MAX / 2, usize::MAX];
+    let pairs = || EXTENTS.into_iter().flat_map(|a| EXTENTS.map(|b| [a, b]));
+    fn try_one<T: Pod + Default>(world: &World, shape: [usize; 2], tile: [usize; 2]) -> bool {
+        let matrix = match DMatrix::new(world, shape, tile, T::default()) {
+            Ok(matrix) => matrix,
+            Err(crate::Error::Argument(_)) => return false,
+            Err(error) => {
+                let is_exhausted = matches!(error, crate::Error::Exhausted { .. });
+                assert!(is_exhausted, "{shape:?} in tiles of {tile:?}: {error}");
+                return false;
+            }
+        };
+        assert!(
+            matrix
+                .local_tiles()
+                .next()
+                .is_none_or(|(rows, _)| rows.end <= shape[0])
+        );
+        if let [Some(row), Some(column)] = shape.map(|n| n.checked_sub(1)) {
+            let _: T = matrix.get(row, column).unwrap();
+        }
+        let n_tiles = shape[0].div_ceil(tile[0]) * shape[1].div_ceil(tile[1]);
+        if n_tiles <= 16 {
+            assert_eq!(matrix.into_local().unwrap().tiles().count(), n_tiles);
+        }
+        true
+    }
+    let world = loopback::world();
+    let (mut served, mut refused) = (0, 0);
+    for (shape, tile) in pairs().flat_map(|shape| pairs().map(move |tile| (shape, tile))) {
+        for is_served in [
+            try_one::<()>(&world, shape, tile),
+            try_one::<u8>(&world, shape, tile),
+        ] {
+            *if is_served { &mut served } else { &mut refused } += 1;
+        }
+    }
+    assert!(served > 100 && refused > 100, "{served} and {refused}");
 }
 
 #[test]
