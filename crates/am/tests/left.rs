@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pgas_am::{PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_core::backend::loopback;
+use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 
 /// The maximum time of a future; far more than any needs.
@@ -122,4 +126,55 @@ fn the_calls_to_other_ranks_are_answered() {
         }
         assert_eq!(when_all(others).wait().unwrap(), [2; 100]);
     });
+}
+
+/// What a rank does with a handle on its world when its part is over.
+type Keep = fn(World) -> Option<World>;
+
+/// A wait of another rank.
+type Await = fn(&World) -> pgas_core::Result<()>;
+
+#[test]
+fn a_rank_whose_part_is_over_has_left_although_there_are_handles_on_its_world() {
+    static KEPT: Mutex<Vec<World>> = Mutex::new(Vec::new());
+    const WAYS: [Keep; 3] = [
+        Some,
+        |world| {
+            let _kept = ManuallyDrop::new(world);
+            None
+        },
+        |world| {
+            KEPT.lock().unwrap().push(world);
+            None
+        },
+    ];
+    const WAITS: [Await; 3] = [
+        World::barrier,
+        |world| world.allreduce(1_u64, Sum).map(drop),
+        |world| call(world, 1).wait().map(drop),
+    ];
+    for (way, wait) in WAYS
+        .into_iter()
+        .flat_map(|way| WAITS.map(|wait| (way, wait)))
+    {
+        let part = |world: World| {
+            pgas_am::attach(&world).unwrap();
+            let cell = world.alloc::<u64>(1).unwrap();
+            cell.put(&world, 7).unwrap();
+            world.barrier().unwrap();
+            if world.rank() == GONE {
+                return way(world).map(|world| (world, cell));
+            }
+            let text = wait(&world).unwrap_err().to_string();
+            assert!(text.contains("rank 1") && text.contains("left"), "{text}");
+            None
+        };
+        let mut config = Config::default();
+        config.segment_bytes = Some(1 << 20);
+        let over_threads = pgas_smp::threads_with(2, &config, part).unwrap();
+        let over_loopback = loopback::run_with(2, &config, part);
+        for (world, cell) in over_threads.into_iter().chain(over_loopback).flatten() {
+            assert_eq!(cell.get(&world).unwrap(), 7, "memory stays");
+        }
+    }
 }

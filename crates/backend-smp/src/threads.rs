@@ -14,6 +14,9 @@ const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 /// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in
 /// order.
 ///
+/// When `body` returns, its rank leaves the job. A handle that it has returned, or has put
+/// elsewhere, still reaches memory, but no rank waits for this one any more.
+///
 /// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic
 /// is resumed here when all have ended. `init` on such a thread returns another handle on its
 /// rank's world. Jobs of threads are independent of each other, and of the job that the process is

@@ -101,6 +101,8 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
 /// Runs `body` as the rank of each world, each on a thread of its own, and returns the results in
 /// the order of the worlds. For backends that run ranks as threads.
 ///
+/// When `body` returns, its rank leaves the job, also if there are handles on its world still.
+///
 /// `failed` is called at once on the thread of a rank that panics, with the text of the panic,
 /// since other ranks may wait for this one. When all threads have ended, `is_cause` tells which
 /// panic caused the others.
@@ -159,6 +161,12 @@ fn play_each(
         let (rank, as_rank) = (world.rank(), world.downgrade());
         let played = || play(&as_rank, || run(world));
         let end = panic::catch_unwind(AssertUnwindSafe(played));
+        if end.is_ok()
+            && let Some(world) = as_rank.upgrade_if_held()
+        {
+            // Its result may have a handle, and is returned when the others have ended, too.
+            world.leave_held();
+        }
         end.inspect_err(|panic| failed(rank, panic_text(&**panic)))
     };
     let stack_bytes = Config::stack_bytes();

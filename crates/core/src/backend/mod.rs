@@ -497,9 +497,10 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Called once, when the last handle on the world is dropped in good order. Passes messages
-    /// that came too late to be served to `late`. No message is lost silently if its sender [has to
-    /// learn of it](HandlerId::is_heard_of): either `late` gets it, or [`try_send`](Self::try_send)
-    /// returns [`Error::RankFailed`] to its sender.
+    /// Called when the last handle on the world is dropped in good order. On a rank that is a
+    /// thread it is called before that, too, if the rank has handles when its part is over. Passes
+    /// messages that came too late to be served to `late`. No message is lost silently if its
+    /// sender [has to learn of it](HandlerId::is_heard_of): either `late` gets it, or
+    /// [`try_send`](Self::try_send) returns [`Error::RankFailed`] to its sender.
     fn leave(&self, late: &mut dyn FnMut(Message<'_>));
 }

@@ -17,13 +17,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
             if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
-                // Nobody is left to return the error to. The failure of a job has been reported
-                // already.
-                if let Err(error) = self.settle()
-                    && self.backend().health().is_ok()
-                {
-                    notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
-                }
+                self.settle_or_tell();
             }
             if self.inner.handles.is_last() {
                 self.tell_statistics(None);
@@ -32,6 +26,29 @@ impl Drop for World {
             self.inner
                 .handles
                 .drop_handle(|| backend.notify(self.rank()));
+        }
+    }
+}
+
+impl World {
+    /// Leaves the job while the program holds handles: for a rank whose part is over, so that nobody
+    /// waits for it any more. The handles still reach memory.
+    pub(crate) fn leave_held(&self) {
+        self.settle_or_tell();
+        let what = "the collectives that this rank has begun, before it leaves";
+        let over = self.wait_for(what, || Ok(!self.tasks().has_some()));
+        // An error is the failure of the job, which has been reported.
+        drop(over);
+        self.backend()
+            .leave(&mut |message| self.inner.refuse(&message));
+    }
+
+    fn settle_or_tell(&self) {
+        // Nobody is left to return the error to. The failure of a job has been reported already.
+        if let Err(error) = self.settle()
+            && self.backend().health().is_ok()
+        {
+            notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
         }
     }
 }
