@@ -102,8 +102,6 @@ impl Drop for OneHost {
         if let Err(failure) = health {
             self.session.tell_of(&failure);
         }
-        // A rank that left in good order may exit with 0, which is not how the job ends.
-        self.session.watch_exit();
     }
 }
 

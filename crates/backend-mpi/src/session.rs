@@ -103,10 +103,16 @@ impl Session {
         sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, &[value])
     }
 
-    /// Makes sure that the job ends if this process exits before the session is closed.
+    /// Makes sure that the job ends if this process exits before the session is closed, with a line
+    /// that says so.
     pub(crate) fn watch_exit(&self) {
-        if let Some(pmi_fd) = self.pmi_fd.filter(|_| self.owns_mpi) {
-            sys::watch_exit(pmi_fd);
+        self.end_job_at_exit(Some(self.rank));
+    }
+
+    /// `rank` is the one whose exit has to be told.
+    fn end_job_at_exit(&self, rank: Option<u32>) {
+        if self.owns_mpi {
+            sys::watch_exit(self.pmi_fd, rank);
         }
     }
 
@@ -133,7 +139,11 @@ impl Session {
     /// Reports why the job ends, when this rank leaves it after a failure: its exit may make the
     /// launcher end the others before they have reported anything.
     pub(crate) fn tell_of(&self, failure: &Error) {
-        self.say(&format!("leaves a job that has failed: {failure}"));
+        match failure {
+            Error::RankFailed(own) if own.rank.number() == self.rank => self.say(&own.cause),
+            _ => self.say(&format!("leaves a job that has failed: {failure}")),
+        }
+        self.end_job_at_exit(None);
     }
 
     fn say(&self, message: &str) {

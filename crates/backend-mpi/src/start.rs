@@ -81,6 +81,9 @@ fn launched(config: &Config) -> Result<World> {
             drop(launcher::die_with_parent());
             check_launcher(&mpi, place, &config.launcher)?;
         }
+        if let Launcher::SelfLaunch { n_ranks } = config.launcher {
+            check_n_ranks(&mpi, n_ranks)?;
+        }
     }
     let comm = sys::dup_world(&mpi)?;
     drop(mpi);
@@ -231,12 +234,31 @@ fn pmi_fd_of(launcher: &Launcher) -> Option<i32> {
     }
 }
 
-/// An error if the launcher is that of another MPI: then each process would be a job of its own.
-fn check_launcher(mpi: &Mpi, place: Place, launcher: &Launcher) -> Result<()> {
+/// The number of processes that MPI sees.
+fn n_ranks_of(mpi: &Mpi) -> Result<u32> {
     let mut world = sys::dup_world(mpi)?;
     let n_ranks = sys::comm_size(mpi, &world)?;
     sys::comm_free(mpi, &mut world)?;
-    if number(n_ranks) == place.n_ranks {
+    Ok(number(n_ranks))
+}
+
+/// An error if the program was to start `wanted` ranks, which MPI has not started.
+fn check_n_ranks(mpi: &Mpi, wanted: u32) -> Result<()> {
+    let n_ranks = n_ranks_of(mpi)?;
+    if n_ranks == wanted {
+        return Ok(());
+    }
+    let reason = format!(
+        "is not the number of ranks of this job, which is {n_ranks}: a program does not start ranks over \
+         MPI by itself. Start it with mpirun -n {wanted}, or choose PGAS_BACKEND=smp"
+    );
+    Err(Error::setting("PGAS_RANKS", wanted.to_string(), reason))
+}
+
+/// An error if the launcher is that of another MPI: then each process would be a job of its own.
+fn check_launcher(mpi: &Mpi, place: Place, launcher: &Launcher) -> Result<()> {
+    let n_ranks = n_ranks_of(mpi)?;
+    if n_ranks == place.n_ranks {
         return Ok(());
     }
     let library = sys::library_version(mpi)?;
@@ -275,11 +297,11 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
             return Err(error);
         }
     };
+    session.watch_exit();
     if config.direct && host.n_ranks() == session.n_ranks() {
         let collectives = session.agree(Collectives::new(&session, Hosts::One))?;
         return World::new(Arc::new(OneHost::new(member, collectives, session)), config);
     }
-    session.watch_exit();
     let collectives = session.agree(Collectives::new(&session, Hosts::Several))?;
     let network = Network::new(session, member, host, collectives, &config)?;
     World::new(Arc::new(network), config)

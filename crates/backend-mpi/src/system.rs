@@ -5,6 +5,7 @@
     reason = "calls of the system, and a descriptor that is a number"
 )]
 
+use std::ffi::{c_int, c_void};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -15,11 +16,27 @@ pub(crate) fn launcher(pmi_fd: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(pmi_fd) }
 }
 
-/// Registers `hook` to run at the exit of the process, if the system has room for one more.
-pub(crate) fn at_exit(hook: extern "C" fn()) {
-    // SAFETY: the function may be called at any time, by any thread, as its type says. If there is
-    // no room for it, nothing is lost but its effect.
-    let _ = unsafe { libc::atexit(hook) };
+unsafe extern "C" {
+    /// Of the GNU library, which the crate `libc` does not declare.
+    #[cfg(target_env = "gnu")]
+    fn on_exit(hook: WithCode, unused: *mut c_void) -> c_int;
+}
+
+/// A function that gets the exit code of the process, and a pointer that it does not use.
+type WithCode = extern "C" fn(c_int, *mut c_void);
+
+/// Registers a hook to run at the exit of the process, if the system has room for one more: the
+/// first one, or the second one if the system does not tell the exit code.
+pub(crate) fn at_exit(with_code: WithCode, without: extern "C" fn()) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the declaration is that of the GNU library. The function may be called at any time,
+    // by any thread, with any pointer, as its type says. If there is no room for it, nothing is lost
+    // but its effect.
+    let _ = unsafe { on_exit(with_code, std::ptr::null_mut()) };
+    #[cfg(not(target_env = "gnu"))]
+    // SAFETY: as above.
+    let _ = unsafe { libc::atexit(without) };
+    let _: (WithCode, extern "C" fn()) = (with_code, without);
 }
 
 /// Ends this process at once. No code of it, or of other threads, runs any more.

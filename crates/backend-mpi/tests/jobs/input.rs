@@ -104,6 +104,26 @@ pub(crate) fn other_launcher() {
     assert_refused(command, &text);
 }
 
+/// A program that was to start its ranks itself.
+pub(crate) fn ranks_wanted() {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args([PART, "refuse"]).env("PGAS_RANKS", "3");
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let text = "is not the number of ranks of this job, which is 1";
+    assert!(ended.stdout.contains(text), "{ended:?}");
+    assert!(ended.stdout.contains("mpirun -n 3"), "{ended:?}");
+}
+
+/// As [`start`], of one rank.
+pub(crate) fn refuse(_: &str) {
+    let made = Config::from_env().and_then(|config| pgas_mpi::init(&config));
+    if let Err(error) = made {
+        job::say(&error.to_string());
+        job::exit(3);
+    }
+}
+
 /// The script by which this crate was built, started as on a machine without MPI.
 pub(crate) fn no_library_found() {
     // target/debug/build/pgas-mpi-0123456789abcdef/out

@@ -48,6 +48,7 @@ const PARTS: &[(&str, Part)] = &[
     ("come_or_stop", faults::come_or_stop),
     ("start", input::start),
     ("start_beside", input::start_beside),
+    ("refuse", input::refuse),
     ("create", hints::create),
     ("create_often", hints::create_often),
     ("transfer", long::transfer),
@@ -100,6 +101,7 @@ const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
     ("the_environment_is_left_alone_where_another_thread_may_read_it", input::environment_left),
     ("ways_that_differ_are_refused", input::ways_differ),
     ("the_other_mpis_launcher_is_named", input::other_launcher),
+    ("ranks_that_mpi_has_not_started_are_refused", input::ranks_wanted),
     ("a_build_that_finds_no_mpi_names_packages_to_install", input::no_library_found),
 ];
 
