@@ -6,15 +6,20 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::backend::Stage;
+use crate::backend::{NeedsTarget, Stage};
 use crate::error::Result;
+use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::process::panic_text;
 use crate::waits::Awaited;
 use crate::world::World;
+
+/// Looks at memory of this rank for each round of progress.
+const LOOKS: u32 = 16;
 
 /// Rounds of progress in which a rank that is about to leave serves late messages.
 const LAST_ROUNDS: u32 = 1 << 14;
@@ -139,6 +144,37 @@ impl World {
             self.backend().health()?;
         }
         Ok(worked)
+    }
+
+    /// Makes [`progress`](Self::progress) at every sixteenth call, where others reach this rank's
+    /// memory only while it makes some, and unless this thread is in a handler. Containers call it
+    /// after a look at memory of this rank, which needs nobody: a program that looks again and
+    /// again, for what others are to bring, serves them so.
+    ///
+    /// # Errors
+    ///
+    /// As [`progress`](Self::progress).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let inbox = world.alloc::<u64>(1)?;
+    /// let mut looks = 0;
+    /// while inbox.get(&world)? == 0 && looks < 100 {
+    ///     world.look_around()?;
+    ///     looks += 1;
+    /// }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn look_around(&self) -> Result<()> {
+        let is_needed = self.capabilities().needs_target != NeedsTarget::NOTHING;
+        // Relaxed: it only spreads the calls.
+        let is_turn = || self.looks().fetch_add(1, Relaxed).is_multiple_of(LOOKS);
+        if is_needed && !in_handler() && is_turn() {
+            self.progress()?;
+        }
+        Ok(())
     }
 
     /// As [`progress`](Self::progress), for a loop that checks the job's health itself.

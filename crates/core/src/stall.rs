@@ -231,7 +231,10 @@ fn report(world: &World, waited: Duration, answers: &[Option<Answer>], circle: &
             None if !world.backend().has_joined(rank) => {
                 "has not joined the job: it has ended, or does other work before `init`"
             }
-            None => "does not answer: it computes, or is stuck outside of the library",
+            None => {
+                "does not answer: it computes, looks at its own memory without making progress, or \
+                 is stuck outside of the library"
+            }
         };
         let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {}", printable(answer));
     }

@@ -132,6 +132,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(mut performing) = performing.filter(|_| !done.was_there()) {
             performing.miss(1);
         }
+        if O::EFFECT != Effect::Claim {
+            world.look_around()?;
+        }
         Ok(done)
     }
 

@@ -236,6 +236,10 @@ impl<T: Atomic> GlobalPtr<T> {
 
     /// Reads the value atomically.
     ///
+    /// A loop that reads a word of this rank until another rank changes it must make
+    /// [`progress`](World::progress), as [`wait_for`](World::wait_for) does: over a network others
+    /// may need it to reach the word.
+    ///
     /// # Cost
     ///
     /// A. One-sided.

@@ -164,9 +164,9 @@ pub struct MixedBinaries {
     pub build_b: u64,
 }
 
-/// A panic in a function that another rank ran.
+/// A panic in a function that another rank ran, or in a task.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("a remote function panicked on rank {rank} at {location}: {message}")]
+#[error("a remote call or a task panicked on rank {rank} at {location}: {message}")]
 pub struct RemotePanic {
     /// The rank that ran it.
     pub rank: Rank,

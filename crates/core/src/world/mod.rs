@@ -12,7 +12,7 @@ mod reach;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -266,6 +266,8 @@ struct Inner {
     teams: Teams,
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
+    /// Calls of [`World::look_around`].
+    n_looks: AtomicU32,
     handles: Handles,
     watch: Arc<Watch>,
     /// This rank's activity and its long work, where a watcher of the job reads them.
@@ -326,6 +328,7 @@ impl World {
             members: Arc::new(Shared::world(&*backend)),
             teams: Teams::default(),
             n_teams: AtomicU64::new(0),
+            n_looks: AtomicU32::new(0),
             handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
             watch,
@@ -426,6 +429,11 @@ impl World {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// The number of calls of [`look_around`](Self::look_around).
+    pub(crate) fn looks(&self) -> &AtomicU32 {
+        &self.inner.n_looks
     }
 
     /// The abilities of the transport and its demands on ranks.

@@ -59,6 +59,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/served.rs", "self.host() != self.world().rank() && ", 0, "", Tests("where_ranks_serve_each_other_a_push")),
     row("queue/served.rs", "Some(done.ok()?.unwrap_or(0))", 0, "Some(done.ok().flatten().unwrap_or(0))", Tests("a_host_that_would_have_to_wait")),
     row("queue/served.rs", "let on = on.upgrade()?;\n    let write", 0, "let Some(on) = on.upgrade() else { return Some(false) };\n    let write", Tests("a_queue_whose_host_has_dropped")),
+    // A rank that looks at its own memory again and again serves the others.
+    row("queue/access/operations.rs", "if popped.is_none() {", 0, "if false {", Tests("nothing_but_pop")),
+    row("queue/access/operations.rs", "self.world().look_around()?;\n        Err(PushError::Full(value))", 0, "Err(PushError::Full(value))", Tests("nothing_but_push")),
+    row("hash_map/remote.rs", "if O::EFFECT != Effect::Claim {", 0, "if false {", Tests("nothing_but_look")),
     // Elements with any indices.
     row("scattered.rs", "match world.flush(rank) {", 0, "match Ok::<(), pgas_core::Error>(()) {", Tests("array::tests::scattered")),
     row("scattered.rs", "None => one(&elements[i]),", 0, "None => Ok(()),", Tests("array::tests::scattered")),

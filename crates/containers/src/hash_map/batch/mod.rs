@@ -306,6 +306,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Ok(())
             };
             self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+            self.world().look_around()?;
         }
         if let Some(mut performing) = performing {
             let values = values[..keys.len()].iter();

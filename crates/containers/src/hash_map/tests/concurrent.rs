@@ -260,3 +260,33 @@ fn an_update_whose_function_changes_its_own_entry_ends_at_the_limit() {
         assert_eq!(ended.unwrap().len(), 2);
     }
 }
+
+#[test]
+fn a_rank_that_does_nothing_but_look_at_its_own_keys_serves_those_that_change_them() {
+    type Look = fn(&HashMap<u64, u64>, u64) -> bool;
+    let looks: [Look; 5] = [
+        |map, key| map.find(&key).unwrap() == Some(100),
+        |map, key| map.find_many(&[key]).unwrap() == [Some(100)],
+        |map, key| map.contains(&(key + 1)).unwrap(),
+        |map, key| map.update(&(key + 1), |there| there).unwrap().is_some(),
+        |map, key| map.remove(&(key + 1)).unwrap(),
+    ];
+    everywhere(2, |world| {
+        for look in looks {
+            let map = HashMap::<u64, u64>::with_capacity(&world, 100).unwrap();
+            let map = map.into_local_phase().unwrap();
+            let is_first = |key: &u64| map.home(key).unwrap().number() == 0;
+            let key = (0..).find(|key| is_first(key) && is_first(&(key + 1)));
+            let (key, map) = (key.unwrap(), map.into_atomic_phase().unwrap());
+            if world.rank().number() == 0 {
+                while !look(&map, key) {}
+            } else {
+                for _ in 0..100 {
+                    map.fetch_add(&key, 1).unwrap();
+                }
+                map.insert(&(key + 1), 7).unwrap();
+            }
+            world.barrier().unwrap();
+        }
+    });
+}

@@ -47,6 +47,7 @@ impl<T: Object> Ring<T> {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
+        self.world().look_around()?;
         Err(PushError::Full(value))
     }
 
@@ -94,6 +95,7 @@ impl<T: Object> Ring<T> {
             for slot in slots.iter() {
                 object::release::<T>(slot, &self.heap)?;
             }
+            self.world().look_around()?;
             return Err(PushError::Full(()));
         }
         Ok(())
@@ -164,10 +166,14 @@ impl<T: Object> Ring<T> {
             [&prices::QUEUE_POP_ONLY, &prices::QUEUE_POP],
             Location::caller(),
         );
-        if let Some(local) = &self.counted {
-            return self.pop_counted(local, rows, meet);
+        let popped = match &self.counted {
+            Some(local) => self.pop_counted(local, rows, meet)?,
+            None => self.counted(rows, meet, || self.try_pop(meet, at), Option::is_none)?,
+        };
+        if popped.is_none() {
+            self.world().look_around()?;
         }
-        self.counted(rows, meet, || self.try_pop(meet, at), Option::is_none)
+        Ok(popped)
     }
 
     /// As [`push_slot`](Self::push_slot) by counted steps. Returns whether there was room.
@@ -267,7 +273,11 @@ impl<T: Object> Ring<T> {
             self.perform(Request::pop(most, meet).at(at), read)?;
             Ok(slots)
         };
-        self.counted(pop_many_rows(), meet, try_pop, Vec::is_empty)
+        let popped = self.counted(pop_many_rows(), meet, try_pop, Vec::is_empty)?;
+        if popped.is_empty() {
+            self.world().look_around()?;
+        }
+        Ok(popped)
     }
 }
 
@@ -295,6 +305,10 @@ impl<T: Object<Repr = Plain> + Pod> Ring<T> {
             let popped = self.perform(request, read)?;
             Ok(index(popped.unwrap_or(0)))
         };
-        self.counted(pop_many_rows(), meet, try_pop, |n| *n == 0)
+        let n_popped = self.counted(pop_many_rows(), meet, try_pop, |n| *n == 0)?;
+        if n_popped == 0 {
+            self.world().look_around()?;
+        }
+        Ok(n_popped)
     }
 }

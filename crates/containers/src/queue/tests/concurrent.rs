@@ -352,3 +352,56 @@ fn whoever_waits_for_an_element_of_a_rank_that_died_gets_an_error() {
     let waited = waited.into_inner().unwrap();
     assert!(waited.contains("rank 0 panicked"), "{waited:?}");
 }
+
+#[test]
+fn a_host_that_does_nothing_but_pop_serves_those_that_push() {
+    const EACH: u64 = 100;
+    type Take = fn(&CircularQueue<u64>) -> u64;
+    let ways: [Take; 3] = [
+        |queue| queue.pop().unwrap().into_iter().count() as u64,
+        |queue| queue.pop_many(7).unwrap().len() as u64,
+        |queue| queue.pop_slice(&mut [0; 7]).unwrap() as u64,
+    ];
+    everywhere(3, |world| {
+        for take in ways {
+            let queue = CircularQueue::with_capacity(&world, Rank::ZERO, 10).unwrap();
+            if world.rank() == Rank::ZERO {
+                let mut n_popped = 0;
+                while n_popped < 2 * EACH {
+                    n_popped += take(&queue);
+                }
+            } else {
+                for element in 0..EACH {
+                    while let Err(PushError::Full(_)) = queue.push(element) {}
+                }
+            }
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_host_that_does_nothing_but_push_serves_those_that_pop() {
+    const TENTH: usize = 10;
+    everywhere(3, |world| {
+        let queue = CircularQueue::with_capacity(&world, Rank::ZERO, 10).unwrap();
+        match world.rank().number() {
+            0 => {
+                for element in 0..TENTH as u64 {
+                    while let Err(PushError::Full(_)) = queue.push(element) {}
+                }
+                for elements in [[0; 9]; TENTH] {
+                    while let Err(PushError::Full(_)) = queue.push_slice(&elements) {}
+                }
+            }
+            1 => {
+                let mut n_popped = 0;
+                while n_popped < 10 * TENTH {
+                    n_popped += usize::from(queue.pop().unwrap().is_some());
+                }
+            }
+            _ => {}
+        }
+        world.barrier().unwrap();
+    });
+}
