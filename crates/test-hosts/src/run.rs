@@ -1,7 +1,7 @@
 //! Running programs on hosts: their output, and a time limit.
 
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ const TICK: Duration = Duration::from_millis(5);
 pub struct Running<'hosts> {
     hosts: &'hosts Hosts,
     child: Child,
+    /// Open for as long as the program runs.
+    _stdin: Option<ChildStdin>,
     stdout: Listener,
     stderr: Listener,
     started: Instant,
@@ -46,7 +48,9 @@ struct Listener {
 }
 
 impl Hosts {
-    /// Starts a command on these hosts, with empty input.
+    /// Starts a command on these hosts. Its input has nothing, and ends when it does: MPICH's
+    /// launcher passes the end of its own input on, and dies of that (SIGPIPE) if a short program has
+    /// ended before.
     ///
     /// # Panics
     ///
@@ -54,7 +58,7 @@ impl Hosts {
     #[must_use]
     pub fn start(&self, mut command: Command) -> Running<'_> {
         command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let started = Instant::now();
@@ -64,6 +68,7 @@ impl Hosts {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         Running {
             hosts: self,
+            _stdin: child.stdin.take(),
             child,
             stdout: Listener::new(stdout.expect("it is piped")),
             stderr: Listener::new(stderr.expect("it is piped")),
