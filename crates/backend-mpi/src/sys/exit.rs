@@ -64,7 +64,9 @@ fn tell(code: Option<c_int>) {
     if pmi_fd != NONE {
         // Rust has flushed its buffers by now.
         crate::output::await_readers();
-        end_job(pmi_fd, code.filter(|code| *code != 0).unwrap_or(1));
+        // Of a code the system keeps the lowest eight bits.
+        let code = code.map_or(0, |code| code & 0xff);
+        end_job(pmi_fd, code.max(1));
     }
 }
 

@@ -58,7 +58,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             let text = format!("a hash map with {n_keys} keys was to get a capacity of {capacity}");
             return Err(Error::Argument(text.into()));
         }
-        self.table.rehash(capacity)
+        let new = self.table.with_slots(capacity)?;
+        self.table.move_to(new)
     }
 
     /// Removes all entries of all ranks. Operations that any rank began before its call are
@@ -136,9 +137,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[track_caller]
     fn try_rehash(&mut self, capacity: u64) -> Result<()> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-        match self.table.rehash(capacity) {
-            Err(Error::Exhausted(_)) => Ok(()),
-            done => done,
+        match self.table.with_slots(capacity) {
+            // Of a team only the members without memory get the first one.
+            Err(Error::Exhausted(_) | Error::Elsewhere(_)) => Ok(()),
+            made => self.table.move_to(made?),
         }
     }
 }
@@ -147,14 +149,18 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 const MANY: u64 = 64;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Moves all entries to `capacity` new slots. Collective.
+    /// A table with `capacity` free slots, and the same heap. Its memory is zero on all ranks on
+    /// return, and no rank returns before all have called. Collective.
     #[track_caller]
-    fn rehash(&mut self, capacity: usize) -> Result<()> {
-        let team = self.team().clone();
+    fn with_slots(&self, capacity: usize) -> Result<Self> {
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
-        // The new memory is zero on all ranks on return, and no rank returns before all have
-        // called.
-        let new = Self::with_heap(&team, capacity, hasher, heap)?;
+        Self::with_heap(self.team(), capacity, hasher, heap)
+    }
+
+    /// Moves all entries to the slots of `new`. Collective.
+    #[track_caller]
+    fn move_to(&mut self, new: Self) -> Result<()> {
+        let team = self.team().clone();
         let (from, to) = (&*self, &new);
         let n_slots = from.shape.ring.local_capacity() as u64;
         let work = team
@@ -186,9 +192,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.end_flights()?;
         let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
-        let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
         // When it returns, operations that other ranks began before are complete.
-        let new = Self::with_heap(&team, capacity, hasher, heap)?;
+        let new = self.with_slots(capacity)?;
         team.barrier()?;
         let former = self.replace(new);
         if !object::has_heap::<(K, V)>() {

@@ -16,6 +16,10 @@ use crate::Result;
 use crate::object::{Object, SlotOf};
 use crate::requests::{Sent, receive};
 
+/// Elements of more bytes together are pushed and popped one-sidedly: a remote call carries up to
+/// 64 MiB, and what is refused on its way would be lost.
+const MOST_BYTES: usize = 1 << 25;
+
 /// The name of a queue, and whether pushes and pops may meet.
 type QueueName = (WeakObject<Hosted>, bool);
 
@@ -67,11 +71,13 @@ fn perform<S>(
 impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a branch where memory is local")]
-    fn host_to_ask(&self) -> Option<&Served> {
+    fn host_to_ask(&self, n: usize) -> Option<&Served> {
         if self.local.is_some() || self.counted.is_some() {
             return None;
         }
-        let may_ask = self.host() != self.world().rank() && !in_handler();
+        let n_bytes = n.min(self.capacity()) * size_of::<SlotOf<T>>();
+        let is_elsewhere = self.host() != self.world().rank();
+        let may_ask = is_elsewhere && n_bytes <= MOST_BYTES && !in_handler();
         self.served.as_ref().filter(|_| may_ask)
     }
 
@@ -84,7 +90,7 @@ impl<T: Object> Ring<T> {
         meet: bool,
         at: &'static Location<'static>,
     ) -> Result<Option<bool>> {
-        match self.host_to_ask() {
+        match self.host_to_ask(slots.len()) {
             Some(served) => self.send_push(served, slots, (meet, at)),
             None => Ok(None),
         }
@@ -114,7 +120,7 @@ impl<T: Object> Ring<T> {
         meet: bool,
         at: &'static Location<'static>,
     ) -> Result<Option<Vec<SlotOf<T>>>> {
-        match self.host_to_ask() {
+        match self.host_to_ask(most) {
             Some(served) => self.send_pop(served, most, (meet, at)),
             None => Ok(None),
         }

@@ -22,12 +22,14 @@ pub(super) fn name(number: u64, i: usize, part: usize) -> String {
     format!("part-{number}-{i}-{part:05}")
 }
 
-/// The number of the checkpoint that a file is a part of.
-pub(super) fn number_in(name: &str) -> Option<u64> {
-    let rest = name.strip_prefix("part-")?;
-    // Files of the first format have no number.
-    rest.split_once('-')
-        .map_or(Some(0), |(number, _)| number.parse().ok())
+/// The number of the checkpoint that a file is a part of. `None` for all files with other names,
+/// which are not ours.
+pub(super) fn number_in(file: &str) -> Option<u64> {
+    let mut numbers = file.strip_prefix("part-")?.splitn(3, '-');
+    let number = numbers.next()?.parse().ok()?;
+    let i = numbers.next()?.parse().ok()?;
+    let part = numbers.next()?.parse().ok()?;
+    (name(number, i, part) == file).then_some(number)
 }
 
 /// The manifest's entry of a part.
@@ -174,4 +176,30 @@ fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     Err(storage(path, "its contents are not what was written"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name, number_in};
+
+    #[test]
+    fn only_files_with_names_of_ours_are_parts() {
+        for (number, i, part) in [(1, 0, 0), (7, 3, 12), (u64::MAX, 1, 123_456)] {
+            assert_eq!(number_in(&name(number, i, part)), Some(number));
+        }
+        for foreign in [
+            "part-00000",
+            "part-list.txt",
+            "part-1",
+            "part-1-0",
+            "part-1-0-0",
+            "part-01-0-00000",
+            "part-1-0-00000.gz",
+            "part-1-0-00000-1",
+            "part-00000-5b0f-c000.snappy.parquet",
+            "part-+1-0-00000",
+        ] {
+            assert_eq!(number_in(foreign), None, "{foreign}");
+        }
+    }
 }

@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/access/operations.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
     row("queue/ring.rs", "SharedSeen::see(&served.push, &served.pop, head, tail);", 0, "let _ = served;", Tests("where_ranks_serve_each_other_a_push")),
     row("queue/ring.rs", "self.served = Hosted::at::<SlotOf<T>>(&team, place);", 0, "", Tests("where_ranks_serve_each_other_a_push")),
-    row("queue/served.rs", "self.host() != self.world().rank() && ", 0, "", Tests("where_ranks_serve_each_other_a_push")),
+    row("queue/served.rs", "is_elsewhere && ", 0, "", Tests("where_ranks_serve_each_other_a_push")),
     row("queue/served.rs", "Some(done.ok()?.unwrap_or(0))", 0, "Some(done.ok().flatten().unwrap_or(0))", Tests("a_host_that_would_have_to_wait")),
     row("queue/served.rs", "let on = on.upgrade()?;\n    let write", 0, "let Some(on) = on.upgrade() else { return Some(false) };\n    let write", Tests("a_queue_whose_host_has_dropped")),
     // A rank that looks at its own memory again and again serves the others.

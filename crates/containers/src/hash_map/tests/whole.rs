@@ -102,3 +102,28 @@ fn ranks_that_go_into_different_phases_get_an_error_that_names_both() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_map_of_a_team_stays_as_it_is_if_one_member_has_no_memory_for_more_slots() {
+    everywhere(3, |world| {
+        let color = (world.rank().number() < 2).then_some(0);
+        let Some(team) = world.team().split(color, 0).unwrap() else {
+            return;
+        };
+        let map = HashMap::<u64, u64>::with_capacity(&team, 64).unwrap();
+        if team.rank() == 1 {
+            let entries: Vec<_> = (0..60).map(|key| (key, 10 * key)).collect();
+            map.insert_many(&entries).unwrap();
+            let mut n_bytes = 1 << 20;
+            while n_bytes >= 64 {
+                if world.alloc::<u8>(n_bytes).is_err() {
+                    n_bytes /= 2;
+                }
+            }
+        }
+        let map = map.into_find_phase().unwrap();
+        assert_eq!(map.capacity(), 64);
+        assert!((0..60).all(|key| map.find(&key).unwrap() == Some(10 * key)));
+        team.barrier().unwrap();
+    });
+}

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
+use pgas_core::Config;
 use pgas_core::backend::loopback;
 
 use super::*;
@@ -401,6 +402,25 @@ fn a_host_that_does_nothing_but_push_serves_those_that_pop() {
                 }
             }
             _ => {}
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn elements_that_are_too_many_for_a_message_are_popped_and_pushed_all() {
+    const N: u64 = (1 << 16) + 1000;
+    let mut config = Config::default();
+    config.segment_bytes = Some(512 << 20);
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let n = usize::try_from(N).unwrap();
+        let queue = CircularQueue::with_capacity(&world, Rank::ZERO, n).unwrap();
+        let elements: Vec<[u64; 128]> = (0..N).map(|i| [i; 128]).collect();
+        if world.rank() != Rank::ZERO {
+            queue.push_slice(&elements).unwrap();
+            assert!(queue.pop_many(usize::MAX).unwrap() == elements);
         }
         world.barrier().unwrap();
     });
