@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_am::{Completes, Error, LocalCalls, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::Deadline;
@@ -48,7 +49,7 @@ fn on_a_small_stack(body: impl FnOnce() + Send) {
 }
 
 fn alone() -> World {
-    let world = pgas_core::backend::loopback::world();
+    let world = loopback::world();
     pgas_am::attach(&world).unwrap();
     world
 }
@@ -633,4 +634,23 @@ fn wakers_are_dropped_where_nothing_is_locked() {
         assert!(matches!(followed.wait(), Err(Error::BrokenPromise)));
         Ok(())
     });
+}
+
+#[test]
+fn a_promise_whose_value_panics_when_it_is_cloned_is_broken_and_says_so() {
+    struct Fragile(bool);
+    impl Clone for Fragile {
+        fn clone(&self) -> Self {
+            assert!(!self.0, "not to be cloned");
+            Self(self.0)
+        }
+    }
+    let world = loopback::world();
+    pgas_am::attach(&world).unwrap();
+    let promise = Promise::of_value(&world).unwrap();
+    promise.fulfil_with(Fragile(true));
+    let first = panic::catch_unwind(AssertUnwindSafe(|| promise.future()));
+    assert!(first.is_err(), "the clone panics");
+    let second = promise.future().wait();
+    assert!(matches!(second, Err(Error::BrokenPromise)));
 }

@@ -125,23 +125,15 @@ impl<T: Clone + Send + 'static> Inner<T> {
 
     /// Passes the result to all futures. The caller has set the state to `BeingTold`.
     fn tell(&self, result: Result<T>) {
-        let mut telling = Telling {
+        self.telling(result).tell();
+    }
+
+    fn telling(&self, result: Result<T>) -> Telling<'_, T> {
+        Telling {
             inner: self,
             result: Some(result),
             cells: Vec::new(),
-        };
-        actions::scope(|| {
-            while telling.take_cells() {
-                while let Some(cell) = telling.cells.last() {
-                    if cell.is_wanted(DEPTH)
-                        && let Some(clone) = telling.result.clone()
-                    {
-                        cell.set(clone);
-                    }
-                    telling.cells.pop();
-                }
-            }
-        });
+        }
     }
 }
 
@@ -155,6 +147,21 @@ struct Telling<'a, T: Clone + Send + 'static> {
 }
 
 impl<T: Clone + Send + 'static> Telling<'_, T> {
+    fn tell(mut self) {
+        actions::scope(|| {
+            while self.take_cells() {
+                while let Some(cell) = self.cells.last() {
+                    if cell.is_wanted(DEPTH)
+                        && let Some(clone) = self.result.clone()
+                    {
+                        cell.set(clone);
+                    }
+                    self.cells.pop();
+                }
+            }
+        });
+    }
+
     /// Takes the cells to set. If there are none, stores the result for later futures and returns
     /// `false`.
     fn take_cells(&mut self) -> bool {
@@ -393,8 +400,12 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 unreachable!("it was told a moment ago");
             };
             drop(state);
-            let clone = result.clone();
-            self.inner.tell(result);
+            let telling = self.inner.telling(result);
+            let clone = telling.result.clone();
+            telling.tell();
+            let Some(clone) = clone else {
+                unreachable!("it was given a moment ago");
+            };
             return PgasFuture::of(clone);
         }
         let mut unwanted = Vec::new();
