@@ -130,6 +130,36 @@ struct Wide {
     edges: [Edge; 2],
 }
 
+/// A condition that is never met removes a member, whose type is not there then, from all.
+#[pgas::pod]
+#[derive(Debug, PartialEq)]
+struct OfFeatures {
+    a: u32,
+    #[cfg(any())]
+    missing: no_such_module::Type,
+    #[cfg(any())]
+    wide: u64,
+    #[cfg(test)]
+    b: u32,
+}
+
+#[pgas::pod]
+#[derive(Debug, PartialEq)]
+struct TupleOfFeatures(u32, #[cfg(any())] u64, #[cfg(test)] u32);
+
+/// Bounds that name the type itself.
+#[derive(Debug, Wire, Object)]
+struct Listed<T: PartOf<Self>>
+where
+    Self: Sized,
+{
+    all: Vec<T>,
+}
+
+trait PartOf<T> {}
+
+impl<T> PartOf<T> for Tuple {}
+
 fn survives<T: Wire + PartialEq + Debug>(value: &T) -> usize {
     let mut out = Encoder::new();
     out.put(value).unwrap();
@@ -171,6 +201,15 @@ fn values_come_back_and_take_what_their_members_take() {
     assert_eq!(survives(&[Small::A, Small::B(3)]), 4);
     survives(&OnlySerde { at: 3..400_000 });
     assert_eq!(survives(&EDGE), 8);
+    assert_eq!(survives(&OfFeatures { a: 1, b: 2 }), 8);
+    assert_eq!(survives(&TupleOfFeatures(1, 2)), 8);
+    let listed = Listed {
+        all: vec![Tuple(1, 2.0, ())],
+    };
+    let mut out = Encoder::new();
+    out.put(&listed).unwrap();
+    let read: Listed<Tuple> = Decoder::new(out.bytes()).get().unwrap();
+    assert_eq!(read.all, listed.all);
     assert_eq!(survives(&vec![[EDGE; 3]; 100]), 1 + 2_400);
     assert_eq!(survives(&(Wide { edges: [EDGE; 2] }, 1_u8)), 17);
 }
@@ -256,6 +295,8 @@ fn files_call_types_by_their_members() {
     );
     assert_eq!(Edge::saved_as(), "Edge {to: u32, weight: f32}");
     assert_eq!(OnlySerde::saved_as(), "OnlySerde {at}");
+    assert_eq!(OfFeatures::saved_as(), "OfFeatures {a: u32, b: u32}");
+    assert_eq!(TupleOfFeatures::saved_as(), "TupleOfFeatures {u32, u32}");
 }
 
 /// Byte-copyable, and nothing else.

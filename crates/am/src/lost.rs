@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{Rank, World};
+use pgas_core::{Rank, World, notice};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
@@ -137,10 +137,10 @@ impl Lost {
         }
         let reason = self.take(n);
         let calls = if n == 1 { "message" } else { "messages" };
-        #[expect(clippy::print_stderr, reason = "nobody is left who could be told")]
-        {
-            eprintln!("pgas: rank {rank} has left the job with {n} one-way {calls} lost: {reason}");
-        }
+        // Nobody is left who could be returned an error.
+        notice::tell(&format_args!(
+            "rank {rank} has left the job with {n} one-way {calls} lost: {reason}"
+        ));
     }
 }
 

@@ -63,7 +63,7 @@ impl Network {
                 }
             }
             Note::Failed { rank, cause } => {
-                self.failure.hear(Rank::new(rank), cause);
+                self.failure.hear(Rank::new(rank), &cause, &self.neighbours);
             }
             Note::Execute { id, offset, order } => {
                 let bits = match self.execute(offset, order) {

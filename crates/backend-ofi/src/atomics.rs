@@ -54,10 +54,7 @@ unsafe impl Orders for Network {
                 offset: target.offset,
                 order: order.told(),
             };
-            if let Err(error) = self.tell(state, from, note) {
-                state.ops.release(index);
-                return Err(error);
-            }
+            self.tell(state, from, note);
             let result = former.take();
             op = state.ops.begin(index, Flight::Answer { from, result });
             Ok(true)

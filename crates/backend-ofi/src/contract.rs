@@ -261,7 +261,7 @@ unsafe impl Backend for Network {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        self.member().abort(code, message)
+        self.member().end_job(self.rank(), code, message)
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {

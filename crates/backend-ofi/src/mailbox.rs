@@ -10,8 +10,8 @@
 //! number is in the place of the handler.
 use std::collections::VecDeque;
 
-use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Place, Sent};
+use pgas_core::{Error, Result};
 use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
 use pgas_network::note::{NOTE_BYTES, Note};
 use pgas_network::peer::Peers;
@@ -33,6 +33,8 @@ pub(crate) struct Post {
     outbox: Outbox,
     /// Notes that there was no room for.
     unsent: VecDeque<(u32, Note)>,
+    /// A rank to which a note could not be sent.
+    unreachable: Option<(u32, Error)>,
     pub(crate) peers: Peers,
 }
 
@@ -51,6 +53,7 @@ impl Post {
             arrived: [VecDeque::new(), VecDeque::new()],
             outbox: Outbox::new(rank, inject_bytes, numbers[1]),
             unsent: VecDeque::new(),
+            unreachable: None,
             peers: Peers::default(),
         }
     }
@@ -151,9 +154,9 @@ impl Post {
         segments: &Segments,
         to: u32,
         note: Note,
-    ) -> Result<()> {
+    ) {
         self.tell_later(to, note);
-        self.send_notes(endpoint, segments)
+        self.send_notes(endpoint, segments);
     }
 
     /// Keeps a note until [`send_notes`](Self::send_notes), so that it may share a message.
@@ -162,21 +165,23 @@ impl Post {
         self.unsent.push_back((to, note));
     }
 
-    /// Sends the notes that wait, as far as there is room.
+    /// Sends the notes that wait, as far as there is room. Those for a rank to which the transport
+    /// sends nothing are lost, and hold up no others; the rank is [told](Self::take_unreachable).
     #[inline]
-    pub(crate) fn send_notes(
-        &mut self,
-        endpoint: &mut Endpoint,
-        segments: &Segments,
-    ) -> Result<()> {
-        if self.unsent.is_empty() {
-            return Ok(());
+    pub(crate) fn send_notes(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
+        if !self.unsent.is_empty() {
+            self.send_bundles(endpoint, segments);
         }
-        self.send_bundles(endpoint, segments)
+    }
+
+    /// A rank to which a note could not be sent, and the error, if there is one since the last call.
+    #[inline]
+    pub(crate) fn take_unreachable(&mut self) -> Option<(u32, Error)> {
+        self.unreachable.take()
     }
 
     #[inline(never)]
-    fn send_bundles(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
+    fn send_bundles(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
         let mut bytes = [0; NOTE_BYTES];
         while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
             let mut header = [0; HEADER_BYTES];
@@ -195,12 +200,13 @@ impl Post {
             } else {
                 self.outbox.send_bytes(there, NOTES, &header, &[notes])
             };
-            if begun? == Begun::NoRoom {
-                return Ok(());
+            match begun {
+                Ok(Begun::NoRoom) => return,
+                Ok(Begun::Yes) => {}
+                Err(error) => self.unreachable = Some((bundle.to, error)),
             }
             self.unsent.drain(..usize::from(bundle.n_notes));
         }
-        Ok(())
     }
 
     /// The receiver of the bytes in buffer `index`.
@@ -281,12 +287,11 @@ impl Post {
         class: MessageClass,
         letter: Letter<Bytes>,
         is_served: bool,
-    ) -> Result<()> {
+    ) {
         let from = letter.from;
         self.inbox.give_back(letter.buffer);
-        match self.peers.handed_out(from, class, is_served) {
-            Some(note) => self.tell(endpoint, segments, from, note),
-            None => Ok(()),
+        if let Some(note) = self.peers.handed_out(from, class, is_served) {
+            self.tell(endpoint, segments, from, note);
         }
     }
 
@@ -296,10 +301,9 @@ impl Post {
     }
 
     /// Tells every rank that was sent messages their number.
-    pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
+    pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
         for (rank, note) in self.peers.goodbyes() {
-            self.tell(endpoint, segments, rank, note)?;
+            self.tell(endpoint, segments, rank, note);
         }
-        Ok(())
     }
 }

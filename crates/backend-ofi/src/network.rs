@@ -32,7 +32,8 @@ const MAX_TRANSFER: u64 = 1 << 30;
 /// The most unread completions, beside those of operations.
 const MESSAGES: usize = 1024;
 
-/// The number of kinds of contexts, the lowest part of a context's number.
+/// The kinds of contexts, the lowest part of a context's number. The fourth one is
+/// [`Completion::WITHOUT_CONTEXT`](crate::sys::Completion::WITHOUT_CONTEXT).
 pub(crate) const KINDS: u64 = 3;
 pub(crate) const OPERATION: u64 = 0;
 pub(crate) const RECEIVE: u64 = 1;

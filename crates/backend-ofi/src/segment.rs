@@ -5,7 +5,7 @@ use pgas_core::backend::{Backend, RemoteAddr};
 use pgas_core::{Error, Result};
 use pgas_smp::Member;
 
-use crate::bootstrap::{Way, gather};
+use crate::bootstrap::{Way, agree, gather};
 use crate::sys::{Endpoint, Region, Target};
 
 /// The addresses of all ranks' segments.
@@ -26,11 +26,9 @@ impl Segments {
         let said = made.as_ref().map(|(_, said)| said.clone());
         let all = gather(way, said.map_err(Clone::clone))?;
         let (region, own) = made?;
-        let mut starts = Vec::with_capacity(all.len());
-        for (rank, said) in all.iter().enumerate() {
-            starts.push(read(endpoint, said, own.len(), rank)?);
-        }
-        let starts = starts.into_boxed_slice();
+        let said = all.iter().enumerate();
+        let starts = said.map(|(rank, said)| read(endpoint, said, own.len(), rank));
+        let starts = agree(way, starts.collect())?;
         Ok((Self { starts }, region))
     }
 

@@ -13,7 +13,7 @@ use pgas_network::receive::{Arrivals, Letter};
 use pgas_network::wait::Waiting;
 
 use crate::inbox::Bytes;
-use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
+use crate::network::{KINDS, Network, OPERATION, RECEIVE, SEND, State};
 use crate::segment::Segments;
 use crate::sys::Completion;
 
@@ -36,17 +36,23 @@ impl Network {
             outcome = outcome.and(served);
         }
         state.completions = completions;
-        outcome?;
+        // Before an error is returned: what else has come is no less there.
         if worked {
             self.receiving.note(|class| state.post.n_arrived(class));
         }
+        outcome?;
         let State { post, endpoint, .. } = state;
-        post.send_notes(endpoint, &self.segments)?;
+        post.send_notes(endpoint, &self.segments);
+        if let Some((rank, error)) = post.take_unreachable()
+            && !state.has_left
+        {
+            self.has_broken(rank, error.to_string());
+        }
         post.send_open((endpoint, &self.segments))?;
         // After the answers, for which other ranks wait.
         post.post_receives(endpoint)?;
         self.look_at_hosts(state);
-        self.tell_failure(state)?;
+        self.tell_failure(state);
         Ok(worked)
     }
 
@@ -75,14 +81,12 @@ impl Network {
         if let Some(text) = &completion.error {
             let rank = match kind {
                 OPERATION => state.ops.rank_of(index),
-                RECEIVE => None,
-                _ => state.post.receiver_of(index),
+                SEND => state.post.receiver_of(index),
+                _ => None,
             };
             let is_last_word = state.has_left && kind != OPERATION && kind != RECEIVE;
             if !is_last_word {
-                let rank = Rank::new(rank.unwrap_or(self.rank));
-                let broken = || (rank, text.clone(), Instant::now());
-                self.broken.get_or_init(broken);
+                self.has_broken(rank.unwrap_or(self.rank), text.clone());
             }
             if kind == OPERATION {
                 // It never completes, and makes the job fail.
@@ -98,19 +102,28 @@ impl Network {
             RECEIVE => {
                 let mut notes = mem::take(&mut state.notes);
                 let read = state.post.has_received(index, completion, &mut notes);
-                let mut all = notes.drain(..);
-                let heeded =
-                    read.and_then(|from| all.try_for_each(|it| self.heed(state, from, it)));
-                drop(all);
+                if let Ok(from) = read {
+                    notes.drain(..).for_each(|it| self.heed(state, from, it));
+                }
+                notes.clear();
                 state.notes = notes;
-                heeded?;
+                read?;
             }
-            _ => state.post.has_sent(index),
+            SEND => state.post.has_sent(index),
+            _ => {}
         }
         Ok(())
     }
 
-    fn heed(&self, state: &mut State, from: u32, note: Note) -> Result<()> {
+    /// Records that nothing goes to `rank` any more, or if it is this one, nothing comes here. The
+    /// job fails a little later, if nothing explains it better.
+    #[cold]
+    fn has_broken(&self, rank: u32, text: String) {
+        let broken = || (Rank::new(rank), text, Instant::now());
+        self.broken.get_or_init(broken);
+    }
+
+    fn heed(&self, state: &mut State, from: u32, note: Note) {
         match note {
             // The post has read them.
             Note::Credits(_) | Note::Bye { .. } => {}
@@ -122,7 +135,7 @@ impl Network {
                 } else {
                     Note::Here { barriers }
                 };
-                self.tell(state, from, answer)?;
+                state.post.tell_later(from, answer);
             }
             Note::Here { .. } | Note::Left { .. } => {
                 state.unanswered.remove(&from);
@@ -131,7 +144,7 @@ impl Network {
                 state.rounds.insert(round);
             }
             Note::Failed { rank, cause } => {
-                self.failure.hear(Rank::new(rank), cause);
+                self.failure.hear(Rank::new(rank), &cause, &self.neighbours);
             }
             Note::Execute { id, offset, order } => match self.execute(offset, order) {
                 // The answer may share a message with those to other atomics of this poll.
@@ -140,12 +153,11 @@ impl Network {
             },
             Note::Former { id, bits } => state.ops.answered(from, OpId(id), bits),
         }
-        Ok(())
     }
 
-    pub(crate) fn tell(&self, state: &mut State, to: u32, note: Note) -> Result<()> {
+    pub(crate) fn tell(&self, state: &mut State, to: u32, note: Note) {
         let State { post, endpoint, .. } = state;
-        post.tell(endpoint, &self.segments, to, note)
+        post.tell(endpoint, &self.segments, to, note);
     }
 
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
@@ -160,32 +172,30 @@ impl Network {
         self.note_failure(rank, cause);
         if let Some(mut state) = self.try_state() {
             // A rank that cannot be told finds out by itself.
-            drop(self.tell_failure(&mut state));
+            self.tell_failure(&mut state);
         }
     }
 
     /// Tells all other ranks of a recorded failure, once.
     #[inline]
-    fn tell_failure(&self, state: &mut State) -> Result<()> {
-        if !self.failure.is_untold() {
-            return Ok(());
+    fn tell_failure(&self, state: &mut State) {
+        if self.failure.is_untold() {
+            self.tell_all(state);
         }
-        self.tell_all(state)
     }
 
     #[cold]
-    fn tell_all(&self, state: &mut State) -> Result<()> {
+    fn tell_all(&self, state: &mut State) {
         let Some((rank, cause)) = self.failure.take_untold() else {
-            return Ok(());
+            return;
         };
         for other in (0..self.segments.n_ranks()).filter(|other| *other != self.rank) {
             let note = Note::Failed {
                 rank: rank.number(),
                 cause: cause.to_owned(),
             };
-            self.tell(state, other, note)?;
+            self.tell(state, other, note);
         }
-        Ok(())
     }
 
     /// Serves arrivals until `ready`, for a call of the contract that waits for the network.
@@ -276,7 +286,8 @@ impl Arrivals for Locked<'_> {
 
     fn finish(&mut self, class: MessageClass, letter: Letter<Bytes>) -> Result<()> {
         let State { post, endpoint, .. } = &mut *self.state;
-        post.finish(endpoint, self.segments, class, letter, true)
+        post.finish(endpoint, self.segments, class, letter, true);
+        Ok(())
     }
 
     fn send_open(&mut self) -> Result<()> {

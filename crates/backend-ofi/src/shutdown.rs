@@ -41,7 +41,7 @@ impl Network {
         if is_due && state.unanswered.insert(rank.number()) {
             state.asked = Some(now);
             // Calls that can return an error report it.
-            drop(self.tell(&mut state, rank.number(), Note::Ask));
+            self.tell(&mut state, rank.number(), Note::Ask);
         }
         false
     }
@@ -93,7 +93,7 @@ impl Network {
         for class in [MessageClass::Request, MessageClass::Reply] {
             while let Some(mut letter) = post.take(class) {
                 letter.hand_out(class, usize::MAX, late);
-                post.finish(endpoint, &self.segments, class, letter, false)?;
+                post.finish(endpoint, &self.segments, class, letter, false);
             }
         }
         Ok(())
@@ -116,7 +116,7 @@ impl Network {
         Ok(Some(match step {
             Step::Finish => {
                 let State { post, endpoint, .. } = state;
-                post.say_bye(endpoint, &self.segments)?;
+                post.say_bye(endpoint, &self.segments);
                 Step::Bye
             }
             Step::Bye => self.begin_round(state, 0, n_rounds)?,
@@ -132,7 +132,7 @@ impl Network {
             let n_ranks = u64::from(self.segments.n_ranks());
             let other = (u64::from(self.rank) + (1 << round)) % n_ranks;
             let other = u32::try_from(other).expect("below the number of ranks");
-            self.tell(state, other, Note::Leaving { round })?;
+            self.tell(state, other, Note::Leaving { round });
         }
         Ok(Step::Barrier(round))
     }

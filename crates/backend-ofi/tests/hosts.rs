@@ -99,8 +99,8 @@ fn trials() -> Vec<Trial> {
     );
     add("pgas_run::suite".to_owned(), Box::new(pass_the_suite_alone));
     add(
-        "pgas_run::kill".to_owned(),
-        Box::new(end_alone_after_a_kill),
+        "pgas_run::faults".to_owned(),
+        Box::new(end_alone_after_faults),
     );
     add("pgas_run::watched".to_owned(), Box::new(watch_a_late_rank));
     add("pgas_run::cut".to_owned(), Box::new(end_alone_after_a_cut));
@@ -267,11 +267,33 @@ fn assert_ends(running: Running<'_>, line: &str) {
     assert!(ended.stderr.contains(line), "{line}: {ended:#?}");
 }
 
-fn end_alone_after_a_kill() {
-    let _deadline = Deadline::new("the end after a fault", LIMIT);
+/// The job's line and exit code are those of the rank that has failed, although ranks of the other
+/// host, which fail because of it, may end before.
+fn end_alone_after_faults() {
+    let _deadline = Deadline::new("the end after faults", LIMIT);
     let hosts = hosts(2);
-    let line = "pgas: host node1: rank 3 (pid ";
-    assert_ends(failing(&hosts, &[], Fault::Kill.name()), line);
+    for fault in [
+        Fault::Panic,
+        Fault::Exit(0),
+        Fault::Exit(3),
+        Fault::AbortJob,
+        Fault::Kill,
+    ] {
+        let ended = failing(&hosts, &[], fault.name()).end(END_OF_JOB);
+        assert!(ended.in_time, "{fault:?}: {ended:#?}");
+        assert_eq!(
+            ended.status.code(),
+            Some(fault.code()),
+            "{fault:?}: {ended:#?}"
+        );
+        let is_line = |line: &str| {
+            line.starts_with("pgas: host node1: rank 3 (pid ") && line.contains(fault.verdict())
+        };
+        assert!(ended.stderr.lines().any(is_line), "{fault:?}: {ended:#?}");
+        let of_abort = "pgas: rank 3 ended the job: ";
+        let has_aborted = fault == Fault::AbortJob;
+        assert_eq!(ended.stderr.contains(of_abort), has_aborted, "{ended:#?}");
+    }
     assert_nothing_left(&hosts);
 }
 

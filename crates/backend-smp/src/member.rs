@@ -394,11 +394,20 @@ impl Member {
         ranks.all(|rank| control.membership(rank) == Membership::Left)
     }
 
-    pub(crate) fn end_job(&self, code: i32, message: &str) -> ! {
-        let rank = self.rank;
+    /// As [`abort`](pgas_core::backend::Backend::abort), of a rank that has the number `rank` in the
+    /// job. A member knows its number among the ranks of its host.
+    ///
+    /// # Cost
+    ///
+    /// That of ending a job.
+    ///
+    /// # Panics
+    ///
+    /// If ranks are threads.
+    pub fn end_job(&self, rank: Rank, code: i32, message: &str) -> ! {
         self.job
             .control()
-            .fail(rank, &format!("ended the job: {message}"));
+            .fail(self.rank, &format!("ended the job: {message}"));
         if self.liveness.is_none() {
             let message = printable(message);
             panic!("rank {rank} ended the job (code {code}): {message}");

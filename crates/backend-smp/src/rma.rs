@@ -290,7 +290,7 @@ unsafe impl Backend for Member {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        self.end_job(code, message)
+        self.end_job(self.rank(), code, message)
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_am::codec::{AsBytes, Wire};
-use pgas_am::{DistObject, RemoteCalls as _};
+use pgas_am::{DistObject, RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -19,7 +19,7 @@ struct Arrived<S> {
     slots: Vec<S>,
     /// The sum of the numbers that senders have told.
     told: u64,
-    senders: HashMap<u32, Sender<S>>,
+    senders: HashMap<u64, Sender<S>>,
 }
 
 /// The messages of one sender.
@@ -28,6 +28,8 @@ struct Sender<S> {
     next: u64,
     /// How often it has told a number.
     n_told: u64,
+    /// The number of its messages, once it has dropped its end.
+    n_in_all: Option<u64>,
     /// Messages that have overtaken it.
     early: BTreeMap<u64, Vec<S>>,
 }
@@ -61,6 +63,14 @@ pub(crate) const fn fit<T>(bytes: usize) -> usize {
 /// The function that a target runs.
 fn deliver<S: Pod>((inbox, head): (DistObject<Inbox<S>>, Head), slots: &[S]) {
     inbox.lock().take(&head, slots);
+}
+
+/// The function that a target runs when the rank `from`, which has sent it `n_in_all` messages, has
+/// dropped its end. The target may have dropped its own.
+fn end<S: Pod>((inbox, from, n_in_all): (WeakObject<Inbox<S>>, u64, u64)) {
+    if let Some(inbox) = inbox.upgrade() {
+        inbox.lock().end(from, n_in_all);
+    }
 }
 
 impl<S: Pod> Inbox<S> {
@@ -102,21 +112,36 @@ impl<S: Pod> Inbox<S> {
     /// How often `from` has told a number.
     pub(crate) fn n_told_by(&self, from: Rank) -> u64 {
         let arrived = self.lock();
-        let sender = arrived.senders.get(&from.number());
+        let sender = arrived.senders.get(&from.number().into());
         sender.map_or(0, |sender| sender.n_told)
+    }
+
+    /// Whether `from` has dropped its end, and all that it has sent before has come.
+    pub(crate) fn is_dropped_by(&self, from: Rank) -> bool {
+        let arrived = self.lock();
+        let sender = arrived.senders.get(&from.number().into());
+        sender.is_some_and(|sender| sender.n_in_all == Some(sender.next))
     }
 }
 
+impl<S> Sender<S> {
+    const NEW: Self = Self {
+        next: 0,
+        n_told: 0,
+        n_in_all: None,
+        early: BTreeMap::new(),
+    };
+}
+
 impl<S: Pod> Arrived<S> {
+    fn end(&mut self, from: u64, n_in_all: u64) {
+        let sender = self.senders.entry(from).or_insert(Sender::NEW);
+        sender.n_in_all = Some(n_in_all);
+    }
+
     fn take(&mut self, head: &Head, slots: &[S]) {
         self.told = self.told.wrapping_add(head.told);
-        let from = u32::try_from(head.from).unwrap_or(u32::MAX);
-        let new = || Sender {
-            next: 0,
-            n_told: 0,
-            early: BTreeMap::new(),
-        };
-        let sender = self.senders.entry(from).or_insert_with(new);
+        let sender = self.senders.entry(head.from).or_insert(Sender::NEW);
         sender.n_told += u64::from(head.told > 0);
         if head.number != sender.next {
             sender.early.insert(head.number, slots.to_vec());
@@ -147,6 +172,18 @@ pub(crate) fn send<S: Pod>(
     world.rpc_ff_view(to, deliver::<S>, (inbox.clone(), head), slots)
 }
 
+/// Tells `to` that this rank has dropped its end, and has sent it `n_in_all` messages. Waits as
+/// [`send`].
+pub(crate) fn tell_drop<S: Pod>(
+    inbox: &DistObject<Inbox<S>>,
+    to: Rank,
+    n_in_all: u64,
+) -> Result<()> {
+    let world = inbox.team().world();
+    let from = world.rank().number().into();
+    world.rpc_ff(to, end::<S>, (inbox.downgrade(), from, n_in_all))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +204,24 @@ mod tests {
         take(2, 1, &[8]);
         assert_eq!(inbox.take_to(&mut slots), 5);
         assert_eq!((slots, inbox.told()), (vec![7, 3, 4, 5, 6, 8], 5));
+    }
+
+    #[test]
+    fn a_sender_has_ended_when_all_its_messages_have_come() {
+        let (inbox, rank) = (Inbox::<u32>::new(), Rank::new(1));
+        let take = |number, told| {
+            let from = 1;
+            inbox.lock().take(&Head { from, number, told }, &[]);
+        };
+        take(0, 1);
+        assert!(!inbox.is_dropped_by(rank));
+        inbox.lock().end(1, 2);
+        assert!(!inbox.is_dropped_by(rank));
+        take(1, 1);
+        assert!(inbox.is_dropped_by(rank));
+        assert!(!inbox.is_dropped_by(Rank::new(2)));
+        inbox.lock().end(2, 0);
+        assert!(inbox.is_dropped_by(Rank::new(2)));
+        assert_eq!((inbox.told(), inbox.n_told_by(rank)), (2, 2));
     }
 }

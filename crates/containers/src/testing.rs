@@ -1,11 +1,12 @@
 //! Helpers of the tests of all containers.
 
+use std::fmt::Debug;
 use std::process::Command;
 
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
-use pgas_core::{Config, Statistics, World};
+use pgas_core::{Config, Statistics, World, as_handler};
 use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -258,4 +259,26 @@ pub(crate) fn assert_names_panic(error: &Error, text: &str) {
         told.contains(&format!("its codec panicked: {text}")),
         "{told}"
     );
+}
+
+/// The number of calls of each kind. The first ones may take memory that the next ones use again.
+const N_CALLS: usize = 8;
+
+fn assert_refused<T: Debug>(outcome: &Result<T>) {
+    assert!(
+        matches!(outcome, Err(Error::InHandler { .. })),
+        "{outcome:?}"
+    );
+}
+
+/// Calls `call` as a handler, in which it is refused, and checks that it takes no memory for good.
+pub(crate) fn refused_without_a_loss<T: Debug>(world: &World, call: impl Fn() -> Result<T>) {
+    as_handler(|| {
+        assert_refused(&call());
+        let used = world.local_heap_use().used;
+        for _ in 0..N_CALLS {
+            assert_refused(&call());
+        }
+        assert_eq!(world.local_heap_use().used, used);
+    });
 }

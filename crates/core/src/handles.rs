@@ -40,12 +40,31 @@ impl Handles {
         self.n_handles.load(Ordering::Relaxed) == 1
     }
 
-    /// Uncounts a handle, and ends the thread with the last one; `wake` ends its nap.
-    pub(crate) fn drop_handle(&self, wake: impl FnOnce()) {
-        // AcqRel: what the other handles did comes before the end.
-        if self.n_handles.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
+    /// Uncounts a handle, unless it is the last one. Of handles that are dropped at the same time one
+    /// finds that it is the last.
+    pub(crate) fn drop_unless_last(&self) -> bool {
+        let fewer = |n: usize| (n > 1).then(|| n - 1);
+        // AcqRel, and acquire: what the other handles did comes before the end.
+        let dropped = self
+            .n_handles
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        dropped.is_ok()
+    }
+
+    /// Uncounts the last handle, and ends the thread with it; `wake` ends its nap. Does nothing, and
+    /// returns false, if there are others again.
+    pub(crate) fn drop_last(&self, wake: impl FnOnce()) -> bool {
+        // Acquire, as in `drop_unless_last`; relaxed: then it is dropped by that.
+        let dropped = self
+            .n_handles
+            .compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed);
+        if dropped.is_ok() {
+            self.end_thread(wake);
         }
+        dropped.is_ok()
+    }
+
+    fn end_thread(&self, wake: impl FnOnce()) {
         let Some(thread) = lock(&self.thread).take() else {
             return;
         };
@@ -69,7 +88,44 @@ impl Handles {
 
     /// Whether no counted handle is left.
     pub(crate) fn is_over(&self) -> bool {
-        // Acquire: pairs with the release in `drop_handle`.
+        // Acquire: pairs with the release in `end_thread`.
         self.is_over.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_handles_that_are_dropped_at_once_one_is_the_last() {
+        for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
+            let handles = Handles::default();
+            let n_last = AtomicUsize::new(0);
+            (0..3).for_each(|_| handles.count_handle());
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        if !handles.drop_unless_last() {
+                            n_last.fetch_add(1, Ordering::Relaxed);
+                            assert!(handles.is_last() && handles.drop_last(|| ()));
+                        }
+                    });
+                }
+            });
+            assert_eq!(n_last.into_inner(), 1);
+            assert!(!handles.count_handle_if_held());
+        }
+    }
+
+    #[test]
+    fn a_last_handle_that_finds_another_one_is_no_longer_the_last() {
+        let handles = Handles::default();
+        handles.count_handle();
+        assert!(!handles.drop_unless_last());
+        assert!(handles.count_handle_if_held());
+        assert!(!handles.drop_last(|| ()));
+        assert!(handles.drop_unless_last());
+        assert!(handles.drop_last(|| ()));
     }
 }

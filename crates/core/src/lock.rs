@@ -260,11 +260,15 @@ impl Lock {
         {
             return Ok(None);
         }
-        if self.last().compare_exchange(world, 0, self.me())?.is_err() {
-            self.own(STATE).swap(world, OUT)?;
-            return Ok(None);
-        }
-        Ok(Some(self.guard(thread)))
+        let entered = || -> Result<bool> {
+            let is_free = self.last().compare_exchange(world, 0, self.me())?.is_ok();
+            if !is_free {
+                self.own(STATE).swap(world, OUT)?;
+            }
+            Ok(is_free)
+        };
+        let is_free = entered().map_err(|error| self.give_up(error))?;
+        Ok(is_free.then(|| self.guard(thread)))
     }
 
     #[track_caller]
@@ -282,6 +286,8 @@ impl Lock {
         let Some(thread) = thread else {
             return Ok(None);
         };
+        // Handlers run in the waits, and may panic. Others would wait for this rank for ever.
+        let _step = self.world().in_step(THE_LOCK);
         let before = self.enter()?;
         if before == Some(0) || self.wait(before, &is_late)? {
             return Ok(Some(self.guard(thread)));
@@ -308,12 +314,21 @@ impl Lock {
                 }
             }
         }
-        let before = self.last().swap(world, self.me())?;
-        if let Some(rank) = rank_of(before) {
-            self.word(rank, NEXT).swap(world, self.me())?;
-            world.backend().notify(rank);
-        }
-        Ok(Some(before))
+        let entered = || -> Result<u64> {
+            let before = self.last().swap(world, self.me())?;
+            if let Some(rank) = rank_of(before) {
+                self.word(rank, NEXT).swap(world, self.me())?;
+                world.backend().notify(rank);
+            }
+            Ok(before)
+        };
+        entered().map(Some).map_err(|error| self.give_up(error))
+    }
+
+    /// The failure of the job, since others wait for this rank.
+    #[cold]
+    fn give_up(&self, error: Error) -> Error {
+        self.world().give_up(THE_LOCK, error)
     }
 
     /// Waits for the lock in the queue; `false` if it was given up.
@@ -334,7 +349,8 @@ impl Lock {
         if has_it {
             return Ok(true);
         }
-        match state.compare_exchange(world, WAITING, GIVEN_UP)? {
+        let given_up = state.compare_exchange(world, WAITING, GIVEN_UP);
+        match given_up.map_err(|error| self.give_up(error))? {
             Ok(_) => waited.map(|()| false),
             // The lock was granted at the last moment. Keep it, unless the wait has failed.
             Err(_) => {
@@ -351,6 +367,7 @@ impl Lock {
     #[track_caller]
     fn release(&self) -> Result<()> {
         let world = self.world();
+        let _step = world.in_step(THE_LOCK);
         world.flush_all()?;
         let mut from = world.rank();
         loop {
@@ -540,11 +557,57 @@ impl fmt::Debug for Lock {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
     use std::{fs, thread};
 
     use super::*;
-    use crate::backend::loopback;
+    use crate::backend::{HandlerId, MessageClass, Sent, loopback};
     use crate::{Config, Statistics};
+
+    /// The rank would get the lock, and never give it back.
+    #[test]
+    fn a_panic_of_a_handler_while_a_rank_waits_for_a_lock_fails_the_job() {
+        const ID: HandlerId = HandlerId(900);
+        let config = Config {
+            timeout: Some(Duration::from_secs(20)),
+            ..Config::default()
+        };
+        let has_panicked = AtomicBool::new(false);
+        let told = loopback::run_with(3, &config, |world| {
+            world.set_handler(ID, |_, _| panic!("on purpose"));
+            let lock = Lock::new(&world, Rank::ZERO).unwrap();
+            let is_holder = world.rank() == Rank::ZERO;
+            let guard = is_holder.then(|| lock.lock().unwrap());
+            world.barrier().unwrap();
+            if world.rank() == Rank::new(1) {
+                let waits = AssertUnwindSafe(|| lock.lock().map(drop));
+                let panicked = catch_unwind(waits).unwrap_err();
+                assert_eq!(panicked.downcast_ref(), Some(&"on purpose"));
+                has_panicked.store(true, Ordering::Release);
+            } else if is_holder {
+                // Rank 1 waits in the queue.
+                let waits = || Ok(lock.last().atomic_load(&world)? != lock.me());
+                world.wait_for("the other rank", waits).unwrap();
+                let to = Rank::new(1);
+                let sent = world.try_send(to, MessageClass::Request, ID, &[]);
+                assert_eq!(sent.unwrap(), Sent::Accepted);
+                while !has_panicked.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                drop(guard);
+            }
+            // Whoever asks behind it.
+            loop {
+                if let Err(error) = lock.lock().map(drop).and_then(|()| world.barrier()) {
+                    return error.to_string();
+                }
+            }
+        });
+        for text in told {
+            assert!(text.contains("rank 1 panicked in a lock"), "{text}");
+        }
+    }
 
     /// A rank waits in the drop of a guard if the next one has entered the queue by half.
     #[test]

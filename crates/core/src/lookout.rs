@@ -2,6 +2,7 @@
 //! handler that does not return, or a call into a foreign library that waits.
 
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -88,12 +89,15 @@ fn look_after_all() {
         // Not locked during a check, which may take locks of its own.
         let mut list = mem::take(&mut lock(&LOOKOUT.posts).list);
         let mut pause = SELDOM;
-        list.retain(|post| match post.upgrade() {
-            Some(watched) => {
-                pause = pause.min(watched.look());
-                true
-            }
-            None => false,
+        list.retain(|post| {
+            let Some(watched) = post.upgrade() else {
+                return false;
+            };
+            // It may call code of the program. A panic, which is reported as any other, ends this
+            // watch, and no other one.
+            let looked = panic::catch_unwind(AssertUnwindSafe(|| watched.look()));
+            pause = pause.min(looked.as_ref().map_or(pause, |next| *next));
+            looked.is_ok()
         });
         let mut posts = lock(&LOOKOUT.posts);
         // Objects added meanwhile are checked with the others.
@@ -105,5 +109,41 @@ fn look_after_all() {
         }
         let woken = LOOKOUT.change.wait_timeout(posts, pause.max(OFTEN));
         drop(woken.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver, Sender};
+
+    use super::*;
+
+    struct Bell(Sender<()>, bool);
+
+    impl Watched for Bell {
+        fn look(&self) -> Duration {
+            // The test may have ended.
+            self.0.send(()).ok();
+            assert!(!self.1, "a look that panics");
+            OFTEN
+        }
+    }
+
+    #[test]
+    fn a_look_that_panics_ends_no_other_watch() {
+        let bell = |panics| -> (Arc<Bell>, Receiver<()>) {
+            let (ring, rings) = mpsc::channel();
+            let bell = Arc::new(Bell(ring, panics));
+            look_after(&bell);
+            (bell, rings)
+        };
+        let (_one, rings) = bell(false);
+        let (_panics, last) = bell(true);
+        last.recv().expect("it was looked at");
+        for _ in 0..3 {
+            rings.recv().expect("it is looked at still");
+        }
+        let (_later, rings) = bell(false);
+        rings.recv().expect("it is looked at, too");
     }
 }

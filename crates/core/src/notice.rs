@@ -67,9 +67,14 @@ fn is_harmful(letter: char) -> bool {
 ///
 /// A system call.
 pub fn tell(text: &dyn fmt::Display) {
-    let line = format!("pgas: {}\n", printable(text));
+    write(&format!("pgas: {}\n", printable(text)));
+}
+
+/// Writes `text`, whose parts are [`printable`], as it is. Unlike the macros of std it does not panic
+/// if nobody reads the standard error output any more.
+pub(crate) fn write(text: &str) {
     // A failure of this cannot be reported.
-    drop(std::io::stderr().write_all(line.as_bytes()));
+    drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::handler_mutex;
 use crate::locks::lock;
 use crate::lookout::{self, Watched};
+use crate::notice;
 use crate::rank::Rank;
 use crate::waits::Watch;
 
@@ -125,7 +126,7 @@ impl Running {
         } else {
             format!("the handler of a message of rank {}", from - 1)
         };
-        let mut text = format!("pgas: rank {rank} has run {what} for {seconds:.1}s");
+        let mut text = format!("rank {rank} has run {what} for {seconds:.1}s");
         if let Some(named) = self
             .describe
             .get()
@@ -140,13 +141,10 @@ impl Running {
         if let Some(blocked) = handler_mutex::blocked_handlers() {
             let _: fmt::Result = write!(text, ", and handlers of this process wait{blocked}");
         }
-        #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
-        {
-            eprintln!(
-                "{text}. It serves nobody meanwhile (PGAS_STALL). A handler that locks what its own thread has locked \
-                 never ends: drop guards before a call that waits."
-            );
-        }
+        notice::tell(&format_args!(
+            "{text}. It serves nobody meanwhile (PGAS_STALL). A handler that locks what its own thread has locked never \
+             ends: drop guards before a call that waits."
+        ));
         if self.stall_ends
             && let Some(backend) = self.backend.upgrade()
         {

@@ -18,7 +18,7 @@ use crate::backend::{HandlerId, Message, MessageClass, Sent};
 use crate::circle::{self, Edge};
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::notice::printable;
+use crate::notice::{self, printable};
 use crate::rank::Rank;
 use crate::stats::{Now, Waiting};
 use crate::waits::{Answer, Awaited, Inquiry, State, Watch};
@@ -275,10 +275,7 @@ impl World {
         let Some(report) = noted.advance(self, awaited, stall) else {
             return Ok(());
         };
-        #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
-        {
-            eprint!("{report}");
-        }
+        notice::write(&report);
         if !stall_ends || is_early {
             return Ok(());
         }

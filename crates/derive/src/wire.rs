@@ -51,6 +51,9 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         },
     );
+    let itself = quote!(#name #args);
+    let [params, bounds] = [params.to_token_stream(), bounds.to_token_stream()];
+    let [params, bounds] = [params, bounds].map(|tokens| named(tokens, &itself));
     Ok(quote! {
         #wire
 
@@ -153,11 +156,15 @@ struct Part {
 }
 
 /// The names of a pod's members, and the functions that describe their types, as pairs. A member is
-/// byte-copyable, and perhaps nothing else.
+/// byte-copyable, and perhaps nothing else. An attribute sees members, too, that a `cfg` removes.
 pub(crate) fn members_of_pod(fields: &Fields, codec: &TokenStream) -> TokenStream {
     let members = fields.iter().zip(fields.members()).map(|(field, member)| {
         let (text, ty) = (text_of(&member), &field.ty);
-        quote!((#text, {
+        let cfgs = field
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("cfg"));
+        quote!(#(#cfgs)* (#text, {
             use #codec::PlainMember as _;
             #codec::MemberOf::<#ty>::part
         }))

@@ -38,9 +38,13 @@ impl FirstFailure {
             .map(|(rank, cause)| Error::rank_failed(rank, cause.to_owned()))
     }
 
-    /// Records a failure that another rank has told, if it is the first one.
-    pub fn hear(&self, rank: Rank, cause: String) {
-        drop(self.noted.set((rank, cause)));
+    /// Records a failure that another rank has told, if it is the first one, and tells the ranks of
+    /// this host and their launcher, which would blame one of them if it ended before the others hear
+    /// of it.
+    pub fn hear(&self, rank: Rank, cause: &str, neighbours: &Neighbours<impl Backend>) {
+        if self.noted.set((rank, cause.to_owned())).is_ok() {
+            neighbours.blame(rank, cause);
+        }
     }
 
     /// Records a failure that this rank has found, if it is the first one, and tells the ranks of
@@ -114,7 +118,7 @@ mod tests {
         assert!(failure.check(&neighbours, never).is_ok());
         failure.note(Rank::new(7), "was the first one", &neighbours);
         failure.note(Rank::new(8), "came later", &neighbours);
-        failure.hear(Rank::new(9), "was heard of later".to_owned());
+        failure.hear(Rank::new(9), "was heard of later", &neighbours);
         let expected = (Rank::new(7), "was the first one");
         assert_eq!(failure.get(), Some(expected));
         assert!(failure.is_untold());
@@ -127,7 +131,8 @@ mod tests {
     #[test]
     fn what_was_heard_is_told_by_who_has_found_it() {
         let (failure, neighbours) = (FirstFailure::default(), neighbours());
-        failure.hear(Rank::new(9), "was heard of".to_owned());
+        failure.hear(Rank::new(9), "was heard of", &neighbours);
+        assert!(neighbours.health().is_err());
         failure.note(Rank::new(7), "came later", &neighbours);
         assert_eq!(failure.take_untold(), None);
         assert_eq!(failure.get(), Some((Rank::new(9), "was heard of")));

@@ -52,7 +52,8 @@ impl Host {
     /// The number under which this host's memory records `rank` as failed: its index here, or for a
     /// rank of another host a number beyond these.
     pub fn number_of_failed(&self, rank: u32) -> u32 {
-        self.index_of(rank).unwrap_or(self.n_ranks() + rank)
+        self.index_of(rank)
+            .unwrap_or(self.n_ranks().saturating_add(rank))
     }
 
     /// The job's number of the rank that this host's memory records as failed by this number.

@@ -11,6 +11,8 @@
 //! | secret of the job: 16 bytes |                  once, in each direction
 //! | kind: u8 | rank: u32 | length: u16 | text |    any number of times
 //! ```
+//!
+//! The side that has connected speaks first. So a stranger that connects does not get the secret.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
@@ -79,7 +81,8 @@ pub struct Lifeline {
     neighbours: Vec<Neighbour>,
     /// The job has ended for this rank, so the other side's processes may end, too.
     is_over: bool,
-    has_told: bool,
+    /// The failure of which the neighbours have been told.
+    told: Option<Failure>,
 }
 
 #[derive(Debug)]
@@ -92,6 +95,8 @@ struct Neighbour {
     /// Its introduction, if it knows the secret.
     whom: Option<(u32, String)>,
     has_secret: bool,
+    /// Whether this side has introduced itself.
+    is_greeted: bool,
     /// It has announced its end in good order.
     has_taken_leave: bool,
     /// When its process was found gone.
@@ -210,7 +215,7 @@ impl Lifeline {
             silence: silence.max(Config::SHORTEST_SILENCE),
             neighbours: Vec::new(),
             is_over: false,
-            has_told: false,
+            told: None,
         }
     }
 
@@ -233,7 +238,7 @@ impl Lifeline {
             }
             let place = SocketAddr::new(*address, elder.port);
             let connected = TcpStream::connect_timeout(&place, ATTEMPT);
-            match connected.and_then(|stream| self.greet(stream, Some(elder.rank))) {
+            match connected.and_then(|stream| self.join(stream, Some(elder.rank))) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
@@ -249,25 +254,40 @@ impl Lifeline {
         ));
     }
 
-    /// Introduces this host.
-    fn greet(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
+    /// Takes a new connection in. This host introduces itself if it has connected to an `elder`, and
+    /// waits for the other one's secret if not.
+    fn join(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         set_limits(&stream, self.silence)?;
-        let mut hello = self.secret.to_vec();
-        hello.extend(Word::Hello(self.own.0, self.own.1.clone()).encode());
-        (&stream).write_all(&hello)?;
-        self.neighbours.push(Neighbour {
+        let mut neighbour = Neighbour {
             stream,
             received: Vec::new(),
             since: Instant::now(),
             elder,
             whom: None,
             has_secret: false,
+            is_greeted: false,
             has_taken_leave: false,
             gone: None,
-        });
+        };
+        if elder.is_some() {
+            self.greet(&mut neighbour)?;
+        }
+        self.neighbours.push(neighbour);
         Ok(())
+    }
+
+    /// Introduces this host, and tells what the other neighbours have been told.
+    fn greet(&self, neighbour: &mut Neighbour) -> io::Result<()> {
+        let (rank, host) = self.own.clone();
+        let mut bytes = self.secret.to_vec();
+        bytes.extend(Word::Hello(rank, host).encode());
+        if let Some((rank, cause)) = self.told.clone() {
+            bytes.extend(Word::Failed(rank, cause).encode());
+        }
+        neighbour.is_greeted = true;
+        (&neighbour.stream).write_all(&bytes)
     }
 
     /// Whether a neighbour has yet to introduce itself, which takes it milliseconds.
@@ -306,7 +326,7 @@ impl Lifeline {
             && let Ok((stream, _)) = self.listener.accept()
         {
             // A failed introduction makes no neighbour.
-            drop(self.greet(stream, None));
+            drop(self.join(stream, None));
         }
     }
 
@@ -324,6 +344,10 @@ impl Lifeline {
                 }
             }
             Err(error) => return self.give_up(neighbour, &error),
+        }
+        if neighbour.whom.is_some() && !neighbour.is_greeted {
+            // If the other side is gone, the next look shows how.
+            drop(self.greet(neighbour));
         }
         if let Some(failure) = failure {
             return Found::Failure(failure);
@@ -372,9 +396,10 @@ impl Lifeline {
     }
 
     fn tell(&mut self, failure: &Failure) {
-        if mem::replace(&mut self.has_told, true) {
+        if self.told.is_some() {
             return;
         }
+        self.told = Some(failure.clone());
         self.say(&Word::Failed(failure.0, failure.1.clone()));
     }
 
@@ -389,7 +414,7 @@ impl Lifeline {
 
     fn say(&self, word: &Word) {
         let bytes = word.encode();
-        for neighbour in &self.neighbours {
+        for neighbour in self.neighbours.iter().filter(|other| other.is_greeted) {
             // A few bytes find room, unless the other side is gone.
             drop((&neighbour.stream).write_all(&bytes));
         }
@@ -556,6 +581,34 @@ mod tests {
             are_rid[i] |= i == 1 && side.neighbours.is_empty();
             are_rid[i] |= i == 0 && are_rid[1] && side.neighbours.is_empty();
             are_rid == [true; 2]
+        });
+    }
+
+    #[test]
+    fn who_connects_gets_no_secret_before_it_has_shown_it() {
+        let mut parent = lifeline(0, SECRET);
+        let port = parent.listener.local_addr().expect("it listens").port();
+        let stranger = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        stranger.set_nonblocking(true).expect("a socket");
+        let mut told = Vec::new();
+        until(&mut [&mut parent], |_, side, _| !side.neighbours.is_empty());
+        (&stranger).write_all(&[8; 7]).expect("it is open");
+        parent.look(Some(&(0, "was killed".to_owned())));
+        parent.take_leave();
+        let read = (&stranger)
+            .read_to_end(&mut told)
+            .map_err(|error| error.kind());
+        assert_eq!((read, told), (Err(ErrorKind::WouldBlock), Vec::new()));
+    }
+
+    #[test]
+    fn who_introduces_itself_after_a_failure_is_told_of_it() {
+        let (mut parent, mut child) = (lifeline(0, SECRET), lifeline(1, SECRET));
+        let failure = (5, "was killed".to_owned());
+        parent.look(Some(&failure));
+        connect(&mut child, &parent);
+        until(&mut [&mut parent, &mut child], |i, _, found| {
+            i == 1 && found.as_ref() == Some(&failure)
         });
     }
 

@@ -27,7 +27,7 @@ use crate::watch::Watching;
 /// have ended.
 ///
 /// Rank 0 reads standard input, if the job is on this host. The output of the ranks is passed on
-/// line by line. When a rank fails, one line says which, how and when, and the other ranks are
+/// line by line; lines of more than 64 KiB may be broken. When a rank fails, one line says which, how and when, and the other ranks are
 /// ended; pgas-run then exits with the failed rank's exit code, or with 128 plus the number of the
 /// signal that killed it.
 #[derive(Debug, Parser)]

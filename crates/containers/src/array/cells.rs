@@ -77,7 +77,8 @@ impl<T: Object> Cells<T> {
         }
         let _performing = world.performs(operation, 1);
         let _waits = part_of("a put to an array");
-        self.exchange(world, cell, slot)
+        let exchanged = self.exchange(world, cell, slot);
+        exchanged.inspect_err(|error| object::release_refused::<T>(error, &[slot], &self.heap))
     }
 
     fn exchange(&self, world: &World, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {

@@ -169,6 +169,12 @@ impl<T: Object> Array<T> {
         self.block.byte_add((i * Cells::<T>::STRIDE) as u64)
     }
 
+    /// The version of an element that is not plain.
+    #[cfg(test)]
+    pub(super) fn version(&self, i: usize) -> GlobalPtr<u64> {
+        self.cell(i).cast()
+    }
+
     /// A number that identifies this array, the same on all ranks.
     pub(crate) fn identity(&self) -> u64 {
         self.handle.member(0).to_bits()

@@ -1,7 +1,7 @@
 //! One hop of elements: lanes that collect outgoing elements, and an inbox for incoming ones.
 
 use pgas_am::DistObject;
-use pgas_core::{Pod, Rank, Symmetric, Team, World};
+use pgas_core::{Error, Pod, Rank, Symmetric, Team, World};
 
 use crate::Result;
 use crate::mail::{self, Inbox};
@@ -334,21 +334,37 @@ impl<S: Pod> Channel<S> {
         Ok(total == all_told.wrapping_add(self.n_from_others))
     }
 
-    /// Tells those that wait for this rank that it drops the channel.
-    pub(super) fn tell_drop(&self, world: &World) -> Result<()> {
-        if let Way::Queues(queues) = &self.way {
-            queues.totals.here().add(2).atomic_store(world, 1)?;
+    /// Tells those that wait for this rank that it drops the channel. Nobody waits any more if it
+    /// has `finished`.
+    pub(super) fn tell_drop(&self, world: &World, has_finished: bool) -> Result<()> {
+        let inbox = match &self.way {
+            Way::Queues(queues) => {
+                queues.totals.here().add(2).atomic_store(world, 1)?;
+                return Ok(());
+            }
+            Way::Messages(_) if has_finished => return Ok(()),
+            Way::Messages(inbox) => inbox,
+        };
+        for (lane, there) in self.lanes.iter().enumerate() {
+            let Some(to) = there.to.filter(|_| !self.is_own(lane)) else {
+                continue;
+            };
+            match mail::tell_drop(inbox, to, there.n_messages) {
+                // It waits for nothing: it has left, or the job has failed.
+                Err(Error::RankFailed(failure)) if failure.rank == to => {}
+                told => told?,
+            }
         }
         Ok(())
     }
 
-    /// Why nothing more comes of `rank`, and there will be no room in its inbox, if that is so.
+    /// Why nothing more comes of `rank`, and there will be no room in its inbox, if that is so. A
+    /// message needs no room there.
     pub(super) fn end_of(&self, world: &World, rank: Rank) -> Result<Option<&'static str>> {
         // Asked first: a rank that drops its distributor does so before it leaves.
         let has_left = world.has_left(rank);
         let has_dropped = match &self.way {
-            // What is sent to it is received by nobody, and waits for nothing.
-            Way::Messages(_) => false,
+            Way::Messages(inbox) => inbox.is_dropped_by(rank),
             Way::Queues(queues) => queues.totals.on(rank).add(2).atomic_load(world)? > 0,
         };
         Ok(match (has_dropped, has_left) {

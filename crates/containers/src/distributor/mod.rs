@@ -106,6 +106,8 @@ pub struct Distributor<T: Object, M = Rank> {
     /// whose address is known lies there, stored field by field, and would be copied to its lane as
     /// a whole. Processors do not load together what was just stored in parts; that took 5 ns.
     waiting: SlotOf<T>,
+    /// Whether the last round is over: no rank waits for this one any more.
+    has_finished: bool,
     member: PhantomData<fn(M)>,
 }
 
@@ -162,6 +164,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
             routed_mask: if n_hops == 1 { 0 } else { usize::MAX },
             received: Vec::new(),
             waiting: SlotOf::<T>::new_zeroed(),
+            has_finished: false,
             member: PhantomData,
         })
     }
@@ -377,6 +380,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
+        self.end();
         match (finished, self.take_received()) {
             (Ok(()), received) => received,
             (Err(error), Ok(taken)) => Err(TakeError::new(taken, 0, error)),
@@ -497,6 +501,11 @@ impl<T: Object, M: Member> Distributor<T, M> {
         }
     }
 
+    /// After the last round. A round that fails has told the others.
+    pub(crate) fn end(&mut self) {
+        self.has_finished = true;
+    }
+
     fn take_received(&mut self) -> Result<Vec<T>, TakeError<T>> {
         object::take_all(std::mem::take(&mut self.received), &self.heap)
     }
@@ -529,8 +538,9 @@ impl<T: Object, M> Drop for Distributor<T, M> {
         }
         let world = self.team.world();
         let mut hops = self.passing.hops.iter();
-        let told = hops.try_for_each(|hop| hop.channel.tell_drop(world));
-        if let Err(error) = told.and_then(|()| self.last.tell_drop(world)) {
+        let told = hops.try_for_each(|hop| hop.channel.tell_drop(world, self.has_finished));
+        let told = told.and_then(|()| self.last.tell_drop(world, self.has_finished));
+        if let Err(error) = told {
             // The job's error: each rank's next call returns it.
             let _told = give_up(world, "telling that a distributor is dropped", error);
         }

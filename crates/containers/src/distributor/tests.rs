@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pgas_core::Config;
@@ -379,6 +380,66 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_left() {
             assert!(has_ended.iter().any(|end| text.contains(end)), "{text}");
         }
     }
+}
+
+#[test]
+fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_dropped_its_distributor() {
+    for (routing, n_ranks) in [(Routing::Direct, 3), (Routing::Grid, 9)] {
+        let mut config = Config::default();
+        config.segment_bytes = Some(1 << 20);
+        config.timeout = Some(Duration::from_secs(30));
+        config.routing = Some(routing);
+        // Otherwise they find out when they compare their calls.
+        config.check = Some(false);
+        let (said, n_told) = (Mutex::new(Vec::new()), AtomicU32::new(0));
+        let body = |world: World| {
+            let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+            let to_all = (0..n_ranks).map(Rank::new);
+            to_all
+                .into_iter()
+                .for_each(|to| distributor.send(to, 7).unwrap());
+            world.barrier().unwrap();
+            if world.rank() == Rank::ZERO {
+                drop(distributor);
+                // It stays, and serves the others.
+                while n_told.load(Ordering::Acquire) < n_ranks - 1 {
+                    let _failed = world.progress();
+                    thread::yield_now();
+                }
+                return;
+            }
+            let error = distributor.finish().unwrap_err().to_string();
+            said.lock().unwrap().push(error);
+            n_told.fetch_add(1, Ordering::Release);
+        };
+        pgas_smp::threads_with(n_ranks, &config, body).unwrap();
+        n_told.store(0, Ordering::Release);
+        let served = loopback::Options::default().with_served_atomics();
+        let attached = |world: World| {
+            pgas_am::attach(&world).unwrap();
+            body(world);
+        };
+        loopback::run_over(&served, n_ranks, &config, attached);
+        let said = said.into_inner().unwrap();
+        assert_eq!(said.len(), 2 * (n_ranks as usize - 1));
+        // Who is told ends the job by that.
+        let of_drop = "rank 0 has dropped its distributor, and others wait for what it sends";
+        assert!(said.iter().any(|text| text.contains(of_drop)), "{said:?}");
+    }
+}
+
+/// Nobody waits for a distributor that nobody has finished.
+#[test]
+fn all_may_drop_their_distributors_without_a_word() {
+    everywhere(3, |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+        distributor.send(Rank::ZERO, 7).unwrap();
+        drop(distributor);
+        world.barrier().unwrap();
+        if pgas_am::is_attached(&world) {
+            pgas_am::quiet(&world).unwrap();
+        }
+    });
 }
 
 /// The error names the setting that differs, before anything is made.

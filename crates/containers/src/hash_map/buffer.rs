@@ -416,6 +416,9 @@ where
     #[track_caller]
     pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
         self.flush()?;
+        if let Some(distributor) = &mut self.distributor {
+            distributor.end();
+        }
         self.target.map.into_atomic_phase()
     }
 }

@@ -16,7 +16,8 @@ use zerocopy::FromZeros as _;
 use super::found::FoundSlot;
 use super::hash::Hash;
 use super::outcome::{Effect, Outcome};
-use super::slot::Access;
+use super::slot::layout::ValueKind;
+use super::slot::{Access, LayoutOf};
 use super::table::Table;
 use super::view::{LineOf, View, note_line, out_of_line};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
@@ -81,14 +82,31 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     }
 }
 
-/// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one.
+/// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one. An atomic
+/// adds to a value that is a word of a slot; shorter ones are updated as any other value.
 pub(super) enum Add {}
+
+/// Whether values of this type are read and written whole, behind a version.
+const fn is_wide<K: Object, V: Object>() -> bool {
+    matches!(LayoutOf::<K, V>::KIND, ValueKind::Wide)
+}
+
+impl Add {
+    /// Whether the value has to be read together with the key.
+    pub(super) const fn read_value<K: Object, V: Object>() -> ReadValue {
+        if is_wide::<K, V>() {
+            ReadValue::Yes
+        } else {
+            ReadValue::No
+        }
+    }
+}
 
 impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
     type Given = V;
     type Outcome = Option<V>;
     const EFFECT: Effect = Effect::Claim;
-    const READ_VALUE: ReadValue = ReadValue::No;
+    const READ_VALUE: ReadValue = Self::read_value::<K, V>();
     /// What each addition of a batch has found is as if they were made one after another.
     const IS_ORDERED: bool = true;
 
@@ -101,6 +119,10 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
         at: FoundSlot<'_, 'a, K, V, S, R>,
         n: &mut V,
     ) -> Result<Option<Option<V>>> {
+        // Behind a version: an atomic would not raise that.
+        if const { is_wide::<K, V>() } {
+            return Ok(at.update(|there| Ok(there.plus(*n)))?.map(Some));
+        }
         if value::has_word(&at.slot, at.held)? {
             return Ok(Some(Some(at.slot.fetch_op(AtomicOp::Add, *n)?)));
         }

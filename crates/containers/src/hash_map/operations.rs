@@ -119,7 +119,7 @@ operation! {
 
 operation! {
     /// As [`Add`], but returns only whether the key was present.
-    Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = ReadValue::No;
+    Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = Add::read_value::<K, V>();
     rows [&prices::HASH_MAP_FETCH_ADD, &prices::HASH_MAP_ADD_MANY];
     |at, n: V| -> bool {
         let former = <Add as OnKey<K, V>>::held(at, n)?;

@@ -75,5 +75,7 @@ pub use hash::KeyHasher;
 pub use heap::Heap;
 pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
-pub(crate) use repr::{KeyOf, from_slot, has_heap, hash_of, release, take_all, take_out, to_slot};
+pub(crate) use repr::{
+    KeyOf, from_slot, has_heap, hash_of, release, release_refused, take_all, take_out, to_slot,
+};
 pub use repr::{Object, Repr, SlotOf};

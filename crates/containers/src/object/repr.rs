@@ -7,7 +7,7 @@ use pgas_core::{Pod, Team};
 use super::hash::KeyHasher;
 use super::heap::Heap;
 use crate::error::TakeError;
-use pgas_core::Result;
+use pgas_core::{Error, Result};
 
 /// A type whose values can be put into containers.
 ///
@@ -258,6 +258,18 @@ pub(crate) fn from_slot<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
 #[expect(clippy::inline_always, reason = "a name for a call")]
 pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
+}
+
+/// After `error` of an operation that was to hand these slots on: gives them up if a handler was
+/// refused a wait, since nothing was done then. After other errors they may have been handed on.
+#[cold]
+pub(crate) fn release_refused<T: Object>(error: &Error, slots: &[SlotOf<T>], heap: &Heap) {
+    if matches!(error, Error::InHandler { .. }) {
+        for slot in slots {
+            // The refusal is what the caller is told.
+            let _released = release::<T>(slot, heap);
+        }
+    }
 }
 
 /// The value in a slot that was taken out of a container. The slot's heap memory is released even

@@ -74,6 +74,17 @@ pub trait AtomicInteger: AtomicBits + Eq + Ord {
     /// ```
     #[must_use]
     fn negated(self) -> Self;
+    /// The sum of two numbers, wrapping around, as atomics have it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::atomics::AtomicInteger;
+    ///
+    /// assert_eq!((255_u8.plus(3), 3_i64.plus(-5), i16::MAX.plus(1)), (2, -2, i16::MIN));
+    /// ```
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
 }
 
 #[expect(unnameable_types, reason = "sealed")]
@@ -177,6 +188,11 @@ macro_rules! integers {
             #[inline]
             fn negated(self) -> Self {
                 self.wrapping_neg()
+            }
+
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
             }
         }
     )* };

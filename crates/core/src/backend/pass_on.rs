@@ -172,6 +172,9 @@ macro_rules! pass_on {
     (@method has_left $inner:ident) => {
         $crate::pass_on! { @one $inner, has_left, [rank: $crate::Rank], bool }
     };
+    (@method has_joined $inner:ident) => {
+        $crate::pass_on! { @one $inner, has_joined, [rank: $crate::Rank], bool }
+    };
     (@method blame $inner:ident) => {
         $crate::pass_on! { @one $inner, blame, [rank: $crate::Rank, cause: &str], $crate::Error }
     };

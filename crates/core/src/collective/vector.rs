@@ -1,6 +1,6 @@
 //! Variable-count collectives: gatherv, allgatherv and alltoallv.
 
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes as _, IntoBytes};
 
 use super::gather::{allgather, climb, collect, gather};
 use super::lane::{Call, Lane, Phase};
@@ -105,9 +105,21 @@ pub(super) async fn exchange_varying<T: Pod>(
     received[me].clone_from(&values[me]);
     for distance in 1..lane.n_ranks() {
         let (to, from) = (lane.after(distance), lane.before(distance));
-        lane.send(to, 0, values[to as usize].as_bytes()).await?;
+        let sent = &values[to as usize];
+        if size_of::<T>() == 0 {
+            // Nothing but their number.
+            lane.send(to, 0, (sent.len() as u64).as_bytes()).await?;
+        } else {
+            lane.send(to, 0, sent.as_bytes()).await?;
+        }
         let payload = lane.receive(from, 0).await?;
         let bytes = payload.bytes();
+        if size_of::<T>() == 0 {
+            let len = u64::read_from_bytes(bytes);
+            let len = len.map_err(|_| misfit(lane, from, 0, size_of::<u64>(), bytes.len()))?;
+            received[from as usize] = elements_of(bytes, len);
+            continue;
+        }
         let ragged = bytes.len().checked_rem(size_of::<T>()).unwrap_or(0);
         if ragged != 0 {
             let wanted = bytes.len() - ragged;

@@ -15,17 +15,21 @@ const LEAVING_NAP: Duration = Duration::from_millis(1);
 
 impl Drop for World {
     fn drop(&mut self) {
-        if self.is_counted {
-            if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
+        if !self.is_counted {
+            return;
+        }
+        let handles = &self.inner.handles;
+        while !handles.drop_unless_last() {
+            if !thread::panicking() && !in_handler() {
                 self.settle_or_tell();
             }
-            if self.inner.handles.is_last() {
+            // A handler may have made one that stays.
+            if handles.is_last() {
                 self.tell_statistics(None);
             }
-            let backend = self.backend();
-            self.inner
-                .handles
-                .drop_handle(|| backend.notify(self.rank()));
+            if handles.drop_last(|| self.backend().notify(self.rank())) {
+                return;
+            }
         }
     }
 }
@@ -35,17 +39,17 @@ impl World {
     /// waits for it any more. The handles still reach memory.
     pub(crate) fn leave_held(&self) {
         self.settle_or_tell();
-        let what = "the collectives that this rank has begun, before it leaves";
-        let over = self.wait_for(what, || Ok(!self.tasks().has_some()));
-        // An error is the failure of the job, which has been reported.
-        drop(over);
         self.backend()
             .leave(&mut |message| self.inner.refuse(&message));
     }
 
     fn settle_or_tell(&self) {
+        let what = "the collectives that this rank has begun, before it leaves";
+        let settled = self
+            .settle()
+            .and_then(|()| self.wait_for(what, || Ok(!self.tasks().has_some())));
         // Nobody is left to return the error to. The failure of a job has been reported already.
-        if let Err(error) = self.settle()
+        if let Err(error) = settled
             && self.backend().health().is_ok()
         {
             notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));

@@ -1,6 +1,6 @@
 //! The sockets at which hosts connect. A connection with the job's token is accepted as a host's.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -120,7 +120,8 @@ impl Door {
         let host = host.filter(|host| *host < n_hosts);
         let host = host.filter(|_| magic == MAGIC && is_same(token, &self.token));
         if let Some(host) = host {
-            return Some(Guest { host, stream, from });
+            // It has come again if the launcher was stopped when it first did.
+            return is_open(&stream).then_some(Guest { host, stream, from });
         }
         refuse(&stream, WRONG_TOKEN);
         if !mem::replace(&mut self.has_told, true) {
@@ -136,6 +137,15 @@ impl Guest {
     pub(super) fn turn_away(&self) {
         refuse(&self.stream, HOST_TAKEN);
     }
+}
+
+/// Whether the other side has not closed the connection, on which it says nothing more so far.
+fn is_open(stream: &TcpStream) -> bool {
+    let looked = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.peek(&mut [0]));
+    let is_open = looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    is_open && stream.set_nonblocking(false).is_ok()
 }
 
 fn refuse(mut stream: &TcpStream, verdict: u8) {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::serve::Shared;
+use super::ranks::Shared;
 use super::wire::{Frame, Kind};
 use crate::watch::find::job_of;
 use crate::watch::picture::Looks;
@@ -30,7 +30,13 @@ impl Regular {
         every: Duration,
     ) -> io::Result<Self> {
         let mut looks = None;
-        Self::start("look", shared, every, move || look(&mut looks, &ranks))
+        let link = Arc::clone(&shared);
+        // A picture that nobody reads is not worth waiting for: signs of life would wait behind it.
+        let next = move || {
+            let has_room = link.has_room();
+            has_room.then(|| look(&mut looks, &ranks)).flatten()
+        };
+        Self::start("look", shared, every, next)
     }
 
     /// Sends signs of life several times in `silence`: a process that is stopped keeps its

@@ -21,6 +21,7 @@
 //! the job; the launcher answers with the other, so that a host takes orders from no other process.
 
 mod door;
+mod exchange;
 mod invitation;
 mod job;
 mod launcher;
@@ -29,6 +30,7 @@ mod look;
 mod meeting;
 mod members;
 mod pmi;
+mod ranks;
 mod serve;
 mod shown;
 mod wanted;

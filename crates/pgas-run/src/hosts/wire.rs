@@ -9,7 +9,7 @@
 //! A field is its length, as `u32`, and its bytes. All numbers are little-endian.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 pub(crate) type Token = [u8; 16];
@@ -43,9 +43,10 @@ pub(crate) enum Kind {
     /// To a host: a signal for its ranks.
     Signal,
     /// From a host: a rank has failed, which ends the job; the exit code, and the sentence to be
-    /// printed, if there is one.
+    /// printed, if there is one. Behind it the [first failure](Frame::first_failure), if that is
+    /// another one.
     Failed,
-    /// From a host: its ranks have ended; exit code and sentence.
+    /// From a host: its ranks have ended; as for a failure.
     Ended,
     /// From a host: the present state of its ranks.
     Look,
@@ -96,7 +97,32 @@ impl Frame {
         )
     }
 
-    pub(crate) fn send(&self, mut to: &TcpStream) -> io::Result<()> {
+    /// As [`of_code`](Self::of_code), of a rank that has failed because of another one, if `first`
+    /// says so.
+    pub(crate) fn of_failure(kind: Kind, code: i32, text: &str, first: Option<&str>) -> Self {
+        let mut frame = Self::of_code(kind, code, text);
+        frame
+            .fields
+            .extend(first.map(|text| text.as_bytes().to_vec()));
+        frame
+    }
+
+    /// What the memory of a host's ranks says of the first failure, if that is another one.
+    pub(crate) fn first_failure(&self) -> Option<String> {
+        let text = self.fields.get(2)?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Sends it, or ends the connection: what follows a part of a message could not be read.
+    pub(crate) fn send(&self, to: &TcpStream) -> io::Result<()> {
+        let sent = self.write(to);
+        if sent.is_err() {
+            to.shutdown(Shutdown::Both).ok();
+        }
+        sent
+    }
+
+    fn write(&self, mut to: &TcpStream) -> io::Result<()> {
         let fields = self.fields.iter().flat_map(|field| {
             let len = u32::try_from(field.len()).unwrap_or(u32::MAX);
             [&len.to_le_bytes()[..], field].concat()
@@ -196,6 +222,12 @@ mod tests {
             .iter()
             .map(|kind| Frame::new(*kind, [&b""[..], &[7; 300], b"x"]))
             .collect();
+        sent.push(Frame::of_failure(
+            Kind::Failed,
+            1,
+            "a victim",
+            Some("rank 7 was killed"),
+        ));
         sent.push(Frame::of_code(Kind::Ended, -3, "why"));
         for frame in &sent {
             frame.send(&sender).unwrap();
@@ -206,7 +238,13 @@ mod tests {
         for frame in &sent {
             assert_eq!(inbox.next().unwrap().as_ref(), Some(frame));
         }
-        assert_eq!(sent.last().unwrap().code(), (-3, "why".to_owned()));
+        let [.., victim, last] = &sent[..] else {
+            panic!("there are several");
+        };
+        assert_eq!(last.code(), (-3, "why".to_owned()));
+        assert_eq!(last.first_failure(), None);
+        assert_eq!(victim.code(), (1, "a victim".to_owned()));
+        assert_eq!(victim.first_failure().unwrap(), "rank 7 was killed");
         assert!(inbox.next().unwrap().is_none());
     }
 
@@ -224,5 +262,22 @@ mod tests {
             assert!(inbox(bytes).next().is_err(), "{bytes:?}");
         }
         assert!(inbox(&[0, 1, 0, 0, 0]).next().unwrap().is_none());
+    }
+
+    #[test]
+    fn after_a_part_of_a_message_the_connection_ends() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        sender
+            .set_write_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        // More than the system keeps for a receiver that does not read.
+        let long = Frame::new(Kind::Look, [vec![7; 64 << 20]]);
+        long.send(&sender).unwrap_err();
+        Frame::new(Kind::Alive, [""]).send(&sender).unwrap_err();
+        let mut inbox = Inbox::default();
+        while inbox.fill(&receiver).unwrap() == Found::Open {}
+        assert!(inbox.next().unwrap().is_none());
     }
 }

@@ -159,6 +159,16 @@ fn an_agent_that_ends_early_ends_the_job() {
     assert!(ended.took < END_OF_JOB, "{ended:?}");
 }
 
+/// As `ssh` does whose connection is lost with what its ranks have written last.
+#[test]
+fn an_agent_that_fails_after_its_ranks_have_ended_well_is_told() {
+    let agent = r#"test $1 = two && { shift; "$@"; exit 255; }; shift; exec "$@""#;
+    let ended = run("lost", agent, &["--hosts", "one,two"], "exit 0");
+    assert_ended(&ended, 1, "host two: its agent (sh ");
+    let told = "has ended without all of its ranks' output: exit status: 255";
+    assert!(ended.stderr.contains(told), "{ended:?}");
+}
+
 #[test]
 fn what_an_agent_leaves_behind_ends_with_the_job() {
     let agent = r#"shift; sleep 60 > /dev/null 2>&1 & exec "$@""#;

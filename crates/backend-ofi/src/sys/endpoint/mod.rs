@@ -58,6 +58,11 @@ pub(crate) struct Completion {
     pub(crate) error: Option<String>,
 }
 
+impl Completion {
+    /// In the place of a number: a send that has none, as it was complete on return, has failed.
+    pub(crate) const WITHOUT_CONTEXT: u64 = 3;
+}
+
 /// Memory of a peer: the peer's place in the table of addresses, the address, and the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
@@ -525,16 +530,14 @@ impl Endpoint {
         if n < 0 {
             return Err(failed("fi_cq_readerr", code_of(n)));
         }
-        if entry.op_context.is_null() {
-            return Err(Error::backend(
-                "fi_cq_readerr",
-                entry.err.into(),
-                self.text_of(&entry),
-            ));
-        }
-        completions.push(Completion {
+        let number = if entry.op_context.is_null() {
+            Completion::WITHOUT_CONTEXT
+        } else {
             // SAFETY: as for other completions.
-            number: unsafe { Context::number_of(entry.op_context) },
+            unsafe { Context::number_of(entry.op_context) }
+        };
+        completions.push(Completion {
+            number,
             len: 0,
             address: 0,
             is_received: false,

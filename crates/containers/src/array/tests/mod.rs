@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{
-    Random, asked, everywhere, everywhere_counted, price, served_counted, told_apart,
+    Random, asked, everywhere, everywhere_counted, price, refused_without_a_loss, served_counted,
+    told_apart,
 };
 
 fn hosted(world: &World, len: usize) -> Array<u64> {
@@ -627,5 +628,20 @@ fn methods_of_different_arrays_are_told_apart() {
         let mut matrices = Vec::from([matrix(), matrix()]);
         let one = matrices.swap_remove(world.rank().index());
         one.into_local().map(drop)
+    });
+}
+
+#[test]
+fn a_put_that_may_not_wait_for_an_element_gives_up_its_value() {
+    everywhere(1, |world| {
+        let names = Array::new(&world, Rank::ZERO, 10, &String::new()).unwrap();
+        let version = names.version(3);
+        // As another rank does that writes the element.
+        version.fetch_add(&world, 1).unwrap();
+        let long = "long ".repeat(40);
+        refused_without_a_loss(&world, || names.put(3, &long));
+        version.fetch_add(&world, u64::MAX).unwrap();
+        names.put(3, &long).unwrap();
+        assert_eq!(names.get(3).unwrap(), long);
     });
 }

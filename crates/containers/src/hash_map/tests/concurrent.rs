@@ -1,11 +1,15 @@
 //! All ranks at once.
 
+use std::fmt::Debug;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
+
+use pgas_core::atomics::AtomicInteger;
 
 use super::*;
 use crate::Error;
 use crate::hash_map::Inserted;
+use crate::object::Plain;
 
 /// A generator of the same numbers on every machine (SplitMix64).
 pub(super) struct Random(pub(super) u64);
@@ -288,5 +292,35 @@ fn a_rank_that_does_nothing_but_look_at_its_own_keys_serves_those_that_change_th
             }
             world.barrier().unwrap();
         }
+    });
+}
+
+/// Each rank adds and updates; what is added in whichever way is there at the end.
+fn count_together<V: AtomicInteger + Object<Repr = Plain> + Debug>(world: &World) {
+    const N: u64 = 24;
+    let map = HashMap::<u64, V>::with_capacity(world, 100).unwrap();
+    for i in 0..N {
+        let key = i % 2;
+        map.fetch_add(&key, V::ONE).unwrap();
+        map.add_many(&[key, key], V::ONE).unwrap();
+        map.fetch_add_nb(&key, V::ONE).unwrap().wait().unwrap();
+        map.update(&key, |there| there.plus(V::ONE)).unwrap();
+    }
+    world.barrier().unwrap();
+    let n_added = 5 * N / 2 * u64::from(world.n_ranks());
+    let expected = (0..n_added).fold(V::new_zeroed(), |sum, _| sum.plus(V::ONE));
+    for key in 0..2 {
+        assert_eq!(map.find(&key).unwrap(), Some(expected));
+        assert_eq!(map.fetch_add(&key, V::new_zeroed()).unwrap(), expected);
+    }
+}
+
+#[test]
+fn integers_of_every_width_are_added_to_as_one() {
+    everywhere(3, |world| {
+        count_together::<u8>(&world);
+        count_together::<i16>(&world);
+        count_together::<u32>(&world);
+        count_together::<i64>(&world);
     });
 }

@@ -1,7 +1,7 @@
 //! Maps with several values per key.
 
 use super::*;
-use crate::hash_map::MultiMap;
+use crate::hash_map::{MultiMap, check_numbers};
 
 #[test]
 fn a_multimap_keeps_every_value_of_a_key_once() {
@@ -161,4 +161,33 @@ fn numbers_of_a_key_run_out_before_they_wrap() {
         assert_eq!((refused.done, values.find(&2).unwrap()), (1, vec![30, 40]));
         assert_eq!(values.len().unwrap(), 4);
     });
+}
+
+/// Between the two steps of a refused insert.
+#[test]
+fn a_removal_beside_an_insert_beyond_the_last_number_leaves_a_range() {
+    everywhere(1, |world| {
+        let values = MultiMap::<u64, u64>::with_capacity(&world, 10).unwrap();
+        values.insert(&1, 10).unwrap();
+        let most = (1 << 31) - (1 << 24);
+        values.give_numbers(&1, most - 1);
+        values.give_numbers(&1, 1);
+        values.pass_all(&1);
+        values.give_numbers(&1, u64::MAX);
+        assert_eq!(values.count(&1).unwrap(), 0);
+        let refused = values.insert(&1, 30).unwrap_err().to_string();
+        assert!(refused.contains("at most 2130706432 inserts"), "{refused}");
+        assert_eq!(values.find(&1).unwrap(), []);
+    });
+}
+
+#[test]
+fn gaps_need_no_values_beside_them_and_a_range_without_gaps_does() {
+    const GAPS: u64 = 1 << 63;
+    let range = |first: u64, next: u64| first << 32 | next;
+    check_numbers(range(3, 10), 7).unwrap();
+    check_numbers(range(3, 10), 6).unwrap_err();
+    check_numbers(range(3, 10_000_000) | GAPS, 6).unwrap();
+    check_numbers(range(11, 10) | GAPS, 100).unwrap_err();
+    check_numbers(range(0, (1 << 31) - 1) | GAPS, 100).unwrap_err();
 }

@@ -1,8 +1,5 @@
 //! Waits that are refused inside a handler take no memory.
 
-use std::fmt::Debug;
-
-use pgas_core::as_handler;
 use pgas_lockfree::slots::probe::ProbeResult;
 use pgas_lockfree::slots::state::StateWord;
 use pgas_lockfree::slots::{ReadValue, SlotMemory as _};
@@ -10,29 +7,7 @@ use zerocopy::FromZeros as _;
 
 use super::*;
 use crate::object::{FoundBy as _, Repr, SlotOf};
-use crate::{Error, Result};
-
-/// The number of calls of each kind. The first ones may take memory that the next ones use again.
-const N_CALLS: usize = 8;
-
-fn assert_refused<T: Debug>(outcome: &Result<T>) {
-    assert!(
-        matches!(outcome, Err(Error::InHandler { .. })),
-        "{outcome:?}"
-    );
-}
-
-/// Calls `call` as a handler, in which it is refused, and checks that it takes no memory for good.
-fn refused_without_a_loss<T: Debug>(world: &World, call: impl Fn() -> Result<T>) {
-    as_handler(|| {
-        assert_refused(&call());
-        let used = world.local_heap_use().used;
-        for _ in 0..N_CALLS {
-            assert_refused(&call());
-        }
-        assert_eq!(world.local_heap_use().used, used);
-    });
-}
+use crate::testing::refused_without_a_loss;
 
 #[test]
 fn an_insert_that_may_not_wait_for_a_slot_gives_up_its_value() {

@@ -36,14 +36,15 @@ impl<T: Object> Ring<T> {
             [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH],
             Location::caller(),
         );
-        let is_pushed = match &self.counted {
-            Some(local) => self.push_counted(local, rows, slot, meet)?,
+        let pushed = match &self.counted {
+            Some(local) => self.push_counted(local, rows, slot, meet),
             None => {
                 let push = || self.try_push(&[slot], meet, at);
-                self.counted(rows, meet, push, |is_pushed| !is_pushed)?
+                self.counted(rows, meet, push, |is_pushed| !is_pushed)
             }
         };
-        if is_pushed {
+        let release = |error: &_| object::release_refused::<T>(error, &[slot], &self.heap);
+        if pushed.inspect_err(release)? {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
@@ -86,12 +87,10 @@ impl<T: Object> Ring<T> {
         let at = Location::caller();
         let slots = <T::Repr as Repr<T>>::to_slots(values, &self.heap)?;
         let rows = [&prices::QUEUE_PUSH_SLICE_ONLY, &prices::QUEUE_PUSH_SLICE];
-        if !self.counted(
-            rows,
-            meet,
-            || self.try_push(&slots, meet, at),
-            |is_pushed| !is_pushed,
-        )? {
+        let push = || self.try_push(&slots, meet, at);
+        let pushed = self.counted(rows, meet, push, |is_pushed| !is_pushed);
+        let release = |error: &_| object::release_refused::<T>(error, &slots, &self.heap);
+        if !pushed.inspect_err(release)? {
             for slot in slots.iter() {
                 object::release::<T>(slot, &self.heap)?;
             }

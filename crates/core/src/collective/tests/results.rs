@@ -216,6 +216,11 @@ fn an_all_to_all_brings_each_block_to_its_member() {
         let event = team.all_to_all_varying_nb(mine.clone());
         assert_eq!(team.all_to_all_varying(&mine)?, expected);
         assert_eq!(event.wait()?, expected);
+        // Elements of no bytes have a number, too.
+        let entry = |from: u32, to: u32| vec![(); (from * 10 + to) as usize];
+        let mine: Vec<_> = (0..n).map(|to| entry(team.rank(), to)).collect();
+        let expected: Vec<_> = (0..n).map(|from| entry(from, team.rank())).collect();
+        assert_eq!(team.all_to_all_varying(&mine)?, expected);
         Ok(())
     });
 }

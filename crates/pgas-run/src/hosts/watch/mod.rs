@@ -1,5 +1,7 @@
 //! The launcher's loop: messages of hosts, ends of agents, and actions that are due.
 
+mod ending;
+
 use std::env;
 use std::io::{self, Write as _};
 use std::net::TcpStream;
@@ -7,45 +9,22 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use pgas_network::lifeline::set_limits;
-use pgas_smp::launcher::{self, Outcome, SignalWatch};
+use pgas_smp::launcher::{self, SignalWatch};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
+use self::ending::Phase;
 use super::door::{Door, Guest};
 use super::job::Job;
-use super::meeting::{Meeting, who_is_missing};
+use super::meeting::Meeting;
 use super::members::Member;
 use super::shown::Shown;
 use super::wanted::Wanted;
 use super::wire::{Found, Frame, Inbox, Kind, Token, WELCOME, WRITING};
 use crate::watch::View;
 
-/// How long the hosts' ranks have to end by themselves when one has failed, then after SIGTERM, and
-/// then the hosts to say that they have.
-const GRACE: Duration = Duration::from_millis(300);
-const AFTER_TERM: Duration = Duration::from_millis(500);
-const AFTER_KILL: Duration = Duration::from_secs(5);
-/// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
-const ONE_REQUEST: Duration = Duration::from_millis(200);
-/// The progress of the job's end.
-#[derive(Clone, Copy)]
-enum Phase {
-    Running,
-    /// The ranks end by themselves.
-    Grace {
-        until: Instant,
-    },
-    /// They have been sent SIGTERM.
-    Terminating {
-        until: Instant,
-    },
-    /// The hosts kill them.
-    Killing {
-        until: Instant,
-    },
-    /// The launcher no longer waits for any host.
-    Over,
-}
+/// How long a host whose agent has ended is listened to, at least the half of it.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A job on its way to its end.
 pub(super) struct Watch<'a> {
@@ -59,6 +38,8 @@ pub(super) struct Watch<'a> {
     started: Instant,
     /// The job's exit code, once something has ended it.
     verdict: Option<u8>,
+    /// Before there is a verdict: that of a host whose ranks have failed because of another one.
+    suspected: Option<(u8, String)>,
     phase: Phase,
     /// The first signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
@@ -91,6 +72,7 @@ impl<'a> Watch<'a> {
             meeting: Meeting::new(),
             started: Instant::now(),
             verdict: None,
+            suspected: None,
             phase: Phase::Running,
             asked_to_end: None,
         }
@@ -138,6 +120,7 @@ impl<'a> Watch<'a> {
             self.lose_the_silent(before);
             self.advance();
         }
+        self.tell_suspected();
         Ok(self.verdict.unwrap_or(0))
     }
 
@@ -193,58 +176,6 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// The first request is for the ranks to follow; a second one is not left to them.
-    fn end_requested(&mut self, signal: i32) {
-        let now = Instant::now();
-        match self.asked_to_end {
-            None => {
-                self.asked_to_end = Some((signal, now));
-                self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
-                // A host that has not connected cannot follow.
-                if self.members.iter().any(|member| !member.has_come) {
-                    self.interrupted(signal);
-                }
-            }
-            Some((_, first)) if now - first > ONE_REQUEST => {
-                self.interrupted(signal);
-                self.end_ranks();
-                self.end_ranks_now();
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn interrupted(&mut self, signal: i32) {
-        let after = self.started.elapsed();
-        let outcome = Outcome::Interrupted { signal, after };
-        self.fail(outcome.code(), &outcome.to_string());
-    }
-
-    /// Ends the job. The first cause is printed, unless `sentence` is empty.
-    fn fail(&mut self, code: u8, sentence: &str) {
-        if self.verdict.is_some() {
-            return;
-        }
-        self.verdict = Some(code.max(1));
-        let goes_on = self.members.iter().any(|member| member.status.is_none());
-        let ending = if goes_on { "; ending the job" } else { "" };
-        if !sentence.is_empty() {
-            self.view.tell(&format!("{sentence}{ending}"));
-        }
-        for member in self.members.iter().filter(|member| !member.has_come) {
-            member.kill();
-        }
-        let until = Instant::now() + GRACE;
-        self.phase = Phase::Grace { until };
-    }
-
-    /// As [`fail`](Self::fail), because of a host.
-    fn fail_of(&mut self, index: usize, code: u8, cause: &str) {
-        let host = &self.members[index].host.name;
-        let sentence = format!("host {host}: {cause}");
-        self.fail(code, &sentence);
-    }
-
     fn broadcast(&self, frame: &Frame) {
         for member in self.members.iter().filter(|member| member.code.is_none()) {
             member.send(frame);
@@ -297,13 +228,14 @@ impl<'a> Watch<'a> {
 
     /// Reads the messages of a host, to the end if its agent has ended.
     fn hear(&mut self, index: usize, to_the_end: bool) {
+        let began = Instant::now();
         loop {
             let Some((link, inbox)) = &mut self.members[index].link else {
                 return;
             };
             if to_the_end {
                 // The other side may be gone without an end of the connection.
-                link.set_read_timeout(Some(Duration::from_millis(100))).ok();
+                link.set_read_timeout(Some(LAST_WORDS / 2)).ok();
             }
             let found = inbox.fill(link);
             self.members[index].heard = Instant::now();
@@ -322,7 +254,11 @@ impl<'a> Watch<'a> {
                 }
             }
             match found {
-                Ok(Found::Open) if to_the_end => {}
+                Ok(Found::Open) if to_the_end && began.elapsed() < LAST_WORDS => {}
+                // A host that talks on without its agent.
+                Ok(Found::Open) if to_the_end => {
+                    return self.lose(index, &io::ErrorKind::WouldBlock.into());
+                }
                 Ok(Found::Open) => return,
                 Ok(Found::Over) => return self.lose(index, &io::ErrorKind::UnexpectedEof.into()),
                 Err(error) => return self.lose(index, &error),
@@ -379,27 +315,16 @@ impl<'a> Watch<'a> {
                 self.members[index].said = Some(frame.fields);
                 self.close_fence();
             }
-            Kind::Failed => {
-                let (code, text) = frame.code();
-                let code = u8::try_from(code).unwrap_or(1);
-                match self.asked_to_end {
-                    Some((signal, _)) if i32::from(code) == 128 + signal => {
-                        self.interrupted(signal);
-                    }
-                    _ if text.is_empty() => self.fail(code, ""),
-                    _ => self.fail_of(index, code, &text),
-                }
-            }
+            Kind::Failed => self.heed_failure(index, &frame),
             Kind::Ended => {
-                let (code, text) = frame.code();
+                let (code, _) = frame.code();
                 self.members[index].code = Some(code);
                 if let Some(shown) = &mut self.shown {
                     shown.end(index, code == 0);
                 }
-                match (code, self.asked_to_end) {
-                    (0, _) => self.close_fence(),
-                    (_, Some((signal, _))) if code == 128 + signal => self.interrupted(signal),
-                    _ => self.fail_of(index, u8::try_from(code).unwrap_or(1), &text),
+                match code {
+                    0 => self.close_fence(),
+                    _ => self.heed_failure(index, &frame),
                 }
             }
             Kind::Look => {
@@ -441,8 +366,14 @@ impl<'a> Watch<'a> {
         let member = &mut self.members[index];
         let status = member.child.wait()?;
         member.status = Some(status);
-        let (has_come, is_over) = (member.has_come, member.code.is_some());
-        if !is_over {
+        let when = match (member.code, member.has_come) {
+            (None, true) => Some("early"),
+            (None, false) => Some("before it had connected"),
+            // Its exit code is that of the ranks, unless it was lost with a part of their output.
+            (Some(0), _) if !status.success() => Some("without all of its ranks' output"),
+            (Some(_), _) => None,
+        };
+        if let Some(when) = when {
             let agent: Vec<_> = self
                 .wanted
                 .agent
@@ -450,100 +381,10 @@ impl<'a> Watch<'a> {
                 .map(|word| word.to_string_lossy())
                 .collect();
             let agent = agent.join(" ");
-            let when = if has_come {
-                "early"
-            } else {
-                "before it had connected"
-            };
             let cause = format!("its agent ({agent}) has ended {when}: {status}");
             self.fail_of(index, 1, &cause);
         }
         self.members[index].link = None;
         Ok(())
-    }
-
-    /// Asks the ranks to end.
-    fn end_ranks(&mut self) {
-        self.broadcast(&Frame::of_code(Kind::Signal, Signal::TERM.as_raw(), ""));
-        let until = Instant::now() + AFTER_TERM;
-        self.phase = Phase::Terminating { until };
-    }
-
-    /// Asks the hosts to kill their ranks, as a second request to end does.
-    fn end_ranks_now(&mut self) {
-        self.broadcast(&Frame::of_code(Kind::Signal, Signal::TERM.as_raw(), ""));
-        let until = Instant::now() + AFTER_KILL;
-        self.phase = Phase::Killing { until };
-    }
-
-    /// Performs actions that are due.
-    fn advance(&mut self) {
-        let now = Instant::now();
-        if let Some(shown) = &mut self.shown {
-            shown.advance(&self.view);
-        }
-        match self.phase {
-            Phase::Running => {
-                let limit = self
-                    .wanted
-                    .timeout
-                    .filter(|limit| self.started.elapsed() >= *limit);
-                if let Some(limit) = limit {
-                    let outcome = Outcome::TimedOut { limit };
-                    self.fail(outcome.code(), &outcome.to_string());
-                } else if self.started.elapsed() >= self.wanted.patience
-                    && let Some(index) = self.members.iter().position(|member| !member.has_come)
-                {
-                    let seconds = self.wanted.patience.as_secs_f64();
-                    let cause = format!("has not connected within {seconds} s (--start-timeout)");
-                    self.fail_of(index, 1, &cause);
-                } else if let Some(due) = self.meeting.due(self.wanted.patience)
-                    && now >= due
-                    && let Some(who) = who_is_missing(&self.members)
-                {
-                    let seconds = self.wanted.patience.as_secs_f64();
-                    let sentence =
-                        format!("{who} not joined the others within {seconds} s (--start-timeout)");
-                    self.fail(1, &sentence);
-                }
-            }
-            Phase::Grace { until } if now >= until => self.end_ranks(),
-            Phase::Terminating { until } if now >= until => self.end_ranks_now(),
-            Phase::Killing { until } if now >= until => {
-                for member in &self.members {
-                    member.kill();
-                }
-                self.phase = Phase::Over;
-            }
-            Phase::Grace { .. }
-            | Phase::Terminating { .. }
-            | Phase::Killing { .. }
-            | Phase::Over => {}
-        }
-    }
-
-    /// The time until the next action is due; `None` if none is.
-    fn time_left(&self) -> Option<Duration> {
-        let due = match self.phase {
-            Phase::Running => {
-                let is_missing = self.members.iter().any(|member| !member.has_come);
-                let start = is_missing.then_some(self.wanted.patience);
-                let limits = start.into_iter().chain(self.wanted.timeout);
-                limits
-                    .filter_map(|limit| self.started.checked_add(limit))
-                    .chain(self.meeting.due(self.wanted.patience))
-                    .min()
-            }
-            Phase::Grace { until } | Phase::Terminating { until } | Phase::Killing { until } => {
-                Some(until)
-            }
-            Phase::Over => Some(Instant::now()),
-        };
-        let silent = self.members.iter();
-        let silent = silent.filter_map(|member| member.silent_at(self.wanted.silence));
-        let due = due.into_iter().chain(self.shown.as_ref().map(Shown::due));
-        due.chain(silent)
-            .min()
-            .map(|due| due.saturating_duration_since(Instant::now()))
     }
 }
