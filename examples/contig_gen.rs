@@ -30,10 +30,12 @@ use pgas::collective::op::{Max, Sum};
 use pgas::hash_map::FindOnly;
 use pgas::{HashMap, HashMapBuffer, Rank, World};
 use pgas_genomics::output::{Draft, check_names};
-use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
+use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Segment, Share};
 
 /// The genome that is assembled if no files are named.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
+/// Before the letters of a fragment that continues another.
+const CONTINUES: u8 = b'+';
 /// Capacity of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
 /// Maximum number of paths that a rank follows at once, and of k-mers that it tests for a path end
@@ -338,8 +340,9 @@ fn read(world: &World, options: &Options) -> Result<(Vec<u8>, u64)> {
     let mut reads = Vec::new();
     let mine = Input::open(files).and_then(|input| {
         let bar = progress_bar(world, options, "reading", input.share_bytes(share));
-        let keep = |segment: &[u8]| {
-            reads.extend_from_slice(segment);
+        let keep = |segment: Segment<'_>| {
+            reads.extend(segment.continues.then_some(CONTINUES));
+            reads.extend_from_slice(segment.letters);
             reads.push(b'\n');
             Ok(())
         };
@@ -389,6 +392,9 @@ fn add_read<F: FnMut(Seen, Seen) -> Seen>(
     k: KmerLength,
     read: &[u8],
 ) -> pgas::Result<()> {
+    // The first k-mer of a fragment that continues another is that one's last, which counts it.
+    let n_counted_before = usize::from(read.first() == Some(&CONTINUES));
+    let read = &read[n_counted_before..];
     let code = |i: usize| {
         let letter = read.get(i)?.to_ascii_uppercase();
         b"ACGT".iter().position(|&base| base == letter)
@@ -398,7 +404,8 @@ fn add_read<F: FnMut(Seen, Seen) -> Seen>(
         let Some(kmer) = Kmers::new(&read[start..end], k).next() else {
             continue;
         };
-        let mut seen = [0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let n = u16::from(start >= n_counted_before);
+        let mut seen = [0, 0, 0, 0, 0, 0, 0, 0, n];
         if let Some(before) = start.checked_sub(1).and_then(code) {
             seen[before] = 1;
         }

@@ -37,7 +37,7 @@ use pgas_genomics::output::{Draft, check_names};
 use pgas_genomics::packed::PackedKmers;
 use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
-    DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
+    DistinctSketch, Input, Kmer, KmerLength, PackedReads, Segment, Share, Spectrum, Summary,
 };
 use way::Way;
 
@@ -232,12 +232,12 @@ fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
 /// Reads this rank's share of the files. Returns it with the sums over all ranks.
 fn read(world: &World, options: &Options) -> Result<(PackedReads, Summary)> {
     let mut reads = PackedReads::new();
-    let files = files(options)?;
     let share = Share::new(world.rank().index(), world.n_ranks() as usize);
-    let mine = Input::open(files).and_then(|input| {
+    let open = |files| Ok(Input::open(files)?);
+    let mine = files(options).and_then(open).and_then(|input| {
         let bar = progress_bar(world, "reading", input.share_bytes(share));
-        let keep = |segment: &[u8]| {
-            reads.push(segment);
+        let keep = |segment: Segment<'_>| {
+            reads.push(segment.letters);
             Ok(())
         };
         input.try_for_each_segment(share, options.k, keep, |done| bar.set_position(done))

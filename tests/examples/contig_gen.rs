@@ -246,6 +246,32 @@ fn a_circle_is_told_once() {
     }
 }
 
+/// Where a sequence is cut, between chunks and between ranks, no k-mer counts twice.
+#[test]
+fn a_genome_that_was_read_once_has_no_contigs_of_a_greater_depth() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("once.fa");
+    let mut state = 7_u64;
+    let mut next = || {
+        // A linear congruential generator (Knuth's MMIX).
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        b"ACGT"[(state >> 62) as usize]
+    };
+    let lines = (0..4000).map(|_| (0..50).map(|_| next() as char).collect::<String>());
+    let text = format!(">random\n{}\n", lines.collect::<Vec<_>>().join("\n"));
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    for ranks in ["1", "2", "7"] {
+        for (depth, n_contigs) in [("1", 1), ("2", 0)] {
+            let ended = contig_gen(&[path, "--json", "--min-depth", depth, "--ranks", ranks]);
+            let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+            assert_eq!(json["contigs"], n_contigs, "{ranks} ranks, depth {depth}");
+        }
+    }
+}
+
 #[test]
 fn bad_arguments_and_files_are_refused_with_one_line() {
     for arguments in [["-k", "30"], ["-k", "33"], ["--min-depth", "0"]] {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::{WeakWorld, World};
+use pgas_core::{WeakWorld, World, notice};
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
 use crate::state::{Am, am};
@@ -136,11 +136,12 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The failure of the job, if that has ended the driver before.
+    /// The failure of the job, if that has ended the driver before; else the first error of a handler,
+    /// each of which was printed when it came.
     ///
     /// # Panics
     ///
-    /// If a handler panicked on its thread.
+    /// If a handler panicked on its thread. That has failed the job.
     pub async fn stop(mut self) -> Result<()> {
         self.end();
         let Some(task) = self.task.take() else {
@@ -188,8 +189,19 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     let mut n_idle = 0_u32;
     let mut nap = FIRST_NAP;
     // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
+    let mut failed = Ok(());
+    // Nobody else may serve the other ranks: a panic fails the job.
+    let _step = world.in_step("the driver of its tasks");
     while !is_over.load(Ordering::Acquire) {
-        if world.progress()? {
+        let worked = match world.progress() {
+            Err(error) if world.is_healthy() => {
+                notice::tell(&format_args!("rank {}: {error}", world.rank()));
+                failed = failed.and(Err(error));
+                true
+            }
+            worked => worked?,
+        };
+        if worked {
             am.driven.wake_pollers();
             (n_idle, nap) = (0, FIRST_NAP);
             continue;
@@ -209,5 +221,5 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
             world.park(IDLE_NAP.max(world.longest_sleep()));
         }
     }
-    Ok(())
+    failed
 }

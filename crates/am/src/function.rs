@@ -22,6 +22,7 @@
     reason = "turns the places of functions into functions, which only a checked tag allows"
 )]
 
+use std::panic::{self, AssertUnwindSafe};
 use std::{mem, ptr};
 
 use crate::error::unknown;
@@ -31,6 +32,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::{Decoder, Encoder, Wire, unreadable};
 use crate::identity::{Names, Program};
+use crate::panics::panicked;
 use pgas_core::{Error, Result};
 
 /// The right to send calls.
@@ -256,22 +258,25 @@ fn run<R: Returns>(
             Err(error) => Ran::NotWritten(error),
         },
         Now::Failed(error) => Ran::NotWritten(error),
-        Now::Later(on_value) => later(out.bytes(), on_value),
+        Now::Later(on_value) => later(incoming.world.rank(), out.bytes(), on_value),
     }
 }
 
 /// Encodes the answer, which begins with `head`, when its value is available.
 #[cold]
-fn later<T: Wire>(head: &[u8], on_value: OnValue<T>) -> Ran {
+fn later<T: Wire>(rank: Rank, head: &[u8], on_value: OnValue<T>) -> Ran {
     let head = head.to_vec();
     Ran::Later(Box::new(move |send| {
         on_value(Box::new(move |result| {
-            send(result.and_then(|value| {
+            let encode = |value: T| {
                 let mut out = Encoder::new();
                 out.write(&head);
                 out.put(&value)?;
                 Ok(out)
-            }));
+            };
+            // The caller is answered, also if its codec panics.
+            let encoded = panic::catch_unwind(AssertUnwindSafe(|| result.and_then(encode)));
+            send(encoded.unwrap_or_else(|payload| Err(panicked(rank, payload))));
         }));
     }))
 }

@@ -15,7 +15,8 @@ use pgas_core::process::discard_panic;
 use pgas_core::{Error, Result, World, as_handler, in_handler};
 
 use crate::future::PgasFuture;
-use crate::future::task::{Setter, panicked, pending};
+use crate::future::task::{Setter, pending};
+use crate::panics::panicked;
 use crate::state::{Am, Handle, am};
 
 /// The maximum number of calls that wait for one thread.

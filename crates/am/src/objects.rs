@@ -205,8 +205,9 @@ impl Objects {
         let id = ObjectId { team, number };
         let mut tables = self.lock();
         let call = SetAside::of(message);
-        // Another thread may have built the object since.
-        if tables.built.contains_key(&id) {
+        // Another thread may have built the object since, and dropped it again.
+        let n_built = tables.n_built.get(&team).copied().unwrap_or(0);
+        if number < n_built {
             tables.ready.push_back(call);
             self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
             return Ok(());

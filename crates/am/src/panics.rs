@@ -1,8 +1,12 @@
-//! The location of the last panic in a handler.
+//! The location of the last panic in a handler, and the error that tells a panic.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic;
 use std::sync::Once;
+
+use pgas_core::process::{discard_panic, panic_text};
+use pgas_core::{Error, Rank, RemotePanic};
 
 thread_local! {
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -27,4 +31,16 @@ pub(crate) fn note_where_they_are() {
 pub(crate) fn place_of_last() -> String {
     let place = PANICKED_AT.take();
     place.unwrap_or_else(|| "an unknown place".to_owned())
+}
+
+/// The error that a wait gets for a panic of the program's code on this rank.
+#[cold]
+pub(crate) fn panicked(rank: Rank, payload: Box<dyn Any + Send>) -> Error {
+    let panic = RemotePanic {
+        rank,
+        message: panic_text(&*payload).to_owned(),
+        location: place_of_last(),
+    };
+    discard_panic(payload);
+    Error::from(Box::new(panic))
 }

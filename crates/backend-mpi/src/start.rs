@@ -324,11 +324,13 @@ fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
 
 /// The settings with the segment's size filled in; fails where the ranks' differ.
 fn agreed_settings(session: &Session, config: &Config) -> Result<Config> {
-    let direct = session.extremes(u64::from(config.direct))?;
-    if direct.0 != direct.1 {
-        let own = if config.direct { "1" } else { "0" };
-        let all = session.gather(u64::from(config.direct))?;
-        return Err(differing("PGAS_DIRECT", own.to_owned(), &all));
+    let check = config.check.unwrap_or(false);
+    for (name, own) in [("PGAS_DIRECT", config.direct), ("PGAS_CHECK", check)] {
+        let own = u64::from(own);
+        let (min, max) = session.extremes(own)?;
+        if min != max {
+            return Err(differing(name, own.to_string(), &session.gather(own)?));
+        }
     }
     let wanted = config.segment_bytes.unwrap_or(0);
     let (min, max) = session.extremes(wanted)?;

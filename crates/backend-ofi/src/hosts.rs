@@ -35,6 +35,8 @@ pub(crate) fn join(way: &mut dyn Way, rank: u32, config: &Config) -> Result<(Net
 /// The settings with the segment's size filled in; fails where the ranks' differ.
 fn agreed_settings(way: &mut dyn Way, config: &Config) -> Result<Config> {
     compare(way, "PGAS_DIRECT", if config.direct { "1" } else { "0" })?;
+    let check = config.check.unwrap_or(false);
+    compare(way, "PGAS_CHECK", if check { "1" } else { "0" })?;
     let wanted = config.segment_bytes;
     let text = wanted.map_or_else(|| "not set".to_owned(), |bytes| bytes.to_string());
     compare(way, "PGAS_SEGMENT", &text)?;

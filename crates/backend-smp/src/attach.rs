@@ -112,9 +112,34 @@ impl Member {
         let hold = Hold::take(file, rank)?;
         let mut member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
         member.hold = Some(hold);
-        member.job().control().join(rank, std::process::id());
-        Ok(member)
+        let control = member.job().control();
+        let own = settings(config);
+        control.join(rank, std::process::id(), own);
+        let Some((other, theirs)) = control.one_with_other_settings(rank) else {
+            return Ok(member);
+        };
+        let bit = (own ^ theirs).trailing_zeros();
+        let name = if bit == 0 {
+            "PGAS_CHECK"
+        } else {
+            "PGAS_DIRECT"
+        };
+        let [own, theirs] = [own, theirs].map(|settings| settings >> bit & 1);
+        let default = ["", " (1 is the default of builds with debug assertions)"];
+        let default = default[usize::from(bit == 0)];
+        let reason =
+            format!("all ranks must have the same, but rank {other} has {theirs}{default}");
+        let error = Error::setting(name, own.to_string(), reason);
+        control.fail(rank, &format!("could not join the job: {error}"));
+        Err(error)
     }
+}
+
+/// Settings without whose agreement ranks would wait for each other: whether collectives compare
+/// their calls, and whether ranks reach each other's memory.
+fn settings(config: &Config) -> u32 {
+    let check = config.check.unwrap_or(false);
+    u32::from(check) | u32::from(config.direct) << 1
 }
 
 /// Tells those that have joined that the rank that created the job's memory does not: they would wait
@@ -259,5 +284,32 @@ impl From<Meeting> for Error {
             Meeting::Core(error) => error,
             Meeting::Meet(error) => Self::backend("start-up", 0, error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::backend::Backend as _;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_that_checks_is_refused_beside_one_that_does_not() {
+        let mut config = Config::default();
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        config.check = Some(true);
+        let memory = create_job(2, &config).unwrap();
+        let first = Member::join(memory.try_clone().unwrap(), 0, &config).unwrap();
+        assert!(first.health().is_ok());
+        config.check = Some(false);
+        let error = Member::join(memory, 1, &config).unwrap_err().to_string();
+        for told in [
+            "PGAS_CHECK",
+            "all ranks must have the same, but rank 0 has 1",
+        ] {
+            assert!(error.contains(told), "{error}");
+        }
+        let error = first.health().unwrap_err().to_string();
+        assert!(error.contains("rank 1 could not join the job: "), "{error}");
     }
 }

@@ -30,7 +30,7 @@ fn launched(config: &Config) -> Result<World> {
     let job = Job::anonymous(layout(1, config)?)?;
     let liveness = Liveness::new(config.stall);
     let member = Member::new(Arc::new(job), 0, Some(liveness));
-    member.job().control().join(0, std::process::id());
+    member.job().control().join(0, std::process::id(), 0);
     World::new(Arc::new(member), config.clone())
 }
 

@@ -4,9 +4,7 @@
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has
 //! joined.
 
-use std::sync::atomic::AtomicU64;
-#[cfg(test)]
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
@@ -105,12 +103,24 @@ impl<'a> Control<'a> {
         self.part(self.places.boards_at + rank as usize * bytes, bytes)
     }
 
-    /// Records that `rank` is in the job, as process `pid` (0 for a thread).
-    pub(crate) fn join(&self, rank: u32, pid: u32) {
+    /// Records that `rank` is in the job, as process `pid` (0 for a thread), with these settings.
+    pub(crate) fn join(&self, rank: u32, pid: u32, settings: u32) {
         if !membarrier::register() {
             self.bell(rank).refuse_light_fences();
         }
-        self.place(rank).join(pid);
+        self.place(rank).join(pid, settings);
+    }
+
+    /// A rank that has joined with other settings than `rank`, which has joined itself, and these
+    /// settings. Of two that join at the same time at least one finds the other.
+    pub(crate) fn one_with_other_settings(&self, rank: u32) -> Option<(u32, u32)> {
+        let own = self.place(rank).settings();
+        // Each stores its own settings before, and loads those of others after it.
+        fence(Ordering::SeqCst);
+        (0..self.layout.n_ranks).find_map(|other| {
+            let settings = self.place(other).settings()?;
+            (Some(settings) != own).then_some((other, settings))
+        })
     }
 
     /// Records that `rank` has left in good order.
@@ -154,6 +164,8 @@ impl<'a> Control<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::segment::Job;
 
@@ -174,6 +186,29 @@ mod tests {
     }
 
     #[test]
+    fn one_of_two_that_join_with_different_settings_finds_the_other() {
+        for _ in 0..if cfg!(miri) { 5 } else { 500 } {
+            let job = Job::anonymous(Layout {
+                n_ranks: 2,
+                segment_bytes: 1 << 20,
+            })
+            .unwrap();
+            let control = job.control();
+            let join = |rank: u32| {
+                control.join(rank, 7, rank);
+                control.one_with_other_settings(rank)
+            };
+            let found = thread::scope(|scope| {
+                let other = scope.spawn(|| join(1));
+                [join(0), other.join().unwrap()]
+            });
+            assert!(found.iter().any(Option::is_some));
+            assert!(found[0].is_none_or(|found| found == (1, 1)));
+            assert!(found[1].is_none_or(|found| found == (0, 0)));
+        }
+    }
+
+    #[test]
     fn ranks_join_and_leave_and_their_bells_are_their_own() {
         let job = Job::anonymous(Layout {
             n_ranks: 3,
@@ -181,7 +216,7 @@ mod tests {
         })
         .unwrap();
         let control = job.control();
-        control.join(1, 4711);
+        control.join(1, 4711, 0);
         assert_eq!(control.membership(0), Membership::Absent);
         assert_eq!(
             (control.membership(1), control.pid(1)),

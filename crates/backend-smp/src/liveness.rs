@@ -385,10 +385,10 @@ mod tests {
             liveness.check(0, 3, &control, &own);
             control.failure()
         };
-        control.join(0, 1);
-        control.join(1, 1);
+        control.join(0, 1, 0);
+        control.join(1, 1, 0);
         assert_eq!(look(), None, "rank 2 has not come yet");
-        control.join(2, 1);
+        control.join(2, 1, 0);
         control.leave(2);
         assert_eq!(look(), None, "rank 2 has left in good order");
         drop(other);
@@ -406,9 +406,9 @@ mod tests {
             .arg("1000")
             .spawn()
             .unwrap();
-        control.join(0, std::process::id());
-        control.join(1, std::process::id());
-        control.join(2, child.id());
+        control.join(0, std::process::id(), 0);
+        control.join(1, std::process::id(), 0);
+        control.join(2, child.id(), 0);
         let liveness = Liveness::new(Some(Duration::from_millis(1)));
         let look = || {
             make_due(&liveness);

@@ -66,7 +66,7 @@ impl Member {
     /// Joins the job as `rank`, a thread of this process.
     pub(crate) fn thread(job: Arc<Job>, rank: u32) -> Self {
         let member = Self::new(job, rank, None);
-        member.job.control().join(rank, 0);
+        member.job.control().join(rank, 0, 0);
         member
     }
 

@@ -193,7 +193,7 @@ mod tests {
         let job = Job::open(memory).unwrap();
         let all_absent = observer.look().unwrap();
         assert!(all_absent.len() == 3 && all_absent.iter().all(|seen| !seen.has_joined));
-        job.control().join(1, 4711);
+        job.control().join(1, 4711, 0);
         let seen = &observer.look().unwrap()[1];
         assert!(seen.has_joined && !seen.has_left && seen.live.is_none());
         assert_eq!(seen.process, 4711);

@@ -398,7 +398,7 @@ impl Lock {
         if self.last().compare_exchange(world, number, 0)?.is_err() {
             let link = self.word(rank, NEXT);
             let what = "the rank that comes next in the queue of a lock";
-            world.wait_for(what, || {
+            world.wait_through(what, &Vec::new, || {
                 next = link.swap(world, 0)?;
                 Ok(next != 0)
             })?;
@@ -519,7 +519,8 @@ impl LockGuard<'_> {
     pub fn unlock(mut self) -> Result<()> {
         self.is_released = true;
         let _thread = OfThread(&self.lock.thread);
-        self.lock.release()
+        let released = self.lock.release();
+        released.map_err(|error| self.lock.give_up(error))
     }
 }
 

@@ -177,6 +177,24 @@ impl World {
         Ok(())
     }
 
+    /// Whether the job has not failed, as far as this rank knows: then an error of a wait is one of a
+    /// handler, or of the wait's own limits.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// assert!(world.is_healthy());
+    /// ```
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.backend().health().is_ok()
+    }
+
     /// As [`progress`](Self::progress), for a loop that checks the job's health itself.
     pub(crate) fn advance(&self) -> Result<bool> {
         let worked = self.receive(BATCH)?;

@@ -59,6 +59,6 @@ pub use distinct::DistinctSketch;
 pub use error::{Error, Fault, Malformed, Result};
 pub use kmer::{Kmer, KmerLength, Kmers};
 pub use packed::PackedReads;
-pub use reads::{Input, Share, Summary};
+pub use reads::{Input, Segment, Share, Summary};
 
 pub use spectrum::Spectrum;

@@ -141,13 +141,12 @@ impl<T> Answer<T> {
     }
 
     #[inline]
-    fn take_from(self, am: &Am) -> Result<T> {
+    fn take_from(mut self, am: &Am) -> Result<T> {
         let (to, read) = (self.to, self.read);
-        let result = am
-            .pending
-            .take(self.cookie, |outcome, bytes| read(to, outcome, bytes));
-        self.forget();
-        result
+        // Before the program's codec runs, which may panic: the slot is another call's by then.
+        let cookie = mem::replace(&mut self.cookie, Cookie::NONE);
+        am.pending
+            .take(cookie, |outcome, bytes| read(to, outcome, bytes))
     }
 
     /// Forgets the slot, which belongs to another owner now.
@@ -163,7 +162,8 @@ impl<T> Answer<T> {
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             let missing = || vec![self.to];
             let mut rounds = 0_u32;
-            world.wait_for_ranks("the answer of a remote call", &missing, || {
+            // Errors of handlers do not end it: the answer would be lost.
+            world.wait_through("the answer of a remote call", &missing, || {
                 if am.pending.is_done(self.cookie) {
                     return Ok(true);
                 }
@@ -518,10 +518,11 @@ impl<T: Send + 'static> PgasFuture<T> {
                     actions::run(move || action(result));
                 }));
                 let too_late = am.pending.watch(cookie, call);
+                // Before the program's code runs, which may call, or panic.
+                answer.forget();
                 if let Some(Watcher::Call(call)) = too_late {
                     am.pending.take(cookie, call);
                 }
-                answer.forget();
             }
             State::Cell(cell) => cell.on_ready(action, None),
             State::Joined(joined) => joined::on_ready(joined, action),

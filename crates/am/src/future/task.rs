@@ -1,18 +1,17 @@
 //! Tasks of the program, which a rank runs within its progress.
 
-use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 
-use pgas_core::process::{discard_panic, panic_text};
-use pgas_core::{Error, Rank, RemotePanic, Result, as_handler};
+use pgas_core::process::discard_panic;
+use pgas_core::{Error, Result, as_handler};
 
 use super::PgasFuture;
 use super::cell::Cell;
 pub(crate) use super::cell::Setter;
-use crate::panics;
+use crate::panics::panicked;
 use crate::state::Am;
 
 type Task<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
@@ -66,16 +65,4 @@ pub(crate) fn pending<T: Send + 'static>(am: &Am) -> (PgasFuture<T>, Setter<T>) 
     let cell = Cell::new(am.handle, None);
     let setter = Setter::new(&cell);
     (PgasFuture::cell(cell), setter)
-}
-
-/// The error that a wait gets for a panic of the program's code on this rank.
-#[cold]
-pub(crate) fn panicked(rank: Rank, payload: Box<dyn Any + Send>) -> Error {
-    let panic = RemotePanic {
-        rank,
-        message: panic_text(&*payload).to_owned(),
-        location: panics::place_of_last(),
-    };
-    discard_panic(payload);
-    Error::from(Box::new(panic))
 }

@@ -77,20 +77,24 @@ impl<T: Object> Cells<T> {
         }
         let _performing = world.performs(operation, 1);
         let _waits = part_of("a put to an array");
-        let exchanged = self.exchange(world, cell, slot);
-        exchanged.inspect_err(|error| object::release_refused::<T>(error, &[slot], &self.heap))
+        self.exchange(world, cell, slot)
     }
 
     fn exchange(&self, world: &World, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
         let version: GlobalPtr<u64> = cell.cast();
         let mut at = 0;
-        world.wait_for("an element of an array that another rank writes", || {
+        let locked = world.wait_for("an element of an array that another rank writes", || {
             at = version.atomic_load(world)?;
             if at & LOCKED != 0 {
                 return Ok(false);
             }
             Ok(version.compare_exchange(world, at, at | LOCKED)?.is_ok())
-        })?;
+        });
+        if let Err(error) = locked {
+            // Nothing was written. This error says more than one of the release.
+            let _released = object::release::<T>(&slot, &self.heap);
+            return Err(error);
+        }
         let replace = || {
             let former = Self::slot(cell).get(world)?;
             Self::slot(cell).put(world, slot)?;

@@ -497,7 +497,13 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 }
                 departed = now;
             }
-            waiting.pause(&Vec::new)?;
+            if let Err(error) = waiting.pause(&Vec::new) {
+                // Others wait for room in this rank's inbox, whatever a handler says.
+                if matches!(error, Error::Timeout(_)) || !world.is_healthy() {
+                    return Err(give_up(&world, RECEIVING, error));
+                }
+                outcome = outcome.and(Err(error));
+            }
         }
     }
 

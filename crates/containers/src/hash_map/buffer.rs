@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -107,7 +108,9 @@ where
     #[inline(never)]
     fn insert_all(&mut self, are_own: bool) {
         let table = &self.map.table;
-        let (slots, combine) = (&self.slots, &mut self.combine);
+        // A hasher that panics leaves none behind that are inserted already.
+        let mut taken = mem::take(&mut self.slots);
+        let (slots, combine) = (&taken[..], &mut self.combine);
         let unplaced = &mut self.unplaced;
         let n_new = if are_own {
             dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced))
@@ -115,7 +118,8 @@ where
             dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced))
         };
         table.counts.count_new(n_new);
-        self.slots.clear();
+        taken.clear();
+        self.slots = taken;
     }
 
     /// Inserts the entries that have arrived for this rank. Returns their number.

@@ -66,6 +66,7 @@ pub use set::HashSet;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::{AsTeam, Team, World};
@@ -273,10 +274,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// ```
     #[track_caller]
     pub fn with_hasher(on: &impl AsTeam, capacity: usize, hasher: S) -> Result<Self> {
-        Ok(Self {
-            table: Table::new(&on.as_team(), capacity, hasher)?,
-            phase: PhantomData,
-        })
+        Self::with_shared_hasher(&on.as_team(), capacity, Arc::new(hasher))
     }
 }
 

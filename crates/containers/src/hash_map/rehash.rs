@@ -1,23 +1,35 @@
-//! Moves the entries of a map to new slots: more of them, or without those of removed keys.
+//! A map's first slots, and those to which its entries move: more of them, or without those of removed
+//! keys.
 
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
 use pgas_core::stats::Unit;
-use pgas_core::{Work, part_of_object};
+use pgas_core::{Team, Work, part_of_object};
 use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _};
 
 use super::HashMap;
-use super::phase::Phase;
+use super::phase::{Atomic, Phase};
 use super::slot::Access;
 use super::table::{Table, dispatch_locality, dispatch_own_slots};
 use super::view::View;
 use crate::error::agree;
 use crate::object::{self, KeyHasher, Object, Repr};
 use crate::{Error, Result, prices};
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
+    /// As [`with_hasher`](Self::with_hasher), with a hasher that others have, too.
+    #[track_caller]
+    pub(crate) fn with_shared_hasher(team: &Team, capacity: usize, hasher: Arc<S>) -> Result<Self> {
+        Ok(Self {
+            table: Table::new(team, capacity, hasher)?,
+            phase: PhantomData,
+        })
+    }
+}
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Gives the map room for `capacity` keys. Its entries stay.
@@ -48,7 +60,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         let _waits = part_of_object("a resize of a hash map", self.table.identity());
         agree(self.team(), "the capacity of a hash map", capacity as u64)?;
-        self.table.end_flights()?;
+        self.table.end_flights_for_all()?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
@@ -107,7 +119,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             super::phase::NAMES,
             N::NUMBER,
         )?;
-        self.table.end_flights()?;
+        self.table.end_flights_for_all()?;
         team.barrier()?;
         let [n_keys, n_removed] = self.table.n_keys()?;
         let capacity = self.capacity();
@@ -189,7 +201,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Replaces all slots by empty ones. Collective.
     #[track_caller]
     fn clear(&mut self) -> Result<()> {
-        self.end_flights()?;
+        self.end_flights_for_all()?;
         let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         // When it returns, operations that other ranks began before are complete.

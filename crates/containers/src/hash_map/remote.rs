@@ -127,13 +127,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 None => world.count_steps(perform),
             };
         }
+        // Before the operation: the error of a handler would take the place of what it has done.
+        if O::EFFECT != Effect::Claim {
+            world.look_around()?;
+        }
         let performing = row.map(|row| world.performs(row, 1));
         let done = elsewhere(self, key, given()?)?;
         if let Some(mut performing) = performing.filter(|_| !done.was_there()) {
             performing.miss(1);
-        }
-        if O::EFFECT != Effect::Claim {
-            world.look_around()?;
         }
         Ok(done)
     }

@@ -18,9 +18,12 @@ use super::slot::local::{Local, LocalArray};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{CountedOf, LayoutOf};
 use super::view::{Shape, View, out_of_line};
-use crate::error::agree;
+use crate::error::{agree, give_up};
 use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
+
+/// What a rank waits for before it changes all slots.
+const IN_FLIGHT: &str = "operations in flight of a hash map";
 
 /// Evaluates `$body` with the map's slots in `$view`. If all slots are local, the view has its own
 /// type, which makes every step an instruction or two. Otherwise the body runs out of line: by the
@@ -118,14 +121,14 @@ pub(super) struct Reused<L> {
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Allocates the slots and their heap. Collective.
     #[track_caller]
-    pub(super) fn new(team: &Team, capacity: usize, hasher: S) -> Result<Self> {
+    pub(super) fn new(team: &Team, capacity: usize, hasher: Arc<S>) -> Result<Self> {
         agree(team, "the capacity of a hash map", capacity as u64)?;
         agree(team, "the hasher of a hash map", hasher.hash(b"pgas"))?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
         let heap = Heap::of::<(K, V)>(team)?;
-        let mut this = Self::with_heap(team, capacity, Arc::new(hasher), Arc::new(heap))?;
+        let mut this = Self::with_heap(team, capacity, hasher, Arc::new(heap))?;
         this.phase = team
             .world()
             .phase("hash map", this.identity(), Atomic::NAME);
@@ -343,12 +346,20 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     pub(super) fn end_flights(&self) -> Result<()> {
         let are_over = || Arc::strong_count(&self.common) == 1;
         if !are_over() {
-            let what = "operations in flight of a hash map";
-            self.world().wait_for(what, || Ok(are_over()))?;
+            let world = self.world();
+            world.wait_through(IN_FLIGHT, &Vec::new, || Ok(are_over()))?;
         }
         // Acquire: pairs with the release of a reference by the end of an operation.
         fence(Ordering::Acquire);
         Ok(())
+    }
+
+    /// As [`end_flights`](Self::end_flights), within a collective call, in which others wait for this
+    /// rank.
+    #[track_caller]
+    pub(super) fn end_flights_for_all(&self) -> Result<()> {
+        let ended = self.end_flights();
+        ended.map_err(|error| give_up(self.world(), IN_FLIGHT, error))
     }
 
     /// The keys that this rank has inserted, less those that it has removed: over all ranks the

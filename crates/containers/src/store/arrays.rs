@@ -6,7 +6,7 @@ use std::path::Path;
 use pgas_core::{AsTeam, Pod, Team};
 
 use super::manifest::About;
-use super::{open, save, saving};
+use super::{load, save, saving};
 use crate::Result;
 use crate::array::{Array, DArray, DMatrix, Distribution};
 use crate::object::{Object, Plain};
@@ -40,16 +40,17 @@ fn save_array<T: Object>(
 fn load_array<T: Object, A>(
     team: &Team,
     dir: &Path,
-    make: impl FnOnce(usize) -> Result<A>,
+    make: impl Fn(usize) -> Result<A>,
     put: impl Fn(&A, usize, &T) -> Result<()>,
 ) -> Result<A> {
-    let saved = open(team, dir, ARRAY, &[About::of::<T>(&[0])])?;
-    let len = saved.size(0)?;
-    saved.expect(Some(len as u64))?;
-    let array = saved.made(make(len))?;
-    saved.for_each(team, 0, |i, element| put(&array, i, &element))?;
-    team.barrier()?;
-    Ok(array)
+    load(team, dir, (ARRAY, &[About::of::<T>(&[0])]), |saved| {
+        let len = saved.size(0)?;
+        saved.expect(Some(len as u64))?;
+        let array = saved.made(make(len))?;
+        saved.for_each(team, 0, |i, element| put(&array, i, &element))?;
+        team.barrier()?;
+        Ok(array)
+    })
 }
 
 impl<T: Object> DArray<T> {
@@ -229,14 +230,16 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
         let team = &on.as_team();
-        let saved = open(team, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
-        let (rows, columns) = (saved.size(0)?, saved.size(1)?);
-        saved.expect((rows as u64).checked_mul(columns as u64))?;
-        let matrix = saved.made(Self::new(team, [rows, columns], tile, T::new_zeroed()))?;
-        saved.for_each(team, 0, |i, element| {
-            matrix.put(i / columns, i % columns, element)
-        })?;
-        team.barrier()?;
-        Ok(matrix)
+        let abouts = [About::of::<T>(&[0, 0])];
+        load(team, dir.as_ref(), (MATRIX, &abouts), |saved| {
+            let (rows, columns) = (saved.size(0)?, saved.size(1)?);
+            saved.expect((rows as u64).checked_mul(columns as u64))?;
+            let matrix = saved.made(Self::new(team, [rows, columns], tile, T::new_zeroed()))?;
+            saved.for_each(team, 0, |i, element| {
+                matrix.put(i / columns, i % columns, element)
+            })?;
+            team.barrier()?;
+            Ok(matrix)
+        })
     }
 }

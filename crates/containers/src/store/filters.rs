@@ -5,7 +5,7 @@ use std::path::Path;
 use pgas_core::AsTeam;
 
 use super::manifest::About;
-use super::{open, save, saving};
+use super::{load, save, saving};
 use crate::Result;
 use crate::bloom::BloomFilter;
 use crate::object::Object;
@@ -79,14 +79,15 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();
-        let about = About::of::<T>(&[0; 3]);
-        let saved = open(team, dir.as_ref(), kind::<WORDS>(), &[about])?;
-        let sizes = &saved.manifest.abouts[0].sizes;
-        let shape = [sizes[0], sizes[1], sizes[2]];
-        saved.expect(shape[0].checked_mul(WORDS as u64))?;
-        let filter = saved.made(Self::of_saved_shape(team, shape))?;
-        saved.for_each(team, 0, |i, word: u64| filter.restore(i, word))?;
-        team.barrier()?;
-        Ok(filter)
+        let abouts = [About::of::<T>(&[0; 3])];
+        load(team, dir.as_ref(), (kind::<WORDS>(), &abouts), |saved| {
+            let sizes = &saved.manifest.abouts[0].sizes;
+            let shape = [sizes[0], sizes[1], sizes[2]];
+            saved.expect(shape[0].checked_mul(WORDS as u64))?;
+            let filter = saved.made(Self::of_saved_shape(team, shape))?;
+            saved.for_each(team, 0, |i, word: u64| filter.restore(i, word))?;
+            team.barrier()?;
+            Ok(filter)
+        })
     }
 }

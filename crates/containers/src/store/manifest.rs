@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pgas container, format 2
-//! codec bincode 2, variable integers, little endian
+//! codec pgas 1: parts, plain bytes and bincode 2, little endian
 //! kind hash map
 //! checkpoint 7
 //! element (text, u64)          once for each container that it is made of
@@ -27,6 +27,7 @@ use pgas_core::Result;
 
 pub(super) const NAME: &str = "manifest";
 const DRAFT: &str = "manifest.new";
+const NUMBER: &str = "checkpoint ";
 const FORMAT: &str = "pgas container, format 2";
 
 /// More bytes than any manifest has, even of a million ranks.
@@ -130,7 +131,7 @@ impl Manifest {
         }
         lines.expect("the codec", "codec ", CODEC)?;
         lines.expect("the kind", "kind ", kind)?;
-        let [number] = lines.numbers("checkpoint ")?;
+        let [number] = lines.numbers(NUMBER)?;
         let (mut found, mut parts) = (Vec::new(), Vec::new());
         for about in abouts {
             let element = on_a_line(&about.element);
@@ -154,6 +155,13 @@ impl Manifest {
             parts,
         })
     }
+}
+
+/// The number of the checkpoint that a manifest describes, of whatever kind.
+pub(super) fn number_in(bytes: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(bytes).ok()?;
+    let mut numbers = text.lines().filter_map(|line| line.strip_prefix(NUMBER));
+    numbers.next()?.parse().ok()
 }
 
 /// The manifest of `dir`, which is not empty.

@@ -1,12 +1,13 @@
 //! Maps and sets.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pgas_core::AsTeam;
 
 use super::manifest::About;
 use super::parts::Part;
-use super::{open, save, saving};
+use super::{load, save, saving};
 use crate::Result;
 use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, check_numbers};
 use crate::object::{KeyHasher, Object};
@@ -121,12 +122,15 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[track_caller]
     pub fn load_with_hasher(on: &impl AsTeam, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
         let team = &on.as_team();
-        let saved = open(team, dir.as_ref(), MAP, &[about::<K, V>(0)])?;
-        saved.expect_room()?;
-        let map = saved.made(Self::with_hasher(team, saved.size(0)?, hasher))?;
-        saved.for_each(team, 0, |_, (key, value)| map.insert(&key, value).map(drop))?;
-        team.barrier()?;
-        Ok(map)
+        let hasher = Arc::new(hasher);
+        load(team, dir.as_ref(), (MAP, &[about::<K, V>(0)]), |saved| {
+            saved.expect_room()?;
+            let map = Self::with_shared_hasher(team, saved.size(0)?, Arc::clone(&hasher));
+            let map = saved.made(map)?;
+            saved.for_each(team, 0, |_, (key, value)| map.insert(&key, value).map(drop))?;
+            team.barrier()?;
+            Ok(map)
+        })
     }
 }
 
@@ -235,20 +239,21 @@ impl<K: Object, V: Object> MultiMap<K, V> {
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>) -> Result<Self> {
         let abouts = [about::<K, u64>(0), about::<(K, u64), V>(0)];
         let team = &on.as_team();
-        let saved = open(team, dir.as_ref(), MULTI, &abouts)?;
-        saved.expect_room()?;
-        let capacity = |i: usize| saved.capacity(i);
-        let numbers = saved.made(HashMap::with_capacity(team, capacity(0)?))?;
-        let values = saved.made(HashMap::with_capacity(team, capacity(1)?))?;
-        let n_values = saved.n_elements(1)?;
-        saved.for_each(team, 0, |_, (key, word): (K, u64)| {
-            check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
-            numbers.insert(&key, word).map(drop)
-        })?;
-        saved.for_each(team, 1, |_, (place, value): ((K, u64), V)| {
-            values.insert(&place, value).map(drop)
-        })?;
-        team.barrier()?;
-        Ok(Self::of(numbers, values))
+        load(team, dir.as_ref(), (MULTI, &abouts), |saved| {
+            saved.expect_room()?;
+            let capacity = |i: usize| saved.capacity(i);
+            let numbers = saved.made(HashMap::with_capacity(team, capacity(0)?))?;
+            let values = saved.made(HashMap::with_capacity(team, capacity(1)?))?;
+            let n_values = saved.n_elements(1)?;
+            saved.for_each(team, 0, |_, (key, word): (K, u64)| {
+                check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
+                numbers.insert(&key, word).map(drop)
+            })?;
+            saved.for_each(team, 1, |_, (place, value): ((K, u64), V)| {
+                values.insert(&place, value).map(drop)
+            })?;
+            team.barrier()?;
+            Ok(Self::of(numbers, values))
+        })
     }
 }

@@ -172,6 +172,31 @@ fn remove_others(dir: &Path, number: u64) {
 struct Saved {
     dir: PathBuf,
     manifest: Manifest,
+    /// Whether a later save has removed parts while they were read; the same on all ranks.
+    is_replaced: Cell<bool>,
+}
+
+/// The most attempts to read a checkpoint that others replace again and again.
+const ATTEMPTS: usize = 100;
+
+/// Makes a container of the checkpoint in `dir`, as [`open`]; of a later one if that replaces it
+/// meanwhile, and removes its parts. Collective.
+#[track_caller]
+fn load<A>(
+    team: &Team,
+    dir: &Path,
+    (kind, abouts): (&str, &[About]),
+    mut make: impl FnMut(&Saved) -> Result<A>,
+) -> Result<A> {
+    let mut n = 0;
+    loop {
+        let saved = open(team, dir, kind, abouts)?;
+        n += 1;
+        match make(&saved) {
+            Err(_) if saved.is_replaced.get() && n < ATTEMPTS => {}
+            made => return made,
+        }
+    }
 }
 
 /// Opens the checkpoint in `dir`, which must be a container of the expected kind and elements
@@ -197,6 +222,7 @@ fn open(team: &Team, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> 
     Ok(Saved {
         manifest: manifest.map_err(|why| storage(&path, why))?,
         dir: dir.to_owned(),
+        is_replaced: Cell::new(false),
     })
 }
 
@@ -285,7 +311,25 @@ impl Saved {
             }
             Ok(())
         };
-        together(team, &self.dir, mine)
+        self.together(team, mine)
+    }
+
+    /// As [`together`], for what reads parts. After an error the ranks find out whether another
+    /// checkpoint has taken the place of this one. Collective.
+    #[track_caller]
+    fn together<A>(&self, team: &Team, mine: impl FnOnce() -> Result<A>) -> Result<A> {
+        let done = together(team, &self.dir, mine);
+        if matches!(done, Err(Error::Storage(_))) {
+            let is_other = || {
+                let now = manifest::read(&self.dir).ok()?;
+                Some(manifest::number_in(&now)? != self.manifest.number)
+            };
+            let is_first = team.rank() == 0;
+            let is_replaced = is_first && is_other().unwrap_or(false);
+            self.is_replaced
+                .set(team.broadcast(0, u8::from(is_replaced))? != 0);
+        }
+        done
     }
 
     /// Calls `f` with the elements of one part, and their indices in it.

@@ -1,7 +1,7 @@
 //! A part: one rank's elements in a file.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use pgas_core::Work;
@@ -100,13 +100,16 @@ impl<'a> Part<'a> {
 
     /// Writes whole blocks of at least `least` bytes.
     fn write(&mut self, least: usize) -> Result<()> {
-        while self.block.len() >= least.max(1) {
-            let rest = self.block.split_off(self.block.len().min(BLOCK));
-            self.info.add(&self.block);
-            let written = self.file.write_all(&self.block);
+        let mut rest = &self.block[..];
+        while rest.len() >= least.max(1) {
+            let (block, others) = rest.split_at(rest.len().min(BLOCK));
+            self.info.add(block);
+            let written = self.file.write_all(block);
             written.map_err(|e| refused(&self.path, e))?;
-            self.block = rest;
+            rest = others;
         }
+        let n_written = self.block.len() - rest.len();
+        self.block.drain(..n_written);
         Ok(())
     }
 
@@ -150,7 +153,11 @@ pub(super) fn read<T: Object>(
 
 fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
     let fails = |e| refused(path, e);
-    let file = open(path).map_err(fails)?;
+    let file = open(path).map_err(|error| match error.kind() {
+        // Not a directory without a checkpoint.
+        ErrorKind::NotFound => storage(path, "it is not there, though the manifest names it"),
+        _ => fails(error),
+    })?;
     let about = file.metadata().map_err(fails)?;
     if !about.is_file() || about.len() != info.bytes {
         let (has, expected) = (about.len(), info.bytes);

@@ -5,7 +5,7 @@ use std::path::Path;
 use pgas_core::AsTeam;
 
 use super::manifest::About;
-use super::{open, save};
+use super::{load, save};
 use crate::object::Object;
 use crate::queue::{Kind, Phase, Queue};
 use crate::{Error, Result};
@@ -68,25 +68,27 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     #[track_caller]
     pub fn load<G: AsTeam>(on: &G, host: G::Member, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();
-        let saved = open(team, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
-        saved.expect_room()?;
-        let queue = saved.made(Self::with_capacity(on, host, saved.size(0)?))?;
-        let is_first = team.rank() == 0;
-        let n = saved.n_elements(0)?;
-        let n = if is_first { n } else { 0 };
-        let work = super::work(team.world(), "loading", &saved.dir, n);
-        // The first rank reads all parts, so that the elements keep their order.
-        let mine = || {
-            if !is_first {
-                return Ok(());
-            }
-            for part in 0..saved.manifest.parts[0].len() {
-                let put = |_, element| queue.push(element).map_err(Error::from);
-                saved.read_part::<T>(0, part, &work, put)?;
-            }
-            Ok(())
-        };
-        super::together(team, &saved.dir, mine)?;
-        Ok(queue)
+        let abouts = [About::of::<T>(&[0])];
+        load(team, dir.as_ref(), (QUEUE, &abouts), |saved| {
+            saved.expect_room()?;
+            let queue = saved.made(Self::with_capacity(on, host, saved.size(0)?))?;
+            let is_first = team.rank() == 0;
+            let n = saved.n_elements(0)?;
+            let n = if is_first { n } else { 0 };
+            let work = super::work(team.world(), "loading", &saved.dir, n);
+            // The first rank reads all parts, so that the elements keep their order.
+            let mine = || {
+                if !is_first {
+                    return Ok(());
+                }
+                for part in 0..saved.manifest.parts[0].len() {
+                    let put = |_, element| queue.push(element).map_err(Error::from);
+                    saved.read_part::<T>(0, part, &work, put)?;
+                }
+                Ok(())
+            };
+            saved.together(team, mine)?;
+            Ok(queue)
+        })
     }
 }

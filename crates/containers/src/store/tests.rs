@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
@@ -402,4 +404,66 @@ fn links_that_stand_where_files_are_written_are_not_followed() {
     save_some(&world, dir.path(), 20).unwrap();
     assert_eq!(n_loaded(&world, dir.path()), 20);
     assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+}
+
+/// A program that begins anew where there is no checkpoint would remove the other parts.
+#[test]
+fn a_checkpoint_without_one_of_its_parts_is_damaged_and_not_absent() {
+    let dir = tempdir().unwrap();
+    threads(3, |world| {
+        let array = DArray::from_fn(&world, 30, Distribution::Block, |i| i as u64).unwrap();
+        array.save(dir.path()).unwrap();
+    });
+    fs::remove_file(dir.path().join(parts::name(1, 0, 1))).unwrap();
+    for n_ranks in [1, 2, 3] {
+        threads(n_ranks, |world| {
+            let loaded = DArray::<u64>::load(&world, dir.path(), Distribution::Block, &0);
+            let Err(Error::Storage(error)) = loaded.map(drop) else {
+                panic!("a part is not there");
+            };
+            assert!(!error.is_absent(), "{error}");
+            assert!(
+                error.to_string().contains("though the manifest names it"),
+                "{error}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_checkpoint_that_others_replace_meanwhile_is_loaded_whole() {
+    let dir = tempdir().unwrap();
+    let save = |world: &World, value: u64| {
+        let map = HashMap::<u64, u64>::with_capacity(world, 200).unwrap();
+        for key in 0..50 {
+            map.insert(&key, value).unwrap();
+        }
+        world.barrier().unwrap();
+        map.save(dir.path()).unwrap();
+    };
+    threads(2, |world| save(&world, 0));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            threads(1, |world| {
+                for value in 1.. {
+                    save(&world, value);
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        });
+        threads(2, |world| {
+            for _ in 0..20 {
+                let map = HashMap::<u64, u64>::load(&world, dir.path()).unwrap();
+                let first = map.find(&0).unwrap().unwrap();
+                assert!((0..50).all(|key| map.find(&key).unwrap() == Some(first)));
+                world.barrier().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        // Also if the other test has failed.
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

@@ -7,10 +7,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use memchr::{memchr, memrchr};
+use memchr::memchr;
 
 use super::source::{BLOCK, SourceFile, read_block};
-use super::{Progress, Share, Summary, find_bad_byte};
+use super::{Progress, Segment, Share, Summary, find_bad_byte};
 use crate::error::{Fault, Result};
 use crate::{Error, KmerLength};
 
@@ -24,7 +24,7 @@ pub(super) fn read_range<E: From<Error>>(
     file: &SourceFile,
     range: Range<u64>,
     k: KmerLength,
-    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
     if range.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn read_all<E: From<Error>>(
     file: &SourceFile,
     share: Share,
     k: KmerLength,
-    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
     let mut scanner = Scanner::new(file, Lines::default(), share, k, on_segment);
@@ -84,6 +84,8 @@ struct Scanner<'a, F> {
     overlap: usize,
     on_segment: F,
     piece: Vec<u8>,
+    /// Whether the record has letters before the chunk.
+    continues: bool,
     /// Letters of `piece` that no earlier chunk had.
     n_fresh: usize,
     /// The number of those that belong to this share instead of the next one.
@@ -93,10 +95,11 @@ struct Scanner<'a, F> {
     summary: Summary,
 }
 
-impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
+impl<'a, E: From<Error>, F: FnMut(Segment<'_>) -> Result<(), E>> Scanner<'a, F> {
     fn new(file: &'a SourceFile, lines: Lines, share: Share, k: KmerLength, on_segment: F) -> Self {
         Self {
             file,
+            continues: lines.have_letters_before,
             lines,
             share,
             overlap: k.get() - 1,
@@ -130,6 +133,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
 
     fn start_record(&mut self) -> Result<(), E> {
         self.end_record()?;
+        self.continues = false;
         self.summary.reads += u64::from(self.share.owns(self.n_records));
         self.n_records += 1;
         Ok(())
@@ -145,6 +149,7 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
             letters = later;
             if self.piece.len() == PIECE + self.overlap {
                 self.hand_on()?;
+                self.continues = true;
                 self.piece.copy_within(PIECE.., 0);
                 self.piece.truncate(self.overlap);
             }
@@ -202,7 +207,10 @@ impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
         let n_owned = std::mem::take(&mut self.n_owned);
         if mine {
             self.summary.bases += n_owned;
-            (self.on_segment)(&self.piece)?;
+            (self.on_segment)(Segment {
+                letters: &self.piece,
+                continues: self.continues,
+            })?;
         }
         Ok(())
     }
@@ -246,6 +254,8 @@ struct Lines {
     place: Place,
     /// The previous block ended with a carriage return, which is a line end if a newline follows.
     after_return: bool,
+    /// Whether the record in which they begin has letters before that.
+    have_letters_before: bool,
 }
 
 enum Token<'a> {
@@ -256,41 +266,24 @@ enum Token<'a> {
 }
 
 impl Lines {
-    /// The state at `offset` of a plain file. Searches backwards for the start of the line.
+    /// The state at `offset` of a plain file.
     fn at(file: &SourceFile, offset: u64) -> Result<Self> {
-        let mut bytes = file.bytes_from(0)?;
-        let mut block = vec![0; BLOCK.min(64 << 10)];
-        let mut line_start = offset;
-        while line_start > 0 {
-            let block_start = line_start.saturating_sub(block.len() as u64);
-            let limit = line_start - block_start;
-            bytes
-                .seek(SeekFrom::Start(block_start))
-                .map_err(|error| file.read_error(error))?;
-            let n_read = read_block(&mut bytes.by_ref().take(limit), &mut block)
-                .map_err(|error| file.read_error(error))?;
-            if (n_read as u64) < limit {
-                return Err(file.changed());
-            }
-            line_start = block_start;
-            if let Some(newline) = memrchr(b'\n', &block[..n_read]) {
-                line_start += newline as u64 + 1;
-                break;
-            }
-        }
-        let mut first = [0];
-        bytes
-            .seek(SeekFrom::Start(line_start))
-            .map_err(|error| file.read_error(error))?;
-        let place =
-            match read_block(&mut bytes, &mut first).map_err(|error| file.read_error(error))? {
-                _ if line_start == offset => Place::LineStart,
-                1 if first == *b">" => Place::Header,
-                _ => Place::Sequence,
-            };
+        let line_start = after_last(file, offset, |byte| byte == b'\n')?;
+        let place = match first_of_line(file, line_start)? {
+            _ if line_start == offset => Place::LineStart,
+            Some(b'>') => Place::Header,
+            _ => Place::Sequence,
+        };
+        // Behind the last byte that ends no line.
+        let end = after_last(file, offset, |byte| !matches!(byte, b'\n' | b'\r'))?;
+        let have_letters_before = end > 0 && {
+            let line_start = after_last(file, end, |byte| byte == b'\n')?;
+            first_of_line(file, line_start)? != Some(b'>')
+        };
         Ok(Self {
             place,
             after_return: false,
+            have_letters_before,
         })
     }
 
@@ -334,4 +327,36 @@ impl Lines {
             std::mem::take(rest)
         }
     }
+}
+
+/// The position behind the last byte before `offset` that is `wanted`; 0 if there is none.
+fn after_last(file: &SourceFile, offset: u64, wanted: impl Fn(u8) -> bool) -> Result<u64> {
+    let mut bytes = file.bytes_from(0)?;
+    let mut block = vec![0; BLOCK.min(64 << 10)];
+    let mut end = offset;
+    while end > 0 {
+        let start = end.saturating_sub(block.len() as u64);
+        let limit = end - start;
+        bytes
+            .seek(SeekFrom::Start(start))
+            .map_err(|error| file.read_error(error))?;
+        let n_read = read_block(&mut bytes.by_ref().take(limit), &mut block)
+            .map_err(|error| file.read_error(error))?;
+        if (n_read as u64) < limit {
+            return Err(file.changed());
+        }
+        if let Some(last) = block[..n_read].iter().rposition(|byte| wanted(*byte)) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// The first byte of a line; `None` at the end of the file.
+fn first_of_line(file: &SourceFile, line_start: u64) -> Result<Option<u8>> {
+    let mut first = [0];
+    let n_read = read_block(&mut file.bytes_from(line_start)?, &mut first);
+    let n_read = n_read.map_err(|error| file.read_error(error))?;
+    Ok((n_read == 1).then_some(first[0]))
 }

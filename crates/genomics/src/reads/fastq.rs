@@ -13,7 +13,7 @@ use needletail::errors::ParseErrorKind;
 use needletail::parser::{FastqReader, FastxReader, SequenceRecord};
 
 use super::source::{BLOCK, SourceFile};
-use super::{Progress, Share, Summary, find_bad_byte};
+use super::{Progress, Segment, Share, Summary, find_bad_byte};
 use crate::Error;
 use crate::error::{Fault, Result};
 
@@ -33,7 +33,7 @@ pub(super) fn read_range<E: From<Error>>(
     file: &SourceFile,
     range: Range<u64>,
     min_quality: u8,
-    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
     let bytes = range.end - range.start;
@@ -69,7 +69,7 @@ pub(super) fn read_all<E: From<Error>>(
     file: &SourceFile,
     share: Share,
     min_quality: u8,
-    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
     let text = file.text()?;
@@ -105,7 +105,7 @@ impl Walk<'_> {
     fn run<E: From<Error>>(
         &self,
         text: impl Read + Send,
-        mut on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+        mut on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
         mut on_position: impl FnMut(u64),
     ) -> Result<Summary, E> {
         let mut summary = Summary::default();
@@ -173,7 +173,7 @@ impl Walk<'_> {
         record: &SequenceRecord<'_>,
         masked: &mut Vec<u8>,
         summary: &mut Summary,
-        on_segment: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        on_segment: &mut impl FnMut(Segment<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let letters = record.raw_seq();
         if let Some(i) = find_bad_byte(letters) {
@@ -183,14 +183,14 @@ impl Walk<'_> {
         summary.reads += 1;
         summary.bases += letters.len() as u64;
         if self.min_quality == 0 {
-            return on_segment(letters);
+            return on_segment(Segment::whole(letters));
         }
         masked.clear();
         let qualities = record.qual().unwrap_or_default();
         let is_low = |q: u8| q.saturating_sub(FIRST_QUALITY) < self.min_quality;
         let bases = letters.iter().zip(qualities);
         masked.extend(bases.map(|(&base, &q)| if is_low(q) { b'N' } else { base }));
-        on_segment(masked)
+        on_segment(Segment::whole(masked))
     }
 
     fn bad_byte(&self, record: u64, byte: u8) -> Error {

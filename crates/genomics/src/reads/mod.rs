@@ -96,6 +96,26 @@ pub struct Input {
     min_quality: u8,
 }
 
+/// A run of sequence letters of one record.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The letters.
+    pub letters: &'a [u8],
+    /// Whether the record has letters before these. Then the first `k - 1` of these are the last ones
+    /// of the segment before, perhaps one of another share.
+    pub continues: bool,
+}
+
+impl<'a> Segment<'a> {
+    /// All letters of a record.
+    fn whole(letters: &'a [u8]) -> Self {
+        Self {
+            letters,
+            continues: false,
+        }
+    }
+}
+
 impl Input {
     /// Inspects the start and the size of each file.
     ///
@@ -153,8 +173,8 @@ impl Input {
         k: KmerLength,
         mut on_segment: impl FnMut(&[u8]),
     ) -> Result<Summary> {
-        let on_segment = |segment: &[u8]| {
-            on_segment(segment);
+        let on_segment = |segment: Segment<'_>| {
+            on_segment(segment.letters);
             Ok(())
         };
         self.try_for_each_segment(share, k, on_segment, |_| {})
@@ -171,7 +191,7 @@ impl Input {
         &self,
         share: Share,
         k: KmerLength,
-        mut on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+        mut on_segment: impl FnMut(Segment<'_>) -> Result<(), E>,
         mut on_progress: impl FnMut(u64),
     ) -> Result<Summary, E> {
         let mut total = Summary::default();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pgas_genomics::{Input, KmerLength, Kmers, Share};
+use pgas_genomics::{Input, KmerLength, Kmers, Segment, Share};
 
 /// The counts: reads, bases, and each k-mer's text with its count.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) fn count_shares(paths: &[PathBuf], k: KmerLength, n_ranks: usize) -> 
                 share,
                 k,
                 |segment| {
-                    for kmer in Kmers::new(segment, k) {
+                    for kmer in Kmers::new(segment.letters, k) {
                         *counted.kmers.entry(kmer.to_text(k)).or_default() += 1;
                     }
                     Ok::<(), pgas_genomics::Error>(())
@@ -75,4 +75,33 @@ pub(crate) fn gzip(text: &[u8], n_bytes: usize) -> Vec<u8> {
         encoder.finish().unwrap();
     }
     members
+}
+
+/// The sequences of a plain file, put together again of the segments of all shares.
+pub(crate) fn joined(path: &Path, k: KmerLength, n_ranks: usize) -> Vec<String> {
+    let input = Input::open([path]).unwrap();
+    let mut sequences: Vec<String> = Vec::new();
+    for rank in 0..n_ranks {
+        let keep = |segment: Segment<'_>| {
+            let letters = std::str::from_utf8(segment.letters).unwrap();
+            match sequences.last_mut() {
+                Some(before) if segment.continues => {
+                    // It begins with what was read before, as far as there is so much.
+                    let (again, fresh) = letters.split_at(letters.len().min(k.get() - 1));
+                    let overlap = again.len().min(before.len());
+                    assert!(before.ends_with(&again[..overlap]), "{before} {again}");
+                    before.push_str(&again[overlap..]);
+                    before.push_str(fresh);
+                }
+                _ => {
+                    assert!(!segment.continues, "{letters}");
+                    sequences.push(letters.to_owned());
+                }
+            }
+            Ok::<(), pgas_genomics::Error>(())
+        };
+        let share = Share::new(rank, n_ranks);
+        input.try_for_each_segment(share, k, keep, |_| {}).unwrap();
+    }
+    sequences
 }

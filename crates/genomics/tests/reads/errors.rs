@@ -2,7 +2,7 @@
 //! several.
 
 use crate::common::{gzip, write};
-use pgas_genomics::{Input, KmerLength, Share};
+use pgas_genomics::{Input, KmerLength, Segment, Share};
 
 /// The one-line messages of all ranks with an error, without the directory of the file.
 fn errors(bytes: &[u8], n_ranks: usize) -> Vec<String> {
@@ -255,7 +255,7 @@ fn an_error_of_the_callback_ends_the_reading() {
     let input = Input::open([&path]).unwrap();
     let mut n_calls = 0;
     let full = || Box::<dyn std::error::Error>::from("table full");
-    let on_segment = |_: &[u8]| {
+    let on_segment = |_: Segment<'_>| {
         n_calls += 1;
         if n_calls == 3 { Err(full()) } else { Ok(()) }
     };

@@ -1,6 +1,6 @@
 //! For all files and numbers of ranks, all shares together give the result of a naive reader.
 
-use crate::common::{Counted, count_shares, gzip, write};
+use crate::common::{Counted, count_shares, gzip, joined, write};
 use pgas_genomics::KmerLength;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -138,6 +138,18 @@ fn check(contents: &[(&Contents, Option<usize>)], ks: &[u64], many_ranks: bool) 
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn segments_that_continue_others_join_to_the_sequences(contents in fasta(), k in 1..7_u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write(dir.path(), "plain", &contents.text);
+        let sequences = contents.sequences.iter().filter(|sequence| !sequence.is_empty());
+        let expected: Vec<String> = sequences.cloned().collect();
+        let k = KmerLength::new(k).unwrap();
+        for n_ranks in N_RANKS.into_iter().chain([contents.text.len() + 3]) {
+            prop_assert_eq!(joined(&path, k, n_ranks), expected.clone());
+        }
+    }
 
     #[test]
     fn shares_of_fasta_add_up(contents in fasta(), k in 1..=32_u64) {

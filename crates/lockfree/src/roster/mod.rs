@@ -37,8 +37,11 @@ const LEFT: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     state: &'a AtomicU64,
+    /// The process, and above it the settings.
     process: &'a AtomicU64,
 }
+
+const PROCESS_BITS: u32 = 32;
 
 impl<'a> Place<'a> {
     /// Views the words as those of one rank.
@@ -48,9 +51,11 @@ impl<'a> Place<'a> {
         Self { state, process }
     }
 
-    /// Announces that the rank has joined, as this process. Called by the rank itself, once.
-    pub fn join(self, process: u32) {
-        self.process.store(u64::from(process), Relaxed);
+    /// Announces that the rank has joined, as this process, with these settings. Called by the rank
+    /// itself, once.
+    pub fn join(self, process: u32, settings: u32) {
+        let word = u64::from(settings) << PROCESS_BITS | u64::from(process);
+        self.process.store(word, Relaxed);
         // Release: pairs with the acquire in `membership`, which makes the process visible.
         self.state.store(JOINED, Release);
     }
@@ -79,7 +84,17 @@ impl<'a> Place<'a> {
     /// The process that the rank is, once it has joined.
     #[must_use]
     pub fn process(self) -> u32 {
-        u32::try_from(self.process.load(Relaxed)).unwrap_or(0)
+        let word = self.process.load(Relaxed) << PROCESS_BITS >> PROCESS_BITS;
+        u32::try_from(word).unwrap_or(0)
+    }
+
+    /// The settings of the rank, once it has joined.
+    #[must_use]
+    pub fn settings(self) -> Option<u32> {
+        if self.membership() == Membership::Absent {
+            return None;
+        }
+        u32::try_from(self.process.load(Relaxed) >> PROCESS_BITS).ok()
     }
 }
 

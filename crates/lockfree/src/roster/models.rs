@@ -14,7 +14,7 @@ fn loom_who_sees_a_rank_sees_what_it_has_told() {
             thread::spawn(move || {
                 let [state, process, work] = &*words;
                 let place = Place { state, process };
-                place.join(42);
+                place.join(42, 7);
                 work.store(7, Relaxed);
                 place.leave();
             })

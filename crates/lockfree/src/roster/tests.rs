@@ -7,7 +7,7 @@ fn a_rank_comes_and_goes() {
     let words = [(); 2].map(|()| AtomicU64::new(0));
     let place = Place::attach(&words);
     assert_eq!(place.membership(), Membership::Absent);
-    place.join(4711);
+    place.join(4711, 3);
     let seen = (place.membership(), place.process());
     assert_eq!(seen, (Membership::Joined, 4711));
     place.leave();

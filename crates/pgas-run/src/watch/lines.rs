@@ -55,7 +55,7 @@ pub(crate) fn heading(picture: &Picture) -> String {
     }
     if let Some((rank, cause)) = &picture.failure {
         let cause = pgas_core::notice::printable(cause);
-        text += &format!("; rank {rank} has failed: {cause}");
+        text += &format!("; rank {rank} {cause}");
     }
     text + "\n"
 }

@@ -68,7 +68,7 @@ impl Widget for Table<'_> {
         heading(self.picture).render(title, buffer);
         if let Some((rank, cause)) = &self.picture.failure {
             let cause = pgas_core::notice::printable(cause);
-            let text = format!("rank {rank} has failed: {cause}");
+            let text = format!("rank {rank} {cause}");
             Line::styled(text, of(Weight::Culprit)).render(failure, buffer);
         }
         if let Some(work) = work {
@@ -222,7 +222,7 @@ mod tests {
             lines[0].ends_with("; 1.20 M op/s, 64.0 MiB/s"),
             "{lines:#?}"
         );
-        assert_eq!(lines[1], "rank 2 has failed: is lost");
+        assert_eq!(lines[1], "rank 2 is lost");
         assert!(lines[2].starts_with("saving counts: 25 %, 1.00 GiB of 4.00 GiB"));
         assert!(lines[5].contains("1.20 M  64.0 MiB"), "{lines:#?}");
         assert_eq!(

@@ -124,7 +124,7 @@ fn without_order(name: &str) -> (&str, u32) {
 /// The upper and the signed lower part of a distance.
 pub(super) fn high_low(distance: i64) -> Option<(i32, i32)> {
     let low = (distance << 52) >> 52;
-    let high = i32::try_from(distance - low).ok()?;
+    let high = i32::try_from(distance.checked_sub(low)?).ok()?;
     Some((high, low as i32))
 }
 

@@ -36,6 +36,11 @@ impl<T: Object> Ring<T> {
             [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH],
             Location::caller(),
         );
+        // Before the push: the error of a handler would take the place of the value that finds no room.
+        if let Err(error) = self.world().look_around() {
+            object::release::<T>(&slot, &self.heap)?;
+            return Err(error.into());
+        }
         let pushed = match &self.counted {
             Some(local) => self.push_counted(local, rows, slot, meet),
             None => {
@@ -48,7 +53,6 @@ impl<T: Object> Ring<T> {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
-        self.world().look_around()?;
         Err(PushError::Full(value))
     }
 

@@ -1,0 +1,150 @@
+//! What handlers and codecs do wrong costs no other call its answer.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
+use pgas_am::{
+    ActiveMessages, Error, Payload, PgasFuture, RemoteCalls, RequestHandler, Result, Token, attach,
+};
+use pgas_core::backend::loopback;
+use pgas_core::{Config, Rank, World};
+
+const ONE: Rank = Rank::new(1);
+
+/// Runs `body` on two ranks, which serve each other.
+fn pairs(body: impl Fn(&World) + Sync) {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_secs(20));
+    loopback::run_with(2, &config, |world| {
+        attach(&world).unwrap();
+        body(&world);
+        world.barrier().unwrap();
+    });
+}
+
+/// A value that calls when it is read, and panics then.
+struct Calls;
+
+enum ByCalls {}
+
+impl Wire for Calls {
+    type By = ByCalls;
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static CALLED: RefCell<Option<PgasFuture<u64>>> = const { RefCell::new(None) };
+}
+
+impl Codec<Calls> for ByCalls {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(_: &Calls, out: &mut Encoder) -> Result<()> {
+        out.put(&1_u64)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Calls> {
+        let _one: u64 = input.get()?;
+        let world = WORLD.take().expect("the test has set it");
+        CALLED.set(Some(world.rpc(ONE, |x: u64| x + 1, 69).unwrap()));
+        panic!("on purpose");
+    }
+}
+
+/// A value that cannot be written.
+struct Unwritable;
+
+enum ByPanic {}
+
+impl Wire for Unwritable {
+    type By = ByPanic;
+}
+
+impl Codec<Unwritable> for ByPanic {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(_: &Unwritable, _: &mut Encoder) -> Result<()> {
+        panic!("on purpose");
+    }
+
+    fn decode(_: &mut Decoder<'_>) -> Result<Unwritable> {
+        Ok(Unwritable)
+    }
+}
+
+struct Fails;
+
+impl RequestHandler for Fails {
+    type Args = u64;
+
+    fn handle(&self, _: Token<'_>, n: u64, _: Payload<'_>) -> Result<()> {
+        Err(Error::setting("N", n.to_string(), "a handler's error"))
+    }
+}
+
+/// The slot of a call whose answer is read belongs to the next call.
+#[test]
+fn a_panic_while_an_answer_is_read_costs_no_other_call_its_answer() {
+    pairs(|world| {
+        if world.rank() == ONE {
+            return;
+        }
+        for _ in 0..3 {
+            let call = world.rpc(ONE, |()| Calls, ()).unwrap();
+            WORLD.set(Some(world.clone()));
+            let read = AssertUnwindSafe(|| call.wait().map(drop));
+            assert!(catch_unwind(read).is_err());
+            let others: Vec<_> = (0..3)
+                .map(|i| world.rpc(ONE, |x: u64| x + 1, i).unwrap())
+                .collect();
+            let called = CALLED.take().unwrap();
+            assert_eq!(called.wait().unwrap(), 70);
+            for (i, other) in others.into_iter().enumerate() {
+                assert_eq!(other.wait().unwrap(), i as u64 + 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_error_of_a_handler_that_runs_meanwhile_costs_no_answer() {
+    pairs(|world| {
+        world.register::<Fails>(Fails).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == ONE {
+            // Rank 0 waits for an answer of this one, which comes behind the request.
+            world.request::<Fails>(Rank::ZERO, &7).unwrap();
+            return;
+        }
+        let answer = world.rpc(ONE, |x: u64| x + 1, 1).unwrap().wait();
+        assert_eq!(answer.unwrap(), 2);
+        let told = loop {
+            if let Err(error) = world.progress() {
+                break error.to_string();
+            }
+        };
+        assert!(told.contains("a handler's error"), "{told}");
+        world.progress().unwrap();
+    });
+}
+
+#[test]
+fn a_later_value_that_cannot_be_written_is_an_error_of_its_call() {
+    pairs(|world| {
+        if world.rank() == Rank::ZERO {
+            let later = |world: pgas_am::Here| {
+                let world = world.world();
+                let own = world.rpc(world.rank(), |()| (), ()).unwrap();
+                own.then(|()| Unwritable)
+            };
+            let call = world.rpc(ONE, later, pgas_am::Here::new(world)).unwrap();
+            let error = call.wait().map(drop).unwrap_err();
+            assert!(matches!(error, Error::RemotePanic(_)), "{error}");
+        }
+        pgas_am::quiet(world).unwrap();
+    });
+}
