@@ -15,6 +15,7 @@ use crate::launcher::{self, Failure, JobHooks, MeetError, Outcome, PATIENCE};
 use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
 use crate::segment::{Job, JobMemory, create_job, warn_of_size};
+use crate::settings;
 
 /// Joins the job that `config.launcher` describes. In a process that has joined already it returns
 /// another handle on that world ([`process::join_once`]).
@@ -108,38 +109,20 @@ impl Member {
 
     /// Joins the job as `rank`, a process of its own.
     fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
+        let n_ranks = job.layout().n_ranks;
         let file = job.file().expect("a job of processes has a file");
         let hold = Hold::take(file, rank)?;
         let mut member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
         member.hold = Some(hold);
         let control = member.job().control();
-        let own = settings(config);
+        let own = settings::of(config);
         control.join(rank, std::process::id(), own);
-        let Some((other, theirs)) = control.one_with_other_settings(rank) else {
-            return Ok(member);
-        };
-        let bit = (own ^ theirs).trailing_zeros();
-        let name = if bit == 0 {
-            "PGAS_CHECK"
-        } else {
-            "PGAS_DIRECT"
-        };
-        let [own, theirs] = [own, theirs].map(|settings| settings >> bit & 1);
-        let default = ["", " (1 is the default of builds with debug assertions)"];
-        let default = default[usize::from(bit == 0)];
-        let reason =
-            format!("all ranks must have the same, but rank {other} has {theirs}{default}");
-        let error = Error::setting(name, own.to_string(), reason);
-        control.fail(rank, &format!("could not join the job: {error}"));
-        Err(error)
+        let compared = settings::compare(control, (rank, n_ranks), own);
+        compared.inspect_err(|error| {
+            control.fail(rank, &format!("could not join the job: {error}"));
+        })?;
+        Ok(member)
     }
-}
-
-/// Settings without whose agreement ranks would wait for each other: whether collectives compare
-/// their calls, and whether ranks reach each other's memory.
-fn settings(config: &Config) -> u32 {
-    let check = config.check.unwrap_or(false);
-    u32::from(check) | u32::from(config.direct) << 1
 }
 
 /// Tells those that have joined that the rank that created the job's memory does not: they would wait

@@ -4,7 +4,9 @@
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has
 //! joined.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::AtomicU64;
+#[cfg(test)]
+use std::sync::atomic::Ordering;
 
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
@@ -91,7 +93,7 @@ impl<'a> Control<'a> {
     }
 
     #[inline]
-    fn place(&self, rank: u32) -> Place<'a> {
+    pub(crate) fn place(&self, rank: u32) -> Place<'a> {
         let at = Layout::ranks_at() + rank as usize * RANK_BYTES;
         let words = self.part(at, PLACE_WORDS * 8);
         Place::attach(words.first_chunk().expect("as many as a place has"))
@@ -109,18 +111,6 @@ impl<'a> Control<'a> {
             self.bell(rank).refuse_light_fences();
         }
         self.place(rank).join(pid, settings);
-    }
-
-    /// A rank that has joined with other settings than `rank`, which has joined itself, and these
-    /// settings. Of two that join at the same time at least one finds the other.
-    pub(crate) fn one_with_other_settings(&self, rank: u32) -> Option<(u32, u32)> {
-        let own = self.place(rank).settings();
-        // Each stores its own settings before, and loads those of others after it.
-        fence(Ordering::SeqCst);
-        (0..self.layout.n_ranks).find_map(|other| {
-            let settings = self.place(other).settings()?;
-            (Some(settings) != own).then_some((other, settings))
-        })
     }
 
     /// Records that `rank` has left in good order.
@@ -164,8 +154,6 @@ impl<'a> Control<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
     use crate::segment::Job;
 
@@ -183,29 +171,6 @@ mod tests {
         let (rank, text) = control.failure().unwrap();
         assert_eq!((rank, text.len()), (2, 512));
         assert!(control.has_failed());
-    }
-
-    #[test]
-    fn one_of_two_that_join_with_different_settings_finds_the_other() {
-        for _ in 0..if cfg!(miri) { 5 } else { 500 } {
-            let job = Job::anonymous(Layout {
-                n_ranks: 2,
-                segment_bytes: 1 << 20,
-            })
-            .unwrap();
-            let control = job.control();
-            let join = |rank: u32| {
-                control.join(rank, 7, rank);
-                control.one_with_other_settings(rank)
-            };
-            let found = thread::scope(|scope| {
-                let other = scope.spawn(|| join(1));
-                [join(0), other.join().unwrap()]
-            });
-            assert!(found.iter().any(Option::is_some));
-            assert!(found[0].is_none_or(|found| found == (1, 1)));
-            assert!(found[1].is_none_or(|found| found == (0, 0)));
-        }
     }
 
     #[test]

@@ -40,7 +40,7 @@
 //! |---|---|
 //! | joining a job; the contract | `attach`, `rma`, `threads` |
 //! | a rank of a job; observers from outside | `member`, `observer` |
-//! | the job's memory, and whether ranks are alive | `liveness`, `segment` |
+//! | the job's memory, and whether ranks are alive and have the same settings | `liveness`, `segment`, `settings` |
 //! | the words that ranks share | `control` |
 //! | the offsets of these words | `layout` |
 //! | sleeping and waking | `doorbell` |
@@ -79,6 +79,8 @@ mod member;
 mod observer;
 mod rma;
 mod segment;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod settings;
 #[cfg(all(test, target_os = "linux"))]
 mod sleepers;
 mod threads;

@@ -9,7 +9,7 @@ use super::row;
 pub(super) const MUTANTS: &[Mutant] = &[
     // A failure is heard of.
     row("control.rs", "self.bell(rank).ring();", 0, "", Tests("a_failure_wakes")),
-    row("control.rs", "fence(Ordering::SeqCst);", 0, "", Tests("one_of_two_that_join_with_different_settings")),
+    row("settings.rs", "fence(Ordering::SeqCst);", 0, "", Tests("one_of_two_that_join_with_different_settings")),
     row("control.rs", "&self.bells[rank as usize * 2 + 1]", 0, "&self.bells[1]", Tests("their_bells_are_their_own")),
     // Barriers, messages and sleep.
     row("member.rs", "if ticket.is_last() {", 0, "if false {", Tests("who_comes_last_to_a_barrier")),
