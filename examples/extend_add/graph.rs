@@ -73,7 +73,10 @@ impl Graph {
                 return Err(format!("line {} is no entry", i + 1));
             };
             if !(1..=rows).contains(&row) || !(1..=rows).contains(&column) {
-                return Err(format!("line {}: the matrix has {rows} rows", i + 1));
+                return Err(format!(
+                    "line {}: the matrix has {rows} rows, from 1 on",
+                    i + 1
+                ));
             }
             graph.couple(row - 1, column - 1);
             n_read += 1;

@@ -134,9 +134,7 @@ impl Builder<'_> {
         let levels = self.levels(*outer.first()?, set);
         let n_reached: usize = levels.iter().map(Vec::len).sum();
         if n_reached < vertices.len() {
-            let is_left = |vertex: &&u32| self.reached_in[**vertex as usize] != self.n_searches;
-            let rest = vertices.iter().filter(is_left).copied().collect();
-            return Some([levels.concat(), Vec::new(), rest]);
+            return Some(self.share_out(levels.concat(), vertices, set));
         }
         if levels.len() < 3 {
             return None;
@@ -152,6 +150,27 @@ impl Builder<'_> {
             levels[middle].clone(),
             levels[middle + 1..].concat(),
         ])
+    }
+
+    /// The `vertices` in two parts without a separator: `left`, which the last search has reached, and
+    /// what else is unconnected, until that is half of them. So many parts do not make a deep tree.
+    fn share_out(&mut self, mut left: Vec<u32>, vertices: &[u32], set: usize) -> [Vec<u32>; 3] {
+        let first = self.n_searches;
+        for &vertex in vertices {
+            if 2 * left.len() >= vertices.len() {
+                break;
+            }
+            if self.reached_in[vertex as usize] < first {
+                let more = self.levels(vertex, set).concat();
+                if left.len() + more.len() == vertices.len() {
+                    return [left, Vec::new(), more];
+                }
+                left.extend(more);
+            }
+        }
+        let is_left_over = |vertex: &&u32| self.reached_in[**vertex as usize] < first;
+        let rest = vertices.iter().filter(is_left_over).copied().collect();
+        [left, Vec::new(), rest]
     }
 
     /// The vertices of `set` that can be reached from `start`, by distance.

@@ -54,6 +54,11 @@ fn a_matrix_comes_from_a_file() {
     assert_eq!(json["unknowns"], 200);
     assert!(json["additions"].as_u64().unwrap() > 0);
 
+    // Almost all rows are isolated.
+    fs::write(&file, format!("{header}\n40000 40000 1\n2 1 1.0\n")).unwrap();
+    let json = self::json("extend_add", 2, &["--matrix", path, "--rounds", "1"]);
+    assert_eq!(json["unknowns"], 40_000);
+
     for (text, reason) in [
         ("hello\n", "no Matrix Market file"),
         (&format!("{header}\n3 4 0\n"), "3 rows and 4 columns"),

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -54,6 +54,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let json_file = arguments
         .json
         .unwrap_or_else(|| directory.join("trace.json"));
+    check_names(&directory, [&html_file, &json_file])?;
     let named = |file: &PathBuf, error: std::io::Error| format!("{}: {error}", file.display());
     fs::write(&html_file, html::page(&job)).map_err(|error| named(&html_file, error))?;
     let write = || {
@@ -68,5 +69,28 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     }
     writeln!(out, "{}", html_file.display())?;
     writeln!(out, "{}", json_file.display())?;
+    Ok(())
+}
+
+/// An error if a file to be written is one that is read, or the other one.
+fn check_names(directory: &Path, outputs: [&Path; 2]) -> Result<(), String> {
+    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if place(outputs[0]) == place(outputs[1]) {
+        let both = outputs[0].display();
+        return Err(format!(
+            "{both}: the page and the trace for Perfetto need a file each"
+        ));
+    }
+    let directory = place(directory);
+    for output in outputs {
+        let there = place(output);
+        let is_read = ["trace", "names"]
+            .iter()
+            .any(|end| there.extension() == Some(end.as_ref()))
+            || there.ends_with(statistics::FILE);
+        if is_read && there.parent() == Some(&directory) {
+            return Err(format!("{}: this file is read", output.display()));
+        }
+    }
     Ok(())
 }

@@ -100,7 +100,8 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
     for entry in fs::read_dir(directory).map_err(failed(directory))? {
         let path = entry.map_err(failed(directory))?.path();
         let is_trace = path.extension().is_some_and(|end| end == "trace");
-        if !is_trace {
+        // A pipe would be waited for.
+        if !is_trace || !path.is_file() {
             continue;
         }
         let bytes = fs::read(&path).map_err(failed(&path))?;

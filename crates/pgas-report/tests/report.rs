@@ -489,3 +489,29 @@ fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
     }
     assert_eq!(job.nanos, 16_000_000);
 }
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    loopback::run_with(2, &config(dir.path()), |world| world.barrier().unwrap());
+    let trace = dir.path().join("rank-0.trace");
+    let before = fs::read(&trace).unwrap();
+    let report = |html: &Path, json: &Path| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+        run.arg(dir.path()).arg("--html").arg(html);
+        run.arg("--json").arg(json).output().unwrap()
+    };
+    let [page, other] = ["page", "other"].map(|name| dir.path().join(name));
+    for [html, json] in [[&trace, &other], [&page, &trace], [&page, &page]] {
+        let ended = report(html, json);
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        let line = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            line.contains("is read") || line.contains("a file each"),
+            "{line}"
+        );
+    }
+    assert_eq!(fs::read(&trace).unwrap(), before);
+    assert!(!page.exists() && !other.exists());
+    assert!(report(&page, &other).status.success());
+}

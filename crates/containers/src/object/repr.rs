@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pgas_core::{Pod, Team};
 
-use super::hash::KeyHasher;
+use super::hash::{self, KeyHasher};
 use super::heap::Heap;
 use crate::error::TakeError;
 use pgas_core::{Error, Result};
@@ -350,9 +350,19 @@ impl Heap {
     ///
     /// # Cost
     ///
-    /// Nothing for plain types, B + 2 allreduces for others. Collective over the team.
+    /// Nothing for plain types, B + 2 allreduces for others; an allreduce more with `PGAS_CHECK=1`.
+    /// Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// With `PGAS_CHECK=1` [`Mismatch`](pgas_core::Error::Mismatch) if the ranks have different `T`.
     #[track_caller]
     pub(crate) fn of<T: Object>(team: &Team) -> Result<Self> {
+        if team.world().config().check == Some(true) {
+            let of_type = hash::of_bytes(T::saved_as().as_bytes(), 0);
+            let what = "the type of a container's elements, as a hash of its description";
+            team.agree_nb(what, of_type).wait()?;
+        }
         Self::new(team, has_heap::<T>())
     }
 }

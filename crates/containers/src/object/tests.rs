@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use pgas_am::codec::{AsSerde, Wire};
 use pgas_core::backend::loopback;
-use pgas_core::{Rank, World};
+use pgas_core::{Config, Rank, World};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -194,5 +194,29 @@ proptest! {
     fn any_text_and_numbers_survive(text in ".{0,200}", numbers in prop::collection::vec(any::<i64>(), 0..40)) {
         let world = loopback::world();
         survives(&world, &(text, numbers));
+    }
+}
+
+/// Otherwise they would read each other's bytes.
+#[test]
+fn ranks_that_make_containers_of_different_types_are_told() {
+    fn same<T: Object>(world: &World) -> crate::Result<()> {
+        Heap::of::<T>(&world.team()).map(drop)
+    }
+    let mut config = Config::default();
+    config.check = Some(true);
+    let makers: [[fn(&World) -> crate::Result<()>; 2]; 3] = [
+        [same::<u64>, same::<u32>],
+        [same::<String>, same::<Vec<u8>>],
+        [same::<(u32, u64)>, same::<(u64, u32)>],
+    ];
+    for maker in makers {
+        let told = loopback::run_with(2, &config, |world| {
+            let made = maker[world.rank().index()](&world);
+            made.unwrap_err().to_string()
+        });
+        let what = "the type of a container's elements";
+        assert!(told.iter().all(|text| text.contains(what)), "{told:?}");
+        loopback::run_with(2, &config, |world| maker[0](&world).unwrap());
     }
 }
