@@ -200,12 +200,13 @@ proptest! {
 /// Otherwise they would read each other's bytes.
 #[test]
 fn ranks_that_make_containers_of_different_types_are_told() {
+    type Maker = fn(&World) -> crate::Result<()>;
     fn same<T: Object>(world: &World) -> crate::Result<()> {
         Heap::of::<T>(&world.team()).map(drop)
     }
     let mut config = Config::default();
     config.check = Some(true);
-    let makers: [[fn(&World) -> crate::Result<()>; 2]; 3] = [
+    let makers: [[Maker; 2]; 3] = [
         [same::<u64>, same::<u32>],
         [same::<String>, same::<Vec<u8>>],
         [same::<(u32, u64)>, same::<(u64, u32)>],
