@@ -126,7 +126,8 @@ impl Am {
         }
         let _line = keep_line();
         let missing = || vec![to];
-        world.wait_for_ranks("room for a request", &missing, || {
+        // Errors of handlers do not end it: the target would keep the pieces that it has got.
+        world.wait_through("room for a request", &missing, || {
             match self.try_request(world, to, id, parts) {
                 Ok(sent) => Ok(sent == Sent::Accepted),
                 Err(error) => Err(error),

@@ -4,11 +4,14 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_am::{
-    ActiveMessages, Error, Payload, PgasFuture, RemoteCalls, RequestHandler, Result, Token, attach,
+    ActiveMessages, Error, Here, Payload, PgasFuture, RemoteCalls, RequestHandler, Result, Token,
+    attach,
 };
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, World};
@@ -112,14 +115,19 @@ fn a_panic_while_an_answer_is_read_costs_no_other_call_its_answer() {
 
 #[test]
 fn the_error_of_a_handler_that_runs_meanwhile_costs_no_answer() {
+    static ASKS: AtomicBool = AtomicBool::new(false);
     pairs(|world| {
         world.register::<Fails>(Fails).unwrap();
         world.barrier().unwrap();
         if world.rank() == ONE {
-            // Rank 0 waits for an answer of this one, which comes behind the request.
+            // Rank 0 is past the barrier, which an error would fail. It gets no answer before.
+            while !ASKS.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
             world.request::<Fails>(Rank::ZERO, &7).unwrap();
             return;
         }
+        ASKS.store(true, Ordering::Release);
         let answer = world.rpc(ONE, |x: u64| x + 1, 1).unwrap().wait();
         assert_eq!(answer.unwrap(), 2);
         let told = loop {
@@ -136,12 +144,12 @@ fn the_error_of_a_handler_that_runs_meanwhile_costs_no_answer() {
 fn a_later_value_that_cannot_be_written_is_an_error_of_its_call() {
     pairs(|world| {
         if world.rank() == Rank::ZERO {
-            let later = |world: pgas_am::Here| {
+            let later = |world: Here| {
                 let world = world.world();
                 let own = world.rpc(world.rank(), |()| (), ()).unwrap();
                 own.then(|()| Unwritable)
             };
-            let call = world.rpc(ONE, later, pgas_am::Here::new(world)).unwrap();
+            let call = world.rpc(ONE, later, Here::new(world)).unwrap();
             let error = call.wait().map(drop).unwrap_err();
             assert!(matches!(error, Error::RemotePanic(_)), "{error}");
         }

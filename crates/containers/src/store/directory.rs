@@ -39,7 +39,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// locks.
 #[derive(Debug)]
 pub(super) struct Claim {
-    _dir: File,
+    dir: File,
 }
 
 impl Claim {
@@ -50,7 +50,15 @@ impl Claim {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(storage(dir, "another container is being saved into it"));
         }
-        Ok(Self { _dir: file })
+        Ok(Self { dir: file })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A process that another thread has just forked has the directory open until it runs its
+        // program. Without locks there is nothing to give back.
+        let _ignored = flock(&self.dir, FlockOperation::Unlock);
     }
 }
 
