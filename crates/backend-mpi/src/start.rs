@@ -313,7 +313,7 @@ fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
     let (host, key) = meet_the_host(session)?;
     let n_local = host.n_ranks();
     if n_local != session.n_ranks() {
-        connect_hosts(session, &host)?;
+        session.agree(connect_hosts(session, &host))?;
     }
     let memory = (host.index() == 0).then(|| create_job(n_local, &config));
     let memory = session.agree(memory.transpose())?;
@@ -426,13 +426,16 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
     }
     // Twice, so that connected hosts are answered before anything else happens, and have received
     // the answer.
+    let mut lost = None;
     for _ in 0..2 {
         sys::meet(&sys::enter()?, &firsts)?;
-        if let Some(found) = lifeline.as_mut().and_then(|lifeline| lifeline.look(None)) {
-            return Err(Error::rank_failed(Rank::new(found.0), found.1));
-        }
+        lost = lost.or_else(|| lifeline.as_mut()?.look(None));
     }
     sys::comm_free(&sys::enter()?, &mut firsts)?;
+    // After both meetings, in which others wait for this rank.
+    if let Some((rank, cause)) = lost {
+        return Err(Error::rank_failed(Rank::new(rank), cause));
+    }
     if let Some(lifeline) = lifeline {
         lookout.hold_lifeline(lifeline);
     }
