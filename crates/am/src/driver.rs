@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::{WeakWorld, World, notice};
+use pgas_core::{WeakWorld, World, notice, put_off_errors};
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
 use crate::state::{Am, am};
 use pgas_core::Result;
 
+/// What the job fails in, if the driver does.
+const DRIVING: &str = "the driver of its tasks";
 /// Rounds without work before the first yield, and before the first sleep: together about a tenth
 /// of a millisecond.
 const SPINS: u32 = 100;
@@ -188,19 +190,20 @@ impl Drop for End {
 fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     let mut n_idle = 0_u32;
     let mut nap = FIRST_NAP;
-    // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
     let mut failed = Ok(());
-    // Nobody else may serve the other ranks: a panic fails the job.
-    let _step = world.in_step("the driver of its tasks");
+    // Nobody else may serve the other ranks: a panic fails the job, as does an error of the transport.
+    let _step = world.in_step(DRIVING);
+    // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
     while !is_over.load(Ordering::Acquire) {
-        let worked = match world.progress() {
-            Err(error) if world.is_healthy() => {
-                notice::tell(&format_args!("rank {}: {error}", world.rank()));
-                failed = failed.and(Err(error));
-                true
-            }
-            worked => worked?,
-        };
+        let off = put_off_errors();
+        let worked = world.progress();
+        drop(off);
+        let worked = worked.map_err(|error| world.give_up(DRIVING, error))?;
+        if let Err(error) = world.errors_put_off() {
+            notice::tell(&format_args!("rank {}: {error}", world.rank()));
+            failed = failed.and(Err(error));
+            continue;
+        }
         if worked {
             am.driven.wake_pollers();
             (n_idle, nap) = (0, FIRST_NAP);

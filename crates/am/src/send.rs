@@ -1,7 +1,7 @@
 //! Sending: at once, when there is room, later, or in pieces.
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Rank, World, keep_line};
+use pgas_core::{Rank, World, keep_line, put_off_errors};
 use zerocopy::IntoBytes;
 
 use crate::codec::LONGEST;
@@ -126,14 +126,11 @@ impl Am {
         }
         let _line = keep_line();
         let missing = || vec![to];
-        // Errors of handlers do not end it: the target would keep the pieces that it has got.
-        world.wait_through("room for a request", &missing, || {
-            match self.try_request(world, to, id, parts) {
-                Ok(sent) => Ok(sent == Sent::Accepted),
-                Err(error) => Err(error),
-            }
-        })?;
-        Ok(())
+        // The target would keep the pieces that it has got.
+        let _off = put_off_errors();
+        world.wait_for_ranks("room for a request", &missing, || {
+            Ok(self.try_request(world, to, id, parts)? == Sent::Accepted)
+        })
     }
 
     /// Sends a call that is too long for one message.

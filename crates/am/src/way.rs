@@ -49,6 +49,7 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<T>> {
+        self.world.errors_put_off()?;
         let (future, header) = self.open_call(function);
         self.close_call(future, self.send(CALL, header.as_bytes(), args, view))
     }

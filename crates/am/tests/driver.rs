@@ -4,9 +4,12 @@
 
 use std::future::Future;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pgas_am::{Driver, Error, Promise, RemoteCalls, when_all};
+use pgas_am::{
+    ActiveMessages, Driver, Error, Payload, Promise, RemoteCalls, RequestHandler, Token, when_all,
+};
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
@@ -207,6 +210,46 @@ fn a_second_driver_starts_after_the_first_has_stopped_and_not_before() {
             assert_eq!(world.rpc(Rank::ZERO, |x: u64| x, 1)?.await?, 1);
             driver.stop().await?;
         }
+        Ok(())
+    });
+}
+
+struct Fails;
+
+impl RequestHandler for Fails {
+    type Args = ();
+
+    fn handle(&self, _: Token<'_>, (): (), _: Payload<'_>) -> pgas_am::Result<()> {
+        Err(Error::setting("A", "b".to_owned(), "a handler's error"))
+    }
+}
+
+#[test]
+fn a_driver_goes_on_after_the_error_of_a_handler_and_returns_it_at_its_end() {
+    let (drives, is_answered) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (drives, is_answered) = (&drives, &is_answered);
+    ranks(2, |world| async move {
+        world.register::<Fails>(Fails)?;
+        world.barrier()?;
+        let to = neighbour(&world);
+        if world.rank() != Rank::ZERO {
+            // Elsewhere the barrier would return the error.
+            while !drives.load(Ordering::Acquire) {
+                tokio::task::yield_now().await;
+            }
+            world.request::<Fails>(to, &())?;
+            let answer = world.rpc(to, |x: u64| x + 1, 1)?.await;
+            is_answered.store(true, Ordering::Release);
+            assert_eq!(answer?, 2);
+            return Ok(());
+        }
+        let driver = Driver::start(&world)?;
+        drives.store(true, Ordering::Release);
+        while !is_answered.load(Ordering::Acquire) {
+            tokio::task::yield_now().await;
+        }
+        let error = driver.stop().await.unwrap_err().to_string();
+        assert!(error.contains("a handler's error"), "{error}");
         Ok(())
     });
 }

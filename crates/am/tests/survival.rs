@@ -113,30 +113,54 @@ fn a_panic_while_an_answer_is_read_costs_no_other_call_its_answer() {
     });
 }
 
-#[test]
-fn the_error_of_a_handler_that_runs_meanwhile_costs_no_answer() {
-    static ASKS: AtomicBool = AtomicBool::new(false);
+/// On two ranks, a handler of rank 0 fails while that waits for an answer. The answer comes all the
+/// same, and so does the error, by `told` on rank 0.
+fn error_of_a_handler_in_a_wait(told: impl Fn(&World) -> Result<()> + Sync) {
+    let asks = AtomicBool::new(false);
     pairs(|world| {
         world.register::<Fails>(Fails).unwrap();
         world.barrier().unwrap();
         if world.rank() == ONE {
             // Rank 0 is past the barrier, which an error would fail. It gets no answer before.
-            while !ASKS.load(Ordering::Acquire) {
+            while !asks.load(Ordering::Acquire) {
                 thread::yield_now();
             }
             world.request::<Fails>(Rank::ZERO, &7).unwrap();
             return;
         }
-        ASKS.store(true, Ordering::Release);
+        asks.store(true, Ordering::Release);
         let answer = world.rpc(ONE, |x: u64| x + 1, 1).unwrap().wait();
         assert_eq!(answer.unwrap(), 2);
-        let told = loop {
-            if let Err(error) = world.progress() {
-                break error.to_string();
-            }
-        };
+        let told = told(world).unwrap_err().to_string();
         assert!(told.contains("a handler's error"), "{told}");
+        world.errors_put_off().unwrap();
         world.progress().unwrap();
+    });
+}
+
+#[test]
+fn the_error_of_a_handler_that_runs_meanwhile_costs_no_answer_and_progress_tells_it() {
+    error_of_a_handler_in_a_wait(|world| {
+        loop {
+            world.progress()?;
+        }
+    });
+}
+
+/// A program that only calls and waits for answers makes no other progress.
+#[test]
+fn a_later_call_tells_the_error_of_a_handler() {
+    error_of_a_handler_in_a_wait(|world| {
+        loop {
+            world.rpc(ONE, |x: u64| x + 1, 1)?.wait()?;
+        }
+    });
+    error_of_a_handler_in_a_wait(|world| {
+        loop {
+            let views = (&[1_u64][..], &[2_u64][..]);
+            let sum = |(), a: &[u64], b: &[u64]| a[0] + b[0];
+            world.rpc_views(ONE, sum, (), views)?.wait()?;
+        }
     });
 }
 

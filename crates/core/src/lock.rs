@@ -21,6 +21,7 @@ use crate::rank::Rank;
 use crate::symmetric::Symmetric;
 use crate::team::{AsTeam, Member as _, Team};
 use crate::thread_number;
+use crate::untold::put_off_errors;
 use crate::waits::{Awaited, part_of_at};
 use crate::world::World;
 
@@ -398,7 +399,9 @@ impl Lock {
         if self.last().compare_exchange(world, number, 0)?.is_err() {
             let link = self.word(rank, NEXT);
             let what = "the rank that comes next in the queue of a lock";
-            world.wait_through(what, &Vec::new, || {
+            // The rank behind would wait for ever.
+            let _off = put_off_errors();
+            world.wait_for(what, || {
                 next = link.swap(world, 0)?;
                 Ok(next != 0)
             })?;

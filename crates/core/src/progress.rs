@@ -177,8 +177,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether the job has not failed, as far as this rank knows: then an error of a wait is one of a
-    /// handler, or of the wait's own limits.
+    /// The oldest error of a handler that no call of this rank has returned yet, unless this thread
+    /// runs a handler. For calls that make no progress of their own, so that a program which makes
+    /// only such calls and waits that [put errors off](crate::put_off_errors) is told, too.
+    ///
+    /// # Errors
+    ///
+    /// That one.
     ///
     /// # Cost
     ///
@@ -188,11 +193,15 @@ impl World {
     ///
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
-    /// assert!(world.is_healthy());
+    /// world.errors_put_off()?; // no handler has failed
+    /// # Ok::<(), pgas_core::Error>(())
     /// ```
-    #[must_use]
-    pub fn is_healthy(&self) -> bool {
-        self.backend().health().is_ok()
+    #[inline]
+    pub fn errors_put_off(&self) -> Result<()> {
+        if self.untold().has_some() && !in_handler() {
+            return self.untold().take().map_or(Ok(()), Err);
+        }
+        Ok(())
     }
 
     /// As [`progress`](Self::progress), for a loop that checks the job's health itself.

@@ -1,7 +1,9 @@
 //! Errors and panics of served messages that no call of the program has told yet.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +11,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::Error;
 use crate::locks::lock;
 use crate::rank::Rank;
+
+thread_local! {
+    /// The guards of this thread.
+    static PUT_OFF: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While this guard lives, calls of its thread that make progress do not return the errors of
+/// handlers. From [`put_off_errors`].
+#[derive(Debug)]
+#[must_use = "errors of handlers are returned again when this is dropped"]
+pub struct PutOff {
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Until the guard is dropped, the errors of handlers that run in waits of this thread end none of
+/// them: later calls return them ([`World::errors_put_off`](crate::World::errors_put_off)). For a
+/// wait whose end must not be missed, since others wait for it, or what has come would be lost.
+///
+/// Errors of the transport, of the job and of limits, and panics of handlers, end waits all the same.
+///
+/// # Examples
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// let word = world.alloc::<u64>(1)?;
+/// # word.atomic_store(&world, 1)?;
+/// let off = pgas_core::put_off_errors();
+/// world.wait_for("the word", || Ok(word.atomic_load(&world)? == 1))?;
+/// drop(off);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub fn put_off_errors() -> PutOff {
+    PUT_OFF.set(PUT_OFF.get() + 1);
+    PutOff {
+        _thread: PhantomData,
+    }
+}
+
+impl Drop for PutOff {
+    fn drop(&mut self) {
+        PUT_OFF.set(PUT_OFF.get() - 1);
+    }
+}
 
 /// One call of progress serves many messages, and returns one error, or passes on a handler's panic.
 /// The other errors wait for the next calls, and so does what the progress thread has met.
@@ -48,10 +94,10 @@ impl Untold {
         self.has_some.load(Ordering::Relaxed)
     }
 
-    /// Takes the oldest error. If it is a panic, resumes it.
+    /// Takes the oldest error, unless this thread puts them off. If it is a panic, resumes it.
     #[inline]
     pub(crate) fn take(&self) -> Option<Error> {
-        if !self.has_some() {
+        if !self.has_some() || PUT_OFF.get() > 0 {
             return None;
         }
         match self.take_first()? {
@@ -100,6 +146,11 @@ mod tests {
         for text in ["three", "four"] {
             untold.add(Error::backend("progress", 0, text));
         }
+        let (off, too) = (put_off_errors(), put_off_errors());
+        assert!(untold.take().is_none());
+        drop(off);
+        assert!(untold.take().is_none());
+        drop(too);
         let first = untold.take().unwrap().to_string();
         assert!(first.contains("one"), "{first}");
         let panic = catch_unwind(AssertUnwindSafe(|| untold.take())).unwrap_err();

@@ -92,54 +92,6 @@ impl World {
         self.wait_until(&awaited, ready)
     }
 
-    /// As [`wait_for_ranks`](Self::wait_for_ranks), for a wait whose end must not be missed: others
-    /// wait for it, or what has come would be lost. Errors of handlers that run meanwhile do not end
-    /// it; the next calls of this rank return them.
-    ///
-    /// # Cost
-    ///
-    /// As [`wait_for_ranks`](Self::wait_for_ranks).
-    ///
-    /// # Errors
-    ///
-    /// Those of `ready`, the failure of the job, and [`Error::Timeout`] and [`Error::InHandler`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let word = world.alloc::<u64>(1)?;
-    /// # word.atomic_store(&world, 1)?;
-    /// world.wait_through("the word", &Vec::new, || Ok(word.atomic_load(&world)? == 1))?;
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn wait_through(
-        &self,
-        what: &'static str,
-        missing: &dyn Fn() -> Vec<Rank>,
-        mut ready: impl FnMut() -> Result<bool>,
-    ) -> Result<()> {
-        let (mut failed, mut of_handlers) = (None, Vec::new());
-        let waited = loop {
-            let ready = || {
-                let is_ready = ready();
-                is_ready.or_else(|error| {
-                    failed = Some(error);
-                    Ok(true)
-                })
-            };
-            match self.wait_for_ranks(what, missing, ready) {
-                Err(error @ (Error::Timeout(_) | Error::InHandler { .. })) => break Err(error),
-                Err(error) if self.is_healthy() => of_handlers.push(error),
-                waited => break waited,
-            }
-        };
-        let later = of_handlers.into_iter();
-        later.for_each(|error| self.untold().add(error));
-        failed.map_or(waited, Err)
-    }
-
     /// Makes progress until `ready`, and fails when the job fails or the configured limit is over.
     #[track_caller]
     pub(crate) fn wait_until(

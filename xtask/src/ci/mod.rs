@@ -1,5 +1,6 @@
 //! The test command: a table of steps, each timed. A step that fails lets the others run.
 
+mod hung;
 mod run;
 #[cfg(test)]
 mod shared_builds;

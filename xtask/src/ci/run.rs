@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::summary::Summary;
-use super::{BUILD, Lane, QUICK, Step, select};
+use super::summary::{FAILED, Summary};
+use super::{BUILD, Lane, QUICK, Step, hung, select};
 use crate::process::{self, Outcome, command};
 
 /// Runs the named steps one after the other, or all in lanes.
@@ -114,17 +114,27 @@ impl Iterator for Queue {
     }
 }
 
-/// Runs a step as a process of its own, passes its output to `show`, and returns all of it. The
-/// output goes through a file, since a pipe would stay open with a process that the step leaves
-/// behind.
+/// Runs a step as a process of its own, passes its output to `show`, and returns all of it.
 fn by_itself(step: &Step, show: fn(&[u8])) -> Result<String> {
     let program = std::env::current_exe()?;
+    let mut command = command("env", [program.as_os_str()]);
+    watched(command.args(["test", step.name]), step.name, LIMIT, show)
+}
+
+/// The time after which a step is ended: more than twice what the longest one takes beside others,
+/// and little enough that two such steps of one lane are still told of within the hour and a half
+/// that a run may take.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Runs the command of a step to its end, or for `limit`. The output goes through a file, since a
+/// pipe would stay open with a process that the step leaves behind.
+fn watched(command: &mut Command, name: &str, limit: Duration, show: fn(&[u8])) -> Result<String> {
     let mut both = tempfile::NamedTempFile::new()?;
     let mut printed = both.reopen()?;
-    let mut command = command("env", [program.as_os_str()]);
-    command.args(["test", step.name]).stdin(Stdio::null());
     let both = both.as_file_mut();
+    command.stdin(Stdio::null());
     command.stdout(both.try_clone()?).stderr(both.try_clone()?);
+    let start = Instant::now();
     let mut child = command.spawn()?;
     let (mut text, mut has_ended) = (Vec::new(), false);
     loop {
@@ -137,6 +147,16 @@ fn by_itself(step: &Step, show: fn(&[u8])) -> Result<String> {
         }
         thread::sleep(LOOK);
         has_ended = child.try_wait()?.is_some();
+        if !has_ended && start.elapsed() > limit {
+            let what = hung::end(child.id(), &String::from_utf8_lossy(&text));
+            child.wait()?;
+            has_ended = true;
+            let limit = limit.as_secs();
+            writeln!(
+                both,
+                "\n{what}=== {name:<12} {FAILED}: ended after {limit} s"
+            )?;
+        }
     }
 }
 
@@ -152,7 +172,11 @@ fn later(_: &[u8]) {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Queue, run_all};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::{Queue, later, run_all, watched};
+    use crate::ci::summary::Summary;
     use crate::ci::{Lane, STEPS, Step, step};
     use crate::process::Outcome;
 
@@ -171,6 +195,24 @@ mod tests {
         assert!(message.contains("bad worse"), "{message}");
         assert!(!message.contains("good"), "{message}");
         assert!(!message.contains("absent"), "{message}");
+    }
+
+    #[test]
+    fn a_step_that_does_not_end_is_ended_with_all_that_it_started_and_told() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sh -c 'sleep 600; true'; true"]);
+        let limit = Duration::from_secs(1);
+        let text = watched(&mut command, "endless", limit, later).unwrap();
+        assert!(text.starts_with("begun\n"), "{text}");
+        let sleep = text.lines().find(|line| line.ends_with(" sleep 600 "));
+        let id = sleep.expect(&text).split(' ').nth(3).unwrap();
+        // Whoever is its parent now may not have taken note of its end.
+        let state = std::fs::read_to_string(format!("/proc/{id}/stat"));
+        assert!(state.is_err() || state.unwrap().contains(") Z "), "{text}");
+        let mut summary = Summary::default();
+        summary.add(&step("endless", "", || Ok(Outcome::Passed)), Ok(text));
+        let error = summary.tell(Instant::now()).unwrap_err().to_string();
+        assert!(error.contains("failed: endless"), "{error}");
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::Step;
+use super::hung::NOT_ENDED;
 use crate::process::{self, Outcome};
 
 /// The word in the line of a failed step.
-const FAILED: &str = "FAILED";
+pub(super) const FAILED: &str = "FAILED";
 
 /// The lines of a failure that are repeated at the end: as many of its first as of its last.
 const N_REPEATED: usize = 60;
@@ -165,12 +166,14 @@ fn last_lines(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The tests that failed and the programs that did not end by themselves, by their lines.
+/// The tests that failed, the programs that did not end by themselves, and what had to be ended, by
+/// their lines.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let test = line.strip_prefix("test ");
         test.and_then(|test| test.strip_suffix("... FAILED"))
             .or_else(|| crash(line))
+            .or_else(|| line.starts_with(NOT_ENDED).then_some(line))
             .map(str::trim)
     })
 }

@@ -23,7 +23,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread;
 
-use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
+use pgas_core::{
+    AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object, put_off_errors,
+};
 use zerocopy::FromZeros as _;
 
 use self::channel::{Channel, message_bytes};
@@ -420,6 +422,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
         let _waits = part_of_object(FINISHING, object);
         let team = self.team.clone();
         let _step = team.world().in_step(FINISHING);
+        // Others wait for room in this rank's inbox, whatever a handler says.
+        let _off = put_off_errors();
         // This rank receives while the others arrive, since they may wait for room in its inbox.
         let mut same = Some(
             self.team
@@ -497,13 +501,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 }
                 departed = now;
             }
-            if let Err(error) = waiting.pause(&Vec::new) {
-                // Others wait for room in this rank's inbox, whatever a handler says.
-                if matches!(error, Error::Timeout(_)) || !world.is_healthy() {
-                    return Err(give_up(&world, RECEIVING, error));
-                }
-                outcome = outcome.and(Err(error));
-            }
+            let paused = waiting.pause(&Vec::new);
+            paused.map_err(|error| give_up(&world, RECEIVING, error))?;
         }
     }
 

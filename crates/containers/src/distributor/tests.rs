@@ -3,9 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use pgas_am::{ActiveMessages as _, Payload, RequestHandler, Token};
 use pgas_core::Config;
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
@@ -425,6 +426,46 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_dropped_its_distri
         // Who is told ends the job by that.
         let of_drop = "rank 0 has dropped its distributor, and others wait for what it sends";
         assert!(said.iter().any(|text| text.contains(of_drop)), "{said:?}");
+    }
+}
+
+struct Fails;
+
+impl RequestHandler for Fails {
+    type Args = ();
+
+    fn handle(&self, _: Token<'_>, (): (), _: Payload<'_>) -> crate::Result<()> {
+        Err(Error::setting("A", "b".to_owned(), "a handler's error"))
+    }
+}
+
+/// The others wait for what this rank receives and passes on.
+#[test]
+fn the_error_of_a_handler_does_not_end_a_round() {
+    let asks = AtomicBool::new(false);
+    let round = |world: World| {
+        pgas_am::attach(&world).unwrap();
+        world.register::<Fails>(Fails).unwrap();
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+        world.barrier().unwrap();
+        let is_first = world.rank() == Rank::ZERO;
+        asks.fetch_or(is_first, Ordering::Release);
+        // Rank 0 is past the barrier, which would return the error.
+        while !asks.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        if !is_first {
+            world.request::<Fails>(Rank::ZERO, &()).unwrap();
+            (0..200).for_each(|i| distributor.send(Rank::ZERO, i).unwrap());
+        }
+        let received = distributor.finish().unwrap();
+        assert_eq!(received.len(), if is_first { 200 } else { 0 });
+        while is_first && world.progress().is_ok() {}
+    };
+    let served = loopback::Options::default().with_served_atomics();
+    for _ in 0..10 {
+        asks.store(false, Ordering::Release);
+        loopback::run_over(&served, 2, &Config::default(), round);
     }
 }
 

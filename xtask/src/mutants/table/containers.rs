@@ -61,7 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/served.rs", "let on = on.upgrade()?;\n    let write", 0, "let Some(on) = on.upgrade() else { return Some(false) };\n    let write", Tests("a_queue_whose_host_has_dropped")),
     // A rank that looks at its own memory again and again serves the others.
     row("queue/access/operations.rs", "if popped.is_none() {", 0, "if false {", Tests("nothing_but_pop")),
-    row("queue/access/operations.rs", "if let Err(error) = self.world().look_around() {", 0, "if let Err(error) = Ok::<(), crate::Error>(()) {", Tests("nothing_but_push")),
+    row("queue/access/operations.rs", "self.world().look_around()?;\n        Err(PushError::Full(value))", 0, "Err(PushError::Full(value))", Tests("nothing_but_push")),
     row("hash_map/remote.rs", "if O::EFFECT != Effect::Claim {", 0, "if false {", Tests("nothing_but_look")),
     // Elements with any indices.
     row("scattered.rs", "match world.flush(rank) {", 0, "match Ok::<(), pgas_core::Error>(()) {", Tests("array::tests::scattered")),

@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
-use pgas_core::Pod;
 use pgas_core::stats::Operation;
+use pgas_core::{Pod, put_off_errors};
 
 use super::super::PushError;
 use super::super::ring::{CountedRing, Ring, index, zeroed};
@@ -36,11 +36,6 @@ impl<T: Object> Ring<T> {
             [&prices::QUEUE_PUSH_ONLY, &prices::QUEUE_PUSH],
             Location::caller(),
         );
-        // Before the push: the error of a handler would take the place of the value that finds no room.
-        if let Err(error) = self.world().look_around() {
-            object::release::<T>(&slot, &self.heap)?;
-            return Err(error.into());
-        }
         let pushed = match &self.counted {
             Some(local) => self.push_counted(local, rows, slot, meet),
             None => {
@@ -53,6 +48,9 @@ impl<T: Object> Ring<T> {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
+        // The error of a handler would take the place of the value.
+        let _off = put_off_errors();
+        self.world().look_around()?;
         Err(PushError::Full(value))
     }
 
