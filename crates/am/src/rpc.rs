@@ -522,8 +522,8 @@ impl RemoteCalls for World {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
         self.errors_put_off()?;
-        let (future, header) = way.open_call(function);
-        way.close_call(future, way.send_two(CALL, header.as_bytes(), &args, views))
+        let (unsent, header) = way.open_call(function);
+        way.close_call(unsent, way.send_two(CALL, header.as_bytes(), &args, views))
     }
 
     #[inline]

@@ -1,9 +1,11 @@
 //! Sends calls: the header, the arguments and the views of a call become a message.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{Pod, Rank, Result, World};
+use pgas_lockfree::pending::Cookie;
 use zerocopy::IntoBytes;
 
 use crate::answer::unanswered;
@@ -21,6 +23,22 @@ pub(crate) struct Way<'a> {
     world: &'a World,
     pub(crate) am: &'a Arc<Am>,
     to: Rank,
+}
+
+/// The slot of a call that is not sent yet. A drop gives it back, also one by a codec that panics.
+pub(crate) struct Unsent<'a> {
+    am: &'a Am,
+    cookie: Cookie,
+}
+
+impl Drop for Unsent<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.am.pending.cancel(self.cookie);
+        if let Some(times) = &self.am.call_times {
+            times.end(self.cookie);
+        }
+    }
 }
 
 impl<'a> Way<'a> {
@@ -50,45 +68,41 @@ impl<'a> Way<'a> {
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<T>> {
         self.world.errors_put_off()?;
-        let (future, header) = self.open_call(function);
-        self.close_call(future, self.send(CALL, header.as_bytes(), args, view))
+        let (unsent, header) = self.open_call(function);
+        self.close_call(unsent, self.send(CALL, header.as_bytes(), args, view))
     }
 
-    /// The future of a call's answer, and the header to send. The caller sends it, and not a
+    /// The slot of a call's answer, and the header to send. The caller sends it, and not a
     /// closure: traces name a call by the line of the program, which a closure would hide.
     #[inline]
-    pub(crate) fn open_call<T: Wire + Send>(self, function: FunctionId) -> (PgasFuture<T>, Call) {
-        let cookie = self.am.pending.take_slot(self.to.number());
-        let future = PgasFuture::answer(self.am, cookie, self.to);
-        if let Some(times) = &self.am.call_times {
+    pub(crate) fn open_call(self, function: FunctionId) -> (Unsent<'a>, Call) {
+        let am = self.am;
+        let cookie = am.pending.take_slot(self.to.number());
+        if let Some(times) = &am.call_times {
             times.begin(cookie);
         }
         let header = Call {
             function,
             cookie: cookie.0,
         };
-        (future, header)
+        (Unsent { am, cookie }, header)
     }
 
     /// The future of a call that was `sent`, or not.
     #[inline]
     pub(crate) fn close_call<T: Wire + Send>(
         self,
-        future: PgasFuture<T>,
+        unsent: Unsent<'_>,
         sent: Result<()>,
     ) -> Result<PgasFuture<T>> {
         match sent {
-            Ok(()) => Ok(future),
-            Err(error) => {
-                future.cancel(self.am);
-                match error {
-                    // As if it had left after the call.
-                    error if says_left(&error, self.to) => {
-                        Ok(PgasFuture::failed(unanswered(self.to)))
-                    }
-                    error => Err(error),
-                }
+            Ok(()) => {
+                let unsent = ManuallyDrop::new(unsent);
+                Ok(PgasFuture::answer(self.am, unsent.cookie, self.to))
             }
+            // As if it had left after the call.
+            Err(error) if says_left(&error, self.to) => Ok(PgasFuture::failed(unanswered(self.to))),
+            Err(error) => Err(error),
         }
     }
 
@@ -172,4 +186,63 @@ fn open<A: Wire>(out: &mut Encoder, header: &[u8], args: &A, view: Option<&[u8]>
 #[inline]
 fn n_bytes(parts: &[&[u8]]) -> usize {
     parts.iter().map(|part| part.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use pgas_core::backend::loopback;
+
+    use super::*;
+    use crate::RemoteCalls as _;
+    use crate::codec::{Codec, Decoder, Each};
+
+    /// A value whose codec fails, or panics.
+    struct Unwritable {
+        panics: bool,
+    }
+
+    enum ByPanic {}
+
+    impl Wire for Unwritable {
+        type By = ByPanic;
+    }
+
+    impl Codec<Unwritable> for ByPanic {
+        type Array<const N: usize> = Each<Self>;
+
+        fn encode(value: &Unwritable, _: &mut Encoder) -> Result<()> {
+            assert!(!value.panics, "on purpose");
+            Err(pgas_core::Error::HasLeft)
+        }
+
+        fn decode(_: &mut Decoder<'_>) -> Result<Unwritable> {
+            Err(pgas_core::Error::HasLeft)
+        }
+    }
+
+    #[test]
+    fn arguments_that_cannot_be_written_keep_no_slot() {
+        let world = loopback::world();
+        crate::attach(&world).unwrap();
+        for panics in [false, true] {
+            let call = || {
+                let call = world.rpc(world.rank(), |_: Unwritable| (), Unwritable { panics });
+                call.map(drop).unwrap_err()
+            };
+            let called = catch_unwind(std::panic::AssertUnwindSafe(call));
+            assert_eq!(called.is_err(), panics);
+            let (row, words) = ([1_u64], [2_u64]);
+            let viewing = || {
+                let body = |_: Unwritable, _: &[u64], _: &[u64]| ();
+                let args = Unwritable { panics };
+                let call = world.rpc_views(world.rank(), body, args, (&row, &words));
+                call.map(drop).unwrap_err()
+            };
+            let called = catch_unwind(std::panic::AssertUnwindSafe(viewing));
+            assert_eq!(called.is_err(), panics);
+            assert_eq!(am(&world).unwrap().pending.n_taken(), 0);
+        }
+    }
 }

@@ -259,18 +259,6 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Gives back the slot of a call that was not sent.
-    #[cold]
-    pub(crate) fn cancel(mut self, am: &Am) {
-        if let State::Answer(answer) = mem::replace(&mut self.state, State::Taken) {
-            am.pending.cancel(answer.cookie);
-            if let Some(times) = &am.call_times {
-                times.end(answer.cookie);
-            }
-            answer.forget();
-        }
-    }
-
     fn cell(cell: Arc<Cell<T>>) -> Self {
         Self {
             state: State::Cell(cell),

@@ -434,7 +434,7 @@ struct Fails;
 impl RequestHandler for Fails {
     type Args = ();
 
-    fn handle(&self, _: Token<'_>, (): (), _: Payload<'_>) -> crate::Result<()> {
+    fn handle(&self, _: Token<'_>, (): (), _: Payload<'_>) -> Result<()> {
         Err(Error::setting("A", "b".to_owned(), "a handler's error"))
     }
 }
