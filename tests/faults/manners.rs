@@ -40,6 +40,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(trial(format!("exit_together::{way:?}"), move || {
             assert_well(&start(way, N_RANKS, &["exit_together"], &[]).end());
         }));
+        trials.push(trial(format!("dropped_errors::{way:?}"), move || {
+            a_failure_that_no_rank_minds_is_told(way);
+        }));
         trials.push(trial(format!("whole_lines::{way:?}"), move || {
             lines_do_not_mix(way);
         }));
@@ -120,6 +123,18 @@ pub(crate) fn exit_together(world: &World) -> ! {
     exit(0)
 }
 
+/// One rank fails the job, and all drop the error.
+pub(crate) fn drop_errors(world: World) {
+    world.barrier().unwrap();
+    if world.rank() == FAILING {
+        let error = pgas::Error::setting("A", "b".to_owned(), "no work");
+        drop(world.give_up("work of its own", error));
+    }
+    drop(world.barrier());
+    // Nothing is printed as by a panic.
+    drop(world);
+}
+
 /// Prints lines in pieces.
 pub(crate) fn print_in_pieces(world: &World) {
     world.barrier().unwrap();
@@ -146,6 +161,19 @@ fn one_that_exits_alone_is_blamed(way: Way) {
     assert!(ended.stderr.contains(told), "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
     assert_soon(ended.took, Duration::from_secs(2) + 2 * END_OF_JOB, &ended);
+}
+
+fn a_failure_that_no_rank_minds_is_told(way: Way) {
+    let ended = start(way, N_RANKS, &["drop_errors"], &[]).end();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let told = format!("pgas: rank {FAILING} (pid ");
+    let mut lines = ended.stderr.lines().filter(|line| line.starts_with(&told));
+    let line = lines.next().unwrap_or_default();
+    assert!(
+        line.contains("failed in work of its own: A=b: no work"),
+        "{ended:?}"
+    );
+    assert!(lines.next().is_none() && ended.left.is_empty(), "{ended:?}");
 }
 
 fn one_that_exits_before_it_joins_is_blamed(way: Way) {

@@ -102,6 +102,7 @@ fn rank(words: &[String]) {
         "exit_alone" => manners::exit_alone(world),
         "exit_unjoined" => world.barrier().unwrap(),
         "forge" => manners::forge(&world),
+        "drop_errors" => manners::drop_errors(world),
         "exit_together" => manners::exit_together(&world),
         "print" => manners::print_in_pieces(&world),
         "nested" => worlds::nested(world),
