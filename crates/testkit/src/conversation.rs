@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::job::{kill_marked, marked_anew};
+
 /// The reply of a rank when all ranks have performed the command.
 const DONE: &str = "@done ";
 
@@ -23,6 +25,8 @@ pub struct Job {
     lines: Receiver<String>,
     output: Vec<String>,
     stderr: Option<JoinHandle<String>>,
+    /// The variable by which its processes can be found.
+    mark: String,
 }
 
 impl Job {
@@ -33,6 +37,7 @@ impl Job {
     /// If the program cannot be started.
     #[must_use]
     pub fn start(mut command: Command) -> Self {
+        let mark = marked_anew(&mut command);
         let mut child = command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -62,6 +67,7 @@ impl Job {
             lines,
             output: Vec::new(),
             stderr: Some(stderr),
+            mark,
         }
     }
 
@@ -125,18 +131,18 @@ impl Job {
     /// Kills the job, and returns its output.
     fn end(&mut self, why: &str) -> String {
         self.stdin = None;
-        self.kill();
+        let left = self.kill();
         let status = self.child.wait().expect("a child");
         let stderr = self.stderr.take().map(JoinHandle::join);
         let stderr = stderr.and_then(Result::ok).unwrap_or_default();
-        format!("{why} ({status})\n{}\n{stderr}", self.output.join("\n"))
+        let output = self.output.join("\n");
+        format!("{why} ({status})\n{output}\n{stderr}\nwhat was left of it:\n{left}")
     }
 
-    /// Kills the launcher. The ranks die with it.
-    fn kill(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            drop(self.child.kill());
-        }
+    /// Kills the launcher and the ranks, and says what they did: a rank that outlives its launcher
+    /// would keep the output open.
+    fn kill(&mut self) -> String {
+        kill_marked(&self.mark)
     }
 }
 

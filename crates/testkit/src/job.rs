@@ -110,14 +110,8 @@ pub fn start(command: Command) -> Job {
 ///
 /// If the system refuses.
 pub fn start_within(limit: Duration, mut command: Command) -> Job {
-    static N_STARTED: AtomicU32 = AtomicU32::new(0);
-    let n_started = N_STARTED.fetch_add(1, Ordering::Relaxed);
-    let mark = format!("PGAS_TEST_JOB={}.{n_started}", std::process::id());
-    let (key, value) = mark.split_once('=').expect("written so above");
-    command
-        .env(key, value)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let mark = marked_anew(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Moment::now();
     let mut child = command.spawn().expect("the job's first process starts");
     let stdout = child.stdout.take().map(BufReader::new);
@@ -218,13 +212,7 @@ impl Watchdog {
         let patience = Patience::new(limit);
         let thread = thread::spawn(move || {
             if patience.receive(&stopped).is_err() {
-                let left = marked(&mark);
-                let told: String = left.iter().map(|pid| place_of(*pid)).collect();
-                for pid in left {
-                    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-                    // Fails only for a process that has just ended.
-                    pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
-                }
+                let told = kill_marked(&mark);
                 panic!("the job did not end within {limit:?}; what was left of it:\n{told}");
             }
         });
@@ -236,6 +224,28 @@ impl Watchdog {
         self.stop.send(()).ok();
         self.thread.join().expect("a job ends within the limit");
     }
+}
+
+/// Gives a command a variable of its own, by which its processes can be found.
+pub(crate) fn marked_anew(command: &mut Command) -> String {
+    static N_STARTED: AtomicU32 = AtomicU32::new(0);
+    let n_started = N_STARTED.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("PGAS_TEST_JOB={}.{n_started}", std::process::id());
+    let (key, value) = mark.split_once('=').expect("written so above");
+    command.env(key, value);
+    mark
+}
+
+/// Kills the processes that were started with this variable, and says what they did.
+pub(crate) fn kill_marked(mark: &str) -> String {
+    let left = marked(mark);
+    let told = left.iter().map(|pid| place_of(*pid)).collect();
+    for pid in left {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        // Fails only for a process that has just ended.
+        pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
+    }
+    told
 }
 
 /// The living processes that were started with this variable. Zombies have none.
