@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_core::{WeakWorld, World, notice, put_off_errors};
+use pgas_core::{WeakWorld, World, notice};
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
 use crate::state::{Am, am};
@@ -195,11 +195,9 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     let _step = world.in_step(DRIVING);
     // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
     while !is_over.load(Ordering::Acquire) {
-        let off = put_off_errors();
-        let worked = world.progress();
-        drop(off);
+        let worked = world.serve();
         let worked = worked.map_err(|error| world.give_up(DRIVING, error))?;
-        if let Err(error) = world.errors_put_off() {
+        if let Err(error) = world.check_handlers() {
             notice::tell(&format_args!("rank {}: {error}", world.rank()));
             failed = failed.and(Err(error));
             continue;

@@ -167,9 +167,10 @@ impl Layer for Attached {
         // In each round: a simulated node may sleep before the next one.
         am.objects
             .give_up(|team| world.team_by_id(TeamId::from_bits(team)).is_some());
-        worked |= am
-            .objects
-            .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;
+        worked |= am.objects.advance(|message| {
+            let called = pgas_core::as_handler(|| self.deliver(world, message));
+            called.unwrap_or_else(|error| world.tell_later(error));
+        });
         worked |= am.tasks.has_some() && world.run_watched(|| am.tasks.advance());
         worked |= am.run_local_calls(world);
         let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);

@@ -494,6 +494,7 @@ impl RemoteCalls for World {
         function: fn(A) -> R,
         args: A,
     ) -> Result<PgasFuture<R::Value>> {
+        self.check_handlers()?;
         Way::to(self, to)?.call(function, &args)
     }
 
@@ -506,6 +507,7 @@ impl RemoteCalls for World {
         args: A,
         view: &[T],
     ) -> Result<PgasFuture<R::Value>> {
+        self.check_handlers()?;
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
         way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
@@ -519,9 +521,9 @@ impl RemoteCalls for World {
         args: A,
         views: (&[T], &[U]),
     ) -> Result<PgasFuture<R::Value>> {
+        self.check_handlers()?;
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
-        self.errors_put_off()?;
         let (unsent, header) = way.open_call(function);
         way.close_call(unsent, way.send_two(CALL, header.as_bytes(), &args, views))
     }
@@ -648,6 +650,7 @@ pub(crate) fn call_each<A: Wire, R: Returns>(
     function: fn(A) -> R,
     args: &A,
 ) -> Result<PgasFuture<Vec<R::Value>>> {
+    world.check_handlers()?;
     let mut calls = Vec::new();
     // No closure: it would stand for the program's line in traces.
     for to in ranks {

@@ -1,7 +1,7 @@
 //! Sending: at once, when there is room, later, or in pieces.
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Rank, World, keep_line, put_off_errors};
+use pgas_core::{Rank, World, keep_line};
 use zerocopy::IntoBytes;
 
 use crate::codec::LONGEST;
@@ -126,8 +126,6 @@ impl Am {
         }
         let _line = keep_line();
         let missing = || vec![to];
-        // The target would keep the pieces that it has got.
-        let _off = put_off_errors();
         world.wait_for_ranks("room for a request", &missing, || {
             Ok(self.try_request(world, to, id, parts)? == Sent::Accepted)
         })

@@ -67,7 +67,6 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<T>> {
-        self.world.errors_put_off()?;
         let (unsent, header) = self.open_call(function);
         self.close_call(unsent, self.send(CALL, header.as_bytes(), args, view))
     }

@@ -133,7 +133,7 @@ fn error_of_a_handler_in_a_wait(told: impl Fn(&World) -> Result<()> + Sync) {
         assert_eq!(answer.unwrap(), 2);
         let told = told(world).unwrap_err().to_string();
         assert!(told.contains("a handler's error"), "{told}");
-        world.errors_put_off().unwrap();
+        world.check_handlers().unwrap();
         world.progress().unwrap();
     });
 }

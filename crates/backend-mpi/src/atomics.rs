@@ -10,7 +10,7 @@
 //! lock of it, and several of them would not share a message.
 #![expect(unsafe_code, reason = "promises when former bits are written")]
 
-use pgas_core::backend::{Atomic, Call, Former, OpId};
+use pgas_core::backend::{Atomic, Backend as _, Call, Former, OpId};
 use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
@@ -72,6 +72,11 @@ unsafe impl Orders for Network {
         }
         state.ops.forget(op);
         answered
+    }
+
+    fn fail(&self, cause: &str) {
+        // The error is the one of the wait.
+        drop(self.blame(self.rank(), cause));
     }
 }
 

@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "promises when former bits are written")]
 
 use pgas_core::Result;
-use pgas_core::backend::{Atomic, Call, Former, OpId};
+use pgas_core::backend::{Atomic, Backend as _, Call, Former, OpId};
 use pgas_network::atomics::{Orders, Remote};
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
@@ -68,5 +68,10 @@ unsafe impl Orders for Network {
             self.state().ops.abandon(op);
         }
         answered
+    }
+
+    fn fail(&self, cause: &str) {
+        // The error is the one of the wait.
+        drop(self.blame(self.rank(), cause));
     }
 }

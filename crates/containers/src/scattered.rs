@@ -10,7 +10,7 @@ use pgas_am::DistObject;
 use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Fragment;
-use pgas_core::{GlobalPtr, Pod, Rank, Team, World, in_handler};
+use pgas_core::{GlobalPtr, Pod, Rank, Team, World, in_handler, keep_line};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
@@ -128,11 +128,14 @@ impl<A: Act> Operation for Scattered<A> {
 
 /// Requests `A` on elements. `take` receives the answers, and performs operations without an
 /// answer.
+#[track_caller]
 pub(crate) fn travel<A: Act>(
     served: &Served,
     elements: impl Iterator<Item = (GlobalPtr<u8>, A::Given)>,
     mut take: impl FnMut(usize, Option<A::Answer>) -> Result<()>,
 ) -> Result<()> {
+    // An error of a handler between two messages would leave the rest undone.
+    let _line = keep_line();
     let take = &mut |i, answer: Option<Sent<_>>| take(i, answer.map(|Sent(answer)| answer));
     let mut batch = Batch::<Scattered<A>>::new(served, elements.size_hint().0);
     for (i, (ptr, given)) in elements.enumerate() {

@@ -22,9 +22,16 @@ impl World {
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` [`Error::Mismatch`] if a rank
     /// calls another collective; [`Error::InHandler`] inside a handler, where the rank does not
-    /// enter the barrier.
+    /// enter the barrier. Once the barrier is over, an error of a handler of this rank that no call
+    /// has [returned](Self::check_handlers).
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
+        self.flush_and_meet()?;
+        self.check_handlers()
+    }
+
+    #[track_caller]
+    pub(crate) fn flush_and_meet(&self) -> Result<()> {
         if in_handler() {
             return Err(Error::InHandler { what: "a barrier" });
         }

@@ -71,7 +71,7 @@ impl World {
                     break;
                 }
                 thread::sleep(NAP);
-            } else if let Err(error) = self.progress() {
+            } else if let Err(error) = self.serve() {
                 failure = Some(error.to_string());
             } else {
                 self.park(NAP);
@@ -98,7 +98,7 @@ impl World {
             while self.send_note(Rank::ZERO, MessageClass::Request, &parts)
                 == Some(Sent::BackPressure)
             {
-                if self.progress().is_err() {
+                if self.serve().is_err() {
                     return;
                 }
                 self.park(NAP);

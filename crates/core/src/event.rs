@@ -168,7 +168,8 @@ impl<T: Send + 'static> Event<T> {
     /// # Errors
     ///
     /// Errors of the transport; then the operation is over, and each later call gives the error of
-    /// the operation again.
+    /// the operation again. An error of a handler, as [`World::progress`] returns it; the operation
+    /// goes on.
     pub fn test(&mut self) -> Result<bool> {
         if self.is_complete()? {
             return Ok(true);
@@ -225,9 +226,20 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// As [`test`](Self::test). If the operation is not complete, `cx` is woken when it may be.
+    /// As [`test`](Self::test), but leaves the errors of handlers to later calls.
+    fn look(&mut self) -> Result<bool> {
+        if self.is_complete()? {
+            return Ok(true);
+        }
+        if let Some(world) = self.world() {
+            world.serve()?;
+        }
+        self.is_complete()
+    }
+
+    /// As [`look`](Self::look). If the operation is not complete, `cx` is woken when it may be.
     fn test_or_watch(&mut self, cx: &Context<'_>) -> Result<bool> {
-        if self.test()? {
+        if self.look()? {
             return Ok(true);
         }
         let Some(world) = self.world() else {
@@ -235,7 +247,7 @@ impl<T: Send + 'static> Event<T> {
         };
         if world.wake_after_progress(cx.waker()) {
             // An arrival before the waker was known has woken nobody.
-            return self.test();
+            return self.look();
         }
         cx.waker().wake_by_ref();
         Ok(false)

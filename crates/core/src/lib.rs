@@ -163,7 +163,6 @@ pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
 pub use team_id::TeamId;
-pub use untold::{PutOff, put_off_errors};
 pub use waits::{PartOf, keep_line, part_of, part_of_at, part_of_earlier, part_of_object};
 pub use wire::InStep;
 pub use work::Work;

@@ -21,7 +21,6 @@ use crate::rank::Rank;
 use crate::symmetric::Symmetric;
 use crate::team::{AsTeam, Member as _, Team};
 use crate::thread_number;
-use crate::untold::put_off_errors;
 use crate::waits::{Awaited, part_of_at};
 use crate::world::World;
 
@@ -171,7 +170,7 @@ impl Lock {
         for word in 0..N_WORDS {
             words.here().add(word).swap(world, 0)?;
         }
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(Self {
             words,
             home,
@@ -399,8 +398,6 @@ impl Lock {
         if self.last().compare_exchange(world, number, 0)?.is_err() {
             let link = self.word(rank, NEXT);
             let what = "the rank that comes next in the queue of a lock";
-            // The rank behind would wait for ever.
-            let _off = put_off_errors();
             world.wait_for(what, || {
                 next = link.swap(world, 0)?;
                 Ok(next != 0)

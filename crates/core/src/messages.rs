@@ -163,16 +163,12 @@ impl World {
         Ok(())
     }
 
-    /// Serves up to `limit` received messages of each class, and says whether there were any. If
-    /// several fail, or a handler panics behind one that fails, the next calls return the rest.
+    /// Serves up to `limit` received messages of each class, and says whether there were any. Errors
+    /// of their handlers wait for a call that [returns](Self::check_handlers) them.
     #[inline]
     pub(crate) fn receive(&self, limit: usize) -> Result<bool> {
         if in_handler() || !self.servers().has_this_thread() {
             return Ok(false);
-        }
-        // Errors of an earlier call come first, so that there are never more than of one call.
-        if let Some(error) = self.untold().take() {
-            return Err(error);
         }
         let mut sink = |message: Message<'_>| {
             if let Err(error) = self.dispatch(message) {
@@ -183,14 +179,9 @@ impl World {
             .layer_above()
             .is_none_or(|layer| layer.accepts_requests());
         let n_received = self.backend().poll_all(with_requests, limit, &mut sink)?;
-        match self.untold().take() {
-            None => {
-                let has_received = n_received > 0;
-                self.servers().wake_after(has_received);
-                Ok(has_received)
-            }
-            Some(error) => Err(error),
-        }
+        let has_received = n_received > 0;
+        self.servers().wake_after(has_received);
+        Ok(has_received)
     }
 
     #[inline]
@@ -198,7 +189,7 @@ impl World {
         if let Some(trace) = self.trace() {
             return self.dispatch_traced(trace, message);
         }
-        self.serve(message)
+        self.run_handler(message)
     }
 
     /// As [`dispatch`](Self::dispatch), and records the message and the time of its handler in the
@@ -210,14 +201,14 @@ impl World {
         let (is_reply, bytes) = (class == MessageClass::Reply, message.payload.len() as u64);
         match message.handler {
             // These are not traced.
-            HandlerId::WATCH => self.serve(message),
+            HandlerId::WATCH => self.run_handler(message),
             HandlerId::COLLECTIVE => {
                 trace.came(Kind::Arrival, from, is_reply, bytes);
-                self.serve(message)
+                self.run_handler(message)
             }
             _ => {
                 trace.came(Kind::Begin, from, is_reply, bytes);
-                let served = self.serve(message);
+                let served = self.run_handler(message);
                 trace.note(Kind::End, 0, Some(from), [0, 0]);
                 served
             }
@@ -225,7 +216,7 @@ impl World {
     }
 
     #[inline]
-    fn serve(&self, message: Message<'_>) -> Result<()> {
+    fn run_handler(&self, message: Message<'_>) -> Result<()> {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer_above()

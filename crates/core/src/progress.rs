@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::backend::{NeedsTarget, Stage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::process::panic_text;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, is_part};
 use crate::world::World;
 
 /// Looks at memory of this rank for each round of progress.
@@ -136,9 +136,31 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; a message for a handler that was not set; the failure of the job,
-    /// if there was no work, so that a loop around this call ends with the job.
+    /// Errors of the transport; the oldest error of a handler that no call has returned yet, such as
+    /// a message for a handler that was not set; the failure of the job, if there was no work, so that
+    /// a loop around this call ends with the job.
     pub fn progress(&self) -> Result<bool> {
+        let worked = self.serve()?;
+        self.first_untold()?;
+        Ok(worked)
+    }
+
+    /// As [`progress`](Self::progress), but leaves the errors of handlers to later calls: for loops
+    /// whose end must not be missed, since others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; the failure of the job, if there was no work.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// while world.serve()? {}
+    /// world.check_handlers()?; // none has failed
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn serve(&self) -> Result<bool> {
         let worked = self.advance()?;
         if !worked {
             self.backend().health()?;
@@ -146,14 +168,67 @@ impl World {
         Ok(worked)
     }
 
-    /// Makes [`progress`](Self::progress) at every sixteenth call, where others reach this rank's
+    /// The oldest error of a handler that no call of this rank has returned yet. Waits go on when a
+    /// handler fails; [`progress`](Self::progress) returns the error, and so do calls of the program
+    /// that begin with this one, and barriers when they are over. What is left is printed when the
+    /// rank leaves the job.
+    ///
+    /// Returns nothing in a handler, in a part of a larger call ([`part_of`](crate::part_of)), whose
+    /// other parts would be missing, and on a thread that runs no handlers
+    /// ([`serve_here`](Self::serve_here)).
+    ///
+    /// # Errors
+    ///
+    /// That one.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of a handler on the library's own thread, if that comes first.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    #[inline]
+    pub fn check_handlers(&self) -> Result<()> {
+        if self.untold().has_some() && !is_part() {
+            return self.first_untold();
+        }
+        Ok(())
+    }
+
+    fn first_untold(&self) -> Result<()> {
+        if !self.untold().has_some() || in_handler() || !self.servers().has_this_thread() {
+            return Ok(());
+        }
+        self.untold().take().map_or(Ok(()), Err)
+    }
+
+    /// Leaves an error of a message to a call that [returns](Self::check_handlers) it.
+    ///
+    /// # Cost
+    ///
+    /// A lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// world.tell_later(pgas_core::Error::HasLeft);
+    /// assert!(world.check_handlers().is_err() && world.check_handlers().is_ok());
+    /// ```
+    #[cold]
+    pub fn tell_later(&self, error: Error) {
+        self.untold().add(error);
+    }
+
+    /// [Serves](Self::serve) at every sixteenth call, where others reach this rank's
     /// memory only while it makes some, and unless this thread is in a handler. Containers call it
     /// after a look at memory of this rank, which needs nobody: a program that looks again and
     /// again, for what others are to bring, serves them so.
     ///
     /// # Errors
     ///
-    /// As [`progress`](Self::progress).
+    /// As [`serve`](Self::serve).
     ///
     /// # Examples
     ///
@@ -172,39 +247,12 @@ impl World {
         // Relaxed: it only spreads the calls.
         let is_turn = || self.looks().fetch_add(1, Relaxed).is_multiple_of(LOOKS);
         if is_needed && !in_handler() && is_turn() {
-            self.progress()?;
+            self.serve()?;
         }
         Ok(())
     }
 
-    /// The oldest error of a handler that no call of this rank has returned yet, unless this thread
-    /// runs a handler. For calls that make no progress of their own, so that a program which makes
-    /// only such calls and waits that [put errors off](crate::put_off_errors) is told, too.
-    ///
-    /// # Errors
-    ///
-    /// That one.
-    ///
-    /// # Cost
-    ///
-    /// ℓ.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// world.errors_put_off()?; // no handler has failed
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[inline]
-    pub fn errors_put_off(&self) -> Result<()> {
-        if self.untold().has_some() && !in_handler() {
-            return self.untold().take().map_or(Ok(()), Err);
-        }
-        Ok(())
-    }
-
-    /// As [`progress`](Self::progress), for a loop that checks the job's health itself.
+    /// As [`serve`](Self::serve), for a loop that checks the job's health itself.
     pub(crate) fn advance(&self) -> Result<bool> {
         let worked = self.receive(BATCH)?;
         Ok(self.advance_rest()? || worked)
@@ -281,7 +329,7 @@ impl World {
         let mut n_rounds = 0_u32;
         loop {
             // Others may send for ever.
-            while self.progress()? && n_rounds < LAST_ROUNDS {
+            while self.serve()? && n_rounds < LAST_ROUNDS {
                 n_rounds += 1;
             }
             if self.is_idle() {
@@ -298,15 +346,12 @@ impl World {
         let handles = self.clone_uncounted();
         let run = move || {
             while !self.handles().is_over() {
-                match panic::catch_unwind(AssertUnwindSafe(|| self.progress())) {
+                match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
                     Ok(Ok(true)) => {}
                     Ok(Ok(false)) => self.nap(self.longest_sleep()),
-                    // The program's own next call reports it, and meets the end of a job itself.
-                    Ok(Err(error)) if self.backend().health().is_ok() => {
-                        self.untold().add(error);
-                        while self.untold().has_some() && !self.handles().is_over() {
-                            self.nap(self.longest_sleep());
-                        }
+                    // The program's own next call meets it, as it meets the end of a job.
+                    Ok(Err(_)) if self.backend().health().is_ok() => {
+                        self.nap(self.longest_sleep());
                     }
                     Ok(Err(_)) => return,
                     Err(payload) => return self.end_by(payload),

@@ -1,9 +1,7 @@
 //! Errors and panics of served messages that no call of the program has told yet.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,57 +10,24 @@ use crate::error::Error;
 use crate::locks::lock;
 use crate::rank::Rank;
 
-thread_local! {
-    /// The guards of this thread.
-    static PUT_OFF: Cell<usize> = const { Cell::new(0) };
-}
-
-/// While this guard lives, calls of its thread that make progress do not return the errors of
-/// handlers. From [`put_off_errors`].
-#[derive(Debug)]
-#[must_use = "errors of handlers are returned again when this is dropped"]
-pub struct PutOff {
-    /// It belongs to its thread.
-    _thread: PhantomData<*const ()>,
-}
-
-/// Until the guard is dropped, the errors of handlers that run in waits of this thread end none of
-/// them: later calls return them ([`World::errors_put_off`](crate::World::errors_put_off)). For a
-/// wait whose end must not be missed, since others wait for it, or what has come would be lost.
-///
-/// Errors of the transport, of the job and of limits, and panics of handlers, end waits all the same.
-///
-/// # Examples
-///
-/// ```
-/// # let world = pgas_core::backend::loopback::world();
-/// let word = world.alloc::<u64>(1)?;
-/// # word.atomic_store(&world, 1)?;
-/// let off = pgas_core::put_off_errors();
-/// world.wait_for("the word", || Ok(word.atomic_load(&world)? == 1))?;
-/// drop(off);
-/// # Ok::<(), pgas_core::Error>(())
-/// ```
-pub fn put_off_errors() -> PutOff {
-    PUT_OFF.set(PUT_OFF.get() + 1);
-    PutOff {
-        _thread: PhantomData,
-    }
-}
-
-impl Drop for PutOff {
-    fn drop(&mut self) {
-        PUT_OFF.set(PUT_OFF.get() - 1);
-    }
-}
-
-/// One call of progress serves many messages, and returns one error, or passes on a handler's panic.
-/// The other errors wait for the next calls, and so does what the progress thread has met.
+/// Errors of handlers wait here for a call of the program that returns them: a wait in which a handler
+/// fails goes on, since others wait for its end, or what it waits for would be lost. Panics that the
+/// progress thread has met wait here, too.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     has_some: AtomicBool,
-    waiting: Mutex<VecDeque<Failure>>,
+    waiting: Mutex<Waiting>,
 }
+
+#[derive(Debug, Default)]
+struct Waiting {
+    first: VecDeque<Failure>,
+    /// The number of those behind the [`MOST`] first, which are not kept.
+    n_more: u64,
+}
+
+/// A program that never asks keeps no more.
+const MOST: usize = 1000;
 
 #[derive(Debug)]
 enum Failure {
@@ -84,7 +49,11 @@ impl Untold {
 
     fn put(&self, failure: Failure) {
         let mut waiting = lock(&self.waiting);
-        waiting.push_back(failure);
+        if waiting.first.len() < MOST {
+            waiting.first.push_back(failure);
+        } else {
+            waiting.n_more += 1;
+        }
         // Relaxed: the mutex orders them. A thread that misses one leaves it to the next call.
         self.has_some.store(true, Ordering::Relaxed);
     }
@@ -94,10 +63,10 @@ impl Untold {
         self.has_some.load(Ordering::Relaxed)
     }
 
-    /// Takes the oldest error, unless this thread puts them off. If it is a panic, resumes it.
+    /// Takes the oldest error. If it is a panic, resumes it.
     #[inline]
     pub(crate) fn take(&self) -> Option<Error> {
-        if !self.has_some() || PUT_OFF.get() > 0 {
+        if !self.has_some() {
             return None;
         }
         match self.take_first()? {
@@ -113,7 +82,8 @@ impl Untold {
             // Its thread has told the cause.
             Failure::Panic(_) => "a handler panicked".into(),
         };
-        let others = match lock(&self.waiting).len() {
+        let waiting = lock(&self.waiting);
+        let others = match waiting.first.len() as u64 + waiting.n_more {
             0 => String::new(),
             n => format!(", and {n} more"),
         };
@@ -125,8 +95,9 @@ impl Untold {
     #[cold]
     fn take_first(&self) -> Option<Failure> {
         let mut waiting = lock(&self.waiting);
-        let first = waiting.pop_front();
-        self.has_some.store(!waiting.is_empty(), Ordering::Relaxed);
+        let first = waiting.first.pop_front();
+        self.has_some
+            .store(!waiting.first.is_empty(), Ordering::Relaxed);
         first
     }
 }
@@ -146,11 +117,6 @@ mod tests {
         for text in ["three", "four"] {
             untold.add(Error::backend("progress", 0, text));
         }
-        let (off, too) = (put_off_errors(), put_off_errors());
-        assert!(untold.take().is_none());
-        drop(off);
-        assert!(untold.take().is_none());
-        drop(too);
         let first = untold.take().unwrap().to_string();
         assert!(first.contains("one"), "{first}");
         let panic = catch_unwind(AssertUnwindSafe(|| untold.take())).unwrap_err();
@@ -164,5 +130,17 @@ mod tests {
             text.contains("three") && text.ends_with(", and 1 more"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn those_of_a_program_that_never_asks_take_little_memory() {
+        let untold = Untold::default();
+        for _ in 0..3 * MOST {
+            untold.add(Error::HasLeft);
+        }
+        assert_eq!(lock(&untold.waiting).first.len(), MOST);
+        let text = untold.text(Rank::ZERO).unwrap();
+        let n = 3 * MOST - 1;
+        assert!(text.ends_with(&format!(", and {n} more")), "{text}");
     }
 }

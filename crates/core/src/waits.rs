@@ -70,6 +70,11 @@ thread_local! {
     static PART_OF: Cell<Option<ProgramCall>> = const { Cell::new(None) };
 }
 
+/// Whether this thread runs a part of a larger call.
+pub(crate) fn is_part() -> bool {
+    PART_OF.get().is_some()
+}
+
 /// A guard that names the operation that this thread's waits are parts of. See [`part_of`].
 #[derive(Debug)]
 #[must_use = "it is over when this is dropped"]

@@ -4,7 +4,7 @@
     reason = "makes operands of words that ranks order atomics on, and places for their former bits"
 )]
 
-use pgas_core::backend::{Atomic, Backend, Call, Former, OpId, RemoteAddr, SwapCall};
+use pgas_core::backend::{Atomic, AtomicOp, Backend, Call, Former, OpId, RemoteAddr, SwapCall};
 use pgas_core::{Error, Result};
 
 use crate::limits::Awaited;
@@ -26,6 +26,13 @@ impl Remote {
         match self {
             Self::Fetch(atomic) => atomic.target(),
             Self::Swap(swap) => swap.target(),
+        }
+    }
+
+    fn changes_the_word(&self) -> bool {
+        match self {
+            Self::Fetch(atomic) => atomic.call().op != AtomicOp::Load,
+            Self::Swap(_) => true,
         }
     }
 
@@ -70,11 +77,15 @@ pub unsafe trait Orders {
     /// Those of the transport.
     fn await_answer(&self, op: OpId, awaited: Awaited<'_>) -> Result<()>;
 
+    /// Fails the job, with this rank as the one that failed.
+    fn fail(&self, cause: &str);
+
     /// Performs an atomic, and returns the former bits.
     ///
     /// # Errors
     ///
-    /// Those of the transport.
+    /// Those of the transport. If the limit of the wait is over, the job fails, too: the target may
+    /// still carry the atomic out, and nobody would give back what that has taken, such as a lock.
     fn order(&self, order: Remote) -> Result<u64> {
         let mut former = 0;
         // SAFETY: `former` is written by this operation alone until this returns, which is after
@@ -87,7 +98,15 @@ pub unsafe trait Orders {
                 what: "the answer to an atomic",
                 missing: &missing,
             };
-            self.await_answer(op, awaited)?;
+            let answered = self.await_answer(op, awaited);
+            if let Err(error @ Error::Timeout(_)) = &answered
+                && order.changes_the_word()
+            {
+                self.fail(&format!(
+                    "gave up an atomic, which may be carried out later: {error}"
+                ));
+            }
+            answered?;
         }
         Ok(former)
     }

@@ -141,7 +141,7 @@ impl Job {
 
     /// Kills the launcher and the ranks, and says what they did: a rank that outlives its launcher
     /// would keep the output open.
-    fn kill(&mut self) -> String {
+    fn kill(&self) -> String {
         kill_marked(&self.mark)
     }
 }

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pgas_core::{Event, Rank, put_off_errors};
+use pgas_core::{Event, Rank};
 use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
 use crate::answer::{read_answer, unanswered};
@@ -162,8 +162,6 @@ impl<T> Answer<T> {
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             let missing = || vec![self.to];
             let mut rounds = 0_u32;
-            // The answer would be lost.
-            let _off = put_off_errors();
             world.wait_for_ranks("the answer of a remote call", &missing, || {
                 if am.pending.is_done(self.cookie) {
                     return Ok(true);
@@ -606,7 +604,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
                 return Poll::Pending;
             }
         } else if let Some(world) = am.world.upgrade()
-            && let Err(error) = world.progress()
+            && let Err(error) = world.serve()
         {
             return Poll::Ready(Err(error));
         }

@@ -378,7 +378,7 @@ fn messages_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Res
     quiet(world)?;
     assert_eq!(count.load(Ordering::Relaxed), 1);
     world.barrier()?;
-    // To itself. A message from another rank might arrive in a barrier, which then fails.
+    // To itself. A message from another rank might arrive in a barrier, which returns its error.
     world.request::<Square>(world.rank(), &(1, 1))?;
     let error = world.wait_for("messages", || world.progress().map(|_| false));
     let text = error.expect_err("nobody handles squares").to_string();

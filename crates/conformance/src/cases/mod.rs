@@ -12,6 +12,7 @@ mod costs;
 // A simulated node has one thread.
 #[cfg(not(target_arch = "riscv64"))]
 mod drivers;
+mod handler_errors;
 mod heap;
 mod in_place;
 mod locks;
@@ -89,6 +90,7 @@ const GROUPS: &[&[Case]] = &[
     heap::CASES,
     messages::CASES,
     active_messages::CASES,
+    handler_errors::CASES,
     in_place::CASES,
     remote_calls::CASES,
     threads::CASES,

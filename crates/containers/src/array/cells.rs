@@ -106,10 +106,10 @@ impl<T: Object> Cells<T> {
         // Other ranks wait for the rank that has locked an element.
         let former =
             replace().map_err(|error| world.give_up("work on an element of an array", error))?;
-        if at == 0 {
-            return Ok(());
+        if at != 0 {
+            object::release_taken::<T>(&former, &self.heap);
         }
-        object::release::<T>(&former, &self.heap)
+        Ok(())
     }
 
     /// Reads an element: R, or 2A + R for one that is not plain, and R + A more for one whose

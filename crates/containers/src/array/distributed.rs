@@ -104,7 +104,7 @@ impl<T: Object> DArray<T> {
             Ok(initial)
         };
         let initial = team.all_try("filling an array", fill)?;
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(Self {
             parts,
             cells: Cells::new(heap, initial),

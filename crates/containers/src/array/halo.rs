@@ -156,7 +156,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     pub fn exchange(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of_object(RIMS, self.matrix.identity());
         let matrix = self.matrix;
-        matrix.team().barrier()?;
+        matrix.team().barrier_within()?;
         let begun = FarBox::begin(matrix.world(), &self.far);
         let near = self.read_near();
         let far = begun.and_then(|events| events.into_iter().map(Event::wait).collect());

@@ -99,7 +99,7 @@ impl<T: Object> Array<T> {
         };
         let (initial, block) = team.all_try("making an array", make)?;
         let block = GlobalPtr::from_bits(team.broadcast(host, block.to_bits())?);
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(Self {
             handle,
             cells: Cells::new(heap, initial),

@@ -90,7 +90,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             "the beginning of the local phase of an array",
             self.identity(),
         );
-        self.team().barrier()?;
+        self.team().barrier_within()?;
         let elements = take_out(self.world(), self.local_place(0), self.local_len());
         let team = self.team();
         let elements = team.all_succeeded("the local phase of an array", elements)?;
@@ -122,7 +122,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
             array, elements, ..
         } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
-        array.team().barrier()?;
+        array.team().barrier_within()?;
         Ok(array)
     }
 
@@ -262,7 +262,7 @@ impl<T: Pod> DMatrix<T> {
             "the beginning of the local phase of a matrix",
             self.identity(),
         );
-        self.team().barrier()?;
+        self.team().barrier_within()?;
         let n = self.local_tiles().count() * self.tile_len();
         let elements = take_out(self.world(), self.local_start(), n);
         let team = self.team();
@@ -295,7 +295,7 @@ impl<T: Pod> LocalMatrix<T> {
             matrix, elements, ..
         } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;
-        matrix.team().barrier()?;
+        matrix.team().barrier_within()?;
         Ok(matrix)
     }
 

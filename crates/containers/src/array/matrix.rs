@@ -98,7 +98,7 @@ impl<T: Pod> DMatrix<T> {
         let tiles = team.alloc_symmetric(elements)?;
         let filled = copies(team.world(), tiles.here(), initial, elements);
         team.all_succeeded("filling a matrix", filled)?;
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(Self { tiles, shape, tile })
     }
 

@@ -87,7 +87,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let (team, distribution) = (self.team().clone(), self.distribution());
         let parts = Parts::collect(&team, elements)?;
         // After the barrier, earlier puts of other ranks into this rank's part are complete.
-        team.barrier()?;
+        team.barrier_within()?;
         let extended = Self::of_parts(&team, distribution, self.len(), &parts, |extended| {
             self.each_run(|first, run| extended.put_slice(first, run))
         })?;
@@ -117,7 +117,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             fill(&array)?;
             array.put_slice(first, &parts.own)
         })?;
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(array)
     }
 

@@ -99,7 +99,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         array.team().all_try("filling an array", || {
             array.write_local(Access::Writes, |i, _| value(i))
         })?;
-        array.team().barrier()?;
+        array.team().barrier_within()?;
         Ok(array)
     }
 
@@ -115,9 +115,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         let _waits = pgas_core::part_of_object("a fill of an array", self.identity());
-        self.team().barrier()?;
+        self.team().barrier_within()?;
         self.write_local(Access::Writes, |_, _| value)?;
-        self.team().barrier()
+        self.team().barrier_within()
     }
 
     /// Replaces each element `x` that this rank holds by `value(i, x)`, where `i` is its index.
@@ -224,7 +224,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
         let _waits = pgas_core::part_of_object("a reduction of an array", self.identity());
-        self.team().barrier()?;
+        self.team().barrier_within()?;
         let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
         self.combine(own, &op)
     }
@@ -317,7 +317,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
         let _waits = pgas_core::part_of_object("a product of two arrays", self.identity());
-        self.team().barrier()?;
+        self.team().barrier_within()?;
         let product = || {
             let mut own = None;
             self.each_chunk(Access::Reads, |place, chunk| {

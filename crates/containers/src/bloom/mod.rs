@@ -490,7 +490,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         const ZEROS: [u64; 1024] = [0; 1024];
         let _waits = pgas_core::part_of_object("a clear of a filter", self.identity());
         let (world, team) = (self.world(), self.team());
-        team.barrier()?;
+        team.barrier_within()?;
         let zero = || -> Result<()> {
             let mut at = 0;
             while at < self.blocks.len() {
@@ -502,7 +502,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             Ok(())
         };
         team.all_succeeded("clearing a Bloom filter", zero())?;
-        team.barrier()
+        team.barrier_within()
     }
 
     /// The predicted rate of false positives with the expected number of items in the filter: at

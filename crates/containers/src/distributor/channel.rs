@@ -251,7 +251,7 @@ impl<S: Pod> Channel<S> {
     fn receive_from_others(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
         let queues = match &mut self.way {
             Way::Messages(inbox) => {
-                world.progress()?;
+                world.serve()?;
                 return Ok(inbox.take_to(slots));
             }
             Way::Queues(queues) => queues,

@@ -23,9 +23,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread;
 
-use pgas_core::{
-    AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object, put_off_errors,
-};
+use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
 use zerocopy::FromZeros as _;
 
 use self::channel::{Channel, message_bytes};
@@ -110,6 +108,8 @@ pub struct Distributor<T: Object, M = Rank> {
     waiting: SlotOf<T>,
     /// Whether the last round is over: no rank waits for this one any more.
     has_finished: bool,
+    /// Whether no round follows in which a rank could send what it has not sent in this one.
+    is_last_round: bool,
     member: PhantomData<fn(M)>,
 }
 
@@ -167,6 +167,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
             received: Vec::new(),
             waiting: SlotOf::<T>::new_zeroed(),
             has_finished: false,
+            is_last_round: false,
             member: PhantomData,
         })
     }
@@ -376,11 +377,12 @@ impl<T: Object, M: Member> Distributor<T, M> {
     ///
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if a received element
     /// cannot be read. That element is gone; the error has the others. The error is this rank's
-    /// alone, and other ranks do not learn of it. But an error of the transport while others wait
-    /// for this rank fails the job, as does a rank that leaves the job, or drops its distributor,
-    /// without finishing.
+    /// alone, and other ranks do not learn of it. But an error of the transport, or the end of a
+    /// limit, while others wait for this rank or its elements fails the job, as does a rank that
+    /// leaves the job, or drops its distributor, without finishing.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
+        self.is_last_round = true;
         let finished = self.finish_round(&mut Self::receive);
         self.end();
         match (finished, self.take_received()) {
@@ -422,8 +424,6 @@ impl<T: Object, M: Member> Distributor<T, M> {
         let _waits = part_of_object(FINISHING, object);
         let team = self.team.clone();
         let _step = team.world().in_step(FINISHING);
-        // Others wait for room in this rank's inbox, whatever a handler says.
-        let _off = put_off_errors();
         // This rank receives while the others arrive, since they may wait for room in its inbox.
         let mut same = Some(
             self.team
@@ -462,7 +462,13 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 continue;
             }
             if channel(self).is_to_be_shipped(lane) {
-                outcome = outcome.and(self.ship_lane(LaneId { hop, lane }, receive));
+                let shipped = self.ship_lane(LaneId { hop, lane }, receive);
+                if self.is_last_round {
+                    // The others would end well without these elements.
+                    shipped.map_err(|error| give_up(&world, SENDING, error))?;
+                } else {
+                    outcome = outcome.and(shipped);
+                }
             }
             // A rank that is not told waits for ever.
             let told = channel(self).tell(&world, lane);
@@ -494,7 +500,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
             }
             n_pauses += 1;
             if u32::is_multiple_of(n_pauses, PAUSES_PER_LOOK) {
-                let now = channel(self).departed(&team)?;
+                let now = channel(self).departed(&team);
+                let now = now.map_err(|error| give_up(&world, RECEIVING, error))?;
                 if let Some((rank, why)) = now.filter(|_| now == departed) {
                     let cause = format!("{why}, and others wait for what it sends");
                     return Err(give_up(&world, RECEIVING, Error::rank_failed(rank, &cause)));

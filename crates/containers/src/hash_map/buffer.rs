@@ -162,7 +162,7 @@ where
             }
             if former.is_none() {
                 // Wait until each rank has completed writes to its own shard.
-                self.map.team().barrier()?;
+                self.map.team().barrier_within()?;
             }
             former = Some(n);
             let [n_keys, n_removed] = self.map.table.n_keys()?;
@@ -396,7 +396,11 @@ where
         let (outcome, panic) = target.unplaced.outcome();
         let team = target.map.team();
         let agreed = team.all_succeeded(WHAT, outcome);
-        let all_are_done = if had_unplaced { team.barrier() } else { Ok(()) };
+        let all_are_done = if had_unplaced {
+            team.barrier_within()
+        } else {
+            Ok(())
+        };
         if let Some(panic) = panic {
             resume_unwind(panic);
         }

@@ -73,12 +73,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The end of an operation by an `error` in the key's slot. A wait that is refused inside a
-    /// handler, or ends by its limit or by the error of a handler, has changed nothing, so the
-    /// encoded value is released. After errors of the transport the slot may have it.
+    /// handler, or ends by its limit, has changed nothing, so the encoded value is released. After
+    /// errors of the transport the slot may have it.
     #[cold]
     fn refused<O: OnKey<K, V>, T>(&self, error: Error, given: &O::Given) -> Result<T> {
         let is_of_wait = matches!(error, Error::InHandler { .. } | Error::Timeout(_));
-        if O::EFFECT == Effect::Claim && (is_of_wait || !error.is_of_communication()) {
+        if O::EFFECT == Effect::Claim && is_of_wait {
             object::release::<V>(&O::value(given), self.heap())?;
         }
         Err(error)

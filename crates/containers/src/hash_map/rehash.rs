@@ -120,7 +120,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             N::NUMBER,
         )?;
         self.table.end_flights_for_all()?;
-        team.barrier()?;
+        team.barrier_within()?;
         let [n_keys, n_removed] = self.table.n_keys()?;
         let capacity = self.capacity();
         self.world()
@@ -132,7 +132,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         } else if n_keys.saturating_add(n_removed) > capacity / 4 * 3 {
             self.make_room(n_keys)?;
         }
-        team.barrier()?;
+        team.barrier_within()?;
         self.table.phase.change(N::NAME);
         Ok(HashMap {
             table: self.table,
@@ -186,7 +186,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // If one rank fails, all keep the old slots.
         let what = "moving the entries of a hash map";
         new.counts.count_new(team.all_try(what, move_all)?);
-        team.barrier()?;
+        team.barrier_within()?;
         let former = self.replace(new);
         if object::has_heap::<K>() {
             // The map is complete. Memory that cannot be released is lost until the map is dropped.
@@ -206,7 +206,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
         // When it returns, operations that other ranks began before are complete.
         let new = self.with_slots(capacity)?;
-        team.barrier()?;
+        team.barrier_within()?;
         let former = self.replace(new);
         if !object::has_heap::<(K, V)>() {
             return Ok(());

@@ -7,7 +7,7 @@ use std::thread;
 use pgas_am::DistObject;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block, NearArray};
-use pgas_core::{InPhase, Symmetric, Team, World, in_handler, put_off_errors};
+use pgas_core::{InPhase, Symmetric, Team, World, in_handler};
 
 use super::counts::Counts;
 use super::hash::Ring;
@@ -346,8 +346,6 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     pub(super) fn end_flights(&self) -> Result<()> {
         let are_over = || Arc::strong_count(&self.common) == 1;
         if !are_over() {
-            // Others wait for this rank.
-            let _off = put_off_errors();
             self.world().wait_for(IN_FLIGHT, || Ok(are_over()))?;
         }
         // Acquire: pairs with the release of a reference by the end of an operation.

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{GlobalPtr, Symmetric, Team, World};
+use pgas_core::{GlobalPtr, Symmetric, Team, World, in_handler};
 
-use pgas_core::Result;
+use pgas_core::{Error, Result};
 
 /// The next block of the list, and the length that the block was made for.
 type Header = [u64; 2];
@@ -42,6 +42,8 @@ struct Blocks {
     free: BTreeMap<usize, Vec<GlobalPtr<u64>>>,
     /// All of them.
     all: Vec<GlobalPtr<u8>>,
+    /// Blocks of other ranks that handlers have released.
+    late: Vec<(GlobalPtr<u8>, usize)>,
 }
 
 impl Heap {
@@ -73,6 +75,11 @@ impl Heap {
     pub(super) fn store(&self, bytes: &[u8]) -> Result<GlobalPtr<u8>> {
         let shared = self.shared();
         let world = shared.returned.world();
+        if !in_handler() {
+            let late = std::mem::take(&mut shared.blocks().late);
+            late.into_iter()
+                .try_for_each(|(at, len)| self.release_now(at, len))?;
+        }
         let block = shared.allocate(bytes.len())?;
         let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
@@ -85,8 +92,26 @@ impl Heap {
         at.get_vec(self.shared().returned.world(), len)
     }
 
-    /// Releases the block with `len` bytes at `at`.
+    /// Makes the error of a release that of the job.
+    #[cold]
+    pub(super) fn give_up(&self, error: Error) {
+        let world = self.shared().returned.world();
+        // Each rank's next wait returns it.
+        drop(world.give_up("the release of a value's memory", error));
+    }
+
+    /// Releases the block with `len` bytes at `at`; in a handler, where nothing waits for another
+    /// rank, not before the next value is stored.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        let shared = self.shared();
+        if in_handler() && at.rank() != shared.returned.world().rank() {
+            shared.blocks().late.push((at, len));
+            return Ok(());
+        }
+        self.release_now(at, len)
+    }
+
+    fn release_now(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         let shared = self.shared();
         let world = shared.returned.world();
         let start = at.offset_bytes() - size_of::<Header>() as u64;

@@ -76,6 +76,7 @@ pub use heap::Heap;
 pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
 pub(crate) use repr::{
-    KeyOf, from_slot, has_heap, hash_of, release, release_refused, take_all, take_out, to_slot,
+    KeyOf, from_slot, has_heap, hash_of, release, release_refused, release_taken, take_all,
+    take_out, to_slot,
 };
 pub use repr::{Object, Repr, SlotOf};

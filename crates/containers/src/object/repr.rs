@@ -260,6 +260,14 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
 }
 
+/// As [`Repr::release`], for a value that an operation has taken out of a container. An error is the
+/// job's: the operation is done, and others may have seen it.
+pub(crate) fn release_taken<T: Object>(slot: &SlotOf<T>, heap: &Heap) {
+    if let Err(error) = release::<T>(slot, heap) {
+        heap.give_up(error);
+    }
+}
+
 /// After `error` of an operation that was to hand these slots on: gives them up if a handler was
 /// refused a wait, since nothing was done then. After other errors they may have been handed on.
 #[cold]

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use pgas_am::codec::{AsSerde, Wire};
 use pgas_core::backend::loopback;
-use pgas_core::{Config, Rank, World};
+use pgas_core::{Config, Rank, World, as_handler};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -131,6 +131,28 @@ fn blocks_that_other_ranks_give_back_are_used_again() {
             );
             used = now;
         }
+    });
+}
+
+/// In a handler nothing waits for the owner of the block.
+#[test]
+fn blocks_that_handlers_give_back_are_used_again() {
+    everywhere(3, |world| {
+        let heap = Heap::of::<String>(&world.team()).unwrap();
+        let slots = world.alloc_symmetric::<SlotOf<String>>(1).unwrap();
+        let text = "long ".repeat(100);
+        let before = world.local_heap_use().used;
+        for _ in 0..50 {
+            let slot = to_slot::<String>(&text, &heap).unwrap();
+            slots.here().put(&world, slot).unwrap();
+            world.barrier().unwrap();
+            let next = Rank::new((world.rank().number() + 1) % 3);
+            let theirs = slots.on(next).get(&world).unwrap();
+            as_handler(|| release::<String>(&theirs, &heap)).unwrap();
+            world.barrier().unwrap();
+        }
+        let used = world.local_heap_use().used - before;
+        assert!(used <= 4 * 1024, "{used} bytes for few live values");
     });
 }
 

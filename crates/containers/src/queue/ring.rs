@@ -279,7 +279,7 @@ impl<T: Object> Ring<T> {
             element: std::marker::PhantomData,
         };
         ring.see(first, first);
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(ring)
     }
 
@@ -344,14 +344,14 @@ impl<T: Object> Ring<T> {
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let team = self.team();
         team.agree_on("the next phase of a queue", super::phase::NAMES, P::NUMBER)?;
-        team.barrier()?;
+        team.barrier_within()?;
         let words = left.and_then(|()| self.settled_words());
         let what = "bringing a queue to rest";
         let (head, tail) = team.all_succeeded(what, words)?;
         self.see(head, tail);
         let (world, room) = (self.world(), self.place.size.capacity);
         world.fills(&prices::QUEUE_PUSH, tail.wrapping_sub(head), room);
-        team.barrier()
+        team.barrier_within()
     }
 
     /// The numbers of pops and pushes. The host sets its words to the state in which all of them
@@ -470,7 +470,7 @@ impl<T: Object> Ring<T> {
         self.counted = LocalRing::of(world, place);
         self.served = Hosted::at::<SlotOf<T>>(&team, place);
         self.see(head, tail);
-        team.barrier()?;
+        team.barrier_within()?;
         if world.rank() == former.block.rank() {
             world.free(former.block);
         }

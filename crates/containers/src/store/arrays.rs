@@ -28,7 +28,7 @@ fn save_array<T: Object>(
     len: usize,
     get: impl Fn(usize) -> Result<T>,
 ) -> Result<()> {
-    team.barrier()?;
+    team.barrier_within()?;
     let about = About::of::<T>(&[len as u64]);
     let mine = share(team, len);
     save(team, dir, ARRAY, (&[about], mine.len() as u64), |parts| {
@@ -48,7 +48,7 @@ fn load_array<T: Object, A>(
         saved.expect(Some(len as u64))?;
         let array = saved.made(make(len))?;
         saved.for_each(team, 0, |i, element| put(&array, i, &element))?;
-        team.barrier()?;
+        team.barrier_within()?;
         Ok(array)
     })
 }
@@ -201,7 +201,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
         let _waits = saving(self.identity());
         let (team, [rows, columns]) = (self.team(), self.shape());
         let sizes = [rows as u64, columns as u64];
-        team.barrier()?;
+        team.barrier_within()?;
         let about = About::of::<T>(&sizes);
         let mine = share(team, rows);
         let n = (mine.len() as u64).saturating_mul(columns as u64);
@@ -238,7 +238,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
             saved.for_each(team, 0, |i, element| {
                 matrix.put(i / columns, i % columns, element)
             })?;
-            team.barrier()?;
+            team.barrier_within()?;
             Ok(matrix)
         })
     }

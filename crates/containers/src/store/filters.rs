@@ -50,7 +50,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let _waits = saving(self.identity());
         let team = self.team();
-        team.barrier()?;
+        team.barrier_within()?;
         let about = About::of::<T>(&self.saved_shape());
         save(
             team,
@@ -86,7 +86,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             saved.expect(shape[0].checked_mul(WORDS as u64))?;
             let filter = saved.made(Self::of_saved_shape(team, shape))?;
             saved.for_each(team, 0, |i, word: u64| filter.restore(i, word))?;
-            team.barrier()?;
+            team.barrier_within()?;
             Ok(filter)
         })
     }

@@ -60,7 +60,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let _waits = saving(self.identity());
         let team = self.team();
-        team.barrier()?;
+        team.barrier_within()?;
         let about = about::<K, V>(self.capacity());
         save(
             team,
@@ -128,7 +128,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
             let map = Self::with_shared_hasher(team, saved.size(0)?, Arc::clone(&hasher));
             let map = saved.made(map)?;
             saved.for_each(team, 0, |_, (key, value)| map.insert(&key, value).map(drop))?;
-            team.barrier()?;
+            team.barrier_within()?;
             Ok(map)
         })
     }
@@ -215,7 +215,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
             about::<(K, u64), V>(values.capacity()),
         ];
         let team = numbers.team();
-        team.barrier()?;
+        team.barrier_within()?;
         let n = numbers.n_counted().saturating_add(values.n_counted());
         save(team, dir.as_ref(), MULTI, (&abouts, n), |parts| {
             write(numbers, &mut parts[0])?;
@@ -252,7 +252,7 @@ impl<K: Object, V: Object> MultiMap<K, V> {
             saved.for_each(team, 1, |_, (place, value): ((K, u64), V)| {
                 values.insert(&place, value).map(drop)
             })?;
-            team.barrier()?;
+            team.barrier_within()?;
             Ok(Self::of(numbers, values))
         })
     }

@@ -103,7 +103,7 @@ impl Team {
             self.all_succeeded("zeroing a symmetric allocation", zeroed)?;
         }
         if self.is_world() {
-            self.barrier()?;
+            self.barrier_within()?;
         }
         Ok(symmetric)
     }

@@ -36,8 +36,41 @@ impl Team {
     /// ```
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
+        self.barrier_within()?;
+        self.world().check_handlers()
+    }
+
+    /// As [`barrier`](Self::barrier), but leaves the errors of handlers to later calls: for a call
+    /// that is over on the other ranks when the barrier is, and must not fail on this one alone.
+    ///
+    /// # Cost
+    ///
+    /// B. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`barrier`](Self::barrier), without those of handlers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::{GlobalPtr, Result, Team};
+    ///
+    /// /// A word of each rank, with its initial value. Collective.
+    /// fn word_of_each(team: &Team, initial: u64) -> Result<GlobalPtr<u64>> {
+    ///     let word = team.world().alloc::<u64>(1)?;
+    ///     word.put(team.world(), initial)?;
+    ///     team.barrier_within()?;
+    ///     Ok(word)
+    /// }
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # word_of_each(&world.team(), 1)?;
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn barrier_within(&self) -> Result<()> {
         if self.is_world() {
-            return self.world().barrier();
+            return self.world().flush_and_meet();
         }
         self.world().count(CostKind::Barrier, None, 1, 0);
         self.world().flush_for_all()?;

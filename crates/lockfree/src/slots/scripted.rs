@@ -135,9 +135,8 @@ impl SlotMemory for Slot<'_> {
         })
     }
 
-    fn release(value: &u64, heap: &Script) -> Result<(), Self::Failure> {
+    fn release(value: &u64, heap: &Script) {
         heap.released.borrow_mut().push(*value);
-        Ok(())
     }
 
     fn wait_until(

@@ -167,7 +167,7 @@ pub fn store<M: SlotMemory>(
     }
     slot.publish_value(value, locked.overwritten())?;
     if let Some(former) = former {
-        M::release(&former, heap)?;
+        M::release(&former, heap);
     }
     Ok(was_there)
 }
@@ -299,10 +299,10 @@ fn replace<M: SlotMemory>(
     }
     if slot.swap_state(state, state.locked())?.is_ok() {
         slot.publish_value(value, state.overwritten())?;
-        M::release(&there.value, heap)?;
+        M::release(&there.value, heap);
         return Ok(Ok(there.loaded));
     }
-    M::release(&value, heap)?;
+    M::release(&value, heap);
     Ok(Err(retry_load_wide(*slot, heap)?))
 }
 
@@ -357,7 +357,7 @@ pub fn remove<M: SlotMemory>(
         if slot.swap_state(state, state.removed())?.is_ok() {
             // The state was the same before and after, so the value was read whole.
             if let (true, Some(former)) = (M::HAS_HEAP, former) {
-                M::release(&former, heap)?;
+                M::release(&former, heap);
             }
             return Ok(true);
         }
@@ -380,7 +380,7 @@ pub fn take<M: SlotMemory, T>(
     while let Some(there) = now {
         let value = read(there.loaded)?;
         if slot.swap_state(there.state, there.state.removed())?.is_ok() {
-            M::release(&there.value, heap)?;
+            M::release(&there.value, heap);
             return Ok(Some(value));
         }
         now = retry_load_wide(*slot, heap)?;

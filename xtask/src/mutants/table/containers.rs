@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
     row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "memory_of_long_elements")),
     row("queue/access/mod.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
-    row("queue/ring.rs", "team.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
+    row("queue/ring.rs", "team.barrier_within()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
     // Slots of removed keys are used again.
     row("hash_map/reuse.rs", "self.failure = self.wait.pause(&Vec::new).err();", 0, "thread::yield_now();", Tests("whoever_waits_for_room")),
     row("hash_map/reuse.rs", "taken.is_ok().then(|| ReclaimLock { common })", 0, "taken.is_ok().then_some(ReclaimLock { common })", Tests("who_asks_in_vain")),
@@ -75,8 +75,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("bloom/mod.rs", "was_there &= former & mask == mask;", 0, "was_there |= former & mask == mask;", Tests("bloom")),
     row("bloom/mod.rs", "located.clear();", 0, "", Tests("bloom")),
     row("bloom/mod.rs", "all & (word & mask == *mask)", 0, "all & (word & mask != 0)", Tests("bloom")),
-    row("bloom/mod.rs", "team.barrier()?;\n        let zero", 0, "let zero", Tests("bloom")),
-    row("bloom/mod.rs", "        team.barrier()\n    }", 0, "        Ok(())\n    }", Tests("bloom")),
+    row("bloom/mod.rs", "team.barrier_within()?;\n        let zero", 0, "let zero", Tests("bloom")),
+    row("bloom/mod.rs", "        team.barrier_within()\n    }", 0, "        Ok(())\n    }", Tests("bloom")),
     row("bloom/mod.rs", "(u128::from(hash) * u128::from(self.n_blocks)) >> 64", 0, "(u128::from(hash) * u128::from(self.n_blocks)) >> 65", Tests("bloom")),
     // Checkpoints.
     row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),

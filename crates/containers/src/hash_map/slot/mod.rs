@@ -19,7 +19,6 @@ use zerocopy::FromZeros as _;
 
 use self::layout::{Layout, Pair, ValueKind};
 use super::hash::Position;
-use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
 /// What an operation waits for.
@@ -310,8 +309,8 @@ impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R>
     }
 
     #[inline]
-    fn release(value: &SlotOf<V>, heap: &Heap) -> ContainerResult<()> {
-        object::release::<V>(value, heap)
+    fn release(value: &SlotOf<V>, heap: &Heap) {
+        object::release_taken::<V>(value, heap);
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
+use pgas_core::Pod;
 use pgas_core::stats::Operation;
-use pgas_core::{Pod, put_off_errors};
 
 use super::super::PushError;
 use super::super::ring::{CountedRing, Ring, index, zeroed};
@@ -48,8 +48,6 @@ impl<T: Object> Ring<T> {
             return Ok(());
         }
         object::release::<T>(&slot, &self.heap)?;
-        // The error of a handler would take the place of the value.
-        let _off = put_off_errors();
         self.world().look_around()?;
         Err(PushError::Full(value))
     }
