@@ -215,11 +215,12 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     /// As [`push`](Self::push); items that could not be sent stay in the buffers.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
+        let mut outcome = Ok(());
         // No closure: it would stand for the program's line in traces.
         for index in 0..self.buffers.len() {
-            self.send(index)?;
+            outcome = outcome.and(self.send(index));
         }
-        Ok(())
+        outcome
     }
 
     /// Sends all items in the buffers, and waits until the items of all ranks have been handled.
@@ -235,8 +236,10 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     /// As [`push`](Self::push) and [`quiet`].
     #[track_caller]
     pub fn finish(mut self) -> Result<()> {
-        self.flush()?;
-        quiet(&self.world)
+        let flushed = self.flush();
+        // Also after an error: the others wait for this rank.
+        let handled = quiet(&self.world);
+        flushed.and(handled)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use pgas_core::{Error, Result};
+use pgas_core::{Error, Result, as_handler};
 
 use super::cell::{Cell, Setter};
 use super::{Completes, PgasFuture, State};
@@ -85,7 +85,8 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     let waits = futures.iter().any(is_collective);
     let running = (!waits).then(|| am.transfers.begin());
     am.tasks.spawn(poll_fn(move |_| {
-        let Some(first) = First::take(&mut futures) else {
+        // It may run the program's codecs, and take a collective's result.
+        let Some(first) = as_handler(|| First::take(&mut futures)) else {
             return Poll::Pending;
         };
         if let Some(target) = target.take() {

@@ -1,8 +1,8 @@
 //! The long work of one rank, and its reports to the program.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::counting::now;
@@ -89,8 +89,13 @@ impl Works {
     }
 
     fn tell(&self, own: &LiveWork, all: &[LiveWork]) {
-        // The hook gets no reports of work that it does itself.
-        if let Ok(mut hook) = self.hook.try_lock()
+        // The hook gets no reports of work that it does itself. One that has panicked gets the next.
+        let hook = match self.hook.try_lock() {
+            Ok(hook) => Some(hook),
+            Err(TryLockError::Poisoned(hook)) => Some(hook.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut hook) = hook
             && let Some(hook) = &mut *hook
         {
             let all: Vec<&LiveWork> = all.iter().collect();
