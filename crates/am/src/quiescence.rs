@@ -26,7 +26,8 @@ use pgas_core::{Error, Result};
 ///
 /// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last `quiet`,
 /// or received malformed messages; all other work is done then. The failure of the job while
-/// waiting; inside a handler [`Error::InHandler`].
+/// waiting; inside a handler [`Error::InHandler`]. Once all is done, an error of a handler of this
+/// rank that no call has [returned](World::check_handlers).
 ///
 /// # Examples
 ///
@@ -51,7 +52,7 @@ pub fn quiet(world: &World) -> Result<()> {
         return Err(Error::InHandler { what });
     }
     let am = am(world)?;
-    let _waits = pgas_core::part_of(what);
+    let waits = pgas_core::part_of(what);
     let _step = world.in_step(what);
     let _tells = am.lost.tells_errors();
     let mut waiting = world.own_wait(what);
@@ -76,7 +77,7 @@ pub fn quiet(world: &World) -> Result<()> {
         let was_idle = before.replace(sums) == Some(sums);
         if rounds.are_over(sums) {
             if n_all_lost == 0 {
-                return Ok(());
+                break;
             }
             let lost = am.lost.tell(world, n_lost, n_all_lost)?;
             return Err(Error::from(Box::new(lost)));
@@ -89,10 +90,12 @@ pub fn quiet(world: &World) -> Result<()> {
             waiting.begin_anew();
         }
     }
+    drop(waits);
+    world.check_handlers()
 }
 
 /// Makes progress until there is none.
 fn all_progress(world: &World) -> Result<()> {
-    while world.progress()? {}
+    while world.serve()? {}
     Ok(())
 }

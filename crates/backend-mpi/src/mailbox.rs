@@ -162,11 +162,12 @@ impl Post {
 
     /// Sends messages that were kept for others to go with.
     pub(crate) fn send_open(&mut self, mpi: &Mpi) -> Result<()> {
-        if !self.peers.has_open() {
-            return Ok(());
+        if self.peers.has_open() {
+            let (peers, mut carrier) = self.carrier(mpi);
+            peers.send_open(&mut carrier);
         }
-        let (peers, mut carrier) = self.carrier(mpi);
-        peers.send_open(&mut carrier)
+        let unreachable = self.peers.take_unreachable();
+        unreachable.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     fn carrier<'a>(&'a mut self, mpi: &'a Mpi) -> (&'a mut Peers, Sender<'a>) {

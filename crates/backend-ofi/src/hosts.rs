@@ -23,13 +23,33 @@ pub(crate) fn join(way: &mut dyn Way, rank: u32, config: &Config) -> Result<(Net
     let secret = agreed_secret(way)?;
     let host = meet_the_host(way, rank)?;
     let member = join_memory(way, &host, secret, &config)?;
-    let node = addresses::own()
-        .first()
-        .map_or_else(|| "127.0.0.1".to_owned(), IpAddr::to_string);
+    let node = own_node(way)?;
     let (mut state, segments) = open(way, (&member, rank), &node, &config)?;
     state.lifeline = connect_hosts(way, &host, (rank, secret), &config)?;
     let network = Network::new(state, segments, member, (host, rank), &config);
     Ok((network, config))
+}
+
+/// The address of this host by which the others reach it.
+fn own_node(way: &mut dyn Way) -> Result<String> {
+    let own = addresses::own();
+    let all = gather(way, Ok(in_bytes(&own)))?;
+    let others: Vec<_> = all.iter().map(|said| of_bytes(said)).collect();
+    let node = addresses::towards(&own, &others, addresses::sends_from);
+    Ok(node.map_or_else(|| "127.0.0.1".to_owned(), |node| node.to_string()))
+}
+
+fn in_bytes(addresses: &[IpAddr]) -> Vec<u8> {
+    let words = addresses.iter().copied().flat_map(addresses::to_words);
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+fn of_bytes(said: &[u8]) -> Vec<IpAddr> {
+    let pairs = said.chunks_exact(16).filter_map(|pair| {
+        let (high, low) = (pair.first_chunk()?, pair.last_chunk()?);
+        addresses::of_words([u64::from_ne_bytes(*high), u64::from_ne_bytes(*low)])
+    });
+    pairs.collect()
 }
 
 /// The settings with the segment's size filled in; fails where the ranks' differ.
@@ -144,12 +164,7 @@ fn connect_hosts(
         .map_or(0, |address| address.port());
     let mut own = vec![u8::from(is_first)];
     own.extend_from_slice(&port.to_ne_bytes());
-    let addresses = addresses::own().into_iter().take(addresses::MOST);
-    own.extend(
-        addresses
-            .flat_map(addresses::to_words)
-            .flat_map(u64::to_ne_bytes),
-    );
+    own.extend(in_bytes(&addresses::own()));
     let all = gather(way, Ok(own))?;
     let firsts: Vec<Elder> = all
         .iter()
@@ -180,13 +195,9 @@ fn connect_hosts(
 fn elder(rank: u32, said: &[u8]) -> Option<Elder> {
     let (is_first, rest) = said.split_first()?;
     let (port, rest) = rest.split_first_chunk()?;
-    let words = rest.chunks_exact(16).filter_map(|pair| {
-        let (high, low) = (pair.first_chunk()?, pair.last_chunk()?);
-        addresses::of_words([u64::from_ne_bytes(*high), u64::from_ne_bytes(*low)])
-    });
     (*is_first == 1).then(|| Elder {
         rank,
-        addresses: words.collect(),
+        addresses: of_bytes(rest),
         port: u16::from_ne_bytes(*port),
     })
 }

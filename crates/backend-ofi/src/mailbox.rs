@@ -9,6 +9,7 @@
 //! messages may contain [several](pgas_network::send) of the program's, or several notes, whose
 //! number is in the place of the handler.
 use std::collections::VecDeque;
+use std::mem;
 
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Place, Sent};
 use pgas_core::{Error, Result};
@@ -22,6 +23,9 @@ use crate::inbox::{Bytes, Inbox};
 use crate::outbox::{NOTES, Outbox, Sender, n_padding};
 use crate::segment::Segments;
 use crate::sys::{Begun, Completion, Endpoint};
+
+/// The most ranks without room that one call passes over for the notes behind theirs.
+const MOST_FULL: usize = 8;
 
 /// The messages of this rank.
 #[derive(Debug)]
@@ -126,12 +130,11 @@ impl Post {
 
     /// Sends messages that were kept for others to go with.
     #[inline]
-    pub(crate) fn send_open(&mut self, network: (&mut Endpoint, &Segments)) -> Result<()> {
-        if !self.peers.has_open() {
-            return Ok(());
+    pub(crate) fn send_open(&mut self, network: (&mut Endpoint, &Segments)) {
+        if self.peers.has_open() {
+            let (peers, mut carrier) = self.carrier(network);
+            peers.send_open(&mut carrier);
         }
-        let (peers, mut carrier) = self.carrier(network);
-        peers.send_open(&mut carrier)
     }
 
     fn carrier<'a>(
@@ -174,15 +177,19 @@ impl Post {
         }
     }
 
-    /// A rank to which a note could not be sent, and the error, if there is one since the last call.
+    /// A rank to which a note or an accepted message could not be sent, and the error, if there is
+    /// one since the last call.
     #[inline]
     pub(crate) fn take_unreachable(&mut self) -> Option<(u32, Error)> {
-        self.unreachable.take()
+        let of_note = self.unreachable.take();
+        of_note.or_else(|| self.peers.take_unreachable())
     }
 
     #[inline(never)]
     fn send_bundles(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
         let mut bytes = [0; NOTE_BYTES];
+        // Notes for ranks without room, which hold up those for others no more than lost ones do.
+        let (mut held, mut n_full) = (VecDeque::new(), 0);
         while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
             let mut header = [0; HEADER_BYTES];
             let from = Header {
@@ -201,12 +208,25 @@ impl Post {
                 self.outbox.send_bytes(there, NOTES, &header, &[notes])
             };
             match begun {
-                Ok(Begun::NoRoom) => return,
+                Ok(Begun::NoRoom) => {
+                    let (theirs, others) = mem::take(&mut self.unsent)
+                        .into_iter()
+                        .partition::<VecDeque<_>, _>(|(to, _)| *to == bundle.to);
+                    held.extend(theirs);
+                    self.unsent = others;
+                    n_full += 1;
+                    if n_full < MOST_FULL {
+                        continue;
+                    }
+                    break;
+                }
                 Ok(Begun::Yes) => {}
                 Err(error) => self.unreachable = Some((bundle.to, error)),
             }
             self.unsent.drain(..usize::from(bundle.n_notes));
         }
+        held.append(&mut self.unsent);
+        self.unsent = held;
     }
 
     /// The receiver of the bytes in buffer `index`.

@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "lends libfabric the memory of operands")]
 
 use pgas_core::backend::{Backend, Get, GetGrid, OpId, Operand, Put, PutGrid, Stage};
-use pgas_core::{Rank, Result};
+use pgas_core::{Error, Rank, Result};
 use pgas_network::limits::Awaited;
 
 use crate::network::{Network, State};
@@ -137,8 +137,8 @@ impl Network {
             missing: &missing,
         };
         let over = self.wait(awaited, |state| Ok(state.ops.is_over(op)));
-        if over.is_err() {
-            self.take_memory_back(op);
+        if let Err(error) = &over {
+            self.take_memory_back(op, error);
         }
         over
     }
@@ -146,12 +146,13 @@ impl Network {
     /// Takes back the memory of `op`, which was abandoned. The network cannot be used after that:
     /// only closing the endpoint ensures that libfabric does not access the memory.
     #[cold]
-    fn take_memory_back(&self, op: OpId) {
+    fn take_memory_back(&self, op: OpId, error: &Error) {
         if self.state().ops.is_over(op) {
             return;
         }
         // Tell the other ranks before the endpoint is closed.
-        let gave_up = || self.blame(Rank::new(self.rank), "gave up waiting for a transfer");
+        let cause = format!("gave up waiting for a transfer: {error}");
+        let gave_up = || self.blame(Rank::new(self.rank), &cause);
         let why = self.health().err().unwrap_or_else(gave_up);
         self.state().shut(Some(why));
     }

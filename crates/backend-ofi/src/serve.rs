@@ -1,5 +1,6 @@
 //! Serves other ranks, and waits: receives messages, answers requests, spreads failures.
 
+use std::fmt::Display;
 use std::mem;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -43,12 +44,12 @@ impl Network {
         outcome?;
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments);
+        post.send_open((endpoint, &self.segments));
         if let Some((rank, error)) = post.take_unreachable()
             && !state.has_left
         {
-            self.has_broken(rank, error.to_string());
+            self.has_lost(rank, &error);
         }
-        post.send_open((endpoint, &self.segments))?;
         // After the answers, for which other ranks wait.
         post.post_receives(endpoint)?;
         self.look_at_hosts(state);
@@ -85,8 +86,15 @@ impl Network {
                 _ => None,
             };
             let is_last_word = state.has_left && kind != OPERATION && kind != RECEIVE;
-            if !is_last_word {
-                self.has_broken(rank.unwrap_or(self.rank), text.clone());
+            match rank {
+                _ if is_last_word => {}
+                Some(rank) => self.has_lost(rank, text),
+                None if kind == RECEIVE => self.has_broken(
+                    self.rank,
+                    format!("cannot receive messages any more ({text})"),
+                ),
+                // Such a completion does not say to whom.
+                None => self.has_broken(self.rank, format!("could not send a message ({text})")),
             }
             if kind == OPERATION {
                 // It never completes, and makes the job fail.
@@ -115,11 +123,17 @@ impl Network {
         Ok(())
     }
 
-    /// Records that nothing goes to `rank` any more, or if it is this one, nothing comes here. The
-    /// job fails a little later, if nothing explains it better.
+    /// Records that nothing goes to `rank` any more.
     #[cold]
-    fn has_broken(&self, rank: u32, text: String) {
-        let broken = || (Rank::new(rank), text, Instant::now());
+    fn has_lost(&self, rank: u32, why: &dyn Display) {
+        self.has_broken(rank, format!("cannot be reached any more ({why})"));
+    }
+
+    /// Records what has happened to `rank`. The job fails a little later, if nothing explains it
+    /// better.
+    #[cold]
+    fn has_broken(&self, rank: u32, cause: String) {
+        let broken = || (Rank::new(rank), cause, Instant::now());
         self.broken.get_or_init(broken);
     }
 
@@ -250,14 +264,7 @@ impl Network {
         self.failure
             .check(&self.neighbours, |rank, cause| self.blame(rank, cause))?;
         match self.broken.get() {
-            Some((rank, text, at)) if at.elapsed() >= GRACE => {
-                let cause = if rank.number() == self.rank {
-                    format!("cannot receive messages any more ({text})")
-                } else {
-                    format!("cannot be reached any more ({text})")
-                };
-                Err(self.blame(*rank, &cause))
-            }
+            Some((rank, cause, at)) if at.elapsed() >= GRACE => Err(self.blame(*rank, cause)),
             _ => Ok(()),
         }
     }
@@ -292,6 +299,7 @@ impl Arrivals for Locked<'_> {
 
     fn send_open(&mut self) -> Result<()> {
         let State { post, endpoint, .. } = &mut *self.state;
-        post.send_open((endpoint, self.segments))
+        post.send_open((endpoint, self.segments));
+        Ok(())
     }
 }

@@ -25,8 +25,9 @@ impl Staging {
         if self.n_made == LIMIT {
             return Ok(None);
         }
+        let made = endpoint.buffer(MAX_STAGED, 0)?;
         self.n_made += 1;
-        endpoint.buffer(MAX_STAGED, 0).map(Some)
+        Ok(Some(made))
     }
 
     pub(crate) fn give_back(&mut self, buffer: Buffer) {

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,9 +96,13 @@ impl Untold {
     #[cold]
     fn take_first(&self) -> Option<Failure> {
         let mut waiting = lock(&self.waiting);
-        let first = waiting.first.pop_front();
-        self.has_some
-            .store(!waiting.first.is_empty(), Ordering::Relaxed);
+        let first = waiting.first.pop_front().or_else(|| {
+            let n = mem::take(&mut waiting.n_more);
+            let text = format!("{n} more errors of handlers, which were not kept");
+            (n > 0).then(|| Failure::Error(Error::backend("progress", 0, text)))
+        });
+        let has_some = !waiting.first.is_empty() || waiting.n_more > 0;
+        self.has_some.store(has_some, Ordering::Relaxed);
         first
     }
 }
@@ -142,5 +147,13 @@ mod tests {
         let text = untold.text(Rank::ZERO).unwrap();
         let n = 3 * MOST - 1;
         assert!(text.ends_with(&format!(", and {n} more")), "{text}");
+        (1..MOST).for_each(|_| assert!(untold.take().is_some()));
+        let last = untold.take().unwrap().to_string();
+        assert!(
+            last.contains(&format!("{} more errors", 2 * MOST)),
+            "{last}"
+        );
+        assert!(!untold.has_some() && untold.take().is_none());
+        assert!(untold.text(Rank::ZERO).is_none());
     }
 }

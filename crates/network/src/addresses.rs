@@ -1,10 +1,10 @@
 //! The addresses by which other hosts may reach this one.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// The most addresses that a host tells others.
-pub const MOST: usize = 8;
+/// The most addresses that a host tells others. A host of containers has one for each bridge.
+pub const MOST: usize = 16;
 
 /// This host's addresses, at most [`MOST`], in no order of preference. The loopback address is
 /// among them only if there is no other one.
@@ -21,6 +21,48 @@ pub fn own() -> Vec<IpAddr> {
     all.truncate(MOST);
     all
 }
+
+/// The one of this host's `own` addresses from which it reaches most of the addresses of `others`,
+/// with a list for each rank: by it they reach this host. `from` is the address from which the
+/// system sends to another one ([`sends_from`]). Addresses that several hosts have, or this one, too,
+/// lead nowhere: those of bridges to containers and virtual machines are the same everywhere.
+#[must_use]
+pub fn towards(
+    own: &[IpAddr],
+    others: &[Vec<IpAddr>],
+    from: impl Fn(IpAddr) -> Option<IpAddr>,
+) -> Option<IpAddr> {
+    let mut hosts: Vec<_> = others.iter().filter(|list| *list != own).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let is_of_one = |address: &IpAddr| {
+        let n_hosts = hosts.iter().filter(|list| list.contains(address)).count();
+        n_hosts == 1 && !own.contains(address)
+    };
+    let few = hosts.iter().take(MOST_ASKED).copied().flatten();
+    let used: Vec<_> = few.copied().filter(is_of_one).filter_map(from).collect();
+    let n_times = |address: &&IpAddr| used.iter().filter(|other| other == address).count();
+    // The first of several, as `max_by_key` gives the last.
+    own.iter().rev().max_by_key(n_times).copied()
+}
+
+/// The hosts that are asked for, of many.
+const MOST_ASKED: usize = 64;
+
+/// The address from which the system sends to `address`, if it would. Sends nothing.
+#[must_use]
+pub fn sends_from(address: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((address, DISCARD)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// The port of the service that discards what it gets.
+const DISCARD: u16 = 9;
 
 /// The local addresses in the kernel's table of routes, `/proc/net/fib_trie`: each is a line with
 /// the address, and behind it one that calls it local.
@@ -88,6 +130,32 @@ mod tests {
         let expected: Ipv6Addr = "2001:db8::7".parse().expect("an address");
         assert_eq!(of_version_6(table), [expected]);
         assert!(!own().is_empty());
+    }
+
+    /// As on hosts with Docker and libvirt, whose bridges have the same addresses everywhere.
+    #[test]
+    fn the_address_that_others_reach_is_not_one_of_a_bridge() {
+        let list = |texts: &[&str]| -> Vec<IpAddr> {
+            let addresses = texts.iter().map(|text| text.parse().expect("an address"));
+            addresses.collect()
+        };
+        let own = list(&["172.17.0.1", "192.168.122.1", "192.168.200.4"]);
+        let same = own.clone();
+        let other = list(&["172.17.0.1", "172.18.0.1", "192.168.200.5"]);
+        let third = list(&["10.0.0.7", "192.168.122.1", "192.168.200.6"]);
+        // What is not in a network of this host goes to the gateway.
+        let from = |to: IpAddr| {
+            let is_near = to.to_string().starts_with("172.17.");
+            Some(own[if is_near { 0 } else { 2 }])
+        };
+        let lists = [same.clone(), same, other.clone(), other, third];
+        assert_eq!(towards(&own, &lists, from), Some(own[2]));
+        // Nobody else, or nothing that is reached: the first.
+        assert_eq!(towards(&own, &lists[..2], from), Some(own[0]));
+        assert_eq!(towards(&own, &lists, |_| None), Some(own[0]));
+        assert_eq!(towards(&[], &lists, from), None);
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(sends_from(loopback), Some(loopback));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Peers {
     peers: HashMap<u32, Peer, BuildHasherDefault<Mix>>,
     /// Messages that are being filled, the oldest first: their receivers and classes.
     pub(crate) filling: VecDeque<(u32, MessageClass)>,
+    /// A rank to which the transport does not send accepted messages, and the first error.
+    pub(crate) unreachable: Option<(u32, Error)>,
 }
 
 impl Peers {

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 
-use pgas_am::{ActiveMessages, Payload, RemoteCalls, RequestHandler, Token, attach, when_all};
+use pgas_am::{
+    ActiveMessages, Payload, RemoteCalls, RequestHandler, Token, attach, quiet, when_all,
+};
 use pgas_containers::{CircularQueue, Distributor, HashMap};
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
@@ -92,6 +94,11 @@ fn the_error_of_a_handler_ends_no_wait(world: &World) -> Result<()> {
     calls_and_operations(world, &strikes)?;
     collectives(world, &strikes)?;
     containers(world, &strikes)?;
+    strikes.strike()?;
+    match quiet(world) {
+        Err(error) if strikes.is_told(&error) => {}
+        all_is_done => all_is_done?,
+    }
     strikes.meet()?;
     while strikes.n_told.get() < strikes.n_sent.get() {
         match world.progress() {

@@ -20,8 +20,8 @@
 
 use std::time::{Duration, Instant};
 
-use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{Error, Result};
 
 use crate::bundle::{self, HEADER_BYTES, Header, next_payload};
 use crate::peer::{Open, Peer, Peers};
@@ -148,8 +148,10 @@ impl Peers {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; an error if `to` has announced that it has left. Messages that
-    /// reach `to` before it announces that are reported by `to` itself.
+    /// Errors of the transport, before the message was accepted; an error if `to` has announced that
+    /// it has left. Messages that reach `to` before it announces that are reported by `to` itself.
+    /// What the transport does not send of what was accepted,
+    /// [`take_unreachable`](Self::take_unreachable) tells.
     pub fn send(
         &mut self,
         carrier: &mut impl Carrier,
@@ -168,14 +170,14 @@ impl Peers {
             open.end = bundle::write(bytes, at, handler, parts);
             let now = carrier.now();
             let is_due = is_urgent || now.duration_since(open.since) >= DELAY;
-            if is_due && self.close(carrier, to, class)? {
+            if is_due && self.close(carrier, to, class) {
                 self.forget((to, class));
             }
-            self.send_due(carrier, now)?;
+            self.send_due(carrier, now);
             return Ok(Sent::Accepted);
         }
         let is_filling = peer.open[class as usize].is_some();
-        if !self.let_pass(carrier, (to, class), is_filling)? {
+        if !self.let_pass(carrier, (to, class), is_filling) {
             return Ok(Sent::BackPressure);
         }
         let peer = self.of(to);
@@ -208,7 +210,7 @@ impl Peers {
         begin: impl FnOnce(&mut C, &[u8; HEADER_BYTES]) -> Result<bool>,
     ) -> Result<Sent> {
         let is_filling = self.check(to, handler)?.open[class as usize].is_some();
-        if !self.let_pass(carrier, (to, class), is_filling)? {
+        if !self.let_pass(carrier, (to, class), is_filling) {
             return Ok(Sent::BackPressure);
         }
         let peer = self.of(to);
@@ -222,18 +224,18 @@ impl Peers {
         carrier: &mut impl Carrier,
         (to, class): (u32, MessageClass),
         is_filling: bool,
-    ) -> Result<bool> {
+    ) -> bool {
         if is_filling {
-            if !self.close(carrier, to, class)? {
-                return Ok(false);
+            if !self.close(carrier, to, class) {
+                return false;
             }
             self.forget((to, class));
         }
         if self.has_open() {
             let now = carrier.now();
-            self.send_due(carrier, now)?;
+            self.send_due(carrier, now);
         }
-        Ok(true)
+        true
     }
 
     /// Whether messages are being filled.
@@ -243,56 +245,65 @@ impl Peers {
     }
 
     /// Sends all messages that are being filled, as far as the transport has room.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    pub fn send_open(&mut self, carrier: &mut impl Carrier) -> Result<()> {
+    pub fn send_open(&mut self, carrier: &mut impl Carrier) {
         for _ in 0..self.filling.len() {
-            self.send_oldest(carrier)?;
+            self.send_oldest(carrier);
         }
-        Ok(())
+    }
+
+    /// A rank to which the transport does not send messages that were accepted, and the error, if
+    /// there is one since the last call. Their senders know nothing of it, so the job has to fail.
+    #[inline]
+    pub fn take_unreachable(&mut self) -> Option<(u32, Error)> {
+        self.unreachable.take()
     }
 
     /// Sends the oldest messages that are being filled, if it is time.
-    fn send_due(&mut self, carrier: &mut impl Carrier, now: Instant) -> Result<()> {
+    fn send_due(&mut self, carrier: &mut impl Carrier, now: Instant) {
         let Some(&(to, class)) = self.filling.front() else {
-            return Ok(());
+            return;
         };
         let open = self.of(to).open[class as usize].as_ref();
         if open.is_some_and(|open| now.duration_since(open.since) >= DELAY) {
-            self.send_oldest(carrier)?;
+            self.send_oldest(carrier);
         }
-        Ok(())
     }
 
     /// Sends the oldest message that is being filled; without room it becomes the youngest.
-    fn send_oldest(&mut self, carrier: &mut impl Carrier) -> Result<()> {
+    fn send_oldest(&mut self, carrier: &mut impl Carrier) {
         if let Some((to, class)) = self.filling.pop_front()
-            && !self.close(carrier, to, class)?
+            && !self.close(carrier, to, class)
         {
             self.filling.push_back((to, class));
         }
-        Ok(())
     }
 
-    /// Sends the message to `to` that is being filled, if the transport has room.
-    fn close(&mut self, carrier: &mut impl Carrier, to: u32, class: MessageClass) -> Result<bool> {
+    /// Sends the message to `to` that is being filled, and returns `false` if the transport has no
+    /// room. One that it refuses to send is lost.
+    fn close(&mut self, carrier: &mut impl Carrier, to: u32, class: MessageClass) -> bool {
         let peer = self.of(to);
         let Some(Open { buffer, end, since }) = peer.open[class as usize].take() else {
-            return Ok(true);
+            return true;
         };
         let given = peer.give_back(class);
         let header = Header::of(carrier.rank(), class, given.credits);
         header.encode(carrier.bytes(class, buffer));
-        let has_begun = carrier.begin(to, class, buffer, end)?;
-        if has_begun {
-            peer.left[class as usize] = Some(carrier.now());
-        } else {
-            peer.take_back(class, given);
-            peer.open[class as usize] = Some(Open { buffer, end, since });
+        match carrier.begin(to, class, buffer, end) {
+            Ok(true) => {
+                peer.left[class as usize] = Some(carrier.now());
+                true
+            }
+            Ok(false) => {
+                peer.take_back(class, given);
+                peer.open[class as usize] = Some(Open { buffer, end, since });
+                false
+            }
+            Err(error) => {
+                peer.take_back(class, given);
+                self.unreachable.get_or_insert((to, error));
+                true
+            }
         }
-        Ok(has_begun)
     }
 
     /// Forgets the message of that class to that rank that was being filled.

@@ -29,6 +29,8 @@ struct Wire {
     sent: HashMap<(u32, usize), VecDeque<Vec<u8>>>,
     /// Whether sends find room.
     has_room: bool,
+    /// A rank to which nothing can be sent.
+    lost: Option<u32>,
 }
 
 impl Wire {
@@ -41,6 +43,7 @@ impl Wire {
             busy: Vec::new(),
             sent: HashMap::new(),
             has_room: true,
+            lost: None,
         }
     }
 
@@ -90,6 +93,10 @@ impl Carrier for Wire {
     }
 
     fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
+        if self.lost == Some(to) {
+            self.free[class as usize].push(buffer);
+            return Err(Error::backend("a send", 0, "no way"));
+        }
         if self.has_room {
             let bytes = self.buffers[class as usize][buffer][..len].to_vec();
             self.put(to, class, bytes);
@@ -131,7 +138,7 @@ fn the_first_messages_leave_at_once_and_those_behind_them_together() {
         assert_eq!(send(&mut peers, &mut wire, 1, 8), Sent::Accepted);
     }
     assert_eq!(wire.n_sent(1), 3);
-    peers.send_open(&mut wire).unwrap();
+    peers.send_open(&mut wire);
     assert_eq!((wire.n_sent(1), peers.has_open()), (4, false));
     let together = &wire.sent[&(1, REQUEST)][3];
     let mut reader = Reader::default();
@@ -182,6 +189,26 @@ fn what_is_kept_leaves_when_its_time_is_over_and_anything_is_sent() {
     assert_eq!((wire.n_sent(1), peers.has_open()), (5, false));
 }
 
+/// Its sender would send it again, and its receiver may have it.
+#[test]
+fn what_is_accepted_stays_so_when_what_was_kept_for_another_rank_cannot_be_sent() {
+    let (mut peers, mut wire) = (Peers::default(), Wire::new(0));
+    for to in [1, 2] {
+        for _ in 0..9 {
+            assert_eq!(send(&mut peers, &mut wire, to, 8), Sent::Accepted);
+        }
+    }
+    wire.lost = Some(1);
+    wire.wait(DELAY);
+    let before = wire.n_sent(2);
+    assert_eq!(send(&mut peers, &mut wire, 2, 8), Sent::Accepted);
+    peers.send_open(&mut wire);
+    assert_eq!((wire.n_sent(2), peers.has_open()), (before + 1, false));
+    let (rank, error) = peers.take_unreachable().unwrap();
+    assert!(rank == 1 && error.to_string().contains("no way"), "{error}");
+    assert!(peers.take_unreachable().is_none());
+}
+
 #[test]
 fn a_long_message_and_one_of_cores_own_take_along_what_is_before_them() {
     for (handler, len) in [(HANDLER, BUNDLE_BYTES), (URGENT, 8)] {
@@ -230,11 +257,11 @@ fn credits_of_a_message_that_finds_no_room_ride_on_it_later() {
     assert_eq!(peers.handed_out(1, MessageClass::Request, true), None);
     wire.has_room = false;
     for _ in 0..3 {
-        peers.send_open(&mut wire).unwrap();
+        peers.send_open(&mut wire);
         assert!(peers.has_open());
     }
     wire.has_room = true;
-    peers.send_open(&mut wire).unwrap();
+    peers.send_open(&mut wire);
     let last = wire.sent[&(1, REQUEST)].back().unwrap();
     assert_eq!(Header::decode(last).unwrap().credits, [1, 0]);
 }
@@ -337,14 +364,14 @@ impl Job {
     /// and answers each request; then sends kept answers.
     fn poll(&mut self, rank: usize, limit: usize) {
         let here = &mut self.ranks[rank];
-        here.peers.send_open(&mut here.wire).unwrap();
+        here.peers.send_open(&mut here.wire);
         for class in [MessageClass::Reply, MessageClass::Request] {
             for from in (0..N_RANKS).filter(|from| *from != rank) {
                 self.read(rank, from, class, limit);
             }
         }
         let here = &mut self.ranks[rank];
-        here.peers.send_open(&mut here.wire).unwrap();
+        here.peers.send_open(&mut here.wire);
     }
 
     fn read(&mut self, rank: usize, from: usize, class: MessageClass, limit: usize) {

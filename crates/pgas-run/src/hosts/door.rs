@@ -1,11 +1,13 @@
 //! The sockets at which hosts connect. A connection with the job's token is accepted as a host's.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_network::addresses;
+use rustix::io::Errno;
 
 use super::invitation::is_same;
 use super::wire::{Found, HELLO_BYTES, HOST_TAKEN, Inbox, MAGIC, Token, WRONG_TOKEN};
@@ -14,6 +16,8 @@ use crate::watch::View;
 /// The time that a new connection has to introduce itself, and the most of them at a time.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 const MAX_STRANGERS: usize = 64;
+/// The time between two attempts to accept a connection for which the system lacks something.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The launcher's sockets, and the connections that have not introduced themselves.
 #[derive(Debug)]
@@ -23,6 +27,7 @@ pub(super) struct Door {
     /// The token that a host has to send.
     token: Token,
     has_told: bool,
+    has_told_lack: bool,
     /// The view above which lines are printed.
     view: View,
 }
@@ -72,15 +77,16 @@ impl Door {
             strangers: Vec::new(),
             token,
             has_told: false,
+            has_told_lack: false,
             view,
         })
     }
 
     /// Accepts a connection.
     pub(super) fn accept(&mut self, listener: usize) {
-        let Ok((stream, from)) = self.listeners[listener].accept() else {
-            // The connection is gone again.
-            return;
+        let (stream, from) = match self.listeners[listener].accept() {
+            Ok(accepted) => accepted,
+            Err(error) => return self.tell_lack(&error),
         };
         if self.strangers.len() < MAX_STRANGERS {
             self.strangers.push(Stranger {
@@ -90,6 +96,21 @@ impl Door {
                 since: Instant::now(),
             });
         }
+    }
+
+    /// Tells once what the system lacks for a connection, which stays until it can be accepted, or the
+    /// patience with its host is over. Other errors are of a connection that is gone again.
+    fn tell_lack(&mut self, error: &io::Error) {
+        let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if Errno::from_io_error(error).is_none_or(|errno| !lacks.contains(&errno)) {
+            return;
+        }
+        if !mem::replace(&mut self.has_told_lack, true) {
+            let text = format!("cannot accept the connection of a host: {error} (ulimit -n)");
+            self.view.tell(&text);
+        }
+        // The listener stays readable.
+        thread::sleep(PAUSE);
     }
 
     /// Reads from the connections that are `ready`, and returns the hosts among them.
