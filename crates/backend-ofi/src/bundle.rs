@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use pgas_core::Result;
 use pgas_network::note::{NOTE_BYTES, Note, PLAIN_NOTE_BYTES};
 
+use crate::sys::Begun;
+
 /// The next message of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bundle {
@@ -21,9 +23,36 @@ pub(crate) struct Bundle {
     pub(crate) is_sure: bool,
 }
 
-/// Writes the first note and those behind it that go to the same rank, as many as fit.
-pub(crate) fn pack(unsent: &VecDeque<(u32, Note)>, bytes: &mut [u8; NOTE_BYTES]) -> Option<Bundle> {
-    let (to, first) = unsent.front()?;
+/// Sends all notes by `send`, which is given messages and their bytes. The notes to a rank keep
+/// their order. Those to a rank for which there was no room stay.
+///
+/// `send` is called once for such a rank, since room for it may come only when it serves: it may
+/// compute, or have failed.
+pub(crate) fn send_each(
+    unsent: &mut VecDeque<(u32, Note)>,
+    mut send: impl FnMut(&Bundle, &[u8]) -> Begun,
+) {
+    let mut bytes = [0; NOTE_BYTES];
+    let mut without_room = Vec::new();
+    let mut at = 0;
+    while let Some((to, _)) = unsent.get(at) {
+        if without_room.contains(to) {
+            at += 1;
+            continue;
+        }
+        let Some(bundle) = pack(unsent, at, &mut bytes) else {
+            return;
+        };
+        match send(&bundle, &bytes[..bundle.len]) {
+            Begun::Yes => drop(unsent.drain(at..at + usize::from(bundle.n_notes))),
+            Begun::NoRoom => without_room.push(bundle.to),
+        }
+    }
+}
+
+/// Writes the note at `at` and those behind it that go to the same rank, as many as fit.
+fn pack(unsent: &VecDeque<(u32, Note)>, at: usize, bytes: &mut [u8; NOTE_BYTES]) -> Option<Bundle> {
+    let (to, first) = unsent.get(at)?;
     let mut bundle = Bundle {
         to: *to,
         n_notes: 1,
@@ -33,7 +62,7 @@ pub(crate) fn pack(unsent: &VecDeque<(u32, Note)>, bytes: &mut [u8; NOTE_BYTES])
     if !is_plain(first) {
         return Some(bundle);
     }
-    for (other, note) in unsent.iter().skip(1) {
+    for (other, note) in unsent.range(at + 1..) {
         if other != to || !is_plain(note) || bundle.len + PLAIN_NOTE_BYTES > NOTE_BYTES {
             break;
         }
@@ -74,20 +103,52 @@ mod tests {
         Note::Former { id, bits: !id }
     }
 
+    /// The messages that are sent while there is no room for a rank, if one is given.
+    fn send_but_to(
+        without_room: Option<u32>,
+        unsent: &mut VecDeque<(u32, Note)>,
+    ) -> Vec<(u32, Vec<Note>)> {
+        let mut messages = Vec::new();
+        let mut n_refused = 0;
+        send_each(unsent, |bundle, bytes| {
+            if without_room == Some(bundle.to) {
+                n_refused += 1;
+                return Begun::NoRoom;
+            }
+            let mut read = Vec::new();
+            unpack(bytes, bundle.n_notes, &mut read).unwrap();
+            assert_eq!(bundle.is_sure, is_sure(&read[0]));
+            messages.push((bundle.to, read));
+            Begun::Yes
+        });
+        assert!(n_refused <= 1, "tried once");
+        messages
+    }
+
     /// The messages that the notes become.
     fn messages(notes: impl IntoIterator<Item = (u32, Note)>) -> Vec<(u32, Vec<Note>)> {
-        let mut unsent: VecDeque<_> = notes.into_iter().collect();
-        let mut messages = Vec::new();
-        let mut bytes = [0; NOTE_BYTES];
-        while let Some(bundle) = pack(&unsent, &mut bytes) {
-            let mut read = Vec::new();
-            unpack(&bytes[..bundle.len], bundle.n_notes, &mut read).unwrap();
-            let sent: Vec<_> = unsent.drain(..usize::from(bundle.n_notes)).collect();
-            assert!(sent.iter().all(|(to, _)| *to == bundle.to));
-            assert_eq!(bundle.is_sure, is_sure(&sent[0].1));
-            messages.push((bundle.to, read));
-        }
+        let mut unsent = notes.into_iter().collect();
+        let messages = send_but_to(None, &mut unsent);
+        assert_eq!(unsent, []);
         messages
+    }
+
+    #[test]
+    fn a_rank_without_room_holds_up_no_notes_to_others() {
+        let notes = [2, 1, 2, 2, 1, 3, 2].into_iter().zip(0..);
+        let mut unsent = notes.map(|(to, id)| (to, answer(id))).collect();
+        let sent = send_but_to(Some(2), &mut unsent);
+        let expected = [
+            (1, vec![answer(1)]),
+            (1, vec![answer(4)]),
+            (3, vec![answer(5)]),
+        ];
+        assert_eq!(sent, expected);
+        // In their order, and before later ones.
+        assert_eq!(unsent, [0, 2, 3, 6].map(|id| (2, answer(id))));
+        unsent.push_back((2, answer(7)));
+        let rest = send_but_to(None, &mut unsent);
+        assert_eq!(rest, [(2, [0, 2, 3, 6, 7].map(answer).to_vec())]);
     }
 
     #[test]
@@ -133,7 +194,7 @@ mod tests {
     fn a_message_that_is_cut_off_is_refused() {
         let unsent = [(1, answer(1)), (1, answer(2))].into();
         let mut bytes = [0; NOTE_BYTES];
-        let bundle = pack(&unsent, &mut bytes).unwrap();
+        let bundle = pack(&unsent, 0, &mut bytes).unwrap();
         assert!(unpack(&bytes[..bundle.len - 1], bundle.n_notes, &mut Vec::new()).is_err());
     }
 }

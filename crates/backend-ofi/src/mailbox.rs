@@ -9,12 +9,11 @@
 //! messages may contain [several](pgas_network::send) of the program's, or several notes, whose
 //! number is in the place of the handler.
 use std::collections::VecDeque;
-use std::mem;
 
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Place, Sent};
 use pgas_core::{Error, Result};
 use pgas_network::bundle::{HEADER_BYTES, Header, Reader};
-use pgas_network::note::{NOTE_BYTES, Note};
+use pgas_network::note::Note;
 use pgas_network::peer::Peers;
 use pgas_network::receive::Letter;
 
@@ -23,9 +22,6 @@ use crate::inbox::{Bytes, Inbox};
 use crate::outbox::{NOTES, Outbox, Sender, n_padding};
 use crate::segment::Segments;
 use crate::sys::{Begun, Completion, Endpoint};
-
-/// The most ranks without room that one call passes over for the notes behind theirs.
-const MOST_FULL: usize = 8;
 
 /// The messages of this rank.
 #[derive(Debug)]
@@ -168,8 +164,9 @@ impl Post {
         self.unsent.push_back((to, note));
     }
 
-    /// Sends the notes that wait, as far as there is room. Those for a rank to which the transport
-    /// sends nothing are lost, and hold up no others; the rank is [told](Self::take_unreachable).
+    /// Sends the notes that wait, as far as there is room. Those for a rank without room stay, and
+    /// those for a rank to which the transport sends nothing are lost, and the rank is
+    /// [told](Self::take_unreachable). Neither holds up notes for others.
     #[inline]
     pub(crate) fn send_notes(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
         if !self.unsent.is_empty() {
@@ -177,20 +174,15 @@ impl Post {
         }
     }
 
-    /// A rank to which a note or an accepted message could not be sent, and the error, if there is
-    /// one since the last call.
+    /// A rank to which a note could not be sent, and the error, if there is one since the last call.
     #[inline]
     pub(crate) fn take_unreachable(&mut self) -> Option<(u32, Error)> {
-        let of_note = self.unreachable.take();
-        of_note.or_else(|| self.peers.take_unreachable())
+        self.unreachable.take()
     }
 
     #[inline(never)]
     fn send_bundles(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
-        let mut bytes = [0; NOTE_BYTES];
-        // Notes for ranks without room, which hold up those for others no more than lost ones do.
-        let (mut held, mut n_full) = (VecDeque::new(), 0);
-        while let Some(bundle) = bundle::pack(&self.unsent, &mut bytes) {
+        bundle::send_each(&mut self.unsent, |bundle, notes| {
             let mut header = [0; HEADER_BYTES];
             let from = Header {
                 from: self.rank,
@@ -201,32 +193,16 @@ impl Post {
             let n_notes = HandlerId(bundle.n_notes);
             pgas_network::bundle::announce(&mut header, HEADER_BYTES, n_notes, bundle.len);
             let there = (&mut *endpoint, segments.peer(bundle.to), bundle.to);
-            let notes = &bytes[..bundle.len];
             let begun = if bundle.is_sure {
                 self.outbox.send_surely(there, &header, notes)
             } else {
                 self.outbox.send_bytes(there, NOTES, &header, &[notes])
             };
-            match begun {
-                Ok(Begun::NoRoom) => {
-                    let (theirs, others) = mem::take(&mut self.unsent)
-                        .into_iter()
-                        .partition::<VecDeque<_>, _>(|(to, _)| *to == bundle.to);
-                    held.extend(theirs);
-                    self.unsent = others;
-                    n_full += 1;
-                    if n_full < MOST_FULL {
-                        continue;
-                    }
-                    break;
-                }
-                Ok(Begun::Yes) => {}
-                Err(error) => self.unreachable = Some((bundle.to, error)),
-            }
-            self.unsent.drain(..usize::from(bundle.n_notes));
-        }
-        held.append(&mut self.unsent);
-        self.unsent = held;
+            begun.unwrap_or_else(|error| {
+                self.unreachable = Some((bundle.to, error));
+                Begun::Yes
+            })
+        });
     }
 
     /// The receiver of the bytes in buffer `index`.

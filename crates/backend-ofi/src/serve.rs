@@ -50,6 +50,10 @@ impl Network {
         {
             self.has_lost(rank, &error);
         }
+        // Its receiver waits for it, also when this rank is leaving.
+        if let Some((rank, error)) = post.peers.take_unreachable() {
+            self.has_lost(rank, &error);
+        }
         // After the answers, for which other ranks wait.
         post.post_receives(endpoint)?;
         self.look_at_hosts(state);

@@ -103,8 +103,13 @@ impl Network {
     fn step_after(&self, state: &mut State, step: Step) -> Result<Option<Step>> {
         let n_rounds = self.segments.n_ranks().next_power_of_two().ilog2();
         let is_done = match step {
+            // After a loss of messages the job fails in a moment. Until then this rank stays: the
+            // receiver, which waits for them, is told by a rank that is still there.
             Step::Finish => {
-                state.unanswered.is_empty() && !state.ops.has_any() && state.post.has_sent_all()
+                state.unanswered.is_empty()
+                    && !state.ops.has_any()
+                    && state.post.has_sent_all()
+                    && self.broken.get().is_none()
             }
             Step::Bye => state.post.has_sent_all(),
             Step::Barrier(round) => round == n_rounds || state.rounds.contains(&round),

@@ -25,6 +25,7 @@ impl Staging {
         if self.n_made == LIMIT {
             return Ok(None);
         }
+        // Counted when it is made: a registration that fails may succeed later.
         let made = endpoint.buffer(MAX_STAGED, 0)?;
         self.n_made += 1;
         Ok(Some(made))
@@ -32,5 +33,36 @@ impl Staging {
 
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
         self.free.push(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::{Error, Rank};
+
+    use super::*;
+    use crate::sys::find;
+
+    /// An endpoint that registers all buffers.
+    fn endpoint() -> Endpoint {
+        let mut found = find(Some("tcp;ofi_rxm"), Some("127.0.0.1")).unwrap();
+        let mut info = found.swap_remove(0);
+        info.pretend_local();
+        Endpoint::open(info, 1, 64, MAX_STAGED).unwrap()
+    }
+
+    #[test]
+    fn copies_that_cannot_be_registered_are_not_counted() {
+        let mut staging = Staging::default();
+        let (mut closed, mut open) = (endpoint(), endpoint());
+        closed.shut(Some(Error::rank_failed(Rank::new(0), "has ended")));
+        for _ in 0..=LIMIT {
+            assert!(staging.take(&mut closed).is_err());
+        }
+        let copies: Vec<_> = (0..=LIMIT)
+            .map_while(|_| staging.take(&mut open).unwrap())
+            .collect();
+        assert_eq!(copies.len(), LIMIT);
+        drop(copies);
     }
 }

@@ -174,7 +174,7 @@ impl Info {
 
     /// Pretends that the provider demands registration of local memory.
     #[cfg(test)]
-    pub(super) fn pretend_local(&mut self) {
+    pub(crate) fn pretend_local(&mut self) {
         // SAFETY: libfabric fills all parts, and this has the only reference.
         let domain = unsafe { &mut *(self.parts().domain_attr) };
         domain.mr_mode |= FI_MR_LOCAL.cast_signed();

@@ -86,6 +86,8 @@ pub(crate) fn memory_taken_back() {
     let ended = run(command);
     assert_ne!(ended.code(), 0, "{ended:?}");
     assert!(ended.stdout.contains("gave up: "), "{ended:?}");
+    let why = "gave up waiting for a transfer: rank 0 waited ";
+    assert!(ended.stdout.contains(why), "{ended:?}");
     assert_obeyed(&ended);
     assert!(ended.left.is_empty(), "{ended:?}");
 }
@@ -105,6 +107,9 @@ pub(crate) fn give_up(_: &str) {
     let error = gets.find_map(Result::err).expect("nobody serves them");
     job::say(&format!("gave up: {error}"));
     drop(gets);
+    let error = words.on(Rank::new(1)).get_slice(&world, &mut here);
+    let error = error.expect_err("the job has failed");
+    job::say(&format!("then: {error}"));
     // The memory is this rank's alone again.
     drop(here);
     drop((words, world));

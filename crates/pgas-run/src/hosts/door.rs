@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind, Write as _};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_network::addresses;
@@ -16,8 +15,6 @@ use crate::watch::View;
 /// The time that a new connection has to introduce itself, and the most of them at a time.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 const MAX_STRANGERS: usize = 64;
-/// The time between two attempts to accept a connection for which the system lacks something.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The launcher's sockets, and the connections that have not introduced themselves.
 #[derive(Debug)]
@@ -27,7 +24,6 @@ pub(super) struct Door {
     /// The token that a host has to send.
     token: Token,
     has_told: bool,
-    has_told_lack: bool,
     /// The view above which lines are printed.
     view: View,
 }
@@ -77,16 +73,22 @@ impl Door {
             strangers: Vec::new(),
             token,
             has_told: false,
-            has_told_lack: false,
             view,
         })
     }
 
     /// Accepts a connection.
-    pub(super) fn accept(&mut self, listener: usize) {
+    ///
+    /// # Errors
+    ///
+    /// That of the system if it has nothing left for connections. The connection then waits, and
+    /// the listener stays ready.
+    pub(super) fn accept(&mut self, listener: usize) -> io::Result<()> {
         let (stream, from) = match self.listeners[listener].accept() {
             Ok(accepted) => accepted,
-            Err(error) => return self.tell_lack(&error),
+            Err(error) if is_shortage(&error) => return Err(error),
+            // The connection is gone again.
+            Err(_) => return Ok(()),
         };
         if self.strangers.len() < MAX_STRANGERS {
             self.strangers.push(Stranger {
@@ -96,21 +98,12 @@ impl Door {
                 since: Instant::now(),
             });
         }
+        Ok(())
     }
 
-    /// Tells once what the system lacks for a connection, which stays until it can be accepted, or the
-    /// patience with its host is over. Other errors are of a connection that is gone again.
-    fn tell_lack(&mut self, error: &io::Error) {
-        let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-        if Errno::from_io_error(error).is_none_or(|errno| !lacks.contains(&errno)) {
-            return;
-        }
-        if !mem::replace(&mut self.has_told_lack, true) {
-            let text = format!("cannot accept the connection of a host: {error} (ulimit -n)");
-            self.view.tell(&text);
-        }
-        // The listener stays readable.
-        thread::sleep(PAUSE);
+    /// Accepts no connections any more.
+    pub(super) fn close(&mut self) {
+        self.listeners.clear();
     }
 
     /// Reads from the connections that are `ready`, and returns the hosts among them.
@@ -167,6 +160,24 @@ fn is_open(stream: &TcpStream) -> bool {
         .and_then(|()| stream.peek(&mut [0]));
     let is_open = looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
     is_open && stream.set_nonblocking(false).is_ok()
+}
+
+/// Whether it is an error of the system, and not one of the connection.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
+/// The cause of the job's failure if hosts have not connected, and there is this shortage.
+pub(super) fn cannot_accept(shortage: &io::Error) -> String {
+    let behind = match Errno::from_io_error(shortage) {
+        Some(Errno::MFILE) => {
+            ": each host takes some, and no more are allowed; raise `ulimit -Hn`, or name fewer \
+             hosts"
+        }
+        _ => "",
+    };
+    format!("cannot accept the connections of hosts: {shortage}{behind}")
 }
 
 fn refuse(mut stream: &TcpStream, verdict: u8) {

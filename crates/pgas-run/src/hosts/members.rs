@@ -80,11 +80,10 @@ impl Member {
         self.heard.checked_add(silence?).filter(|_| is_awaited)
     }
 
-    /// Sends to the host, if it is connected. The code that receives notices a lost connection.
-    pub(super) fn send(&self, frame: &Frame) {
-        if let Some((link, _)) = &self.link {
-            frame.send(link).ok();
-        }
+    /// Sends to the host, if it is connected.
+    pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
+        let link = self.link.as_ref();
+        link.map_or(Ok(()), |(link, _)| frame.send(link))
     }
 }
 

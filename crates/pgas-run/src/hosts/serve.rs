@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,11 +30,14 @@ pub(crate) fn serve() -> Result<ExitCode, Box<dyn Error>> {
     let invitation = Invitation::read(&mut io::stdin().lock())?;
     let link = connect(&invitation)?;
     let (job, inbox) = receive_job(&link, invitation.patience)?;
-    // If the launcher is gone, that has been reported already.
+    let space = Space::new(job.name.clone(), job.n_ranks, job.n_here as usize);
+    let shared = Shared::new(link, space);
+    // Not beside a message of the thread that answers the ranks, which goes on. If the launcher is
+    // gone, that has been reported already.
     let tell = |kind, code: u8, text: &str, first: Option<&str>| {
-        drop(Frame::of_failure(kind, i32::from(code), text, first).send(&link));
+        drop(shared.send(&Frame::of_failure(kind, i32::from(code), text, first)));
     };
-    match run(job, invitation.silence, &link, inbox) {
+    match run(job, invitation.silence, &shared, inbox) {
         Ok((outcome, first)) => {
             tell(
                 Kind::Ended,
@@ -144,7 +148,7 @@ fn receive_job(link: &TcpStream, patience: Duration) -> Result<(Job, Inbox), Box
 fn run(
     job: Job,
     silence: Option<Duration>,
-    link: &TcpStream,
+    shared: &Arc<Shared>,
     inbox: Inbox,
 ) -> Result<(Outcome, Option<String>), Box<dyn Error>> {
     env::set_current_dir(&job.folder)
@@ -154,11 +158,9 @@ fn run(
     options.args = words.collect();
     options.env = job.env;
     options.output = Output::Forward { prefix: job.prefix };
-    let space = Space::new(job.name, job.n_ranks, job.n_here as usize);
-    let shared = Shared::new(link.try_clone()?, space);
     let ranks = job.first_rank..job.first_rank.saturating_add(job.n_here);
     let mut hooks = Local {
-        shared,
+        shared: Arc::clone(shared),
         ranks,
         inbox: Some(inbox),
         silence,

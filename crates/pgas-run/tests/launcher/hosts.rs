@@ -89,6 +89,23 @@ fn many_hosts_are_reached_although_few_descriptors_are_usual() {
 }
 
 #[test]
+fn too_few_descriptors_for_all_hosts_are_told_at_once() {
+    let names: Vec<String> = (0..30).map(|host| format!("host{host}")).collect();
+    let mut command = Command::new("sh");
+    // Enough for the agents, each of which takes four, and not for all connections.
+    let limited = "ulimit -n 140; exec \"$0\" \"$@\"";
+    let agent = file("few", HERE);
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_pgas-run")]);
+    command.args(["--agent", &format!("sh {}", agent.display())]);
+    command.args(["--bind", "127.0.0.1", "--hosts", &names.join(",")]);
+    command.args(["--", "sleep", "60"]);
+    let ended = start(command).end();
+    assert_ended(&ended, 1, "cannot accept the connections of hosts: ");
+    assert!(ended.stderr.contains("raise `ulimit -Hn`"), "{ended:?}");
+    assert!(ended.took < 2 * END_OF_JOB, "{ended:?}");
+}
+
+#[test]
 fn lines_of_different_hosts_never_mix() {
     let script = "for i in $(seq 500); do printf '%s %s ' $PMI_RANK $i; echo abcdefghij; done";
     let ended = run("lines", HERE, &["--hosts", "one:2,two"], script);
@@ -418,6 +435,33 @@ fn a_host_whose_launcher_is_stopped_ends_the_job_after_the_time_for_silence() {
         assert!(ended.stderr.contains(told), "{ended:?}");
         assert!(ended.left.is_empty(), "{ended:?}");
     }
+}
+
+/// More is sent to it than the system keeps for a process that does not read.
+#[test]
+fn a_host_that_does_not_read_is_told_as_such() {
+    let stopped = file("reads", "");
+    let script = format!(
+        "ask() {{ echo \"cmd=$1\" >&$PMI_FD; read -r line <&$PMI_FD; }}
+        ask 'init pmi_version=1 pmi_subversion=1'
+        if test $PMI_RANK = 1; then
+            echo cmd=barrier_in >&$PMI_FD
+            # Its answer comes behind what the host sends for the barrier.
+            ask get_maxes
+            kill -STOP $PPID
+            echo stopped > {0}
+            exec sleep 60
+        fi
+        printf -v value %060000d 0
+        for i in $(seq 200); do ask \"put kvsname=k key=$i value=$value\"; done
+        until test -s {0}; do sleep 0.05; done
+        ask barrier_in
+        exec sleep 60",
+        stopped.display()
+    );
+    let ended = run("reads.sh", HERE, &["--hosts", "one,two"], &script);
+    let told = "host two: the connection to it is lost: it has read nothing for 10 s";
+    assert_ended(&ended, 1, told);
 }
 
 #[test]

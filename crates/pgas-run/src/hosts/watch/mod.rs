@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use self::ending::Phase;
-use super::door::{Door, Guest};
+use super::door::{Door, Guest, cannot_accept};
 use super::job::Job;
 use super::meeting::Meeting;
 use super::members::Member;
@@ -105,9 +105,7 @@ impl<'a> Watch<'a> {
             for guest in self.door.meet(&strangers, self.members.len()) {
                 self.welcome(guest);
             }
-            for (index, _) in callers.iter().enumerate().filter(|(_, calls)| **calls) {
-                self.door.accept(index);
-            }
+            self.accept(&callers);
             // Messages first: one of a host explains the end of its agent.
             for index in 0..self.members.len() {
                 if heard[index] || (ended[index] && self.members[index].link.is_some()) {
@@ -176,9 +174,36 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn broadcast(&self, frame: &Frame) {
-        for member in self.members.iter().filter(|member| member.code.is_none()) {
-            member.send(frame);
+    fn broadcast(&mut self, frame: &Frame) {
+        for index in 0..self.members.len() {
+            if self.members[index].code.is_some() {
+                continue;
+            }
+            match self.members[index].send(frame) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let text = format!("it has read nothing for {} s", WRITING.as_secs());
+                    self.lose(index, &io::Error::other(text));
+                }
+                // What receives notices any other end of a connection, behind the host's last
+                // words.
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Accepts connections at the listeners that are `ready`. If there is no descriptor for one,
+    /// the job fails, unless all hosts have come.
+    fn accept(&mut self, ready: &[bool]) {
+        let ready = ready.iter().enumerate().filter(|(_, calls)| **calls);
+        for (index, _) in ready {
+            if let Err(shortage) = self.door.accept(index) {
+                // Its listeners would be ready again and again.
+                self.door.close();
+                if self.members.iter().any(|member| !member.has_come) {
+                    self.fail(1, &cannot_accept(&shortage));
+                }
+                return;
+            }
         }
     }
 
