@@ -268,9 +268,7 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         Ok(value)
     }
 
-    fn release(_: &[u64; 2], (): &()) -> Result<(), Infallible> {
-        Ok(())
-    }
+    fn release(_: &[u64; 2], (): &()) {}
 
     fn wait_until(
         &self,
