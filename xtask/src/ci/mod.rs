@@ -82,8 +82,8 @@ const BUILD: &str = "build";
 /// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
 /// `publish` replaces programs in the shared folder, so it runs behind the steps that start them.
-/// `open-mpi` waits more than it computes, so it comes while the other lanes compute; `asan`, which
-/// compiles for long, comes when they have ended, and has both processors. Two lanes run tests, not more: the more programs run, the longer ranks poll in vain that
+/// `asan` and `targets` build there for minutes: the one while `tests` does not, the other when `asan`
+/// is over. `open-mpi` waits more than it computes, so it comes while other lanes compute. Two lanes run tests, not more: the more programs run, the longer ranks poll in vain that
 /// wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
@@ -103,9 +103,9 @@ pub(crate) const STEPS: &[Step] = &[
     patient("msrv", "published crates with the oldest supported Rust", toolchains::msrv),
     patient("loom", "the lock-free structures in all interleavings, under loom", memory::loom),
     patient("miri", "unit tests of unsafe code under Miri, if nightly has it", memory::miri),
+    own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     own("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
     own("mpich", "the MPI backend with MPICH", mpi::mpich),
-    own("asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     own("portable", "the suite over the portable twins of Linux code", toolchains::portable),
 ];
 
