@@ -83,8 +83,8 @@ const BUILD: &str = "build";
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
 /// `publish` replaces programs in the shared folder, so it runs behind the steps that start them.
 /// `asan` and `targets` build there for minutes: the one while `tests` does not, the other when `asan`
-/// is over. `open-mpi` waits more than it computes, so it comes while other lanes compute. Two lanes run tests, not more: the more programs run, the longer ranks poll in vain that
-/// wait by MPI.
+/// is over. `open-mpi` waits more than it computes, so it comes while other lanes compute. Two lanes
+/// run tests, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),
