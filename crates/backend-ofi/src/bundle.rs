@@ -4,7 +4,7 @@
 //! No note waits for others. A rank answers all messages of one poll, and then sends, so that an
 //! answer waits for a few atomics at most.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use pgas_core::Result;
 use pgas_network::note::{NOTE_BYTES, Note, PLAIN_NOTE_BYTES};
@@ -33,7 +33,7 @@ pub(crate) fn send_each(
     mut send: impl FnMut(&Bundle, &[u8]) -> Begun,
 ) {
     let mut bytes = [0; NOTE_BYTES];
-    let mut without_room = Vec::new();
+    let mut without_room = HashSet::new();
     let mut at = 0;
     while let Some((to, _)) = unsent.get(at) {
         if without_room.contains(to) {
@@ -45,7 +45,7 @@ pub(crate) fn send_each(
         };
         match send(&bundle, &bytes[..bundle.len]) {
             Begun::Yes => drop(unsent.drain(at..at + usize::from(bundle.n_notes))),
-            Begun::NoRoom => without_room.push(bundle.to),
+            Begun::NoRoom => drop(without_room.insert(bundle.to)),
         }
     }
 }

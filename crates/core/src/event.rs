@@ -171,13 +171,11 @@ impl<T: Send + 'static> Event<T> {
     /// the operation again. An error of a handler, as [`World::progress`] returns it; the operation
     /// goes on.
     pub fn test(&mut self) -> Result<bool> {
-        if self.is_complete()? {
-            return Ok(true);
+        let is_complete = self.look()?;
+        if let Some(world) = self.world().filter(|_| !is_complete) {
+            world.first_untold()?;
         }
-        if let Some(world) = self.world() {
-            world.progress()?;
-        }
-        self.is_complete()
+        Ok(is_complete)
     }
 
     /// Whether the operation is complete. Makes no progress.

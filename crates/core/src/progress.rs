@@ -196,7 +196,8 @@ impl World {
         Ok(())
     }
 
-    fn first_untold(&self) -> Result<()> {
+    /// As [`check_handlers`](Self::check_handlers), also in a part of a larger call.
+    pub(crate) fn first_untold(&self) -> Result<()> {
         if !self.untold().has_some() || in_handler() || !self.servers().has_this_thread() {
             return Ok(());
         }

@@ -24,20 +24,27 @@ pub(super) fn end(id: u32, printed: &str) -> String {
     for test in long_tests(printed) {
         text += &format!("{NOT_ENDED}{test}\n");
     }
-    let n_lines = text.len();
-    // A process may start one more while the others are being found.
-    for _ in 0..3 {
-        let tree = tree(id, &parents());
-        let ids: Vec<_> = tree.iter().map(|process| process.id.to_string()).collect();
-        let kill = format!("kill -9 {}", ids.join(" "));
-        if text.len() == n_lines {
-            let lines = tree.iter();
-            text.extend(lines.map(|process| format!("{NOT_ENDED}{process}\n")));
+    // Until there is none that could start one more: what a killed process has started is not found.
+    let mut processes = Vec::new();
+    loop {
+        let n_stopped = processes.len();
+        processes = tree(id, &parents());
+        if processes.len() <= n_stopped {
+            break;
         }
-        // Those that have ended meanwhile need no signal.
-        Command::new("sh").args(["-c", &kill]).output().ok();
+        signal("STOP", &processes);
     }
+    signal("KILL", &processes);
+    let lines = processes.iter();
+    text.extend(lines.map(|process| format!("{NOT_ENDED}{process}\n")));
     text
+}
+
+fn signal(name: &str, processes: &[Process]) {
+    let ids: Vec<_> = processes.iter().map(|it| it.id.to_string()).collect();
+    let kill = format!("kill -{name} {}", ids.join(" "));
+    // Those that have ended meanwhile need no signal.
+    Command::new("sh").args(["-c", &kill]).output().ok();
 }
 
 impl Display for Process {

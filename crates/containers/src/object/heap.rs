@@ -42,7 +42,7 @@ struct Blocks {
     free: BTreeMap<usize, Vec<GlobalPtr<u64>>>,
     /// All of them.
     all: Vec<GlobalPtr<u8>>,
-    /// Blocks of other ranks that handlers have released.
+    /// Blocks of other ranks that handlers could not release.
     late: Vec<(GlobalPtr<u8>, usize)>,
 }
 
@@ -75,11 +75,7 @@ impl Heap {
     pub(super) fn store(&self, bytes: &[u8]) -> Result<GlobalPtr<u8>> {
         let shared = self.shared();
         let world = shared.returned.world();
-        if !in_handler() {
-            let late = std::mem::take(&mut shared.blocks().late);
-            late.into_iter()
-                .try_for_each(|(at, len)| self.release_now(at, len))?;
-        }
+        self.release_late()?;
         let block = shared.allocate(bytes.len())?;
         let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
@@ -100,15 +96,28 @@ impl Heap {
         drop(world.give_up("the release of a value's memory", error));
     }
 
-    /// Releases the block with `len` bytes at `at`; in a handler, where nothing waits for another
-    /// rank, not before the next value is stored.
+    /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what it
+    /// cannot release without a wait is released by the next call outside of handlers.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
-        let shared = self.shared();
-        if in_handler() && at.rank() != shared.returned.world().rank() {
-            shared.blocks().late.push((at, len));
+        self.release_late()?;
+        match self.release_now(at, len) {
+            // The owner's list has not got it: only the last step adds it there.
+            Err(Error::InHandler { .. }) => {
+                self.shared().blocks().late.push((at, len));
+                Ok(())
+            }
+            released => released,
+        }
+    }
+
+    /// Releases the blocks that handlers could not release.
+    fn release_late(&self) -> Result<()> {
+        if in_handler() {
             return Ok(());
         }
-        self.release_now(at, len)
+        let late = std::mem::take(&mut self.shared().blocks().late);
+        let mut late = late.into_iter();
+        late.try_for_each(|(at, len)| self.release_now(at, len))
     }
 
     fn release_now(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::*;
-use crate::testing::{everywhere, everywhere_counted, price};
+use crate::testing::{everywhere, everywhere_counted, near_counted, price};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Shape {
@@ -153,6 +153,31 @@ fn blocks_that_handlers_give_back_are_used_again() {
         }
         let used = world.local_heap_use().used - before;
         assert!(used <= 4 * 1024, "{used} bytes for few live values");
+    });
+}
+
+/// A rank that only serves: what a handler can release without a wait does not wait for a later call.
+#[test]
+fn a_rank_that_only_serves_gives_back_at_once_what_it_reaches() {
+    near_counted(2, |world| {
+        let heap = Heap::of::<String>(&world.team()).unwrap();
+        let slot = world.alloc_symmetric::<SlotOf<String>>(1).unwrap();
+        let slot = slot.on(Rank::ZERO);
+        let (text, before) = ("long ".repeat(100), world.local_heap_use().used);
+        for _ in 0..50 {
+            if world.rank() == Rank::ZERO {
+                let stored = to_slot::<String>(&text, &heap).unwrap();
+                slot.put(&world, stored).unwrap();
+            }
+            world.barrier().unwrap();
+            if world.rank() != Rank::ZERO {
+                let theirs = slot.get(&world).unwrap();
+                as_handler(|| release::<String>(&theirs, &heap)).unwrap();
+            }
+            world.barrier().unwrap();
+        }
+        let used = world.local_heap_use().used - before;
+        assert!(used <= 1024, "{used} bytes for one live value");
     });
 }
 
