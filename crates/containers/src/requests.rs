@@ -4,6 +4,9 @@
 //! A target performs requests in their order. If it cannot finish one on its own, since it would
 //! have to wait for another rank, or to continue a search on the next one, that request and those
 //! behind it get no answer. The asking rank performs these itself.
+//!
+//! Values that are longer than their slots travel in a parcel beside the requests, or beside the
+//! answers. Each slot says where in the parcel its value lies.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,6 +17,7 @@ use pgas_core::{Pod, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::mail::{BESIDE, fit};
+use crate::object::Heap;
 use crate::{BatchError, Error, Result};
 
 /// An operation on something that each rank has its part of.
@@ -34,8 +38,15 @@ pub(crate) trait Operation: 'static {
     fn is_local(on: &Self::On, rank: Rank) -> bool;
 
     /// Carries out the requests on the part of `rank`, in their order, and answers them up to the
-    /// first one that cannot be carried out. In a handler it does not wait.
-    fn serve(on: &Self::On, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer>;
+    /// first one that cannot be carried out. In a handler it does not wait. `parcel` holds the long
+    /// values of requests; it puts those of answers into `answered`.
+    fn serve(
+        on: &Self::On,
+        rank: Rank,
+        requests: &[Self::Request],
+        parcel: &Heap,
+        answered: &Heap,
+    ) -> Vec<Self::Answer>;
 }
 
 /// A plain value as an answer: its own bytes.
@@ -47,25 +58,56 @@ impl<S: Pod> Wire for Sent<S> {
     type By = AsBytes;
 }
 
+/// The answers to one message, and the bytes of their parcel.
+type Answered<O> = (Vec<<O as Operation>::Answer>, Vec<u8>);
+
 /// The answers to one message, when they have come.
-type Answers<O> = PgasFuture<Vec<<O as Operation>::Answer>>;
+type Answers<O> = PgasFuture<Answered<O>>;
+
+/// An answer, and the parcel of its long values.
+pub(crate) type With<'p, A> = (A, &'p Heap);
 
 /// The parts of all ranks, for which they serve requests.
 pub(crate) type Served<O> = DistObject<<O as Operation>::On>;
 
 /// The function that a target runs.
 #[expect(clippy::needless_pass_by_value, reason = "what is called remotely")]
-fn serve<O: Operation>(on: WeakObject<O::On>, requests: &[O::Request]) -> Vec<O::Answer> {
+fn serve<O: Operation>(
+    on: WeakObject<O::On>,
+    requests: &[O::Request],
+    parcel: &[u8],
+) -> Answered<O> {
     // A rank may have dropped its handle. The data is there as long as other ranks have theirs.
     let Some(on) = on.upgrade() else {
-        return Vec::new();
+        return Answered::<O>::default();
     };
-    O::serve(&on, on.team().world().rank(), requests)
+    perform::<O>(
+        &on,
+        on.team().world().rank(),
+        requests,
+        &Heap::parcel(parcel.to_vec()),
+    )
 }
 
-fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Result<Answers<O>> {
+/// Carries out requests on the part of `rank`.
+fn perform<O: Operation>(
+    on: &O::On,
+    rank: Rank,
+    requests: &[O::Request],
+    parcel: &Heap,
+) -> Answered<O> {
+    let mut answered = Heap::parcel(Vec::new());
+    let answers = O::serve(on, rank, requests, parcel, &answered);
+    (answers, mem::take(answered.packed()))
+}
+
+fn send<O: Operation>(
+    on: &Served<O>,
+    to: Rank,
+    (requests, parcel): (&[O::Request], &[u8]),
+) -> Result<Answers<O>> {
     let world = on.team().world();
-    world.rpc_view(to, serve::<O>, on.downgrade(), requests)
+    world.rpc_views(to, serve::<O>, on.downgrade(), (requests, parcel))
 }
 
 /// Waits for the answer of a rank. The default if the rank has left the job; its memory stays.
@@ -88,30 +130,36 @@ fn is_gone(error: &Error, rank: Rank) -> bool {
     matches!(error, Error::RankFailed(failure) if failure.rank == rank)
 }
 
-/// Asks `to` to perform an operation, and waits for the answer. `None` if `to` cannot perform it;
-/// then it has done nothing.
+/// Asks `to` to perform an operation, and waits for the answer, with its parcel. `None` if `to`
+/// cannot perform it; then it has done nothing.
 pub(crate) fn ask<O: Operation>(
     on: &Served<O>,
     to: Rank,
-    request: O::Request,
-) -> Result<Option<O::Answer>> {
-    let answers = receive(to, send::<O>(on, to, &[request])?)?;
-    Ok(answers.first().copied())
+    (request, mut parcel): (O::Request, Heap),
+) -> Result<Option<(O::Answer, Heap)>> {
+    let sent = send::<O>(on, to, (&[request], parcel.packed()))?;
+    let answered = receive(to, sent)?;
+    Ok(only::<O>(answered))
+}
+
+/// The answer to a message with one request.
+fn only<O: Operation>((answers, parcel): Answered<O>) -> Option<(O::Answer, Heap)> {
+    Some((*answers.first()?, Heap::parcel(parcel)))
 }
 
 /// As [`ask`], with an answer that comes later.
 pub(crate) fn ask_nb<O: Operation>(
     on: &Served<O>,
     to: Rank,
-    request: O::Request,
-) -> impl Future<Output = Result<Option<O::Answer>>> + Send + use<O> {
-    let sent = send::<O>(on, to, &[request]);
+    (request, mut parcel): (O::Request, Heap),
+) -> impl Future<Output = Result<Option<(O::Answer, Heap)>>> + Send + use<O> {
+    let sent = send::<O>(on, to, (&[request], parcel.packed()));
     async move {
         let answers = match sent {
             Ok(answers) => answers.await,
             Err(error) => Err(error),
         };
-        Ok(unless_gone(to, answers)?.first().copied())
+        Ok(only::<O>(unless_gone(to, answers)?))
     }
 }
 
@@ -128,6 +176,7 @@ const WINDOW: usize = 8;
 struct Numbered<R> {
     numbers: Vec<usize>,
     requests: Vec<R>,
+    parcel: Heap,
 }
 
 impl<R> Numbered<R> {
@@ -135,12 +184,24 @@ impl<R> Numbered<R> {
         Self {
             numbers: Vec::with_capacity(n),
             requests: Vec::with_capacity(n),
+            parcel: Heap::parcel(Vec::new()),
         }
     }
 
     fn clear(&mut self) {
         self.numbers.clear();
         self.requests.clear();
+        self.parcel.packed().clear();
+    }
+
+    /// What a message carries.
+    fn views(&mut self) -> (&[R], &[u8]) {
+        (&self.requests, self.parcel.packed())
+    }
+
+    /// The number of requests of as many bytes.
+    fn weight(&mut self) -> usize {
+        self.requests.len() + self.parcel.packed().len() / size_of::<R>()
     }
 
     /// Leaves out the first `n`.
@@ -169,10 +230,13 @@ struct Lane<O: Operation> {
     has_failed: bool,
 }
 
+/// Receives the number of each operation of a batch and its answer, and performs the operation
+/// itself if there is no answer.
+pub(crate) trait Take<A>: FnMut(usize, Option<With<'_, A>>) -> Result<()> {}
+
+impl<A, F: FnMut(usize, Option<With<'_, A>>) -> Result<()>> Take<A> for F {}
+
 /// Operations of a batch on their way to the ranks that carry them out, to all of them at once.
-///
-/// `take` receives each operation's number and answer, and performs the operation itself if there
-/// is no answer.
 pub(crate) struct Batch<'a, O: Operation> {
     on: &'a Served<O>,
     /// The number of requests in a message, and the expected number in a lane.
@@ -206,7 +270,8 @@ impl<'a, O: Operation> Batch<'a, O> {
         let room = room.saturating_sub(BESIDE);
         let together = fit::<O::Request>(room).min(fit::<O::Answer>(room));
         let for_each = n.div_ceil(n_ranks);
-        let n_stripes = if O::IS_ORDERED {
+        // A rank alone sends nothing, and performs them in their order.
+        let n_stripes = if O::IS_ORDERED && n_ranks > 1 {
             for_each.div_ceil(together).clamp(1, WINDOW)
         } else {
             1
@@ -228,16 +293,17 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Adds operation `number`, for `to`; it may be sent later. `take` gets the answers of earlier
-    /// ones. Operations whose order matters have the same `key`. Returns false once an operation
-    /// has failed: the batch takes no more.
+    /// Adds operation `number`, for `to`; it may be sent later. `request` makes it, and puts long
+    /// values into a parcel. `take` gets the answers of earlier ones. Operations whose order
+    /// matters have the same `key`. Returns false once an operation has failed: the batch takes no
+    /// more.
     #[inline]
     pub(crate) fn push(
         &mut self,
         number: usize,
         (to, key): (Rank, u64),
-        request: O::Request,
-        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+        request: impl FnOnce(&Heap) -> Result<O::Request>,
+        take: &mut impl Take<O::Answer>,
     ) -> bool {
         let stripe = stripe_of(key, self.n_stripes);
         let index = to.index() * self.n_stripes + stripe;
@@ -245,12 +311,20 @@ impl<'a, O: Operation> Batch<'a, O> {
             0 => self.open(to, index),
             lane => lane as usize - 1,
         };
-        let Numbered { numbers, requests } = &mut self.lanes[lane].collected;
-        numbers.push(number);
-        requests.push(request);
-        let is_full = requests.len() >= self.together;
-        self.n_collected += 1;
-        if is_full {
+        let collected = &mut self.lanes[lane].collected;
+        let before = collected.weight();
+        let request = match request(&collected.parcel) {
+            Ok(request) => request,
+            Err(error) => {
+                self.fail(number, error);
+                return false;
+            }
+        };
+        collected.numbers.push(number);
+        collected.requests.push(request);
+        let after = collected.weight();
+        self.n_collected += after - before;
+        if after >= self.together {
             self.ship(lane, take);
         } else if self.n_collected >= Self::COLLECTED {
             self.ship_all(take);
@@ -282,7 +356,7 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     /// Sends all collected requests, and performs local operations while they are on their way.
-    fn ship_all(&mut self, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
+    fn ship_all(&mut self, take: &mut impl Take<O::Answer>) {
         for is_local in [false, true] {
             for lane in 0..self.lanes.len() {
                 if self.lanes[lane].is_local == is_local {
@@ -293,11 +367,11 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     /// Sends the requests that are collected for a rank.
-    fn ship(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
+    fn ship(&mut self, lane: usize, take: &mut impl Take<O::Answer>) {
         let empty = self.empty.pop();
         let empty = empty.unwrap_or_else(|| Numbered::with_capacity(0));
-        let collected = mem::replace(&mut self.lanes[lane].collected, empty);
-        self.n_collected -= collected.numbers.len();
+        let mut collected = mem::replace(&mut self.lanes[lane].collected, empty);
+        self.n_collected -= collected.weight();
         let window = if O::IS_ORDERED { 1 } else { WINDOW };
         while self.lanes[lane].in_flight.len() >= window {
             self.land(lane, take);
@@ -315,7 +389,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         &mut self,
         lane: usize,
         mut operations: Numbered<O::Request>,
-        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+        take: &mut impl Take<O::Answer>,
     ) {
         loop {
             if let Some(failure) = &self.failure {
@@ -333,19 +407,22 @@ impl<'a, O: Operation> Batch<'a, O> {
                 return;
             }
             if is_local {
-                let answers = O::serve(self.on, to, &operations.requests);
-                self.settle(lane, &mut operations, answers, take);
+                let Numbered {
+                    requests, parcel, ..
+                } = &operations;
+                let answered = perform::<O>(self.on, to, requests, parcel);
+                self.settle(lane, &mut operations, answered, take);
                 continue;
             }
-            match send::<O>(self.on, to, &operations.requests) {
+            match send::<O>(self.on, to, operations.views()) {
                 Ok(answers) => {
-                    self.n_in_flight += operations.numbers.len();
+                    self.n_in_flight += operations.weight();
                     self.flights.push_back(lane);
                     self.lanes[lane].in_flight.push_back((operations, answers));
                     return;
                 }
                 Err(error) if is_gone(&error, to) => {
-                    self.settle(lane, &mut operations, Vec::new(), take);
+                    self.settle(lane, &mut operations, Answered::<O>::default(), take);
                 }
                 Err(error) => {
                     self.lanes[lane].has_failed = true;
@@ -356,16 +433,16 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     /// Waits for the oldest message of a lane.
-    fn land(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
+    fn land(&mut self, lane: usize, take: &mut impl Take<O::Answer>) {
         let Lane { to, in_flight, .. } = &mut self.lanes[lane];
         let to = *to;
         let Some((mut operations, answers)) = in_flight.pop_front() else {
             return;
         };
-        self.n_in_flight -= operations.numbers.len();
+        self.n_in_flight -= operations.weight();
         match receive(to, answers) {
-            Ok(answers) => {
-                self.settle(lane, &mut operations, answers, take);
+            Ok(answered) => {
+                self.settle(lane, &mut operations, answered, take);
             }
             Err(error) => {
                 self.lanes[lane].has_failed = true;
@@ -381,13 +458,13 @@ impl<'a, O: Operation> Batch<'a, O> {
         &mut self,
         lane: usize,
         operations: &mut Numbered<O::Request>,
-        answers: Vec<O::Answer>,
-        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+        (answers, parcel): Answered<O>,
+        take: &mut impl Take<O::Answer>,
     ) {
-        let n = answers.len();
+        let (n, parcel) = (answers.len(), Heap::parcel(parcel));
         let mut failed = None;
         for (&number, answer) in operations.numbers.iter().zip(answers) {
-            if let Err(error) = take(number, Some(answer)) {
+            if let Err(error) = take(number, Some((answer, &parcel))) {
                 failed = Some((number, error));
                 break;
             }
@@ -407,10 +484,7 @@ impl<'a, O: Operation> Batch<'a, O> {
 
     /// Sends the rest, and waits for all answers. The error is that of the first operation that
     /// failed; those before it were performed.
-    pub(crate) fn finish(
-        mut self,
-        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
-    ) -> Result<(), BatchError> {
+    pub(crate) fn finish(mut self, take: &mut impl Take<O::Answer>) -> Result<(), BatchError> {
         self.ship_all(take);
         for lane in 0..self.lanes.len() {
             while !self.lanes[lane].in_flight.is_empty() {

@@ -14,8 +14,8 @@ use pgas_core::{GlobalPtr, Pod, Rank, Team, World, in_handler, keep_line};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
-use crate::object::mix;
-use crate::requests::{self, Batch, Operation, Sent};
+use crate::object::{Heap, mix};
+use crate::requests::{self, Batch, Operation, Sent, With};
 
 /// The object that requests on an array or a filter name.
 pub(crate) type Served = DistObject<World>;
@@ -115,7 +115,13 @@ impl<A: Act> Operation for Scattered<A> {
         world.is_direct(rank) || rank == world.rank()
     }
 
-    fn serve(world: &World, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer> {
+    fn serve(
+        world: &World,
+        rank: Rank,
+        requests: &[Self::Request],
+        _parcel: &Heap,
+        _answered: &Heap,
+    ) -> Vec<Self::Answer> {
         let act = |at: &At<A::Given>| A::act(world, GlobalPtr::from_bits(at.ptr), at.given).ok();
         let answers: Vec<_> = requests.iter().map_while(act).map(Sent).collect();
         // Flush, so that a rank that the asking rank tells finds what was written.
@@ -136,7 +142,9 @@ pub(crate) fn travel<A: Act>(
 ) -> Result<()> {
     // An error of a handler between two messages would leave the rest undone.
     let _line = keep_line();
-    let take = &mut |i, answer: Option<Sent<_>>| take(i, answer.map(|Sent(answer)| answer));
+    let take = &mut |i: usize, answer: Option<With<'_, Sent<_>>>| {
+        take(i, answer.map(|(Sent(answer), _)| answer))
+    };
     let mut batch = Batch::<Scattered<A>>::new(served, elements.size_hint().0);
     for (i, (ptr, given)) in elements.enumerate() {
         let at = At {
@@ -145,7 +153,7 @@ pub(crate) fn travel<A: Act>(
         };
         // The key by which ordered operations on one element stay in their order.
         let way = (ptr.rank(), mix(at.ptr));
-        if !batch.push(i, way, at, take) {
+        if !batch.push(i, way, |_| Ok(at), take) {
             break;
         }
     }
@@ -162,9 +170,13 @@ pub(crate) fn one<A: Act>(
     let Some(served) = asked(served).filter(is_remote) else {
         return Ok(None);
     };
-    let ptr = at.to_bits();
-    let answer = requests::ask::<Scattered<A>>(served, at.rank(), At { ptr, given })?;
-    Ok(answer.map(|Sent(answer)| answer))
+    let request = At {
+        ptr: at.to_bits(),
+        given,
+    };
+    let request = (request, Heap::parcel(Vec::new()));
+    let answer = requests::ask::<Scattered<A>>(served, at.rank(), request)?;
+    Ok(answer.map(|(Sent(answer), _)| answer))
 }
 
 /// The object to name in requests, unless the caller must not wait.

@@ -71,7 +71,7 @@ use std::sync::Arc;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::{AsTeam, Team, World};
 
-use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
+use crate::object::{self, FoundBy, Heap, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
 use op::Add;
 use operations::{Contains, Find, Insert};
@@ -128,9 +128,9 @@ use table::Table;
 /// messages to all ranks at once, each with as many keys as it carries. A rank serves messages when
 /// it makes progress, as [remote calls](pgas_am::RemoteCalls), and so does a rank that waits for an
 /// answer. An operation that the home rank cannot finish, because the search goes on in the next
-/// rank's slots, costs M and then the other price; that is rare in a map with room. Keys and values
-/// that may be longer than their slots, entries of more than 4 KiB, and operations inside of
-/// handlers have the prices in R, W and A everywhere.
+/// rank's slots, costs M and then the other price; that is rare in a map with room. Long keys and
+/// values travel in the message. Slots of more than 4 KiB, operations inside of handlers, and
+/// functions that change values of a type that may be long have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -539,7 +539,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Inserts,
         K: FoundBy<Q>,
     {
-        let value = |entry: &(Q, V)| object::to_slot(&entry.1, self.table.heap());
+        let value = |entry: &(Q, V), heap: &Heap| object::to_slot(&entry.1, heap);
         self.table
             .perform_many::<Insert, _>(entries, |entry| K::key_by(&entry.0), value)
     }

@@ -60,6 +60,12 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
         SlotOf::<V>::new_zeroed()
     }
 
+    /// Moves the long values of the arguments out of the parcel of a message into `heap`.
+    #[inline]
+    fn unpack(given: Self::Given, _parcel: &Heap, _heap: &Heap) -> Result<Self::Given> {
+        Ok(given)
+    }
+
     /// Performs the operation in `view`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn perform<'a, S: KeyHasher, R: Access<'a>>(

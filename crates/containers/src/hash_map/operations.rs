@@ -16,11 +16,12 @@ use super::phase::Phase;
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Result, prices};
 
 /// Defines an operation whose functions are inlined into their callers. `$held` is what it does in
 /// a slot that holds the key, `$new` the value to insert for an absent key.
+/// `$unpack` takes the long values of the arguments out of a message.
 macro_rules! operation {
     (
         $(#[$doc:meta])*
@@ -28,6 +29,7 @@ macro_rules! operation {
         $(, $constant:ident: $type:ty = $is:expr)*
         $(; rows $rows:expr)?;
         |$at:ident, $given:ident: $Given:ty| -> $Outcome:ty $held:block $(, new $new:expr)?
+        $(, unpacked by $unpack:path)?
     ) => {
         $(#[$doc])*
         pub(super) struct $op$(<$of>)?(PhantomData<((), $($of)?)>);
@@ -54,6 +56,13 @@ macro_rules! operation {
                 #[inline]
                 fn value($given: &$Given) -> SlotOf<V> {
                     $new
+                }
+            )?
+
+            $(
+                #[inline]
+                fn unpack(given: $Given, parcel: &Heap, heap: &Heap) -> Result<$Given> {
+                    $unpack(given, parcel, heap)
                 }
             )?
         }
@@ -91,7 +100,7 @@ operation! {
     rows [&prices::HASH_MAP_INSERT, &prices::HASH_MAP_INSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
         value::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
-    }, new *value
+    }, new *value, unpacked by object::unpack::<V>
 }
 
 operation! {
@@ -104,7 +113,7 @@ operation! {
             object::release::<V>(value, at.view.heap())?;
         }
         Ok(there.map(Some))
-    }, new *value
+    }, new *value, unpacked by object::unpack::<V>
 }
 
 operation! {
@@ -175,8 +184,11 @@ operation! {
         let heap = at.view.heap();
         let given = object::from_slot::<V>(*value, heap)?;
         let former = at.update(|there| object::to_slot(&C::combine(there, &given), heap))?;
+        if former.is_some() {
+            object::release::<V>(value, heap)?;
+        }
         Ok(former.map(|_| true))
-    }, new *value
+    }, new *value, unpacked by object::unpack::<V>
 }
 
 /// As [`Join`]. One function makes the encoded value from the present one, if there is one.

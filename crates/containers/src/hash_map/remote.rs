@@ -19,7 +19,7 @@ use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::slot::remote::{Remote, Steps};
 use super::slot::replayed::Journal;
-use super::table::{Common, LocalView, Table};
+use super::table::{LocalView, Table};
 use super::view::{Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result, requests};
@@ -28,13 +28,10 @@ use crate::{Error, Result, requests};
 const LONGEST: usize = 4096;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Whether messages carry entries of this type. They must own no heap memory. They must be
-    /// short: the transfer dominates for a long entry, and each step on its way would copy it on
-    /// the stack.
-    pub(super) const FITS_MESSAGE: bool = !object::has_heap::<K>()
-        && !object::has_heap::<V>()
-        && size_of::<SlotOf<K>>() > 0
-        && size_of::<SlotOf<K>>() + size_of::<SlotOf<V>>() <= LONGEST;
+    /// Whether messages carry entries of this type. Their slots must be short: the transfer
+    /// dominates for a long entry, and each step on its way would copy it on the stack.
+    pub(super) const FITS_MESSAGE: bool =
+        size_of::<SlotOf<K>>() > 0 && size_of::<SlotOf<K>>() + size_of::<SlotOf<V>>() <= LONGEST;
 
     /// The object that requests to other ranks name, if ranks serve requests.
     pub(super) fn served(&self) -> Option<&Served<K, V, S>> {
@@ -49,18 +46,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Performs `O` on the key's home shard, if this process reaches it. `None` if it does not, or
-    /// if the search goes on in the next shard.
+    /// if the search goes on in the next shard; what `given` made is released then.
     pub(super) fn perform_near<O: OnKey<K, V>>(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
-        given: O::Given,
+        given: impl FnOnce(&Heap) -> Result<O::Given>,
     ) -> Result<Option<O::Outcome>> {
         if !Self::FITS_MESSAGE {
             return Ok(None);
         }
         let near = dispatch_shard!(self.shards, self.shape.home_rank(hash), |view| {
-            O::perform(&view, hash, key, given)
+            given(self.heap()).and_then(|given| O::perform(&view, hash, key, given))
         });
         match near {
             Some(Err(Error::Full { .. })) => Ok(None),
@@ -71,22 +68,27 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Performs `O` on the key's home shard: here, if this process reaches it, or at the home rank
     /// by a message (M). `None` if `O` has to be one-sided.
     #[inline(never)]
-    fn perform_at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Outcome>>
+    fn perform_at_home<O>(
+        &self,
+        key: &KeyOf<K>,
+        given: &mut dyn FnMut(&Heap) -> Result<O::Given>,
+    ) -> Result<Option<O::Outcome>>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
         let hash = self.shape.hash(key);
-        if let Some(done) = self.perform_near::<O>(hash, key, given)? {
+        if let Some(done) = self.perform_near::<O>(hash, key, &mut *given)? {
             return Ok(Some(done));
         }
-        let (common, home) = (&self.common, self.shape.home_rank(hash));
+        let home = self.shape.home_rank(hash);
         let is_message = |served: &&_| Self::is_message::<O>(served, home);
         let Some(served) = self.served().filter(is_message) else {
             return Ok(None);
         };
-        let request = common.request::<O>(key, given)?;
-        let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, request)?;
-        let done = answer.map(|answer| O::Outcome::of_answer(answer, self.heap()));
+        let parcel = Heap::parcel(Vec::new());
+        let request = request::<K, V, O>(key, given(&parcel)?, &parcel)?;
+        let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, (request, parcel))?;
+        let done = answer.map(|(answer, parcel)| O::Outcome::of_answer(answer, &parcel));
         done.transpose()
     }
 
@@ -96,14 +98,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         key: &KeyOf<K>,
         mut given: impl FnMut(&Heap) -> Result<O::Given>,
-        elsewhere: impl FnOnce(&Self, &KeyOf<K>, O::Given) -> Result<O::Outcome>,
+        elsewhere: impl FnOnce(
+            &Self,
+            &KeyOf<K>,
+            &mut dyn FnMut(&Heap) -> Result<O::Given>,
+        ) -> Result<O::Outcome>,
         at: &'static Location<'static>,
     ) -> Result<O::Outcome> {
         let _waits = part_of_at(O::EFFECT.whole(), at);
-        let mut given = || given(self.heap());
         if let Some(reused) = &self.reused {
-            let perform =
-                |view: LocalView<'_, K, V, S>| O::perform(&view, view.hash(key), key, given()?);
+            let perform = |view: LocalView<'_, K, V, S>| {
+                let given = given(self.heap())?;
+                O::perform(&view, view.hash(key), key, given)
+            };
             return match O::EFFECT {
                 Effect::Read => self.read_optimistically(reused, perform),
                 Effect::Claim => self.claim_or_make_room(reused, perform),
@@ -113,11 +120,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (world, row) = (self.world(), O::rows().map(|[row, _]| row));
         if let Some(all) = &self.counted {
             let perform = || {
-                let hash = self.shape.hash(key);
+                let (hash, given) = (self.shape.hash(key), given(self.heap())?);
                 if O::IS_READ_ONLY {
-                    return O::perform(&self.view_still(all), hash, key, given()?);
+                    return O::perform(&self.view_still(all), hash, key, given);
                 }
-                O::perform(&self.view_local(all), hash, key, given()?)
+                O::perform(&self.view_local(all), hash, key, given)
             };
             let missed = |done: &Result<O::Outcome>| {
                 usize::from(done.as_ref().is_ok_and(|done| !done.was_there()))
@@ -132,7 +139,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             world.look_around()?;
         }
         let performing = row.map(|row| world.performs(row, 1));
-        let done = elsewhere(self, key, given()?)?;
+        let done = elsewhere(self, key, &mut given)?;
         if let Some(mut performing) = performing.filter(|_| !done.was_there()) {
             performing.miss(1);
         }
@@ -140,25 +147,31 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// As [`perform`](Self::perform), if slots are not local.
-    pub(super) fn perform_elsewhere<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
+    pub(super) fn perform_elsewhere<O>(
+        &self,
+        key: &KeyOf<K>,
+        given: &mut dyn FnMut(&Heap) -> Result<O::Given>,
+    ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
         if let Some(done) = self.perform_at_home::<O>(key, given)? {
             return Ok(done);
         }
-        let hash = self.shape.hash(key);
+        let (hash, given) = (self.shape.hash(key), given(self.heap())?);
         self.shape.perform_one_sided::<O>(hash, key, given)
     }
 
-    /// As [`update`](Self::update), if slots are not local. It is one-sided if the key's home rank
-    /// cannot perform it.
-    pub(super) fn update_elsewhere(
+    /// As [`update`](Self::update), if slots are not local. It is one-sided if the value may be
+    /// longer than its slot, or the key's home rank cannot perform it.
+    pub(super) fn update_elsewhere<F: FnMut(V) -> Result<SlotOf<V>>>(
         &self,
         key: &KeyOf<K>,
-        mut f: impl FnMut(V) -> Result<SlotOf<V>>,
+        f: &mut dyn FnMut(&Heap) -> Result<F>,
     ) -> Result<Option<V>> {
-        if let Some(done) = self.update_at_home(key, &mut f)? {
+        let mut f = f(self.heap())?;
+        let is_comparable = !object::has_heap::<V>();
+        if is_comparable && let Some(done) = self.update_at_home(key, &mut f)? {
             return Ok(done);
         }
         let view = self.view_remote();
@@ -174,14 +187,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         f: &mut impl FnMut(V) -> Result<SlotOf<V>>,
     ) -> Result<Option<Option<V>>> {
         let slot = |value: &V| object::to_slot(value, self.heap());
-        let mut there = self.perform_at_home::<Find<Atomic>>(key, ())?;
+        let mut there = self.perform_at_home::<Find<Atomic>>(key, &mut |_| Ok(()))?;
         while let Some(found) = there {
             let Some(value) = found else {
                 return Ok(Some(None));
             };
             let expected = slot(&value)?;
             let values = Pair::new(expected, f(value)?);
-            there = self.perform_at_home::<Replace>(key, values)?;
+            there = self.perform_at_home::<Replace>(key, &mut |_| Ok(values))?;
             if let Some(Some(former)) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {
@@ -192,19 +205,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
-impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
-    /// The request for `O`.
-    pub(super) fn request<O: OnKey<K, V>>(
-        &self,
-        key: &KeyOf<K>,
-        given: O::Given,
-    ) -> Result<Request<O, K, V>>
-    where
-        O::Given: Pod,
-    {
-        let key = <K::Repr as Repr<K>>::key_slot(key, &self.shape.heap)?;
-        Ok(Pair::new(key, given))
-    }
+/// The request for `O`. A long key goes into the parcel.
+pub(super) fn request<K: Object, V: Object, O: OnKey<K, V, Given: Pod>>(
+    key: &KeyOf<K>,
+    given: O::Given,
+    parcel: &Heap,
+) -> Result<Request<O, K, V>> {
+    let key = <K::Repr as Repr<K>>::key_slot(key, parcel)?;
+    Ok(Pair::new(key, given))
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {

@@ -19,9 +19,12 @@ use super::shard::{Shards, dispatch_shard};
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
-use crate::Result;
-use crate::object::{KeyHasher, Object, Repr, SlotOf};
+use crate::object::{Heap, KeyHasher, Object, Repr, SlotOf};
 use crate::requests::Operation;
+use crate::{Error, Result};
+
+/// Bytes of long values in the answer to a message. Requests behind it are sent once more.
+const MOST_PACKED: usize = 1 << 20;
 
 /// `O` as a request to a shard.
 pub(super) struct OnShards<O, K, V, S>(PhantomData<(O, K, V, S)>);
@@ -54,15 +57,21 @@ where
         on: &Arc<Shards<K, V, S>>,
         rank: Rank,
         requests: &[Self::Request],
+        parcel: &Heap,
+        answered: &Heap,
     ) -> Vec<Answer<O, K, V>> {
-        let near = dispatch_shard!(on, rank, |view| serve::<O, _, _, _, _>(&view, requests));
-        near.unwrap_or_else(|| serve::<O, _, _, _, _>(&on.remote(rank), requests))
+        let parcels = (parcel, answered);
+        let near = dispatch_shard!(on, rank, |view| {
+            serve::<O, _, _, _, _>(&view, requests, parcels)
+        });
+        near.unwrap_or_else(|| serve::<O, _, _, _, _>(&on.remote(rank), requests, parcels))
     }
 }
 
 fn serve<'a, O, K, V, S, R>(
     view: &View<'a, K, V, S, R>,
     requests: &[Request<O, K, V>],
+    (parcel, answered): (&Heap, &Heap),
 ) -> Vec<Answer<O, K, V>>
 where
     O: OnKey<K, V, Given: Pod>,
@@ -73,7 +82,7 @@ where
 {
     let key_of = |i: usize| -> Result<_> {
         let (key, given) = requests[i].parts();
-        Ok((<K::Repr as Repr<K>>::key_in(key, view.heap())?, given))
+        Ok((<K::Repr as Repr<K>>::key_in(key, parcel)?, given))
     };
     let mut answers = Vec::with_capacity(requests.len());
     let begin = |i| {
@@ -84,10 +93,14 @@ where
     };
     let serve_all = || {
         pipelined(requests.len(), begin, |i, hash| -> Result<()> {
+            if answered.n_packed() >= MOST_PACKED {
+                return Err(Error::Argument("the answers are long".into()));
+            }
             let (key, given) = key_of(i)?;
             let hash = hash.unwrap_or_else(|| view.hash(&key));
+            let given = O::unpack(given, parcel, view.heap())?;
             let done = O::perform(view, hash, &key, given)?;
-            answers.push(done.to_answer(view.heap())?);
+            answers.push(done.to_answer(answered)?);
             Ok(())
         })
     };
@@ -113,6 +126,12 @@ mod tests {
 
     type Map = HashMap<u64, u64>;
     type Shard = OnShards<Insert, u64, u64, RapidHasher>;
+    type Lookup = OnShards<Find<Atomic>, u64, u64, RapidHasher>;
+
+    fn performed<O: Operation>(on: &O::On, rank: Rank, requests: &[O::Request]) -> Vec<O::Answer> {
+        let parcel = || Heap::parcel(Vec::new());
+        O::serve(on, rank, requests, &parcel(), &parcel())
+    }
 
     /// The shards of a map whose slots are all local, as if they were not.
     fn shards(map: &Map) -> Arc<Shards<u64, u64, RapidHasher>> {
@@ -139,9 +158,9 @@ mod tests {
             let to = Rank::new((world.rank().number() + 1) % 3);
             assert!(Shard::is_local(&shards, to));
             let requests = requests_for(&map, to, 1200);
-            let answers = Shard::serve(&shards, to, &requests);
+            let answers = performed::<Shard>(&shards, to, &requests);
             assert_eq!(answers, vec![0; requests.len()]);
-            assert_eq!(Shard::serve(&shards, to, &requests[..1]), [1]);
+            assert_eq!(performed::<Shard>(&shards, to, &requests[..1]), [1]);
             world.barrier().unwrap();
             for key in 0..1200 {
                 assert_eq!(map.find(&key).unwrap(), Some(!key));
@@ -150,8 +169,7 @@ mod tests {
                 let keys = requests_for(&map, rank, 1200).into_iter();
                 let keys = keys.map(|request| Pair::new(request.parts().0, ()));
                 let keys: Vec<_> = keys.collect();
-                let found =
-                    OnShards::<Find<Atomic>, _, u64, RapidHasher>::serve(&shards, rank, &keys);
+                let found = performed::<Lookup>(&shards, rank, &keys);
                 let values = found.iter().zip(&keys);
                 assert!(
                     values
@@ -176,7 +194,7 @@ mod tests {
             assert!(Shard::is_local(&shards, to));
             let requests = requests_for(&map, to, 100);
             let n = requests.len() as u64;
-            let serve = || assert_eq!(Shard::serve(&shards, to, &requests).len() as u64, n);
+            let serve = || assert_eq!(performed::<Shard>(&shards, to, &requests).len() as u64, n);
             assert_eq!(price(&world, serve), (0, n, 2 * n), "all are new");
             let before = world.costs();
             serve();
@@ -192,7 +210,7 @@ mod tests {
             let map = Map::with_capacity(&world, 24).unwrap();
             let shards = shards(&map);
             let requests = requests_for(&map, world.rank(), 200);
-            let n = Shard::serve(&shards, world.rank(), &requests).len();
+            let n = performed::<Shard>(&shards, world.rank(), &requests).len();
             // At least one key fits, and no more than the shard has slots.
             assert!((1..=12).contains(&n), "{n} of {}", requests.len());
             world.barrier().unwrap();

@@ -14,7 +14,8 @@ use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
 use pgas_core::{Error, Result};
 
 /// Values in their [`Wire`] encoding. The slot holds an encoding of up to `INLINE` bytes. A longer
-/// one lies in the global heap of the rank that wrote it, and the slot holds a pointer to it.
+/// one lies in the global heap of the rank that wrote it, and the slot holds a pointer to it. Where
+/// ranks serve operations, that is the rank that holds the slot.
 ///
 /// A slot has `INLINE + 4` bytes. `INLINE` is at least 8, the size of the pointer.
 #[derive(Clone, Copy, Debug)]

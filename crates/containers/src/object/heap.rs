@@ -1,6 +1,7 @@
 //! The global memory behind slots whose values are longer than a slot.
 //!
-//! A block belongs to the rank that wrote it, which alone allocates and frees it. A rank that takes
+//! A block belongs to the rank that wrote it, which alone allocates and frees it. Where a rank
+//! carries out a request of another one, it writes the block itself. A rank that takes
 //! the value out of the container releases the block by a push onto a list in its owner's segment.
 //! The owner takes the whole list when it next needs memory. So no rank ever takes a single block
 //! from the list, and an old head of the list cannot be mistaken for a new one.
@@ -23,9 +24,16 @@ type Header = [u64; 2];
 /// The smallest block, with its header.
 const SMALLEST: usize = 64;
 
-/// The global memory of one container's long values; empty for types that have none.
+/// The global memory of one container's long values; empty for types that have none. Or a parcel:
+/// the long values of a message, with offsets for pointers.
 pub struct Heap {
-    shared: Option<Shared>,
+    place: Place,
+}
+
+enum Place {
+    Nowhere,
+    Global(Shared),
+    Parcel(Mutex<Vec<u8>>),
 }
 
 struct Shared {
@@ -55,24 +63,61 @@ impl Heap {
     #[track_caller]
     pub(crate) fn new(team: &Team, is_needed: bool) -> Result<Self> {
         if !is_needed {
-            return Ok(Self { shared: None });
+            let place = Place::Nowhere;
+            return Ok(Self { place });
         }
         let shared = Shared {
             returned: team.alloc_symmetric(1)?,
             mine: Mutex::default(),
         };
-        Ok(Self {
-            shared: Some(shared),
-        })
+        let place = Place::Global(shared);
+        Ok(Self { place })
+    }
+
+    /// A parcel of these bytes. It takes long values of any type.
+    pub(crate) fn parcel(bytes: Vec<u8>) -> Self {
+        let place = Place::Parcel(Mutex::new(bytes));
+        Self { place }
+    }
+
+    /// What a parcel holds.
+    pub(crate) fn packed(&mut self) -> &mut Vec<u8> {
+        match &mut self.place {
+            Place::Parcel(bytes) => bytes.get_mut().unwrap_or_else(PoisonError::into_inner),
+            Place::Nowhere | Place::Global(_) => unreachable!("this heap is no parcel"),
+        }
+    }
+
+    /// The number of bytes that a parcel holds.
+    pub(crate) fn n_packed(&self) -> usize {
+        self.as_parcel().map_or(0, |packed| packed.len())
+    }
+
+    /// The same as [`packed`](Self::packed), if this is a parcel.
+    fn as_parcel(&self) -> Option<MutexGuard<'_, Vec<u8>>> {
+        match &self.place {
+            // It is only appended to, so a panic elsewhere leaves it valid.
+            Place::Parcel(bytes) => Some(bytes.lock().unwrap_or_else(PoisonError::into_inner)),
+            Place::Nowhere | Place::Global(_) => None,
+        }
     }
 
     fn shared(&self) -> &Shared {
-        let shared = self.shared.as_ref();
-        shared.expect("types with long values have a heap")
+        match &self.place {
+            Place::Global(shared) => shared,
+            Place::Nowhere | Place::Parcel(_) => {
+                unreachable!("types with long values have a heap")
+            }
+        }
     }
 
-    /// Copies `bytes` into a block of this rank; complete on return.
+    /// Copies `bytes` into a block of this rank, or into the parcel; complete on return.
     pub(super) fn store(&self, bytes: &[u8]) -> Result<GlobalPtr<u8>> {
+        if let Some(mut packed) = self.as_parcel() {
+            let at = packed.len() as u64;
+            packed.extend_from_slice(bytes);
+            return Ok(GlobalPtr::from_bits(at));
+        }
         let shared = self.shared();
         let world = shared.returned.world();
         self.release_late()?;
@@ -85,6 +130,12 @@ impl Heap {
     }
 
     pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> Result<Vec<u8>> {
+        if let Some(packed) = self.as_parcel() {
+            let at = usize::try_from(at.to_bits()).ok();
+            let long = at.and_then(|at| packed.get(at..)?.get(..len));
+            let lacks = || Error::codec::<[u8]>("reading a message", "a long value is not in it");
+            return long.map(<[u8]>::to_vec).ok_or_else(lacks);
+        }
         at.get_vec(self.shared().returned.world(), len)
     }
 
@@ -99,6 +150,9 @@ impl Heap {
     /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what it
     /// cannot release without a wait is released by the next call outside of handlers.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        if self.as_parcel().is_some() {
+            return Ok(());
+        }
         self.release_late()?;
         match self.release_now(at, len) {
             // The owner's list has not got it: only the last step adds it there.
@@ -151,15 +205,18 @@ impl Shared {
 
     fn allocate(&self, len: usize) -> Result<GlobalPtr<u64>> {
         let class = class(len);
-        let mut blocks = self.blocks();
-        if let Some(block) = blocks.take(class) {
+        if let Some(block) = self.blocks().take(class) {
             return Ok(block);
         }
-        self.take_returned(&mut blocks)?;
-        if let Some(block) = blocks.take(class) {
-            return Ok(block);
-        }
+        let returned = self.take_returned()?;
         let world = self.returned.world();
+        let mut blocks = self.blocks();
+        for (len, block) in returned {
+            blocks.put_back(len, block);
+        }
+        if let Some(block) = blocks.take(class) {
+            return Ok(block);
+        }
         let words = (1 << class) / size_of::<u64>();
         let block = match world.alloc(words) {
             Ok(block) => block,
@@ -174,18 +231,19 @@ impl Shared {
         Ok(block)
     }
 
-    /// Takes over the blocks that other ranks have given back (A, and R for each).
-    fn take_returned(&self, blocks: &mut Blocks) -> Result<()> {
-        let world = self.returned.world();
+    /// Takes over the blocks that other ranks have given back, with their lengths (A, and R for
+    /// each). The lists are not locked meanwhile: a handler may run, and release or store a value.
+    fn take_returned(&self) -> Result<Vec<(usize, GlobalPtr<u64>)>> {
+        let (world, mut taken) = (self.returned.world(), Vec::new());
         let mut next = self.returned.here().swap(world, 0)?;
         while next != 0 {
             let block = GlobalPtr::<u64>::from_bits(next);
             let [behind, len] = block.cast::<Header>().get(world)?;
             let len = usize::try_from(len).expect("a length of this rank's own");
-            blocks.put_back(len, block);
+            taken.push((len, block));
             next = behind;
         }
-        Ok(())
+        Ok(taken)
     }
 }
 
@@ -212,13 +270,11 @@ impl Blocks {
     }
 }
 
-impl Drop for Heap {
+impl Drop for Shared {
     /// Others may still read: the blocks are freed when no rank has the container any more.
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared {
-            let all = std::mem::take(&mut shared.blocks().all);
-            shared.returned.bequeath(all);
-        }
+        let all = std::mem::take(&mut self.blocks().all);
+        self.returned.bequeath(all);
     }
 }
 
@@ -230,7 +286,13 @@ fn class(len: usize) -> usize {
 
 impl fmt::Debug for Heap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.shared.as_ref().map_or(0, |s| s.blocks().all.len());
-        write!(f, "Heap({n} blocks of this rank)")
+        match &self.place {
+            Place::Nowhere => write!(f, "Heap(of short values)"),
+            Place::Global(shared) => {
+                let n = shared.blocks().all.len();
+                write!(f, "Heap({n} blocks of this rank)")
+            }
+            Place::Parcel(_) => write!(f, "Heap(of a message)"),
+        }
     }
 }

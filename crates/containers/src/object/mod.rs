@@ -77,6 +77,6 @@ pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
 pub(crate) use repr::{
     KeyOf, from_slot, has_heap, hash_of, release, release_refused, release_taken, take_all,
-    take_out, to_slot,
+    take_out, to_slot, unpack,
 };
 pub use repr::{Object, Repr, SlotOf};

@@ -236,6 +236,15 @@ pub(crate) fn to_slot<T: Object>(value: &T, heap: &Heap) -> Result<SlotOf<T>> {
     <T::Repr as Repr<T>>::to_slot(value, heap)
 }
 
+/// The slot of a value that came with a parcel: its long part goes from there into `heap`.
+pub(crate) fn unpack<T: Object>(slot: SlotOf<T>, parcel: &Heap, heap: &Heap) -> Result<SlotOf<T>> {
+    if !<T::Repr as Repr<T>>::is_outside(&slot) {
+        return Ok(slot);
+    }
+    let encoded = <T::Repr as Repr<T>>::key_in(slot, parcel)?;
+    <T::Repr as Repr<T>>::key_slot(&encoded, heap)
+}
+
 /// The form of a `T` that a search compares.
 pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
 

@@ -20,13 +20,13 @@ use super::op::OnKey;
 use super::operations::{Count, Find, Fold, Remove, Upsert};
 use super::outcome::{Effect, Outcome as _};
 use super::phase::{Changes, Inserts, Phase};
+use super::remote::request;
 use super::served::{Answer, OnShards};
 use super::shard::Served;
-use super::slot::layout::Pair;
 use super::table::{Table, dispatch_locality};
 use super::{Combine, HashMap};
-use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Plain, Repr};
-use crate::requests::Batch;
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain};
+use crate::requests::{Batch, With};
 use crate::{BatchError, Error, Result};
 
 /// Operations of a batch in one section, if slots are reused.
@@ -103,7 +103,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<usize, BatchError>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -129,7 +129,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError>
     where
@@ -155,9 +155,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError> {
+        let given = |element| given(element, self.heap());
         let _waits = part_of(O::EFFECT.whole());
         let n_together = match (&self.reused, &self.counted) {
             (Some(_), _) => SECTION,
@@ -199,7 +200,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         served: &Served<K, V, S>,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<(), BatchError>
     where
@@ -207,36 +208,33 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     {
         let (view, mut panic) = (self.view_remote(), None);
         let perform = |i: usize| {
-            let (key, given) = (key(&elements[i])?, given(&elements[i])?);
+            let key = key(&elements[i])?;
+            let given = given(&elements[i], self.heap())?;
             O::perform(&view, view.hash(&key), &key, given)
         };
-        let take = &mut |i: usize, answer: Option<Answer<O, K, V>>| {
+        let take = &mut |i: usize, answer: Option<With<'_, Answer<O, K, V>>>| {
             let done = match answer {
-                Some(answer) => O::Outcome::of_answer(answer, self.heap()),
+                Some((answer, parcel)) => O::Outcome::of_answer(answer, parcel),
                 None => unless_panic(&mut panic, || perform(i)),
             };
             take(i, done?)
         };
         let mut batch = Batch::<OnShards<O, K, V, S>>::new(served, elements.len());
-        let request = |element| -> Result<_> {
-            let key = key(element)?;
-            let hash = view.hash(&key);
-            let way = (self.shape.home_rank(hash), hash.bits());
-            let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
-            Ok((way, Pair::new(key, given(element)?)))
-        };
         let push_all = || {
             for (i, element) in elements.iter().enumerate() {
-                match request(element) {
-                    Ok((way, request)) => {
-                        if !batch.push(i, way, request, take) {
-                            break;
-                        }
-                    }
+                let key = match key(element) {
+                    Ok(key) => key,
                     Err(error) => {
                         batch.fail(i, error);
                         break;
                     }
+                };
+                let hash = view.hash(&key);
+                let way = (self.shape.home_rank(hash), hash.bits());
+                let request =
+                    |parcel: &Heap| request::<K, V, O>(&key, given(element, parcel)?, parcel);
+                if !batch.push(i, way, request, take) {
+                    break;
                 }
             }
         };
@@ -305,7 +303,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 values[i] = value;
                 Ok(())
             };
-            self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+            self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_, _| Ok(()), take)?;
             self.world().look_around()?;
         }
         if let Some(mut performing) = performing {
@@ -349,7 +347,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table
-            .perform_many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
+            .perform_many::<Remove, _>(keys, |key| K::key_by(key), |_, _| Ok(()))
     }
 
     /// Inserts all entries of an iterator, by [`insert_many`](Self::insert_many) of some hundred at
@@ -429,12 +427,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
     {
         let table = &self.table;
-        if object::has_heap::<V>() {
+        if object::has_heap::<V>() && (table.is_local() || table.served().is_none()) {
             let heap = table.heap();
             return table.perform_many_one_sided::<Fold<_>, _>(
                 entries,
                 |entry| K::key_by(&entry.0),
-                |(_, value)| {
+                |(_, value), _| {
                     Ok(move |there| match there {
                         Some(there) => object::to_slot(&C::combine(there, value), heap),
                         None => object::to_slot(value, heap),
@@ -443,7 +441,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
                 |_, _| Ok(()),
             );
         }
-        let value = |entry: &(K, V)| object::to_slot(&entry.1, table.heap());
+        let value = |entry: &(K, V), heap: &Heap| object::to_slot(&entry.1, heap);
         table.perform_many::<Upsert<C>, _>(entries, |entry| K::key_by(&entry.0), value)
     }
 }
@@ -486,7 +484,7 @@ where
         K: FoundBy<Q>,
     {
         self.table
-            .perform_many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
+            .perform_many::<Count, _>(keys, |key| K::key_by(key), |_, _| Ok(n))
     }
 
     /// Adds the number of each of `entries` to the value of its key, in their order, and returns
@@ -506,6 +504,6 @@ where
         K: FoundBy<Q>,
     {
         let table = &self.table;
-        table.perform_many::<Count, _>(entries, |entry| K::key_by(&entry.0), |entry| Ok(entry.1))
+        table.perform_many::<Count, _>(entries, |entry| K::key_by(&entry.0), |entry, _| Ok(entry.1))
     }
 }

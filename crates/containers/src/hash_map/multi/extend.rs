@@ -60,7 +60,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         let inserted = self.values.table.perform_many_into::<Insert, _>(
             &places,
             |(place, _)| <(K, u64)>::key_by(place),
-            |(_, value)| object::to_slot(*value, self.values.table.heap()),
+            |(_, value), heap| object::to_slot(*value, heap),
             |_, _| Ok(()),
         );
         let refused = inserted.err().or(numbered.err());
@@ -84,7 +84,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         self.numbers.table.perform_many_into::<Add, _>(
             entries,
             |entry| K::key_by(&entry.0),
-            |_| Ok(1),
+            |_, _| Ok(1),
             |i, former| {
                 numbers[i] = Some(Numbers::of(former.unwrap_or(0)).next);
                 Ok(())
@@ -123,7 +123,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         self.numbers.table.perform_many_into::<Find<Atomic>, _>(
             &keys,
             |key| K::key_by(*key),
-            |_| Ok(()),
+            |_, _| Ok(()),
             |i, word| {
                 words[i] = word;
                 Ok(())

@@ -12,6 +12,7 @@ use super::super::op::OnKey;
 use super::super::operations::{Find, Replace, Update};
 use super::super::outcome::Outcome as _;
 use super::super::phase::Atomic;
+use super::super::remote::request;
 use super::super::served::OnShards;
 use super::super::slot::layout::Pair;
 use super::super::slot::remote::Remote;
@@ -49,10 +50,11 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         if let Some(served) = &self.served
             && Table::<K, V, S>::is_message::<O>(served, home)
         {
-            let request = self.request::<O>(key, given)?;
+            let parcel = Heap::parcel(Vec::new());
+            let request = (request::<K, V, O>(key, given, &parcel)?, parcel);
             let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, request);
-            if let Some(answer) = answer.await? {
-                return O::Outcome::of_answer(answer, &shape.heap);
+            if let Some((answer, parcel)) = answer.await? {
+                return O::Outcome::of_answer(answer, &parcel);
             }
         }
         self.replay(O::IS_READ_ONLY, |view| O::perform(&view, hash, key, given))
@@ -142,7 +144,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
         }
         let (hash, given) = (self.shape.hash(&of_key), given(self.heap())?);
-        if let Some(done) = self.perform_near::<O>(hash, &of_key, given)? {
+        if let Some(done) = self.perform_near::<O>(hash, &of_key, |_| Ok(given))? {
             self.count(O::EFFECT, O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
@@ -167,7 +169,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let near = |there| object::to_slot(&f(there), self.heap());
         let hash = self.shape.hash(&of_key);
-        if let Some(former) = self.perform_near::<Update<_>>(hash, &of_key, near)? {
+        if let Some(former) = self.perform_near::<Update<_>>(hash, &of_key, |_| Ok(near))? {
             return Ok(PgasFuture::ready(former));
         }
         let common = Arc::clone(&self.common);

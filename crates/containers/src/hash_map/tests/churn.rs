@@ -179,7 +179,7 @@ fn a_batch_in_sections_gives_each_result_with_its_number() {
         };
         let table = &map.table;
         let found =
-            table.perform_many_into::<Find<Atomic>, _>(&keys, u64::key_by, |_| Ok(()), take);
+            table.perform_many_into::<Find<Atomic>, _>(&keys, u64::key_by, |_, _| Ok(()), take);
         assert_eq!(found.unwrap(), 0);
         assert!(
             keys.iter()

@@ -1,0 +1,239 @@
+//! Keys and values that are longer than their slots, between ranks that serve each other.
+
+use std::collections::HashMap as Model;
+
+use pgas_core::Rank;
+
+use super::super::{Combine, Inserted};
+use super::concurrent::Random;
+use super::*;
+use crate::object::FoundBy;
+
+/// Runs `body` on ranks that serve each other.
+fn served(n_ranks: u32, body: impl Fn(World) + Sync) {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, n_ranks, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(world);
+    });
+}
+
+/// A text of `len` bytes that says `n`.
+fn text(n: u64, len: usize) -> String {
+    format!("{n:.<len$}")
+}
+
+/// A key of rank 1.
+fn remote_key<V: Object>(map: &HashMap<String, V>, len: usize) -> String {
+    let home = |key: &String| {
+        let encoded = String::key_by(key.as_str()).unwrap();
+        map.table.shape.home_rank(map.table.shape.hash(&encoded))
+    };
+    let mut keys = (0..).map(|n| text(n, len));
+    keys.find(|key| home(key) == Rank::new(1)).unwrap()
+}
+
+/// Messages, and operations on global pointers, of `body`.
+fn steps(world: &World, body: impl FnOnce()) -> (u64, u64) {
+    let before = world.costs();
+    body();
+    let costs = world.costs() - before;
+    (costs.messages, costs.reads + costs.writes + costs.atomics)
+}
+
+#[test]
+fn an_operation_on_long_keys_and_values_is_one_message() {
+    served(2, |world| {
+        let map = map::<String, Vec<u64>>(&world, 1 << 10);
+        if world.rank() == Rank::ZERO {
+            for len in [10, 400] {
+                let key = remote_key(&map, len);
+                for n in [1, 100_u64] {
+                    let value: Vec<u64> = (0..n).collect();
+                    let inserts = |how| assert_eq!(map.insert(&key, value.clone()).unwrap(), how);
+                    assert_eq!(steps(&world, || inserts(Inserted::New)), (1, 0));
+                    assert_eq!(steps(&world, || inserts(Inserted::Replaced)), (1, 0));
+                    let finds = || assert_eq!(map.find(&key).unwrap().as_ref(), Some(&value));
+                    assert_eq!(steps(&world, finds), (1, 0));
+                    let given = || {
+                        let there = map.get_or_insert(&key, vec![7; 50]).unwrap();
+                        assert_eq!(there, value);
+                    };
+                    assert_eq!(steps(&world, given), (1, 0));
+                    let takes = || assert_eq!(map.take(&key).unwrap().as_ref(), Some(&value));
+                    assert_eq!(steps(&world, takes), (1, 0));
+                    inserts(Inserted::New);
+                    let removes = || assert!(map.remove(&key).unwrap());
+                    assert_eq!(steps(&world, removes), (1, 0));
+                    assert_eq!(map.find(&key).unwrap(), None);
+                }
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_count_of_words_is_one_message_each() {
+    served(2, |world| {
+        let map = map::<String, u64>(&world, 1 << 10);
+        if world.rank() == Rank::ZERO {
+            for len in [10, 400] {
+                let key = remote_key(&map, len);
+                let counts = |former| assert_eq!(map.fetch_add(&key, 2).unwrap(), former);
+                assert_eq!(steps(&world, || counts(0)), (1, 0));
+                assert_eq!(steps(&world, || counts(2)), (1, 0));
+                assert_eq!(map.update(&key, |n| n * 10).unwrap(), Some(4));
+                let finds = || assert_eq!(map.find(&key).unwrap(), Some(40));
+                assert_eq!(steps(&world, finds), (1, 0));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// Batches of entries of all lengths, with answers that do not fit a message.
+#[test]
+fn a_batch_of_long_entries_travels_whole() {
+    const N: u64 = 400;
+    served(3, |world| {
+        let map = map::<String, String>(&world, 1 << 13);
+        let me = u64::from(world.rank().number());
+        let len = |n: u64| usize::try_from([3, 40, 300, 20_000][(n % 4) as usize]).unwrap();
+        let entries: Vec<(String, String)> = (0..N)
+            .map(|n| (text(me * N + n, len(n / 4)), text(n, len(n))))
+            .collect();
+        let keys: Vec<&str> = entries.iter().map(|(key, _)| key.as_str()).collect();
+        let borrowed = entries
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.clone()));
+        let borrowed: Vec<(&str, String)> = borrowed.collect();
+        assert_eq!(map.insert_many(&borrowed).unwrap(), keys.len());
+        assert_eq!(map.insert_many(&borrowed).unwrap(), 0);
+        let found = map.find_many(&keys).unwrap();
+        for ((_, value), found) in entries.iter().zip(found) {
+            assert_eq!(found.as_ref(), Some(value));
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 3 * keys.len() as u64);
+        assert_eq!(map.remove_many(&keys).unwrap(), keys.len());
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 0);
+    });
+}
+
+/// The longer of two texts.
+enum Longer {}
+
+impl Combine<String> for Longer {
+    fn combine(there: String, given: &String) -> String {
+        if given.len() > there.len() {
+            given.clone()
+        } else {
+            there
+        }
+    }
+}
+
+#[test]
+fn long_values_are_combined_where_they_are() {
+    const N: u64 = 200;
+    served(3, |world| {
+        let used = || world.local_heap_use().used;
+        let map = map::<u64, String>(&world, 1 << 12);
+        let len = 100 + 50 * world.rank().index();
+        let entries: Vec<(u64, String)> = (0..N).map(|n| (n, text(n, len))).collect();
+        world.barrier().unwrap();
+        map.upsert_many::<Longer>(&entries).unwrap();
+        world.barrier().unwrap();
+        let before = used();
+        for _ in 0..20 {
+            map.upsert_many::<Longer>(&entries).unwrap();
+        }
+        world.barrier().unwrap();
+        assert!(
+            used() <= 2 * before,
+            "{} bytes, and {before} before",
+            used()
+        );
+        for n in 0..N {
+            assert_eq!(map.find(&n).unwrap(), Some(text(n, 200)));
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// All ranks churn the same keys; the memory of what was replaced is used again.
+#[test]
+fn memory_stays_flat_while_ranks_replace_each_others_long_values() {
+    const N: u64 = 3000;
+    served(3, |world| {
+        let used = || world.local_heap_use().used;
+        let before = used();
+        let map = map::<u64, String>(&world, 256);
+        let mut random = Random(u64::from(world.rank().number()) << 32);
+        let mut most = 0;
+        for i in 0..N {
+            let key = random.below(32);
+            let value = text(key, usize::try_from(64 + random.below(900)).unwrap());
+            match random.below(8) {
+                0 => drop(map.remove(&key).unwrap()),
+                1 => drop(map.take(&key).unwrap()),
+                2 => drop(map.update(&key, |_| value.clone()).unwrap()),
+                3 => drop(map.get_or_insert(&key, value).unwrap()),
+                4 => drop(
+                    map.insert_many(&[(key, value.clone()), (key, value)])
+                        .unwrap(),
+                ),
+                5 => {
+                    if let Some(found) = map.find(&key).unwrap() {
+                        assert!(found.starts_with(&key.to_string()), "{key}: {found}");
+                    }
+                }
+                _ => drop(map.insert(&key, value).unwrap()),
+            }
+            let now = used() - before;
+            if i < N / 3 {
+                most = now.max(most);
+            } else {
+                assert!(
+                    now <= 2 * most + (64 << 10),
+                    "{now} after {i}, and {most} before"
+                );
+            }
+        }
+        world.barrier().unwrap();
+        drop(map);
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(used(), before);
+    });
+}
+
+/// A shard without room: what its rank could not do is done by the asking rank, with values of its
+/// own.
+#[test]
+fn what_a_full_shard_refuses_keeps_its_value() {
+    served(2, |world| {
+        let map = map::<u64, String>(&world, 40);
+        if world.rank() == Rank::ZERO {
+            let mut model = Model::new();
+            let mut refused = 0;
+            for n in 0..60 {
+                let value = text(n, 500);
+                match map.insert(&n, value.clone()) {
+                    Ok(_) => drop(model.insert(n, value)),
+                    Err(crate::Error::Full { .. }) => refused += 1,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            assert!(refused >= 20 && model.len() >= 38, "{refused} of 60");
+            for n in 0..60 {
+                assert_eq!(map.find(&n).unwrap().as_ref(), model.get(&n));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
