@@ -47,7 +47,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let mut traces = read::read(&directory)?;
     align::align(&mut traces);
     let mut job = Job::of(&traces);
-    job.statistics = statistics::read(&directory)?;
+    job.statistics = statistics::read(&directory, &traces)?;
     let html_file = arguments
         .html
         .unwrap_or_else(|| directory.join("report.html"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 
-use crate::read::ReadError;
+use crate::read::{ReadError, Trace};
 
 /// The name of the file with the statistics, in the directory of the traces.
 pub const FILE: &str = "statistics.json";
@@ -16,6 +16,11 @@ pub const FILE: &str = "statistics.json";
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Statistics {
+    /// The time of the report, in nanoseconds since 1970 by its host's clock.
+    made: u64,
+    /// Whether there are statistics of a former job, which are left out.
+    #[serde(skip)]
+    pub is_of_former_job: bool,
     /// Operations of containers, by name.
     pub operations: Vec<Operation>,
     /// The durations of operations of the transport, by kind.
@@ -124,20 +129,33 @@ impl Operation {
     }
 }
 
-/// The statistics in a directory, or empty ones if there is no [`FILE`].
+/// The statistics in a directory of the job of these traces. They are empty if there is no [`FILE`],
+/// or if a former job has written it: a job without `PGAS_STATS` replaces the traces alone.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, or does not contain statistics.
-pub fn read(directory: &Path) -> Result<Statistics, ReadError> {
+pub fn read(directory: &Path, traces: &[Trace]) -> Result<Statistics, ReadError> {
     let path = directory.join(FILE);
     let bytes = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Statistics::default()),
         Err(error) => return Err(ReadError::File { path, error }),
         Ok(bytes) => bytes,
     };
-    serde_json::from_slice(&bytes).map_err(|error| ReadError::File {
-        path,
-        error: error.into(),
-    })
+    let statistics: Statistics =
+        serde_json::from_slice(&bytes).map_err(|error| ReadError::File {
+            path,
+            error: error.into(),
+        })?;
+    // A job writes them at its end, and on the host of its first rank, whose clock both times are by.
+    if traces
+        .first()
+        .is_some_and(|first| statistics.made < first.began)
+    {
+        return Ok(Statistics {
+            is_of_former_job: true,
+            ..Statistics::default()
+        });
+    }
+    Ok(statistics)
 }

@@ -110,6 +110,13 @@ pub fn hints(job: &Job) -> Vec<String> {
             job.n_others
         ));
     }
+    if job.statistics.is_of_former_job {
+        hints.push(
+            "the statistics in this directory are of a former job and left out; PGAS_STATS=1 beside PGAS_TRACE \
+             writes those of this one"
+                .to_owned(),
+        );
+    }
     hints.extend(cut_short(job));
     let n_missing = (job.n_ranks as usize).saturating_sub(job.ranks.len());
     if n_missing > 0 {

@@ -167,7 +167,8 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
     });
     let mut job = job(directory.path());
     assert!(html::page(&job).contains("None were counted"));
-    job.statistics = statistics::read(directory.path()).unwrap();
+    let traces = read::read(directory.path()).unwrap();
+    job.statistics = statistics::read(directory.path(), &traces).unwrap();
     let page = html::page(&job);
     for part in [
         "<code>Stack&lt;T&gt;::push</code></th><td>8</td><td>8</td><td>A + 0.75W</td>",
@@ -184,7 +185,34 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
     let expected = "25 % of 8 calls of Stack<T>::push met a full stack";
     assert!(hints.iter().any(|hint| hint == expected), "{hints:#?}");
     fs::write(&file, "{").unwrap();
-    assert!(statistics::read(directory.path()).is_err());
+    assert!(statistics::read(directory.path(), &traces).is_err());
+}
+
+#[test]
+fn statistics_of_a_former_job_are_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config(directory.path());
+    config.statistics = Statistics::Total;
+    let file = directory.path().join(statistics::FILE);
+    config.statistics_file = Some(file.display().to_string());
+    let run = |config: &Config| {
+        loopback::run_with(2, config, |world| drop(world.performs(&PUSH, 1)));
+        let traces = read::read(directory.path()).unwrap();
+        let mut job = job(directory.path());
+        job.statistics = statistics::read(directory.path(), &traces).unwrap();
+        job
+    };
+    let first = run(&config);
+    assert_eq!(first.statistics.operations.len(), 1);
+    assert!(!first.statistics.is_of_former_job);
+    // The next job counts nothing, so that the file stays.
+    config.statistics = Statistics::Off;
+    config.statistics_file = None;
+    let next = run(&config);
+    assert!(file.exists() && next.statistics.operations.is_empty());
+    assert!(html::page(&next).contains("None were counted"));
+    let is_told = |hint: &String| hint.contains("statistics in this directory are of a former job");
+    assert!(words::hints(&next).iter().any(is_told));
 }
 
 #[test]

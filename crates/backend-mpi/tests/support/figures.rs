@@ -50,7 +50,7 @@ impl Figures {
         assert_eq!(traces.len(), n_ranks as usize);
         align::align(&mut traces);
         let mut job = Job::of(&traces);
-        job.statistics = statistics::read(&self.0).expect("what the report reads of it");
+        job.statistics = statistics::read(&self.0, &traces).expect("what the report reads of it");
         check_job(&job, n_ranks, place);
     }
 }

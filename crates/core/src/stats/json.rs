@@ -27,10 +27,11 @@ impl Report {
             self.spread(Figures::waited).json()
         ));
         format!(
-            "{{\"version\":1,\"n_ranks\":{},\"outcome\":{},\"ns\":{},\"imbalance\":{{{}}},\n\
+            "{{\"version\":1,\"n_ranks\":{},\"outcome\":{},\"made\":{},\"ns\":{},\"imbalance\":{{{}}},\n\
              \"latencies\":{},\n\"waits\":{waits},\n\"names\":{names},\n\"operations\":{operations},\n\"ranks\":{ranks}}}\n",
             self.n_ranks,
             quoted(&self.outcome),
+            self.made,
             self.nanos(),
             spreads.join(","),
             self.json_of_latencies()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use super::board::Board;
@@ -21,6 +22,8 @@ const N_COLUMNS: usize = 16;
 pub struct Report {
     pub(super) n_ranks: u32,
     pub(super) outcome: String,
+    /// The time of this report, in nanoseconds since 1970 by this host's clock.
+    pub(super) made: u64,
     pub(super) ranks: Vec<Figures>,
     table: bool,
     file: Option<String>,
@@ -38,6 +41,7 @@ impl Report {
         (!ranks.is_empty()).then(|| Self {
             n_ranks,
             outcome: outcome.to_owned(),
+            made: since_1970(),
             ranks,
             table,
             file,
@@ -149,6 +153,11 @@ impl Spread {
             most.1
         )
     }
+}
+
+fn since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A number with three significant digits.
