@@ -26,6 +26,12 @@ pub struct Message {
     pub bytes: u64,
     /// The line that sent it, as the number of a name of the sender.
     pub name: u16,
+    /// Its number among the messages from `from` to `to`.
+    pub number: u64,
+    /// The threads that sent and served it.
+    pub threads: [u8; 2],
+    /// Whether a handler has served it. It is a part of a collective otherwise.
+    pub has_handler: bool,
 }
 
 /// The messages with both ends traced.
@@ -44,7 +50,7 @@ pub fn messages(traces: &[Trace]) -> Vec<Message> {
         let is_end = |kind| matches!(kind, Kind::Begin | Kind::Arrival);
         for event in trace.events.iter().filter(|event| is_end(event.kind)) {
             let key = event.rank.map(|from| (from, trace.rank, event.numbers[1]));
-            if let Some((from, to, _)) = key
+            if let Some((from, to, number)) = key
                 && let Some(send) = key.and_then(|key| sent.get(&key))
             {
                 messages.push(Message {
@@ -54,6 +60,9 @@ pub fn messages(traces: &[Trace]) -> Vec<Message> {
                     came: event.at,
                     bytes: send.numbers[0],
                     name: send.name,
+                    number,
+                    threads: [send.thread, event.thread],
+                    has_handler: event.kind == Kind::Begin,
                 });
             }
         }

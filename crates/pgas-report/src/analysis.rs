@@ -1,6 +1,6 @@
 //! The analysis of a job's traces.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hdrhistogram::Histogram;
 use pgas_core::trace::Kind;
@@ -48,6 +48,15 @@ impl Stretch {
     }
 }
 
+/// An event without a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The event.
+    pub event: Event,
+    /// Its name; empty if it has none.
+    pub name: String,
+}
+
 /// The activities of one rank.
 #[derive(Clone, Debug, Default)]
 pub struct RankSummary {
@@ -59,6 +68,8 @@ pub struct RankSummary {
     pub until: i64,
     /// Waits, served messages and spans, in the order of their starts.
     pub stretches: Vec<Stretch>,
+    /// All other events, in the order of time, but messages with both ends known.
+    pub moments: Vec<Moment>,
     /// The phases of its containers, in the order of their starts.
     pub phases: Vec<Phase>,
     /// The time in waits.
@@ -155,8 +166,8 @@ impl Job {
             let took = u64::try_from(message.came - message.sent).unwrap_or(0);
             record(&mut latencies, took);
         }
-        let senders = senders(traces, &messages);
-        let mut ranks: Vec<RankSummary> = traces.iter().map(|t| summary(t, &senders)).collect();
+        let known = Known::of(traces, &messages);
+        let mut ranks: Vec<RankSummary> = traces.iter().map(|t| summary(t, &known)).collect();
         find_causes(&mut ranks);
         let mut matrix = HashMap::new();
         for trace in traces {
@@ -193,18 +204,59 @@ impl Job {
     }
 }
 
-/// The lines that have sent the served messages, by receiver and time.
-fn senders(traces: &[Trace], messages: &[Message]) -> HashMap<(u32, i64), String> {
-    let by_rank: HashMap<u32, &Trace> = traces.iter().map(|trace| (trace.rank, trace)).collect();
-    let name = |message: &Message| {
-        let sender = by_rank.get(&message.from)?;
-        let name = sender.names.get(&message.name)?;
-        Some(((message.to, message.came), name.clone()))
-    };
-    messages.iter().filter_map(name).collect()
+/// What is known of messages by both of their ends.
+struct Known {
+    /// The lines that have sent the served messages, by receiver and time.
+    senders: HashMap<(u32, i64), String>,
+    /// Sender, receiver and number of each.
+    messages: HashSet<(u32, u32, u64)>,
 }
 
-fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary {
+impl Known {
+    fn of(traces: &[Trace], messages: &[Message]) -> Self {
+        let by_rank: HashMap<u32, &Trace> =
+            traces.iter().map(|trace| (trace.rank, trace)).collect();
+        let name = |message: &Message| {
+            let sender = by_rank.get(&message.from)?;
+            let name = sender.names.get(&message.name)?;
+            Some(((message.to, message.came), name.clone()))
+        };
+        let key = |message: &Message| (message.from, message.to, message.number);
+        Self {
+            senders: messages.iter().filter_map(name).collect(),
+            messages: messages.iter().map(key).collect(),
+        }
+    }
+
+    /// Whether both ends of the message are known that a rank sends or gets by `event`.
+    fn has_both_ends(&self, rank: u32, event: &Event) -> bool {
+        event.rank.is_some_and(|other| {
+            let (from, to) = match event.kind {
+                Kind::Send => (rank, other),
+                _ => (other, rank),
+            };
+            self.messages.contains(&(from, to, event.numbers[1]))
+        })
+    }
+}
+
+/// The events of a rank that begin or end nothing, but messages that have an arrow.
+fn moments(trace: &Trace, known: &Known) -> Vec<Moment> {
+    let is_shown = |event: &&Event| match event.kind {
+        Kind::Get | Kind::Put | Kind::Atomic | Kind::Collective => true,
+        Kind::Refusal | Kind::Missing | Kind::Left => true,
+        Kind::Send | Kind::Arrival => !known.has_both_ends(trace.rank, event),
+        _ => false,
+    };
+    let events = trace.events.iter().filter(is_shown);
+    let moment = |event: &Event| Moment {
+        event: *event,
+        name: trace.names.get(&event.name).cloned().unwrap_or_default(),
+    };
+    events.map(moment).collect()
+}
+
+fn summary(trace: &Trace, known: &Known) -> RankSummary {
     let mut this = RankSummary {
         rank: trace.rank,
         from: trace.events.first().map_or(0, |event| event.at),
@@ -214,7 +266,8 @@ fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary 
     for event in &trace.events {
         this.count(event);
     }
-    this.stretches = stretches(trace, senders, this.until);
+    this.stretches = stretches(trace, &known.senders, this.until);
+    this.moments = moments(trace, known);
     this.phases = phases::of_rank(trace, this.from, this.until);
     let sum = |doing| {
         let of = this
