@@ -2,7 +2,8 @@
 
 use libtest_mimic::Trial;
 use pgas::{Rank, World};
-use pgas_report::analysis::{Doing, Job, RankSummary};
+use pgas_report::analysis::{Job, RankSummary};
+use pgas_report::stretches::Doing;
 use pgas_report::{align, read, words};
 use pgas_testkit::job::Ended;
 use rustix::process::{Resource, Rlimit, Signal};

@@ -44,6 +44,7 @@ impl World {
         let Some(ticket) = self.or_all_fail("a barrier", begun)? else {
             return self.team().meet();
         };
+        self.trace_collective("a barrier", 0);
         let missing = || self.backend().barrier_missing(ticket);
         let awaited = Awaited {
             what: "a barrier",

@@ -1,61 +1,16 @@
 //! The analysis of a job's traces.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
 use pgas_core::trace::Kind;
 
 use crate::align::{self, Message};
+use crate::lines::{Collective, Line, collectives, lines, record};
 use crate::phases::{self, Phase};
 use crate::read::{Event, Trace};
 use crate::statistics::{Statistics, histogram};
-
-/// The activity of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// A wait.
-    Waits,
-    /// Serving a message.
-    Serves,
-    /// A span of the program.
-    Span,
-}
-
-/// An interval of one thread of a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// The start, in nanoseconds since the start of the job.
-    pub from: i64,
-    /// The end.
-    pub until: i64,
-    /// The activity.
-    pub doing: Doing,
-    /// The thread.
-    pub thread: u8,
-    /// The name of a wait or a span, or the line that sent the message.
-    pub name: String,
-    /// The last rank that a wait was for, or the sender of the message.
-    pub rank: Option<u32>,
-    /// The rank that a wait was for in the end: not one that itself waited for another meanwhile.
-    pub cause: Option<u32>,
-    /// Whether its end was recorded.
-    pub is_over: bool,
-}
-
-impl Stretch {
-    fn nanos(&self) -> u64 {
-        u64::try_from(self.until - self.from).unwrap_or(0)
-    }
-}
-
-/// An event without a duration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// The event.
-    pub event: Event,
-    /// Its name; empty if it has none.
-    pub name: String,
-}
+use crate::stretches::{Doing, Known, Moment, Stretch, moments, stretches};
 
 /// The activities of one rank.
 #[derive(Clone, Debug, Default)]
@@ -99,21 +54,6 @@ impl RankSummary {
     }
 }
 
-/// A line of the program that waits.
-#[derive(Clone, Debug)]
-pub struct Line {
-    /// The operation and the line: `a barrier@src/main.rs:57`.
-    pub name: String,
-    /// The duration of each wait, in nanoseconds.
-    pub times: Histogram<u64>,
-    /// The total duration.
-    pub nanos: u64,
-    /// The duration by waiting rank.
-    pub by_rank: BTreeMap<u32, u64>,
-    /// The duration by the rank that is waited for.
-    pub for_rank: BTreeMap<u32, u64>,
-}
-
 /// A job.
 #[derive(Debug)]
 pub struct Job {
@@ -123,6 +63,12 @@ pub struct Job {
     pub ranks: Vec<RankSummary>,
     /// Lines that wait, the longest wait first.
     pub lines: Vec<Line>,
+    /// The spans of the program, the longest first.
+    pub spans: Vec<Line>,
+    /// The served messages by the line that has sent them.
+    pub served: Vec<Line>,
+    /// The collectives by the line that calls them.
+    pub collectives: Vec<Collective>,
     /// The phases of each container.
     pub objects: Vec<Vec<Phase>>,
     /// The messages with both ends known.
@@ -130,7 +76,7 @@ pub struct Job {
     /// The latencies of messages until they were served, in nanoseconds.
     pub latencies: Histogram<u64>,
     /// The bytes of the messages, puts, gets and atomics that the first rank of a pair began with
-    /// the second one. Bytes of a get travel the other way.
+    /// the second one, without those of mapped memory. Bytes of a get travel the other way.
     pub matrix: HashMap<(u32, u32), u64>,
     /// The duration of the traces, in nanoseconds.
     pub nanos: u64,
@@ -146,11 +92,6 @@ pub struct Job {
 
 /// The maximum number of operations in one event. More mean a damaged file.
 const MOST_TOGETHER: u64 = 1 << 32;
-
-fn record(histogram: &mut Histogram<u64>, nanos: u64) {
-    // It grows as needed, up to the largest number.
-    histogram.record(nanos.max(1)).ok();
-}
 
 impl Job {
     /// Analyses traces whose clocks are [aligned](align::align).
@@ -185,11 +126,18 @@ impl Job {
         let mut hosts: Vec<String> = traces.iter().map(|trace| trace.host.clone()).collect();
         hosts.sort();
         hosts.dedup();
+        let stretches = ranks.iter().map(|rank| (rank.rank, &*rank.stretches));
+        let stretches: Vec<_> = stretches.collect();
+        let by_name = |doing| lines(&stretches, doing);
+        let moments = ranks.iter().map(|rank| (rank.rank, &*rank.moments));
         let phases: Vec<&Phase> = ranks.iter().flat_map(|rank| &rank.phases).collect();
         let until = ranks.iter().map(|rank| rank.until).max().unwrap_or(0);
         Self {
             n_ranks: traces.iter().map(|trace| trace.n_ranks).max().unwrap_or(0),
-            lines: lines(&ranks),
+            lines: by_name(Doing::Waits),
+            spans: by_name(Doing::Span),
+            served: by_name(Doing::Serves),
+            collectives: collectives(&moments.collect::<Vec<_>>()),
             objects: phases::of_objects(&phases),
             ranks,
             messages,
@@ -202,58 +150,20 @@ impl Job {
             statistics: Statistics::default(),
         }
     }
-}
 
-/// What is known of messages by both of their ends.
-struct Known {
-    /// The lines that have sent the served messages, by receiver and time.
-    senders: HashMap<(u32, i64), String>,
-    /// Sender, receiver and number of each.
-    messages: HashSet<(u32, u32, u64)>,
-}
-
-impl Known {
-    fn of(traces: &[Trace], messages: &[Message]) -> Self {
-        let by_rank: HashMap<u32, &Trace> =
-            traces.iter().map(|trace| (trace.rank, trace)).collect();
-        let name = |message: &Message| {
-            let sender = by_rank.get(&message.from)?;
-            let name = sender.names.get(&message.name)?;
-            Some(((message.to, message.came), name.clone()))
-        };
-        let key = |message: &Message| (message.from, message.to, message.number);
-        Self {
-            senders: messages.iter().filter_map(name).collect(),
-            messages: messages.iter().map(key).collect(),
+    /// The pairs of ranks with their gets, puts, atomics, messages and bytes, as far as these are
+    /// known: of the statistics, if they have them, with those of mapped memory; else the bytes of
+    /// [`matrix`](Self::matrix).
+    #[must_use]
+    pub fn traffic(&self) -> Vec<((u32, u32), [u64; 5])> {
+        if self.statistics.has_peers() {
+            return self.statistics.pairs().collect();
         }
+        let pairs = self.matrix.iter();
+        pairs
+            .map(|(pair, bytes)| (*pair, [0, 0, 0, 0, *bytes]))
+            .collect()
     }
-
-    /// Whether both ends of the message are known that a rank sends or gets by `event`.
-    fn has_both_ends(&self, rank: u32, event: &Event) -> bool {
-        event.rank.is_some_and(|other| {
-            let (from, to) = match event.kind {
-                Kind::Send => (rank, other),
-                _ => (other, rank),
-            };
-            self.messages.contains(&(from, to, event.numbers[1]))
-        })
-    }
-}
-
-/// The events of a rank that begin or end nothing, but messages that have an arrow.
-fn moments(trace: &Trace, known: &Known) -> Vec<Moment> {
-    let is_shown = |event: &&Event| match event.kind {
-        Kind::Get | Kind::Put | Kind::Atomic | Kind::Collective => true,
-        Kind::Refusal | Kind::Missing | Kind::Left => true,
-        Kind::Send | Kind::Arrival => !known.has_both_ends(trace.rank, event),
-        _ => false,
-    };
-    let events = trace.events.iter().filter(is_shown);
-    let moment = |event: &Event| Moment {
-        event: *event,
-        name: trace.names.get(&event.name).cloned().unwrap_or_default(),
-    };
-    events.map(moment).collect()
 }
 
 fn summary(trace: &Trace, known: &Known) -> RankSummary {
@@ -266,7 +176,7 @@ fn summary(trace: &Trace, known: &Known) -> RankSummary {
     for event in &trace.events {
         this.count(event);
     }
-    this.stretches = stretches(trace, &known.senders, this.until);
+    this.stretches = stretches(trace, known, this.until);
     this.moments = moments(trace, known);
     this.phases = phases::of_rank(trace, this.from, this.until);
     let sum = |doing| {
@@ -296,60 +206,6 @@ impl RankSummary {
             _ => {}
         }
     }
-}
-
-/// The intervals of a rank, in the order of their starts. Open intervals end at `until`.
-fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -> Vec<Stretch> {
-    let mut stretches = Vec::new();
-    // The open intervals of each thread.
-    let mut open: Vec<Stretch> = Vec::new();
-    for event in &trace.events {
-        let doing = match event.kind {
-            Kind::Wait | Kind::Waited | Kind::Missing => Doing::Waits,
-            Kind::Begin | Kind::End => Doing::Serves,
-            _ => Doing::Span,
-        };
-        let is_it = |s: &Stretch| s.thread == event.thread && s.doing == doing;
-        match event.kind {
-            Kind::Wait | Kind::Begin | Kind::Span => {
-                let name = match doing {
-                    Doing::Serves => senders.get(&(trace.rank, event.at)).cloned(),
-                    _ => Some(trace.name(event).to_owned()),
-                };
-                open.push(Stretch {
-                    from: event.at,
-                    until: event.at,
-                    doing,
-                    thread: event.thread,
-                    name: name.unwrap_or_else(|| "a message".to_owned()),
-                    rank: event.rank,
-                    cause: None,
-                    is_over: false,
-                });
-            }
-            Kind::Waited | Kind::End | Kind::SpanEnd => {
-                if let Some(index) = open.iter().rposition(is_it) {
-                    let mut stretch = open.remove(index);
-                    stretch.until = event.at;
-                    stretch.is_over = true;
-                    stretch.rank = event.rank.or(stretch.rank);
-                    stretches.push(stretch);
-                }
-            }
-            Kind::Missing => {
-                if let Some(wait) = open.iter_mut().rfind(|s| is_it(s)) {
-                    wait.rank = event.rank;
-                }
-            }
-            _ => {}
-        }
-    }
-    for stretch in &mut open {
-        stretch.until = until;
-    }
-    stretches.append(&mut open);
-    stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
-    stretches
 }
 
 /// Finds the cause of each wait. In the rounds of a barrier most ranks wait for some that wait,
@@ -387,29 +243,4 @@ fn find_causes(ranks: &mut [RankSummary]) {
             }
         }
     }
-}
-
-fn lines(ranks: &[RankSummary]) -> Vec<Line> {
-    let mut lines: HashMap<&str, Line> = HashMap::new();
-    for rank in ranks {
-        for wait in rank.stretches.iter().filter(|s| s.doing == Doing::Waits) {
-            let line = lines.entry(&wait.name).or_insert_with(|| Line {
-                name: wait.name.clone(),
-                times: histogram(),
-                nanos: 0,
-                by_rank: BTreeMap::new(),
-                for_rank: BTreeMap::new(),
-            });
-            let nanos = wait.nanos();
-            record(&mut line.times, nanos);
-            line.nanos += nanos;
-            *line.by_rank.entry(rank.rank).or_insert(0) += nanos;
-            if let Some(of) = wait.cause {
-                *line.for_rank.entry(of).or_insert(0) += nanos;
-            }
-        }
-    }
-    let mut lines: Vec<Line> = lines.into_values().collect();
-    lines.sort_by(|a, b| b.nanos.cmp(&a.nanos).then_with(|| a.name.cmp(&b.name)));
-    lines
 }

@@ -6,9 +6,10 @@ use pgas_core::trace::Kind;
 use serde_json::{Value, json};
 
 use crate::align::Message;
-use crate::analysis::{Doing, Job, Moment, RankSummary, Stretch};
+use crate::analysis::{Job, RankSummary};
 use crate::phases::Phase;
 use crate::read::what_and_where;
+use crate::stretches::{Doing, Moment, Stretch};
 
 #[expect(
     clippy::cast_precision_loss,

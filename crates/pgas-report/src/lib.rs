@@ -11,20 +11,25 @@
 //! | floor | modules |
 //! |---|---|
 //! | pages | `html` |
-//! | pictures, other viewers' format | `chrome`, `timeline` |
-//! | statistics | `statistics` |
-//! | words | `words` |
-//! | activities and waits | `analysis` |
-//! | phases of containers | `phases` |
-//! | clock alignment | `align` |
-//! | files | `read` |
+//! | pictures, parts of a page, other viewers' format | `chrome`, `sections`, `timeline` |
+//! | tables, words | `table`, `words` |
+//! | jobs | `analysis` |
+//! | activities by name | `lines` |
+//! | activities of a rank, phases of containers | `phases`, `stretches` |
+//! | clock alignment, statistics | `align`, `statistics` |
+//! | files, shown numbers | `read`, `units` |
 
 pub mod align;
 pub mod analysis;
 pub mod chrome;
 pub mod html;
+pub mod lines;
 pub mod phases;
 pub mod read;
+mod sections;
 pub mod statistics;
+pub mod stretches;
+mod table;
 mod timeline;
+pub mod units;
 pub mod words;

@@ -1,5 +1,6 @@
 //! Reading the statistics beside the traces: operations of containers, and their prices.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -25,6 +26,90 @@ pub struct Statistics {
     pub operations: Vec<Operation>,
     /// The durations of operations of the transport, by kind.
     pub latencies: Vec<Latency>,
+    /// Operations on objects to which the program has given names.
+    pub names: Vec<Named>,
+    /// The differences among ranks, by kind of operation, as in `gets`.
+    pub imbalance: BTreeMap<String, Spread>,
+    /// The operations of each rank on each other one (`PGAS_STATS=peers`).
+    pub ranks: Vec<Peers>,
+}
+
+/// Operations on objects of one name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// The number of gets.
+    pub gets: u64,
+    /// The number of puts.
+    pub puts: u64,
+    /// The number of atomics.
+    pub atomics: u64,
+    /// The number of messages.
+    pub messages: u64,
+    /// The bytes of all of them.
+    pub bytes: u64,
+}
+
+/// The least value of a figure among the ranks, the median and the largest one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Spread {
+    /// The least value.
+    pub least: u64,
+    /// A rank that has it.
+    pub least_rank: u32,
+    /// The median.
+    pub median: u64,
+    /// The largest value.
+    pub most: u64,
+    /// A rank that has it.
+    pub most_rank: u32,
+}
+
+impl Spread {
+    /// Of a value for each rank; `None` if there are no ranks.
+    #[must_use]
+    pub fn of(mut values: Vec<(u64, u32)>) -> Option<Self> {
+        values.sort_unstable();
+        let (least, most) = (values.first()?, values.last()?);
+        Some(Self {
+            least: least.0,
+            least_rank: least.1,
+            median: values[values.len() / 2].0,
+            most: most.0,
+            most_rank: most.1,
+        })
+    }
+}
+
+/// The operations of one rank on each other one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Peers {
+    /// The rank.
+    pub rank: u32,
+    /// Gets, puts, atomics, messages and bytes for each rank; empty if they were not counted.
+    pub peers: Vec<[u64; 5]>,
+}
+
+impl Statistics {
+    /// Whether the operations between two ranks are known.
+    #[must_use]
+    pub fn has_peers(&self) -> bool {
+        self.ranks.iter().any(|rank| !rank.peers.is_empty())
+    }
+
+    /// The ranks of each pair with its gets, puts, atomics, messages and bytes.
+    pub fn pairs(&self) -> impl Iterator<Item = ((u32, u32), [u64; 5])> {
+        let of_rank = |of: &Peers| {
+            let from = of.rank;
+            let peers = (0..).zip(of.peers.clone());
+            peers.map(move |(to, figures)| ((from, to), figures))
+        };
+        self.ranks.iter().flat_map(of_rank)
+    }
 }
 
 /// The durations of all ranks' operations of one kind.
@@ -122,10 +207,30 @@ impl Operation {
         parts.join(" + ")
     }
 
+    /// The number of operations for an element in the dearest documented case, without those that
+    /// further slots take: 2 for `A + W new, A present; A for each further slot`. `None` if the
+    /// documented price is no such text.
+    #[must_use]
+    pub fn documented_most(&self) -> Option<u64> {
+        let cases = self.documented.split(';').next()?.split(", ");
+        let number = |word: &str| match word.strip_suffix(['A', 'R', 'W', 'M']) {
+            Some("") => Some(1),
+            Some(digits) => digits.parse::<u64>().ok(),
+            None => (word == "\u{2113}").then_some(0),
+        };
+        let of_case = |case: &str| {
+            let mut words = case.split(' ').filter(|word| *word != "+");
+            let first = words.next().and_then(number)?;
+            let others = words.map_while(number);
+            Some(others.fold(first, u64::saturating_add))
+        };
+        cases.filter_map(of_case).max()
+    }
+
     /// The elements on which it did not succeed, in percent.
     #[must_use]
     pub fn missed_percent(&self) -> u64 {
-        crate::words::percent(self.missed, self.elements)
+        crate::units::percent(self.missed, self.elements)
     }
 }
 

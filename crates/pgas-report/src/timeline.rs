@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::analysis::{Doing, Job};
+use crate::analysis::Job;
 use crate::phases::Phase;
-use crate::words::{escaped, percent, size, time};
+use crate::read::what_and_where;
+use crate::stretches::Doing;
+use crate::units::{escaped, percent, size, time};
 
 /// Columns of a timeline. Shorter activities are drawn as a part of their column.
 const COLUMNS: usize = 600;
@@ -24,29 +26,55 @@ fn n_columns() -> i64 {
     i64::try_from(COLUMNS).expect("they are few")
 }
 
-/// The drawing of a column in a row.
+/// The time of an activity in a column, and its name: that of the longest one.
 #[derive(Clone, Copy, Default)]
-struct Cell {
-    waits: i64,
-    serves: i64,
-    span: i64,
+struct Part<'a> {
+    nanos: i64,
+    longest: i64,
+    name: &'a str,
 }
 
-impl Cell {
-    /// The style of the longest activity, if it is long enough.
-    fn class(self, whole: i64) -> Option<&'static str> {
-        let most = self.waits.max(self.serves).max(self.span);
+impl<'a> Part<'a> {
+    fn add(&mut self, nanos: i64, name: &'a str) {
+        self.nanos += nanos;
+        // Of spans of which one is inside of the other, the inner one comes later.
+        if nanos >= self.longest {
+            (self.longest, self.name) = (nanos, name);
+        }
+    }
+}
+
+/// The drawing of a column in a row.
+#[derive(Clone, Copy, Default)]
+struct Cell<'a> {
+    waits: Part<'a>,
+    serves: Part<'a>,
+    span: Part<'a>,
+}
+
+impl<'a> Cell<'a> {
+    /// The longest activity and its name, if it is long enough.
+    fn activity(self, whole: i64) -> Option<(Doing, &'a str)> {
+        let parts = [
+            (Doing::Waits, self.waits),
+            (Doing::Serves, self.serves),
+            (Doing::Span, self.span),
+        ];
+        let most = parts.iter().map(|(_, part)| part.nanos).max()?;
         if most * 4 < whole {
             return None;
         }
-        if self.waits == most {
-            return Some("waits");
-        }
-        Some(if self.serves == most {
-            "serves"
-        } else {
-            "span"
-        })
+        let (doing, part) = parts.into_iter().find(|(_, part)| part.nanos == most)?;
+        Some((doing, part.name))
+    }
+
+    fn nanos(&self, doing: Doing) -> u64 {
+        let part = match doing {
+            Doing::Waits => self.waits,
+            Doing::Serves => self.serves,
+            Doing::Span => self.span,
+        };
+        u64::try_from(part.nanos).unwrap_or(0)
     }
 }
 
@@ -174,31 +202,52 @@ fn write_row(
     );
     let mut from = 0;
     while from < COLUMNS {
-        let class = cells[from].class(whole.max(1));
-        let alike = cells[from..]
-            .iter()
-            .take_while(|cell| cell.class(whole.max(1)) == class);
-        let n = alike.count();
-        if let Some(class) = class {
-            let (x, w) = (MARGIN + 2 * from, 2 * n);
-            // Waits are drawn low, so that they differ not only by colour.
-            let inset = match class {
-                "waits" => height / 3,
-                "serves" => height / 6,
-                _ => 0,
-            };
-            let (y, h) = (top + inset, (height - 1).saturating_sub(inset).max(1));
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"/>"
-            );
+        let activity = cells[from].activity(whole.max(1));
+        let alike = cells[from..].iter();
+        let n = alike
+            .take_while(|cell| cell.activity(whole.max(1)) == activity)
+            .count();
+        if let Some((doing, name)) = activity {
+            let run = &cells[from..from + n];
+            let nanos = run.iter().map(|cell| cell.nanos(doing)).sum();
+            write_bar(svg, (doing, name, nanos), (from, n), (top, height));
         }
         from += n;
     }
 }
 
+/// Columns of one activity of one name.
+fn write_bar(
+    svg: &mut String,
+    (doing, name, nanos): (Doing, &str, u64),
+    (from, n): (usize, usize),
+    (top, height): (usize, usize),
+) {
+    let (x, w) = (MARGIN + 2 * from, 2 * n);
+    let (what, at) = what_and_where(name);
+    // Waits are drawn low, so that they differ not only by colour.
+    let (class, inset, title) = match doing {
+        Doing::Waits => ("waits", height / 3, format!("waits for {what} at {at}")),
+        Doing::Serves => ("serves", height / 6, format!("serves messages of {at}")),
+        Doing::Span => ("span", 0, format!("span {name}")),
+    };
+    let (y, h) = (top + inset, (height - 1).saturating_sub(inset).max(1));
+    let (title, nanos) = (escaped(&title), time(nanos));
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"><title>{title}, {nanos}</title></rect>"
+    );
+    if doing == Doing::Span && height > 10 && w > LETTER * name.len() {
+        let (x, baseline, name) = (x + 3, top + height - 5, escaped(name));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x}\" y=\"{baseline}\" class=\"span-name\">{name}</text>"
+        );
+    }
+}
+
 /// The time of each activity in each column.
-fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
+fn cells<'a>(job: &'a Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell<'a>> {
     let mut cells = vec![Cell::default(); COLUMNS];
     let columns = n_columns();
     let begin = |column: i64| {
@@ -216,17 +265,19 @@ fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
                 let index = i64::try_from(first + i).unwrap_or(0);
                 let (from, until) = (begin(index), begin(index + 1));
                 let nanos = (stretch.until.min(until) - stretch.from.max(from)).max(0);
-                match stretch.doing {
-                    Doing::Waits => cell.waits += nanos,
-                    Doing::Serves => cell.serves += nanos,
-                    Doing::Span => cell.span += nanos,
-                }
+                let part = match stretch.doing {
+                    Doing::Waits => &mut cell.waits,
+                    Doing::Serves => &mut cell.serves,
+                    Doing::Span => &mut cell.span,
+                };
+                part.add(nanos, &stretch.name);
             }
         }
     }
     // A wait within a span counts as a wait.
     for cell in &mut cells {
-        cell.span = (cell.span - cell.waits - cell.serves).max(0);
+        let others = cell.waits.nanos + cell.serves.nanos;
+        cell.span.nanos = (cell.span.nanos - others).max(0);
     }
     cells
 }
@@ -234,11 +285,11 @@ fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
 /// The bytes of each cell of the matrix, row by row.
 fn sums(job: &Job, n_cells: usize, per_cell: usize) -> Vec<u64> {
     let mut sums = vec![0_u64; n_cells * n_cells];
-    for ((from, to), bytes) in &job.matrix {
-        let (from, to) = (*from as usize / per_cell, *to as usize / per_cell);
+    for ((from, to), [.., bytes]) in job.traffic() {
+        let (from, to) = (from as usize / per_cell, to as usize / per_cell);
         let row = sums.chunks_exact_mut(n_cells).nth(from);
         if let Some(sum) = row.and_then(|row| row.get_mut(to)) {
-            *sum = sum.saturating_add(*bytes);
+            *sum = sum.saturating_add(bytes);
         }
     }
     sums

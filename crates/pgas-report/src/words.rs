@@ -1,82 +1,18 @@
 //! The summary in words.
 
-use crate::analysis::{Doing, Job, Line, RankSummary};
+use std::collections::BTreeMap;
+
+use crate::analysis::{Job, RankSummary};
+use crate::lines::Line;
 use crate::read::what_and_where;
+use crate::statistics::Operation;
+use crate::stretches::{Doing, Stretch};
+use crate::units::{percent, ranks, time};
 
 /// Smaller shares of a rank's time are no hint, in percent.
 const LEAST_SHARE: u64 = 5;
 /// The maximum number of hints of one kind.
 const MOST: usize = 6;
-
-/// `part` of `whole`, in percent.
-#[must_use]
-pub fn percent(part: u64, whole: u64) -> u64 {
-    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
-    u64::try_from(percent).unwrap_or(u64::MAX).min(100)
-}
-
-/// A duration in readable units.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
-pub fn time(nanos: u64) -> String {
-    let seconds = nanos as f64 / 1e9;
-    match nanos {
-        0..1_000 => format!("{nanos} ns"),
-        1_000..1_000_000 => format!("{:.1} \u{b5}s", seconds * 1e6),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", seconds * 1e3),
-        _ => format!("{seconds:.2} s"),
-    }
-}
-
-/// A size in readable units.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
-pub fn size(bytes: u64) -> String {
-    let bytes_as = |shift: u32| bytes as f64 / (1_u64 << shift) as f64;
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..0x10_0000 => format!("{:.1} KiB", bytes_as(10)),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes_as(20)),
-        _ => format!("{:.1} GiB", bytes_as(30)),
-    }
-}
-
-/// Escapes a text for HTML.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(letter),
-        }
-    }
-    out
-}
-
-/// `rank 3`, or `ranks 0, 1 and 5`, or `ranks 0 to 7`.
-#[must_use]
-pub fn ranks(numbers: &[u32]) -> String {
-    let text = |numbers: &[u32]| {
-        let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        texts.join(", ")
-    };
-    match numbers {
-        [] => "no rank".to_owned(),
-        [one] => format!("rank {one}"),
-        [first, .., last] if numbers.len() > 2 && (last - first) as usize + 1 == numbers.len() => {
-            format!("ranks {first} to {last}")
-        }
-        [most @ .., last] if numbers.len() <= 8 => format!("ranks {} and {last}", text(most)),
-        _ => format!(
-            "ranks {} and {} more",
-            text(&numbers[..6]),
-            numbers.len() - 6
-        ),
-    }
-}
 
 /// The notable facts of a job, the most important first.
 #[must_use]
@@ -265,11 +201,25 @@ fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
     }
 }
 
+/// Ranks that serve messages for much of their time, and whose messages these mostly are.
 fn busy_servers(job: &Job) -> Vec<String> {
     let busy = |rank: &&RankSummary| percent(rank.serves, rank.nanos()) >= 30;
     let hint = |rank: &RankSummary| {
+        let line = most_served(rank, |s| s.name.strip_prefix('@'));
+        let from = most_served(rank, |s| s.rank);
+        let sent: Vec<String> = [
+            line.map(|at| format!("at {at}")),
+            from.map(|from| format!("by rank {from}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let mostly = match &*sent {
+            [] => String::new(),
+            parts => format!(", mostly those sent {}", parts.join(" and ")),
+        };
         format!(
-            "rank {} serves messages for {} % of its time",
+            "rank {} serves messages for {} % of its time{mostly}",
             rank.rank,
             percent(rank.serves, rank.nanos())
         )
@@ -277,7 +227,36 @@ fn busy_servers(job: &Job) -> Vec<String> {
     job.ranks.iter().filter(busy).take(MOST).map(hint).collect()
 }
 
-/// Operations of containers that met a full container, and containers that are nearly full.
+/// What at least half of the time in a rank's handlers has in common, by `key`.
+fn most_served<'a, K: Ord + Copy>(
+    rank: &'a RankSummary,
+    key: impl Fn(&'a Stretch) -> Option<K>,
+) -> Option<K> {
+    let mut sums: BTreeMap<K, u64> = BTreeMap::new();
+    for stretch in rank.stretches.iter().filter(|s| s.doing == Doing::Serves) {
+        if let Some(key) = key(stretch) {
+            *sums.entry(key).or_insert(0) += stretch.nanos();
+        }
+    }
+    let (key, nanos) = sums.into_iter().max_by_key(|(_, nanos)| *nanos)?;
+    (percent(nanos, rank.serves) >= 50).then_some(key)
+}
+
+/// Whether an operation pays much more than the dearest documented case, for enough elements that
+/// it is no accident.
+fn is_dear(one: &Operation) -> bool {
+    let paid = u128::from(one.atomics)
+        + u128::from(one.gets)
+        + u128::from(one.puts)
+        + u128::from(one.messages);
+    let limit = one
+        .documented_most()
+        .map(|most| u128::from(most.max(1)) * u128::from(one.priced));
+    one.priced >= 100 && limit.is_some_and(|limit| 2 * paid > 3 * limit)
+}
+
+/// Operations of containers that met a full container or pay much, and containers that are nearly
+/// full.
 fn operations(job: &Job) -> Vec<String> {
     let mut hints = Vec::new();
     for one in &job.statistics.operations {
@@ -286,6 +265,14 @@ fn operations(job: &Job) -> Vec<String> {
             hints.push(format!(
                 "{missed} % of {} calls of {} {}",
                 one.elements, one.name, one.missed_as
+            ));
+        }
+        if is_dear(one) {
+            hints.push(format!(
+                "{} pays {} an element (documented: {}): its searches are long, or ranks contend for the same elements",
+                one.name,
+                one.paid(),
+                one.documented
             ));
         }
         let most = one.fill.map_or(0, |fill| fill.most_permille / 10);

@@ -4,8 +4,8 @@
 
 use pgas_core::trace::Kind;
 use pgas_report::analysis::Job;
-use pgas_report::chrome;
 use pgas_report::read::{Event, Trace};
+use pgas_report::{chrome, html, words};
 use serde_json::Value;
 
 /// An event: its kind, thread, time in milliseconds, name, other rank and numbers.
@@ -103,4 +103,162 @@ fn arrows_meet_the_named_handler_and_every_event_is_in_the_other_file() {
         ["2 8000.0 no room", "1 9000.0 leaves the job"]
     );
     assert_eq!(of("i", 1), ["3 6000.0 an allreduce"]);
+}
+
+/// The cells of the first row of a page that has this text in its heading.
+fn row(page: &str, heading: &str) -> String {
+    let is_it = |line: &&str| line.contains("scope=\"row\"") && line.contains(heading);
+    let line = page.lines().find(is_it);
+    let line = line.unwrap_or_else(|| panic!("{heading}: {page}"));
+    let (_, cells) = line.split_once("</th>").unwrap();
+    cells
+        .split("</td>")
+        .map(|cell| cell.split_once('>').map_or("", |(_, text)| text))
+        .collect::<Vec<_>>()
+        .join("|")
+}
+
+/// A job whose rank 1 serves messages of rank 0, which is in two spans.
+fn served() -> Job {
+    use Kind::{Begin, Collective, End, Send, Span, SpanEnd, Wait, Waited};
+    const LINE: &str = "@src/main.rs:5";
+    const ALL: &str = "an allreduce@src/main.rs:9";
+    let sender = trace(
+        0,
+        &[
+            (Span, 1, 0, "read & sort", None, [0, 0]),
+            (Send, 1, 1, LINE, Some(1), [8, 0]),
+            (Send, 1, 1, LINE, Some(1), [8, 2]),
+            (SpanEnd, 1, 40, "", None, [0, 0]),
+            (Span, 1, 40, "write", None, [0, 0]),
+            (SpanEnd, 1, 60, "", None, [0, 0]),
+            (Collective, 1, 60, ALL, None, [1024, 0]),
+            (Wait, 1, 60, ALL, None, [0, 0]),
+            (Waited, 1, 100, "", Some(1), [0, 0]),
+        ],
+    );
+    let server = trace(
+        1,
+        &[
+            (Span, 1, 0, "read & sort", None, [0, 0]),
+            (SpanEnd, 1, 10, "", None, [0, 0]),
+            (Begin, 1, 10, "", Some(0), [8, 0]),
+            (End, 1, 40, "", None, [0, 0]),
+            (Begin, 1, 40, "", Some(0), [8, 2]),
+            (End, 1, 50, "", None, [0, 0]),
+            (Collective, 1, 100, ALL, None, [1024, 0]),
+        ],
+    );
+    Job::of(&[sender, server])
+}
+
+#[test]
+fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
+    let job = served();
+    let page = html::page(&job);
+    // Share, time, number, median, 99 %, longest; ranks, least, most.
+    let span = row(&page, "read &amp; sort");
+    assert!(span.starts_with("25 %|50.0 ms|2|"), "{span}");
+    assert!(
+        span.ends_with("|2|rank 1 (10.0 ms)|rank 0 (40.0 ms)|"),
+        "{span}"
+    );
+    assert!(row(&page, ">write<").ends_with("|1|rank 0 (20.0 ms)|rank 0 (20.0 ms)|"));
+    let served = row(&page, "<code>src/main.rs:5</code>");
+    assert!(served.starts_with("20 %|40.0 ms|2|"), "{served}");
+    assert!(served.ends_with("|rank 0|rank 1 (40.0 ms)|"), "{served}");
+    // The waits have the name of the collective, too, and their table comes first.
+    let collectives = page.split_once("id=\"collectives\"").unwrap().1;
+    let calls = row(collectives, "<code>src/main.rs:9</code>");
+    assert_eq!(calls, "an allreduce|2|2|2.0 KiB|40.0 ms|");
+    for bar in [
+        "class=\"span\"><title>span read &amp; sort, 40.0 ms</title>",
+        "class=\"span\"><title>span write, 20.0 ms</title>",
+        "class=\"span-name\">read &amp; sort</text>",
+        "class=\"waits\"><title>waits for an allreduce at src/main.rs:9, 40.0 ms</title>",
+        "class=\"serves\"><title>serves messages of src/main.rs:5, 40.0 ms</title>",
+    ] {
+        assert!(page.contains(bar), "{bar}: {page}");
+    }
+    let hints = words::hints(&job);
+    let busy = "rank 1 serves messages for 40 % of its time, mostly those sent at src/main.rs:5 and by rank 0";
+    assert!(hints.iter().any(|hint| hint == busy), "{hints:#?}");
+}
+
+#[test]
+fn counted_figures_of_pairs_names_and_ranks_are_shown() {
+    let mut job = served();
+    let page = html::page(&job);
+    assert!(page.contains("<code>PGAS_STATS=peers</code>") && !page.contains("<td>4.0 KiB</td>"));
+    let counted = serde_json::json!({
+        "names": [{"name": "the <map>", "gets": 3, "puts": 5, "atomics": 7, "messages": 0, "bytes": 2048}],
+        "imbalance": {
+            "gets": {"least": 1, "least_rank": 1, "median": 2, "most": 9, "most_rank": 0},
+            "wait_ns": {"least": 1, "least_rank": 1, "median": 2, "most": 9, "most_rank": 0},
+        },
+        "operations": [
+            {"name": "Map::find", "documented": "2A + W new, A present; A for each further slot", "elements": 100,
+             "priced": 100, "atomics": 450, "puts": 10},
+            {"name": "Map::insert", "documented": "2A + W", "elements": 100, "priced": 100, "atomics": 300, "puts": 100},
+        ],
+        "ranks": [
+            {"rank": 0, "peers": [[0, 0, 0, 0, 0], [30, 20, 10, 2, 4096]]},
+            {"rank": 1, "peers": [[0, 0, 0, 0, 0], [1, 0, 0, 0, 8]]},
+        ],
+    });
+    job.statistics = serde_json::from_value(counted).unwrap();
+    let page = html::page(&job);
+    assert_eq!(row(&page, "the &lt;map&gt;"), "3|5|7|0|2.0 KiB|");
+    assert_eq!(row(&page, "Counted gets"), "1 (rank 1)|2|9 (rank 0)|");
+    assert!(!page.contains("wait_ns"));
+    assert_eq!(
+        row(&page, "Time in handlers"),
+        "0 ns (rank 0)|40.0 ms|40.0 ms (rank 1)|"
+    );
+    // The transport's messages alone are 16 B.
+    assert!(
+        page.contains("<title>from 0 to 1: 4.0 KiB</title>"),
+        "{page}"
+    );
+    assert!(page.contains("<th scope=\"row\">0</th><td>1</td><td>4.0 KiB</td><td>30</td><td>20</td><td>10</td><td>2</td>"));
+    let hints = words::hints(&job);
+    let dear: Vec<&String> = hints
+        .iter()
+        .filter(|hint| hint.contains(" pays "))
+        .collect();
+    assert_eq!(dear.len(), 1, "{hints:#?}");
+    assert!(
+        dear[0].starts_with("Map::find pays 4.50A + 0.10W an element"),
+        "{dear:?}"
+    );
+}
+
+#[test]
+fn of_many_ranks_those_that_stand_out_have_a_line() {
+    let span = |rank| {
+        trace(
+            rank,
+            &[
+                (Kind::Span, 1, 0, "work", None, [0, 0]),
+                (Kind::Left, 1, 9, "", None, [0, 0]),
+            ],
+        )
+    };
+    let mut ranks: Vec<Trace> = (0..400).map(span).collect();
+    ranks[333] = trace(
+        333,
+        &[
+            (Kind::Wait, 1, 0, "a barrier@a.rs:1", None, [0, 0]),
+            (Kind::Waited, 1, 9, "", None, [0, 0]),
+        ],
+    );
+    ranks[366] = trace(366, &[(Kind::Refusal, 1, 0, "", Some(1), [0, 0])]);
+    let page = html::page(&Job::of(&ranks));
+    for rank in ["333", "366"] {
+        assert!(
+            page.contains(&format!("<tr><th scope=\"row\">{rank}</th>")),
+            "{rank}"
+        );
+    }
+    assert!(page.contains("And 144 ranks more"));
 }

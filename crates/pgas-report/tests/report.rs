@@ -138,6 +138,35 @@ fn the_line_that_waits_the_rank_that_is_late_and_what_it_does_are_named() {
     assert_eq!(job.matrix.values().sum::<u64>(), bytes);
 }
 
+#[test]
+fn every_call_of_a_collective_is_known_once_with_its_line_and_bytes() {
+    for check in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        config.check = Some(check);
+        let lines = loopback::run_with(3, &config, |world| {
+            let first = line!() + 1;
+            world.barrier().unwrap();
+            world.team().barrier_within().unwrap();
+            world.team().barrier_nb().wait().unwrap();
+            for _ in 0..2 {
+                world.allreduce(1_u64, |a, b| a + b).unwrap();
+            }
+            first
+        });
+        let job = job(directory.path());
+        let calls = |what: &str, line: u32| -> Vec<(usize, u64, u64)> {
+            let name = format!("{what}@crates/pgas-report/tests/report.rs:{line}");
+            let named = job.collectives.iter().filter(|one| one.name == name);
+            let figures = named.map(|one| (one.calls.len(), one.calls.values().sum(), one.bytes));
+            figures.collect()
+        };
+        let barriers: Vec<_> = (0..3).map(|i| calls("a barrier", lines[0] + i)).collect();
+        assert_eq!(barriers, vec![[(3, 3, 0)]; 3], "{:?}", job.collectives);
+        assert_eq!(calls("an allreduce", lines[0] + 4), [(3, 6, 48)]);
+    }
+}
+
 static PUSH: Operation = Operation::new(
     "Stack<T>::push",
     &[Price::new("", [1, 0, 1]), Price::new("full", [1, 0, 0])],
@@ -281,7 +310,8 @@ fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
     let page = html::page(&job);
     assert_eq!(page.matches("class=\"phase\"").count(), 5);
     assert!(page.contains("class=\"phase-name\">find &lt;only&gt;</text>"));
-    let row = "<td class=\"text\">hash map</td><td class=\"text\">find &lt;only&gt;</td>";
+    let row =
+        "<th class=\"text\" scope=\"row\">hash map</th><td class=\"text\">find &lt;only&gt;</td>";
     assert!(page.contains(row), "{page}");
     let mut json = Vec::new();
     chrome::write(&job, &mut json).unwrap();

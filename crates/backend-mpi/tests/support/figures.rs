@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::{Rank, World};
-use pgas_report::analysis::{Doing, Job};
+use pgas_report::analysis::Job;
+use pgas_report::stretches::Doing;
 use pgas_report::{align, read, statistics, words};
 use serde_json::Value;
 

@@ -21,7 +21,6 @@ use crate::handler::{as_handler, in_handler};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
-use crate::trace;
 use crate::waits::{Awaited, TeamCall, program_call};
 use crate::world::World;
 
@@ -109,10 +108,8 @@ impl Team {
     /// stays in step, and [`enter`](Call::enter) refuses it.
     #[track_caller]
     pub(super) fn begin(&self, signature: Signature) -> Call {
-        if let Some(tracer) = self.world().trace() {
-            let name = tracer.name(signature.kind.name());
-            tracer.note(trace::Kind::Collective, name, None, [0, 0]);
-        }
+        let bytes = signature.element_bytes.saturating_mul(signature.len);
+        self.world().trace_collective(signature.kind.name(), bytes);
         let is_refused = in_handler();
         let (is_checked, from) = (self.world().wire().check, Location::caller());
         let (number, ticket) = if is_refused {

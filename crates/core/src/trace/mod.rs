@@ -22,7 +22,8 @@ use crate::locks::lock;
 use crate::notice;
 use crate::rank::Rank;
 use crate::stats::Origin;
-use crate::thread_number;
+
+mod thread;
 
 /// The first bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"pgastrc1";
@@ -33,7 +34,8 @@ pub const MAGIC: [u8; 8] = *b"pgastrc1";
 pub const HEADER_BYTES: usize = 4096;
 /// The size of an event in bytes: four numbers of 8 bytes. The first is its time, in nanoseconds
 /// since the trace began, plus one. The second has its [kind](Kind) in the lowest byte, its
-/// thread's number in the next byte, its name's number in the next two, and a rank in the upper
+/// thread's number in the next byte (that of a thread that has ended is used again; 0 is for threads
+/// beside 255 others), its name's number in the next two, and a rank in the upper
 /// four. The other two depend on the kind.
 pub const EVENT_BYTES: usize = 32;
 
@@ -73,7 +75,8 @@ pub enum Kind {
     Span = 10,
     /// The span ends.
     SpanEnd = 11,
-    /// The rank calls a collective.
+    /// The rank calls a collective. The name is `what@file:line`, as of its waits; the first number
+    /// is the bytes of its argument.
     Collective = 12,
     /// A message found no room.
     Refusal = 13,
@@ -240,7 +243,7 @@ impl Trace {
         [first, second]: [u64; 2],
     ) {
         let rank = rank.map_or(u32::MAX, Rank::number);
-        let thread = thread_number::get() & 0xff;
+        let thread = thread::number();
         let what = kind as u64 | thread << 8 | u64::from(name) << 16 | u64::from(rank) << 32;
         let at = nanos(now.duration_since(self.began)) + 1;
         let mut event = [0; EVENT_BYTES];
@@ -456,6 +459,33 @@ mod tests {
         );
         let names = fs::read_to_string(directory.join("rank-3.names")).unwrap();
         assert_eq!(names, "1\tsort\\tit\n");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn threads_of_the_same_time_have_different_numbers_however_many_there_have_been() {
+        let directory = directory("threads");
+        let wanted = Wanted {
+            directory: directory.to_str().unwrap(),
+            bytes: 0,
+            rank: Rank::ZERO,
+            n_ranks: 1,
+        };
+        let trace = Trace::begin(wanted).unwrap();
+        trace.note(Kind::Span, 0, None, [0, 0]);
+        let trace = std::sync::Arc::new(trace);
+        for _ in 0..600 {
+            let trace = std::sync::Arc::clone(&trace);
+            let noting = std::thread::spawn(move || trace.note(Kind::Span, 0, None, [0, 0]));
+            noting.join().unwrap();
+        }
+        trace.flush();
+        let words = words(&directory.join("rank-0.trace"));
+        let events = words[HEADER_BYTES / 8..].chunks(4);
+        let threads: Vec<u64> = events.map(|event| event[1] >> 8 & 0xff).collect();
+        assert_eq!(threads.len(), 601);
+        assert!(!threads.contains(&0), "{threads:?}");
+        assert!(!threads[1..].contains(&threads[0]), "{threads:?}");
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -7,9 +7,9 @@ use super::World;
 use crate::backend::MessageClass;
 use crate::cost::{CostKind, Costs};
 use crate::rank::Rank;
-use crate::stats::{Counting, Operation, Timed};
+use crate::stats::{Counting, Operation, Origin, Timed};
 use crate::trace::Kind;
-use crate::waits::program_call;
+use crate::waits::{ProgramCall, program_call};
 
 impl World {
     /// The operations of this rank so far; all zero unless
@@ -137,10 +137,6 @@ impl World {
             return;
         };
         let kind = match kind {
-            CostKind::Barrier => {
-                let name = trace.name("a barrier");
-                return trace.note(Kind::Collective, name, None, [0, 0]);
-            }
             CostKind::Read if !is_near => Kind::Get,
             CostKind::Write if !is_near => Kind::Put,
             CostKind::Atomic if !is_near => Kind::Atomic,
@@ -148,6 +144,16 @@ impl World {
             _ => return,
         };
         trace.note(kind, 0, peer, [bytes, n]);
+    }
+
+    /// Notes a call of the collective `what` in the trace, with the bytes of its argument.
+    #[track_caller]
+    pub(crate) fn trace_collective(&self, what: &'static str, bytes: usize) {
+        if let Some(trace) = &self.inner.trace {
+            let ProgramCall { whole, at, .. } = program_call(Location::caller());
+            let name = trace.name_of_wait(&Origin { what, whole, at });
+            trace.note(Kind::Collective, name, None, [bytes as u64, 0]);
+        }
     }
 
     /// Whether operations are timed (`PGAS_STATS=latency`). A layer then reports the times of its

@@ -1,0 +1,163 @@
+//! The activities of a rank: waits, handlers and spans, and events without a duration.
+
+use std::collections::{HashMap, HashSet};
+
+use pgas_core::trace::Kind;
+
+use crate::align::Message;
+use crate::read::{Event, Trace};
+
+/// The activity of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// A wait.
+    Waits,
+    /// Serving a message.
+    Serves,
+    /// A span of the program.
+    Span,
+}
+
+/// An interval of one thread of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The start, in nanoseconds since the start of the job.
+    pub from: i64,
+    /// The end.
+    pub until: i64,
+    /// The activity.
+    pub doing: Doing,
+    /// The thread.
+    pub thread: u8,
+    /// The name of a wait or a span, or the line that sent the message.
+    pub name: String,
+    /// The last rank that a wait was for, or the sender of the message.
+    pub rank: Option<u32>,
+    /// The rank that a wait was for in the end: not one that itself waited for another meanwhile.
+    pub cause: Option<u32>,
+    /// Whether its end was recorded.
+    pub is_over: bool,
+}
+
+impl Stretch {
+    /// Its duration, in nanoseconds.
+    #[must_use]
+    pub fn nanos(&self) -> u64 {
+        u64::try_from(self.until - self.from).unwrap_or(0)
+    }
+}
+
+/// An event without a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The event.
+    pub event: Event,
+    /// Its name; empty if it has none.
+    pub name: String,
+}
+
+/// What is known of messages by both of their ends.
+pub(crate) struct Known {
+    /// The lines that have sent the served messages, by receiver and time.
+    senders: HashMap<(u32, i64), String>,
+    /// Sender, receiver and number of each.
+    messages: HashSet<(u32, u32, u64)>,
+}
+
+impl Known {
+    pub(crate) fn of(traces: &[Trace], messages: &[Message]) -> Self {
+        let by_rank: HashMap<u32, &Trace> =
+            traces.iter().map(|trace| (trace.rank, trace)).collect();
+        let name = |message: &Message| {
+            let sender = by_rank.get(&message.from)?;
+            let name = sender.names.get(&message.name)?;
+            Some(((message.to, message.came), name.clone()))
+        };
+        let key = |message: &Message| (message.from, message.to, message.number);
+        Self {
+            senders: messages.iter().filter_map(name).collect(),
+            messages: messages.iter().map(key).collect(),
+        }
+    }
+
+    /// Whether both ends of the message are known that a rank sends or gets by `event`.
+    fn has_both_ends(&self, rank: u32, event: &Event) -> bool {
+        event.rank.is_some_and(|other| {
+            let (from, to) = match event.kind {
+                Kind::Send => (rank, other),
+                _ => (other, rank),
+            };
+            self.messages.contains(&(from, to, event.numbers[1]))
+        })
+    }
+}
+
+/// The events of a rank that begin or end nothing, but messages that have an arrow.
+pub(crate) fn moments(trace: &Trace, known: &Known) -> Vec<Moment> {
+    let is_shown = |event: &&Event| match event.kind {
+        Kind::Get | Kind::Put | Kind::Atomic | Kind::Collective => true,
+        Kind::Refusal | Kind::Missing | Kind::Left => true,
+        Kind::Send | Kind::Arrival => !known.has_both_ends(trace.rank, event),
+        _ => false,
+    };
+    let events = trace.events.iter().filter(is_shown);
+    let moment = |event: &Event| Moment {
+        event: *event,
+        name: trace.names.get(&event.name).cloned().unwrap_or_default(),
+    };
+    events.map(moment).collect()
+}
+
+/// The intervals of a rank, in the order of their starts. Open intervals end at `until`.
+pub(crate) fn stretches(trace: &Trace, known: &Known, until: i64) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    // The open intervals of each thread.
+    let mut open: Vec<Stretch> = Vec::new();
+    for event in &trace.events {
+        let doing = match event.kind {
+            Kind::Wait | Kind::Waited | Kind::Missing => Doing::Waits,
+            Kind::Begin | Kind::End => Doing::Serves,
+            _ => Doing::Span,
+        };
+        let is_it = |s: &Stretch| s.thread == event.thread && s.doing == doing;
+        match event.kind {
+            Kind::Wait | Kind::Begin | Kind::Span => {
+                let name = match doing {
+                    Doing::Serves => known.senders.get(&(trace.rank, event.at)).cloned(),
+                    _ => Some(trace.name(event).to_owned()),
+                };
+                open.push(Stretch {
+                    from: event.at,
+                    until: event.at,
+                    doing,
+                    thread: event.thread,
+                    name: name.unwrap_or_else(|| "a message".to_owned()),
+                    rank: event.rank,
+                    cause: None,
+                    is_over: false,
+                });
+            }
+            Kind::Waited | Kind::End | Kind::SpanEnd => {
+                if let Some(index) = open.iter().rposition(is_it) {
+                    let mut stretch = open.remove(index);
+                    stretch.until = event.at;
+                    stretch.is_over = true;
+                    stretch.rank = event.rank.or(stretch.rank);
+                    stretches.push(stretch);
+                }
+            }
+            Kind::Missing => {
+                if let Some(wait) = open.iter_mut().rfind(|s| is_it(s)) {
+                    wait.rank = event.rank;
+                }
+            }
+            _ => {}
+        }
+    }
+    for stretch in &mut open {
+        stretch.until = until;
+    }
+    stretches.append(&mut open);
+    stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
+    stretches
+}
