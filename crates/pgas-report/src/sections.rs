@@ -60,6 +60,11 @@ fn time_of_all(job: &Job) -> u64 {
     job.ranks.iter().map(RankSummary::nanos).sum()
 }
 
+/// A rank and its figure, in one line.
+fn with_rank(rank: u32, figure: &str) -> String {
+    format!("{} ({figure})", ranks(&[rank])).replace(' ', "\u{a0}")
+}
+
 /// The rank with the largest share.
 fn mostly(shares: &BTreeMap<u32, u64>) -> String {
     let most = shares.iter().max_by_key(|(_, nanos)| **nanos);
@@ -70,7 +75,7 @@ fn mostly(shares: &BTreeMap<u32, u64>) -> String {
 fn most_of(shares: &BTreeMap<u32, u64>) -> String {
     let most = shares.iter().max_by_key(|(_, nanos)| **nanos);
     most.map_or(String::new(), |(rank, nanos)| {
-        format!("{} ({})", ranks(&[*rank]), time(*nanos))
+        with_rank(*rank, &time(*nanos))
     })
 }
 
@@ -140,7 +145,7 @@ pub(crate) fn write_spans(page: &mut String, job: &Job) {
     let least_of = |line: &Line| {
         let least = line.by_rank.iter().min_by_key(|(_, nanos)| **nanos);
         least.map_or(String::new(), |(rank, nanos)| {
-            format!("{} ({})", ranks(&[*rank]), time(*nanos))
+            with_rank(*rank, &time(*nanos))
         })
     };
     write_lines(

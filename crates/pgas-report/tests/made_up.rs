@@ -116,6 +116,7 @@ fn row(page: &str, heading: &str) -> String {
         .map(|cell| cell.split_once('>').map_or("", |(_, text)| text))
         .collect::<Vec<_>>()
         .join("|")
+        .replace('\u{a0}', " ")
 }
 
 /// A job whose rank 1 serves messages of rank 0, which is in two spans.

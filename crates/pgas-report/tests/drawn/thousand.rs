@@ -1,18 +1,17 @@
 //! The page of a job of a thousand ranks: its size, and a browser that draws it. `--nocapture`
 //! prints how long that takes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgas_core::Config;
 use pgas_core::backend::loopback;
 use pgas_report::analysis::Job;
 use pgas_report::read::{self, Trace};
 use pgas_report::{align, html};
+
+use crate::browser::{Browser, Theme};
 
 const N_RANKS: u32 = 1000;
 
@@ -57,30 +56,6 @@ fn in_group(trace: &Trace, first: u32) -> Trace {
     trace
 }
 
-/// The time in which a browser draws the page `name` of `directory` as a picture.
-fn drawn_after(browser: &str, directory: &Path, name: &str) -> Duration {
-    let picture = directory.join("picture.png");
-    let began = Instant::now();
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--window-size=1300,2000",
-        ])
-        .arg(format!(
-            "--user-data-dir={}",
-            directory.join("browser").display()
-        ))
-        .arg(format!("--screenshot={}", picture.display()))
-        .arg(directory.join(name))
-        .output()
-        .unwrap();
-    let took = began.elapsed();
-    assert!(fs::remove_file(picture).is_ok(), "{output:?}");
-    took
-}
-
 #[test]
 fn the_page_of_a_thousand_ranks_is_of_bounded_size_and_is_drawn() {
     let directory = tempfile::tempdir().unwrap();
@@ -89,16 +64,22 @@ fn the_page_of_a_thousand_ranks_is_of_bounded_size_and_is_drawn() {
     let page = html::page(&job);
     assert!(page.len() < 2 << 20, "{}", page.len());
     fs::write(directory.path().join("report.html"), page).unwrap();
-    let browsers = ["chromium", "chromium-browser", "google-chrome"];
-    let is_there = |browser: &&str| Command::new(browser).arg("--version").output().is_ok();
-    // `cargo xtask setup` installs one.
-    let Some(browser) = browsers.into_iter().find(is_there) else {
+    let Some(browser) = Browser::find(directory.path()) else {
         return;
     };
     fs::write(directory.path().join("empty.html"), "<!doctype html>").unwrap();
     // Its first start prepares a folder.
-    drawn_after(browser, directory.path(), "empty.html");
-    let [empty, page] =
-        ["empty.html", "report.html"].map(|name| drawn_after(browser, directory.path(), name));
-    println!("a page of {N_RANKS} ranks is drawn in {page:?}, an empty one in {empty:?}");
+    browser.draw("empty.html", Theme::Light);
+    let [empty, page] = ["empty.html", "report.html"].map(|name| {
+        let began = Instant::now();
+        let picture = browser.draw(name, Theme::Light);
+        let n_rows = picture.area(Theme::Light.colour("row")).n;
+        (n_rows, began.elapsed())
+    });
+    println!(
+        "a page of {N_RANKS} ranks is drawn in {:?}, an empty one in {:?}",
+        page.1, empty.1
+    );
+    assert_eq!(empty.0, 0, "an empty page has no rows of ranks");
+    assert!(page.0 > 10_000, "{page:?}");
 }
