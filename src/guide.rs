@@ -33,11 +33,16 @@ pub mod tokio {}
 pub mod testing {}
 
 #[doc = include_str!("../docs/guide/clusters.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/plots/between-hosts.svg")]
+#[doc = include_str!("../docs/guide/plots/over-mpi.svg")]
+#[doc = include_str!("../docs/guide/plots/ranks-a-host.svg")]
 pub mod clusters {}
 
 #[doc = include_str!("../docs/guide/simulated_nodes.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/guide/plots/nodes.svg")]
+#[doc = include_str!("../docs/guide/plots/interpreter.svg")]
 pub mod simulated_nodes {}
 
 #[doc = include_str!("../docs/guide/finding_a_hang.md")]
@@ -46,9 +51,13 @@ pub mod finding_a_hang {}
 #[doc = include_str!("../docs/guide/making_it_fast.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/guide/plots/one-sided.svg")]
+#[doc = include_str!("../docs/guide/plots/transfers.svg")]
 #[doc = include_str!("../docs/guide/plots/hash-map.svg")]
+#[doc = include_str!("../docs/guide/plots/queues.svg")]
+#[doc = include_str!("../docs/guide/plots/microbenchmarks.svg")]
 #[doc = include_str!("../docs/guide/plots/messages.svg")]
 #[doc = include_str!("../docs/guide/plots/observed.svg")]
+#[doc = include_str!("../docs/guide/plots/kmers.svg")]
 pub mod making_it_fast {}
 
 #[doc = include_str!("../docs/guide/saving.md")]

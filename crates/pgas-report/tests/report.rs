@@ -350,6 +350,19 @@ fn the_page_needs_nothing_from_outside_and_the_other_file_is_json() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // Keys scroll what is too wide.
+    for part in ["<figure", "<div class=\"scroll\""] {
+        let all = page.lines().filter(|line| line.contains(part));
+        assert!(all.clone().count() > 1, "{part}");
+        for line in all {
+            let (_, rest) = line.split_once(part).unwrap();
+            let (tag, _) = rest.split_once('>').unwrap();
+            assert!(
+                tag.contains("aria-label=") && tag.contains("tabindex=\"0\""),
+                "{line}"
+            );
+        }
+    }
     let json = fs::read(directory.path().join("trace.json")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let events = json["traceEvents"].as_array().unwrap();

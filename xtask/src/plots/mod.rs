@@ -125,4 +125,14 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn every_picture_is_on_a_page_of_the_guide() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let guide = fs::read_to_string(root.join("src/guide.rs")).unwrap();
+        for plot in PLOTS {
+            let file = format!("plots/{}.svg\")", plot.file);
+            assert!(guide.contains(&file), "{file}");
+        }
+    }
 }
