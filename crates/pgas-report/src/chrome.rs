@@ -67,7 +67,7 @@ fn stretch(rank: u32, stretch: &Stretch) -> Value {
         Doing::Waits => ("wait", format!("wait for {what}")),
         // The name of a message is the line that has sent it.
         Doing::Serves if what.is_empty() => ("serve", format!("serve {at}")),
-        Doing::Serves => ("serve", format!("serve {what}")),
+        Doing::Serves => ("serve", format!("serve {what} of {at}")),
         Doing::Span => ("span", stretch.name.clone()),
     };
     json!({

@@ -196,14 +196,19 @@ pub(crate) fn write_served(page: &mut String, job: &Job) {
         page,
         "The time in handlers; shares are of the time of all ranks.",
         (
-            &[Text("Sent by")],
+            &[Text("Sent by"), Text("Kind")],
             &[Text("Mostly from"), Text("Served longest by")],
         ),
         (&job.served, time_of_all(job)),
         |line| {
-            let (_, at) = what_and_where(&line.name);
+            let (what, at) = what_and_where(&line.name);
+            let kind = match what {
+                "" => "request",
+                "a reply" => "reply",
+                _ => "",
+            };
             let last = [mostly(&line.for_rank), most_of(&line.by_rank)];
-            (vec![code(at)], last.to_vec())
+            (vec![code(at), kind.to_owned()], last.to_vec())
         },
     );
     *page += "</section>\n";

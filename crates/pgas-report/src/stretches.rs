@@ -29,7 +29,8 @@ pub struct Stretch {
     pub doing: Doing,
     /// The thread.
     pub thread: u8,
-    /// The name of a wait or a span, or the line that sent the message.
+    /// The name of a wait or a span, or the line that sent the message: `@file:line`, or
+    /// `a reply@file:line`.
     pub name: String,
     /// The last rank that a wait was for, or the sender of the message.
     pub rank: Option<u32>,
@@ -70,8 +71,10 @@ impl Known {
             traces.iter().map(|trace| (trace.rank, trace)).collect();
         let name = |message: &Message| {
             let sender = by_rank.get(&message.from)?;
-            let name = sender.names.get(&message.name)?;
-            Some(((message.to, message.came), name.clone()))
+            let at = sender.names.get(&message.name)?;
+            let is_reply = message.number % 2 == 1;
+            let name = if is_reply { "a reply" } else { "" };
+            Some(((message.to, message.came), format!("{name}{at}")))
         };
         let key = |message: &Message| (message.from, message.to, message.number);
         Self {

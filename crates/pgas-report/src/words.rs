@@ -205,7 +205,7 @@ fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
 fn busy_servers(job: &Job) -> Vec<String> {
     let busy = |rank: &&RankSummary| percent(rank.serves, rank.nanos()) >= 30;
     let hint = |rank: &RankSummary| {
-        let line = most_served(rank, |s| s.name.strip_prefix('@'));
+        let line = most_served(rank, |s| s.name.split_once('@').map(|(_, at)| at));
         let from = most_served(rank, |s| s.rank);
         let sent: Vec<String> = [
             line.map(|at| format!("at {at}")),

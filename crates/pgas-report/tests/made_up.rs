@@ -135,6 +135,8 @@ fn served() -> Job {
             (SpanEnd, 1, 60, "", None, [0, 0]),
             (Collective, 1, 60, ALL, None, [1024, 0]),
             (Wait, 1, 60, ALL, None, [0, 0]),
+            (Begin, 1, 70, "", Some(1), [4, 1]),
+            (End, 1, 70, "", None, [0, 0]),
             (Waited, 1, 100, "", Some(1), [0, 0]),
         ],
     );
@@ -147,6 +149,7 @@ fn served() -> Job {
             (End, 1, 40, "", None, [0, 0]),
             (Begin, 1, 40, "", Some(0), [8, 2]),
             (End, 1, 50, "", None, [0, 0]),
+            (Send, 1, 50, "@src/lib.rs:2", Some(0), [4, 1]),
             (Collective, 1, 100, ALL, None, [1024, 0]),
         ],
     );
@@ -166,8 +169,10 @@ fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
     );
     assert!(row(&page, ">write<").ends_with("|1|rank 0 (20.0 ms)|rank 0 (20.0 ms)|"));
     let served = row(&page, "<code>src/main.rs:5</code>");
-    assert!(served.starts_with("20 %|40.0 ms|2|"), "{served}");
+    assert!(served.starts_with("request|20 %|40.0 ms|2|"), "{served}");
     assert!(served.ends_with("|rank 0|rank 1 (40.0 ms)|"), "{served}");
+    let reply = row(&page, "<code>src/lib.rs:2</code>");
+    assert!(reply.starts_with("reply|0 %|0 ns|1|"), "{reply}");
     // The waits have the name of the collective, too, and their table comes first.
     let collectives = page.split_once("id=\"collectives\"").unwrap().1;
     let calls = row(collectives, "<code>src/main.rs:9</code>");
