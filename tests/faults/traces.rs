@@ -1,5 +1,9 @@
 //! The traces of jobs, whatever becomes of their ranks and of the disk.
 
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use libtest_mimic::Trial;
 use pgas::{Rank, World};
 use pgas_report::analysis::{Job, RankSummary};
@@ -30,11 +34,18 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
         let name = format!("traces::to_the_last_flush::{way:?}");
         trials.push(trial(name, move || to_the_last_flush(way)));
+        let name = format!("traces::without_events::{way:?}");
+        trials.push(trial(name, move || without_events(way)));
         let name = format!("traces::full_disk::{way:?}");
         trials.push(trial(name, move || full_disk(way)));
     }
     trials
 }
+
+/// The first span of a rank, in which it notes nothing more.
+const SOLVES: &str = "solve";
+/// By then its trace has been written, however busy the machine is.
+const WRITTEN: Duration = Duration::from_secs(60);
 
 /// Many spans, then the end that `fault` names.
 pub(crate) fn rank_that_spans(world: &World, fault: &str) {
@@ -46,6 +57,17 @@ pub(crate) fn rank_that_spans(world: &World, fault: &str) {
         };
         rustix::process::setrlimit(Resource::Fsize, limit).unwrap();
     }
+    if fault == "solve" && world.rank() == Rank::new(1) {
+        for _ in 0..10 {
+            drop(world.span("a step"));
+        }
+        let _span = world.span(SOLVES);
+        let since = Instant::now();
+        while !is_written() && since.elapsed() < WRITTEN {
+            thread::sleep(Duration::from_millis(10));
+        }
+        die();
+    }
     for i in 0..N_SPANS {
         let name = if fault == "kill" {
             format!("step {i}")
@@ -55,11 +77,24 @@ pub(crate) fn rank_that_spans(world: &World, fault: &str) {
         drop(world.span(&name));
     }
     if fault == "kill" && world.rank() == Rank::new(1) {
-        let own = rustix::process::getpid();
-        rustix::process::kill_process(own, Signal::KILL).unwrap();
+        die();
     }
     let sum = world.allreduce(1_u64, |a, b| a + b);
-    assert!(fault == "kill" || sum.unwrap() == u64::from(N_RANKS));
+    assert!(fault != "full_disk" || sum.unwrap() == u64::from(N_RANKS));
+}
+
+fn die() {
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, Signal::KILL).unwrap();
+}
+
+/// Whether the beginning of the span of rank 1 is in its file.
+fn is_written() -> bool {
+    let directory = std::env::var("PGAS_TRACE").unwrap();
+    // The other ranks may have no files yet.
+    let traces = read::read(Path::new(&directory)).unwrap_or_default();
+    let of_rank = traces.iter().find(|trace| trace.rank == 1);
+    of_rank.is_some_and(|trace| trace.events.iter().any(|event| trace.name(event) == SOLVES))
 }
 
 /// Runs a job that is traced; the launching process first plays the role `first`.
@@ -149,6 +184,16 @@ fn to_the_last_flush(way: Way) {
     for (i, name) in over.iter().enumerate() {
         assert_eq!(*name, format!("step {i}"));
     }
+}
+
+/// The trace of a rank that notes nothing more is written soon, too.
+fn without_events(way: Way) {
+    let (ended, job) = run(&[], way, &["spans", "solve"]);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let killed = job.ranks[1].stretches.iter();
+    let spans = killed.filter(|s| s.doing == Doing::Span && !s.is_over);
+    let names: Vec<&str> = spans.map(|s| &*s.name).collect();
+    assert_eq!(names, [SOLVES]);
 }
 
 /// What cannot be written ends the trace with a line for each rank, and nothing else.

@@ -4,7 +4,8 @@
 //! ring of events of [32 bytes](EVENT_BYTES), the oldest of which are overwritten. `rank-3.names`
 //! has the texts to which events refer by number. Events stay in memory until there are 1,024 of
 //! them, or for a tenth of a second, or until the rank waits for long; a rank that is killed loses
-//! no more than these. A write error ends the trace, with a line on the standard error output, but
+//! no more than these. The tenth of a second passes also for a rank that notes nothing more: the
+//! [lookout](crate::lookout) writes its events. A write error ends the trace, with a line on the standard error output, but
 //! not the job. `pgas-report` reads such a directory.
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::locks::lock;
+use crate::lookout::Watched;
 use crate::notice;
 use crate::rank::Rank;
 use crate::stats::Origin;
@@ -392,6 +394,13 @@ impl Ring {
         self.file.write_all_at(tail, start)?;
         self.n_written += (self.buffer.len() / EVENT_BYTES) as u64;
         self.file.write_all_at(&self.n_written.to_le_bytes(), 40)
+    }
+}
+
+impl Watched for Trace {
+    fn look(&self) -> Duration {
+        self.flush();
+        LONGEST_BUFFERING
     }
 }
 

@@ -58,9 +58,19 @@ impl World {
 }
 
 impl Drop for Inner {
+    fn drop(&mut self) {
+        self.leave();
+        if let Some(trace) = &self.trace {
+            // The lookout may hold it at this moment, and the process may end before it lets go.
+            trace.flush();
+        }
+    }
+}
+
+impl Inner {
     /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank
     /// that panics does not leave in good order, and its death is reported as such.
-    fn drop(&mut self) {
+    fn leave(&self) {
         let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
         let mut rounds = 0_u32;
         while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
@@ -94,9 +104,7 @@ impl Drop for Inner {
             }
         }
     }
-}
 
-impl Inner {
     /// Records a message that comes too late; messages of the layer are passed to the layer.
     fn refuse(&self, message: &Message<'_>) {
         let HandlerId(id) = message.handler;

@@ -22,6 +22,7 @@ use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
 use crate::handles::Handles;
+use crate::lookout;
 use crate::members::{Shared, Teams};
 use crate::orphans::Orphans;
 use crate::rank::Rank;
@@ -641,7 +642,12 @@ fn observers(
             rank: backend.rank(),
             n_ranks: backend.n_ranks(),
         };
-        Trace::begin(wanted).map(Arc::new)
+        let trace = Arc::new(Trace::begin(wanted)?);
+        // A rank that parks until it is written to is a simulated node, which has one thread.
+        if !backend.parks_until_written() {
+            lookout::look_after(&trace);
+        }
+        Some(trace)
     });
     (counting, trace)
 }
