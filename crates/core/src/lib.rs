@@ -67,7 +67,7 @@
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | maps of segments, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `serving`, `untold`, `wire` |
+//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `seen`, `serving`, `untold`, `wire` |
 //! | locks of handlers | `handler_mutex` |
 //! | handlers | `handler` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
@@ -120,6 +120,8 @@ mod running;
 
 pub mod raw;
 pub mod rma;
+#[cfg(feature = "tracing")]
+mod seen;
 pub mod segment;
 mod serving;
 mod sleeps;

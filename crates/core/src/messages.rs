@@ -10,6 +10,8 @@ use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::{as_handler, in_handler};
 use crate::rank::Rank;
+#[cfg(feature = "tracing")]
+use crate::seen;
 use crate::trace::{Kind, Trace};
 use crate::world::{Layer, World};
 
@@ -186,6 +188,29 @@ impl World {
 
     #[inline]
     fn dispatch(&self, message: Message<'_>) -> Result<()> {
+        #[cfg(feature = "tracing")]
+        if seen::is_wanted(tracing::Level::DEBUG) {
+            return self.dispatch_seen(message);
+        }
+        self.dispatch_unseen(message)
+    }
+
+    /// As [`dispatch`](Self::dispatch), with the handler as a span.
+    #[cfg(feature = "tracing")]
+    #[cold]
+    fn dispatch_seen(&self, message: Message<'_>) -> Result<()> {
+        if [HandlerId::WATCH, HandlerId::COLLECTIVE].contains(&message.handler) {
+            return self.dispatch_unseen(message);
+        }
+        // The subscriber runs where the handler does, and must not wait, either.
+        as_handler(|| {
+            let _seen = seen::handler(self.rank(), &message);
+            self.dispatch_unseen(message)
+        })
+    }
+
+    #[inline]
+    fn dispatch_unseen(&self, message: Message<'_>) -> Result<()> {
         if let Some(trace) = self.trace() {
             return self.dispatch_traced(trace, message);
         }

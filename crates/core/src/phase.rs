@@ -4,6 +4,10 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+#[cfg(feature = "tracing")]
+use crate::rank::Rank;
+#[cfg(feature = "tracing")]
+use crate::seen::{self, Seen};
 use crate::trace::{Kind, Trace};
 use crate::waits::program_call;
 use crate::world::World;
@@ -14,6 +18,8 @@ use crate::world::World;
 #[derive(Default)]
 pub struct InPhase {
     noted: Option<Noted>,
+    #[cfg(feature = "tracing")]
+    seen: Option<SeenPhase>,
 }
 
 struct Noted {
@@ -24,9 +30,18 @@ struct Noted {
     name: u16,
 }
 
+/// The phase for a subscriber of the crate `tracing`.
+#[cfg(feature = "tracing")]
+struct SeenPhase {
+    rank: Rank,
+    object: (&'static str, u64),
+    seen: Seen<tracing::Span>,
+}
+
 impl World {
     /// Records that an object, such as a `hash map`, is in the phase called `phase`. Traces
-    /// (`PGAS_TRACE`) show it, with the line of the program. `identity` is a number of this object
+    /// (`PGAS_TRACE`) show it, with the line of the program. With feature `tracing` it is also a span
+    /// of that crate, called `phase`, of level `INFO`, which is never entered. `identity` is a number of this object
     /// alone, the same on all ranks, such as the address of its memory on the first rank.
     ///
     /// # Cost
@@ -67,10 +82,16 @@ impl World {
             identity,
             name: 0,
         });
-        let mut this = InPhase { noted };
-        if let Some(noted) = &mut this.noted {
-            noted.begin(phase);
-        }
+        let mut this = InPhase {
+            noted,
+            #[cfg(feature = "tracing")]
+            seen: Some(SeenPhase {
+                rank: self.rank(),
+                object: (object, identity),
+                seen: Seen::nothing(),
+            }),
+        };
+        this.begin(phase);
         this
     }
 }
@@ -95,17 +116,30 @@ impl InPhase {
     /// ```
     #[track_caller]
     pub fn change(&mut self, phase: &str) {
-        if let Some(noted) = &mut self.noted {
+        if let Some(noted) = &self.noted {
             noted.note(Kind::PhaseEnd);
-            noted.begin(phase);
+        }
+        self.begin(phase);
+    }
+
+    #[track_caller]
+    fn begin(&mut self, phase: &str) {
+        let at = Location::caller();
+        if let Some(noted) = &mut self.noted {
+            noted.begin(phase, at);
+        }
+        #[cfg(feature = "tracing")]
+        if let Some(SeenPhase { rank, object, seen }) = &mut self.seen {
+            // The span of the former phase ends first.
+            *seen = Seen::nothing();
+            *seen = seen::phase(*rank, *object, phase, program_call(at).at);
         }
     }
 }
 
 impl Noted {
-    #[track_caller]
-    fn begin(&mut self, phase: &str) {
-        let at = program_call(Location::caller()).at;
+    fn begin(&mut self, phase: &str, from: &'static Location<'static>) {
+        let at = program_call(from).at;
         let (object, file, line) = (self.object, at.file(), at.line());
         let name = format!("{object}: {phase}@{file}:{line}");
         self.name = self.trace.name(&name);

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+#[cfg(feature = "tracing")]
+use tracing::span::EnteredSpan;
+
+#[cfg(feature = "tracing")]
+use crate::seen::{self, Seen};
 use crate::trace::{Kind, Trace};
 use crate::world::World;
 
@@ -11,13 +16,14 @@ use crate::world::World;
 pub struct Span<'w> {
     trace: Option<(&'w Trace, u16)>,
     #[cfg(feature = "tracing")]
-    _entered: tracing::span::EnteredSpan,
+    _seen: Seen<EnteredSpan>,
 }
 
 impl World {
     /// Begins a section of the program called `name`, on this thread, until the span is dropped.
     /// Traces (`PGAS_TRACE`) show it. With feature `tracing` it is also a span of that crate,
-    /// called `pgas`, with the fields `name` and `rank` and level `INFO`. Without both it has no
+    /// called `pgas`, with the fields `name` and `rank` and level `INFO`, beside those of the
+    /// library: its target is `pgas`, as theirs is. Without both it has no
     /// effect.
     ///
     /// # Cost
@@ -43,7 +49,7 @@ impl World {
         Span {
             trace,
             #[cfg(feature = "tracing")]
-            _entered: tracing::info_span!("pgas", name, rank = self.rank().number()).entered(),
+            _seen: seen::section(self.rank(), name),
         }
     }
 }
@@ -59,74 +65,5 @@ impl Drop for Span<'_> {
 impl fmt::Debug for Span<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Span").finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, feature = "tracing"))]
-mod tests {
-    use std::fmt::Debug;
-    use std::sync::{Arc, Mutex};
-
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Level, Metadata, Subscriber};
-
-    use crate::backend::loopback;
-
-    /// A subscriber that records its calls.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<String>>>);
-
-    impl Log {
-        fn note(&self, text: String) {
-            self.0.lock().expect("nobody panicked").push(text);
-        }
-    }
-
-    struct Fields<'a>(&'a mut String);
-
-    impl Visit for Fields<'_> {
-        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-            *self.0 += &format!(" {}={value:?}", field.name());
-        }
-    }
-
-    impl Subscriber for Log {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            *metadata.level() == Level::INFO
-        }
-
-        fn new_span(&self, span: &Attributes<'_>) -> Id {
-            let mut text = span.metadata().name().to_owned();
-            span.record(&mut Fields(&mut text));
-            self.note(text);
-            Id::from_u64(1)
-        }
-
-        fn enter(&self, _: &Id) {
-            self.note("enter".to_owned());
-        }
-
-        fn exit(&self, _: &Id) {
-            self.note("exit".to_owned());
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn event(&self, _: &Event<'_>) {}
-    }
-
-    #[test]
-    fn a_subscriber_sees_the_spans_of_the_program_without_any_trace() {
-        let log = Log::default();
-        tracing::subscriber::with_default(log.clone(), || {
-            let world = loopback::world();
-            assert!(world.trace().is_none());
-            drop(world.span("sort"));
-        });
-        let told = log.0.lock().unwrap().clone();
-        assert_eq!(told, ["pgas name=\"sort\" rank=0", "enter", "exit"]);
     }
 }

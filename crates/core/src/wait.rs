@@ -5,11 +5,16 @@ use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "tracing")]
+use tracing::span::EnteredSpan;
+
 use crate::backend::NeedsTarget;
 use crate::error::{Error, Result, Timeout};
 use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
+#[cfg(feature = "tracing")]
+use crate::seen::{self, Seen};
 use crate::stall::Noted;
 use crate::stats::{Counting, Origin, Timed};
 use crate::trace::{Kind, Trace};
@@ -142,14 +147,14 @@ impl World {
         Ok(())
     }
 
-    /// The clock of a wait, if operations are counted or traced.
+    /// The clock of a wait, if operations are counted or traced, or a subscriber sees them.
     pub(crate) fn wait_clock(
         &self,
         what: &'static str,
         from: &'static Location<'static>,
     ) -> Option<WaitClock<'_>> {
         let (counting, trace) = (self.counting(), self.trace());
-        if counting.is_none() && trace.is_none() {
+        if counting.is_none() && trace.is_none() && !is_seen() {
             return None;
         }
         let ProgramCall { whole, at, .. } = program_call(from);
@@ -160,6 +165,8 @@ impl World {
         }
         let began = Instant::now();
         Some(WaitClock {
+            #[cfg(feature = "tracing")]
+            seen: seen::wait(self.rank(), &origin),
             counting,
             trace,
             origin,
@@ -199,11 +206,21 @@ impl World {
     }
 }
 
+/// Whether a subscriber of the crate `tracing` may see waits.
+fn is_seen() -> bool {
+    #[cfg(feature = "tracing")]
+    return seen::is_wanted(tracing::Level::DEBUG);
+    #[cfg(not(feature = "tracing"))]
+    false
+}
+
 /// The interval at which a trace records that a wait continues.
 const RENEWAL: Duration = Duration::from_millis(100);
 
 /// Times a wait until it is dropped.
 pub(crate) struct WaitClock<'w> {
+    #[cfg(feature = "tracing")]
+    seen: Seen<tracing::Span>,
     counting: Option<&'w Counting>,
     trace: Option<(&'w Trace, u16)>,
     origin: Origin,
@@ -292,6 +309,9 @@ impl Turns {
 /// A wait that has lasted for a microsecond. It is apart from the first rounds, so that these keep
 /// nothing but counts: short waits are a good part of what a message costs.
 struct LongWait<'w> {
+    /// The span of the wait, which is left before it ends.
+    #[cfg(feature = "tracing")]
+    entered: Option<Seen<EnteredSpan>>,
     clock: Option<WaitClock<'w>>,
     world: &'w World,
     awaited: &'w Awaited<'w>,
@@ -322,6 +342,8 @@ impl<'w> LongWait<'w> {
         let yields = world.capabilities().needs_target == NeedsTarget::NOTHING && !parks_at_once;
         let first = world.first_round();
         Self {
+            #[cfg(feature = "tracing")]
+            entered: None,
             clock: None,
             world,
             awaited,
@@ -371,7 +393,7 @@ impl<'w> LongWait<'w> {
         self.round = self.round.saturating_add(1);
         if self.round <= SPINS {
             if self.round > TIGHT_ROUNDS {
-                if self.round == TIGHT_ROUNDS + 1 {
+                if self.round == TIGHT_ROUNDS + 1 && self.clock.is_none() {
                     self.start_clock();
                 }
                 hint::spin_loop();
@@ -386,6 +408,10 @@ impl<'w> LongWait<'w> {
     #[cold]
     fn start_clock(&mut self) {
         self.clock = self.world.wait_clock(self.awaited.what, self.from);
+        #[cfg(feature = "tracing")]
+        {
+            self.entered = self.clock.as_ref().map(|clock| clock.seen.enter());
+        }
     }
 
     /// Yields the processor, and checks the job's health.

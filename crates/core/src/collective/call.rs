@@ -20,6 +20,8 @@ use crate::event::{Event, Task};
 use crate::handler::{as_handler, in_handler};
 use crate::locks::lock;
 use crate::rank::Rank;
+#[cfg(feature = "tracing")]
+use crate::seen;
 use crate::team::Team;
 use crate::waits::{Awaited, TeamCall, program_call};
 use crate::world::World;
@@ -112,6 +114,11 @@ impl Team {
         self.world().trace_collective(signature.kind.name(), bytes);
         let is_refused = in_handler();
         let (is_checked, from) = (self.world().wire().check, Location::caller());
+        #[cfg(feature = "tracing")]
+        let seen = {
+            let (rank, what) = (self.world().rank(), signature.kind.name());
+            seen::collective(rank, what, program_call(from))
+        };
         let (number, ticket) = if is_refused {
             (0, None)
         } else {
@@ -128,6 +135,8 @@ impl Team {
             is_agreed: AtomicBool::new(false),
             program: is_checked.then(|| program_call(from)),
             awaits: AtomicU32::new(NOBODY),
+            #[cfg(feature = "tracing")]
+            seen,
         }
     }
 
@@ -147,6 +156,8 @@ impl Team {
             missing: &|| call.awaited(),
         };
         let mut n_steps = 0_u32;
+        #[cfg(feature = "tracing")]
+        let _seen = call.seen.enter();
         // Handlers and chained actions run meanwhile, and may panic.
         let _step = self.world().in_step(awaited.what);
         let waited = self.world().wait_until(&awaited, || {
@@ -190,7 +201,8 @@ impl Team {
             let mut algorithm = pin!(algorithm);
             let result = poll_fn(|cx| same.advance(algorithm.as_mut(), cx)).await;
             let result = same.outcome(result);
-            drop(same);
+            // A subscriber that sees its end runs as a handler, too.
+            as_handler(|| drop(same));
             *lock(&for_task.result) = Some(result);
             // Pairs with the load in `is_done`: a thread that sees the flag finds the result.
             for_task.is_done.store(true, Ordering::Release);

@@ -47,6 +47,8 @@ pub(super) struct Call {
     pub(super) program: Option<ProgramCall>,
     /// The rank whose message the algorithm waits for, for the message of a failed wait.
     pub(super) awaits: AtomicU32,
+    #[cfg(feature = "tracing")]
+    pub(super) seen: crate::seen::Seen<tracing::Span>,
 }
 
 /// The value of [`Call::awaits`] that names no rank.
