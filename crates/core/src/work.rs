@@ -72,8 +72,9 @@ impl World {
     /// Calls `hook` on this rank during long work of the library or the program
     /// ([`work`](Self::work)): first after a tenth of a second, then ten times a second, and at the
     /// end of this rank's part. The hook gets the work summed over the ranks of this host. The
-    /// thread that does the work calls it, so it should be quick, and must not call this library. A
-    /// new hook replaces the former one.
+    /// thread that does the work calls it, so it should be quick. It may report work of its own, for
+    /// which it is not called, and call this library, except for collectives and the object that is
+    /// at work. A new hook replaces the former one.
     ///
     /// With `indicatif` a hook is `world.on_work(move |work| { bar.set_length(work.total);
     /// bar.set_position(work.done) })`.
@@ -204,5 +205,51 @@ mod tests {
             last.is_over && last.to_string().starts_with("long: "),
             "{last}"
         );
+    }
+
+    /// Work until the hook was called `n` times; it calls `body` each time.
+    fn told_of_work(world: &World, n: usize, body: impl Fn(&World) + Send + 'static) -> Vec<bool> {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (told_here, weak) = (Arc::clone(&told), world.downgrade());
+        world.on_work(move |work| {
+            body(&weak.upgrade().unwrap());
+            told_here.lock().unwrap().push(work.is_over);
+        });
+        let work = world.work("outer", 0, Unit::Bytes);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while told.lock().unwrap().len() < n && Instant::now() < deadline {
+            work.add(1 << 20);
+        }
+        drop(work);
+        told.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn a_hook_may_call_the_library_and_report_work_of_its_own() {
+        let world = loopback::world();
+        let told = told_of_work(&world, 2, |world| {
+            let cell = world.alloc::<u64>(1).unwrap();
+            cell.put(world, 1).unwrap();
+            world.barrier().unwrap();
+            let work = world.work("inner", 0, Unit::Bytes);
+            let until = Instant::now() + Duration::from_millis(250);
+            while Instant::now() < until {
+                work.add(1 << 20);
+            }
+        });
+        assert_eq!(told, [false, false, true]);
+    }
+
+    #[test]
+    fn a_hook_may_set_the_next_one() {
+        let world = loopback::world();
+        let n_next = Arc::new(Mutex::new(0));
+        let n_here = Arc::clone(&n_next);
+        let told = told_of_work(&world, 1, move |world| {
+            let n_here = Arc::clone(&n_here);
+            world.on_work(move |_| *n_here.lock().unwrap() += 1);
+        });
+        // The end is told to the next one.
+        assert_eq!((&*told, *n_next.lock().unwrap()), (&[false][..], 1));
     }
 }

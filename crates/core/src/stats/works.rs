@@ -1,13 +1,15 @@
 //! The long work of one rank, and its reports to the program.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::counting::now;
 use super::live::{LiveWork, Now};
 use crate::locks::lock;
+use crate::thread_number;
 
 /// The time until the first report of long work, and the interval of later reports.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -20,6 +22,10 @@ pub(crate) struct Works {
     n_begun: AtomicU64,
     current: Mutex<Option<Current>>,
     hook: Mutex<Option<Hook>>,
+    /// Locked while the hook runs.
+    turn: Mutex<()>,
+    /// The number of the thread on which it runs, or 0.
+    teller: AtomicU64,
 }
 
 /// The present work.
@@ -63,15 +69,27 @@ impl Works {
     /// work of all ranks that this one can read.
     pub(crate) fn advance(&self, place: &Now, done: u64, all: impl Fn() -> Vec<LiveWork>) {
         place.advance_work(done);
-        let mut current = lock(&self.current);
-        let Some(current) = &mut *current else {
+        let is_due = match &mut *lock(&self.current) {
+            Some(current) => {
+                current.work.done = done;
+                Instant::now() >= current.due
+            }
+            None => false,
+        };
+        let Some(turn) = is_due.then(|| Turn::take(self)).flatten() else {
             return;
         };
-        current.work.done = done;
-        if Instant::now() >= current.due {
-            current.due = Instant::now() + PAUSE;
-            current.was_told = true;
-            self.tell(&current.work, &all());
+        // Another thread may have had the turn, and told this, or the end.
+        let told = match &mut *lock(&self.current) {
+            Some(current) if Instant::now() >= current.due => {
+                current.due = Instant::now() + PAUSE;
+                current.was_told = true;
+                Some(current.work.clone())
+            }
+            _ => None,
+        };
+        if let Some(work) = told {
+            turn.tell(&work, &all());
         }
     }
 
@@ -79,27 +97,59 @@ impl Works {
     pub(crate) fn end(&self, place: &Now, done: u64, all: impl Fn() -> Vec<LiveWork>) {
         place.advance_work(done);
         place.end_work();
-        if let Some(mut current) = lock(&self.current).take()
-            && current.was_told
+        let ended = lock(&self.current).take();
+        if let Some(Current { mut work, .. }) = ended.filter(|ended| ended.was_told)
+            && let Some(turn) = Turn::take(self)
         {
-            current.work.done = done;
-            current.work.is_over = true;
-            self.tell(&current.work, &all());
+            work.done = done;
+            work.is_over = true;
+            turn.tell(&work, &all());
         }
     }
+}
 
-    fn tell(&self, own: &LiveWork, all: &[LiveWork]) {
-        // The hook gets no reports of work that it does itself. One that has panicked gets the next.
-        let hook = match self.hook.try_lock() {
-            Ok(hook) => Some(hook),
-            Err(TryLockError::Poisoned(hook)) => Some(hook.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        if let Some(mut hook) = hook
-            && let Some(hook) = &mut *hook
-        {
+/// The turn of a thread to call the hook. Nothing that the hook may ask for is locked meanwhile.
+struct Turn<'w> {
+    works: &'w Works,
+    /// Out of its place, in which the hook may put another one.
+    hook: Option<Hook>,
+    _locked: MutexGuard<'w, ()>,
+}
+
+impl<'w> Turn<'w> {
+    /// Waits for the turn. The hook gets no reports of work that it does itself.
+    fn take(works: &'w Works) -> Option<Self> {
+        // Relaxed: a thread finds its own number if it is in the hook, and never otherwise.
+        if works.teller.load(Ordering::Relaxed) == thread_number::get() {
+            return None;
+        }
+        let locked = lock(&works.turn);
+        works.teller.store(thread_number::get(), Ordering::Relaxed);
+        Some(Self {
+            works,
+            hook: lock(&works.hook).take(),
+            _locked: locked,
+        })
+    }
+
+    fn tell(mut self, own: &LiveWork, all: &[LiveWork]) {
+        if let Some(hook) = &mut self.hook {
             let all: Vec<&LiveWork> = all.iter().collect();
             hook(&own.with_same(&all));
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// Also after a panic of the hook, which gets the next report all the same.
+    fn drop(&mut self) {
+        let mut place = lock(&self.works.hook);
+        if place.is_none() {
+            mem::swap(&mut *place, &mut self.hook);
+        }
+        drop(place);
+        // A replaced hook may own something that calls the library.
+        drop(self.hook.take());
+        self.works.teller.store(0, Ordering::Relaxed);
     }
 }
