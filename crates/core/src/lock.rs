@@ -597,6 +597,11 @@ mod tests {
                     thread::yield_now();
                 }
                 drop(guard);
+            } else {
+                // Or rank 0 would take it for rank 1, which may not be in the queue yet.
+                while !has_panicked.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
             }
             // Whoever asks behind it.
             loop {
