@@ -80,7 +80,7 @@ pub fn align(traces: &mut [Trace]) {
     }
     let offsets = offsets(traces);
     for trace in traces.iter_mut() {
-        let offset = offsets.get(&trace.host).copied().unwrap_or(0);
+        let offset = offsets.get(trace.clock()).copied().unwrap_or(0);
         trace.events.iter_mut().for_each(|event| event.at -= offset);
     }
     let earliest = traces.iter().filter_map(|trace| trace.events.first());
@@ -93,11 +93,11 @@ pub fn align(traces: &mut [Trace]) {
     }
 }
 
-/// The offset of each host's clock to that of the first rank.
+/// The offset of each clock to that of the first rank.
 fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
-    let hosts: HashMap<u32, &str> = traces.iter().map(|t| (t.rank, t.host.as_str())).collect();
+    let hosts: HashMap<u32, &str> = traces.iter().map(|t| (t.rank, t.clock())).collect();
     let mut known = BTreeMap::new();
-    let Some(reference) = traces.first().map(|trace| trace.host.as_str()) else {
+    let Some(reference) = traces.first().map(Trace::clock) else {
         return known;
     };
     known.insert(reference.to_owned(), 0);

@@ -1,6 +1,6 @@
 //! The analysis of a job's traces.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use hdrhistogram::Histogram;
 use pgas_core::trace::Kind;
@@ -123,9 +123,9 @@ impl Job {
                 }
             }
         }
-        let mut hosts: Vec<String> = traces.iter().map(|trace| trace.host.clone()).collect();
-        hosts.sort();
-        hosts.dedup();
+        let hosts = traces.iter().map(|trace| (&*trace.host, &*trace.clock));
+        let hosts: BTreeSet<_> = hosts.collect();
+        let hosts = hosts.into_iter().map(|(host, _)| host.to_owned());
         let stretches = ranks.iter().map(|rank| (rank.rank, &*rank.stretches));
         let stretches: Vec<_> = stretches.collect();
         let by_name = |doing| lines(&stretches, doing);
@@ -144,7 +144,7 @@ impl Job {
             latencies,
             matrix,
             nanos: u64::try_from(until).unwrap_or(0),
-            hosts,
+            hosts: hosts.collect(),
             n_lost: traces.iter().map(|trace| trace.n_lost).sum(),
             n_others: traces.iter().map(|trace| trace.n_others).max().unwrap_or(0),
             statistics: Statistics::default(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pgas_core::trace::{EVENT_BYTES, HEADER_BYTES, Kind, MAGIC};
+use pgas_core::trace::{CLOCK_AT, EVENT_BYTES, HEADER_BYTES, Kind, MAGIC};
 
 /// The reason why a directory cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,8 @@ pub struct Trace {
     pub began: u64,
     /// The host on which the rank ran.
     pub host: String,
+    /// What all processes by the same clock have in common, if it is known.
+    pub clock: String,
     /// The number of events that were lost because the ring was full.
     pub n_lost: u64,
     /// The names by number.
@@ -66,6 +68,14 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// What tells the rank's clock from others: hosts may have the same name, and containers of one
+    /// host have different ones.
+    #[must_use]
+    pub fn clock(&self) -> &str {
+        let is_known = !self.clock.is_empty();
+        if is_known { &self.clock } else { &self.host }
+    }
+
     /// The name of an event, or a placeholder.
     #[must_use]
     pub fn name(&self, event: &Event) -> &str {
@@ -146,6 +156,14 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
+/// The text of the header behind its length, which is at `at`.
+fn text(bytes: &[u8], at: usize) -> Option<String> {
+    let header = &bytes[..HEADER_BYTES];
+    let n_bytes = usize::try_from(word(header, at / 8)?).ok()?;
+    let text = header.get(at + 8..)?;
+    Some(String::from_utf8_lossy(&text[..n_bytes.min(text.len())]).into_owned())
+}
+
 /// The content of a trace file; `None` for any other file.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Trace> {
@@ -154,7 +172,7 @@ pub fn decode(bytes: &[u8]) -> Option<Trace> {
     }
     let header = |at| word(bytes, at);
     let (room, n_written) = (header(4)?, header(5)?);
-    let host_bytes = usize::try_from(header(6)?).ok()?.min(HEADER_BYTES - 56);
+    let host = text(bytes, 48)?;
     let ring = &bytes[HEADER_BYTES..];
     // A killed rank may have written events that the header does not count yet.
     let events = ring.chunks_exact(EVENT_BYTES);
@@ -165,7 +183,8 @@ pub fn decode(bytes: &[u8]) -> Option<Trace> {
         rank: u32::try_from(header(1)?).ok()?,
         n_ranks: u32::try_from(header(2)?).ok()?,
         began: header(3)?,
-        host: String::from_utf8_lossy(&bytes[56..56 + host_bytes]).into_owned(),
+        host,
+        clock: text(bytes, CLOCK_AT)?,
         n_lost: n_written.saturating_sub(room),
         n_others: 0,
         names: HashMap::new(),

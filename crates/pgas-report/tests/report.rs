@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::mem;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -536,6 +537,10 @@ fn exchange(rank: u32, host: &str, began: u64, events: &[(u32, bool, i64)]) -> T
 
 #[test]
 fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
+    [false, true].into_iter().for_each(align_three_hosts);
+}
+
+fn align_three_hosts(has_one_name: bool) {
     const SENT: bool = true;
     // Each message takes 2 ms there and 4 ms back. The second host's clock is 5 s ahead of the
     // first one's, and the third's 7 s behind; that one has messages with the second alone.
@@ -549,6 +554,11 @@ fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
         ),
         exchange(2, "three", 3_000, &[(1, !SENT, 5), (1, SENT, 7)]),
     ];
+    if has_one_name {
+        for trace in &mut traces {
+            trace.clock = mem::replace(&mut trace.host, "localhost".to_owned());
+        }
+    }
     align::align(&mut traces);
     let job = Job::of(&traces);
     assert_eq!(job.hosts.len(), 3);

@@ -32,8 +32,11 @@ pub const MAGIC: [u8; 8] = *b"pgastrc1";
 /// The size of the header in bytes. It has numbers of 8 bytes, little-endian. After the magic bytes
 /// they are: the rank, the number of ranks, the beginning of the trace in nanoseconds since 1970,
 /// the capacity of the ring in events, the number of events written so far, and the length of the
-/// host's name, whose bytes follow.
+/// host's name, whose bytes follow. The identity of the clock is at [`CLOCK_AT`].
 pub const HEADER_BYTES: usize = 4096;
+/// The place in the header of the length of a text, whose bytes follow: it is the same on all ranks
+/// by the same clock, whatever their hosts are called. It is empty if it is not known.
+pub const CLOCK_AT: usize = 2048;
 /// The size of an event in bytes: four numbers of 8 bytes. The first is its time, in nanoseconds
 /// since the trace began, plus one. The second has its [kind](Kind) in the lowest byte, its
 /// thread's number in the next byte (that of a thread that has ended is used again; 0 is for threads
@@ -204,6 +207,12 @@ impl Trace {
             header.extend(number.to_le_bytes());
         }
         header.extend(host.bytes().take(1024));
+        header.resize(CLOCK_AT, 0);
+        // A start of a system has one clock, which its containers share.
+        let clock = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let clock = &clock.trim().as_bytes()[..clock.trim().len().min(1024)];
+        header.extend((clock.len() as u64).to_le_bytes());
+        header.extend(clock);
         header.resize(HEADER_BYTES, 0);
         file.write_all_at(&header, 0)?;
         Ok(Self {
@@ -456,6 +465,8 @@ mod tests {
             (words[1], words[2], words[4], words[5]),
             (3, 4, BUFFERED as u64, n)
         );
+        let clock = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        assert_eq!(words[CLOCK_AT / 8], clock.trim().len() as u64);
         let events: Vec<&[u64]> = words[HEADER_BYTES / 8..].chunks(4).collect();
         assert_eq!(events.len(), BUFFERED);
         let mut kept: Vec<u64> = events.iter().map(|event| event[2]).collect();
