@@ -48,7 +48,9 @@ fn cost(ty: &str, method: &str) -> String {
         let start = lines[..end].iter().rposition(|line| *line == "/// # Cost");
         let section = lines[start.unwrap() + 2..end].iter();
         let text = section.take_while(|line| !line.starts_with("/// # "));
-        let text: Vec<&str> = text.map(|line| line.trim_start_matches("///")).collect();
+        let text: Vec<&str> = text
+            .map(|line| line.trim_start_matches("///").trim())
+            .collect();
         return text.join(" ");
     }
     panic!("{ty}::{method} is in none of {:?}", files(ty))
@@ -58,7 +60,7 @@ fn cost(ty: &str, method: &str) -> String {
 fn prices_in(text: &str) -> BTreeSet<String> {
     let is_price = |word: &str| {
         let letter = word.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        ["A", "R", "W", "ℓ"].contains(&letter)
+        ["A", "R", "W", "M", "ℓ"].contains(&letter)
     };
     let mut found = BTreeSet::new();
     let mut price = String::new();
@@ -100,9 +102,37 @@ fn the_documentation_of_each_operation_states_its_prices() {
                 price.when
             );
             let further = format!("{}A for each further slot", price.further);
+            // An operation that some method documents by message is so in the table, and only there.
+            let by_message: Vec<&String> = stated.iter().filter(|p| p.ends_with('M')).collect();
+            let messages = match price.messages {
+                0 => String::new(),
+                1 => "M".to_owned(),
+                n => format!("{n}M"),
+            };
+            let is_said = match price.messages {
+                0 => by_message.is_empty(),
+                _ => by_message.contains(&&messages),
+            };
+            assert!(
+                is_said,
+                "{}: {messages:?} is not in:{text}",
+                operation.name()
+            );
             let is_said = price.further < 2 || text.contains(&further);
             assert!(is_said, "{}: {further} is not in:{text}", operation.name());
         }
+        let is_for_many = [
+            "M for each rank",
+            "M for some thousand",
+            "M as for [`get_many`]",
+        ];
+        let is_for_many = is_for_many.iter().any(|words| text.contains(words));
+        assert_eq!(
+            operation.is_for_many(),
+            is_for_many,
+            "{}:{text}",
+            operation.name()
+        );
     }
 }
 
@@ -117,8 +147,9 @@ fn the_prices_of_each_operation_are_not_too_long_for_the_statistics() {
 
 #[test]
 fn prices_are_found_in_sentences() {
-    let found = prices_in(" present 2A + R, and A + R for a set (A). 3A + R + W; R for each");
-    let expected = ["2A + R", "A + R", "A", "3A + R + W", "R"];
+    let text = " present 2A + R, and A + R for a set (A). 3A + R + W; R for each; or 2M, M if new";
+    let found = prices_in(text);
+    let expected = ["2A + R", "A + R", "A", "3A + R + W", "R", "2M", "M"];
     assert!(
         expected.iter().all(|price| found.contains(*price)),
         "{found:?}"

@@ -68,7 +68,7 @@ fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_contain
         "{push}"
     );
     assert!(
-        push.contains("\"documented\":\"2A + W, 2A full\""),
+        push.contains("\"documented\":\"2A + W, 2A full; or M\""),
         "{push}"
     );
     assert_eq!(number(push, "most_permille"), 1000, "{push}");

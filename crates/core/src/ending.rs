@@ -3,14 +3,17 @@
 //! On one host the figures lie in memory that all its ranks share. The supervisor of the ranks
 //! reports them, since it sees every end of a job. Without a supervisor the last rank to leave
 //! reports them, or, if the job has failed, the first one to notice. Over a network each rank sends
-//! its figures to rank 0 before it leaves, which waits for them.
+//! its figures to rank 0 before it leaves, which waits for them; after a failure it does not wait
+//! for long. `pgas-run` on several hosts reads the memory of each host when its ranks have ended,
+//! and reports the figures of a job that has failed.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::backend::{MessageClass, Sent};
+use crate::backend::{HandlerId, Message, MessageClass, Sent};
 use crate::config::launch::Launcher;
 use crate::handler::in_handler;
+use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::FIGURES;
 use crate::stats::{Board, Counting, Report};
@@ -20,6 +23,8 @@ use crate::world::World;
 /// they are.
 const GRACE: Duration = Duration::from_millis(200);
 const NAP: Duration = Duration::from_millis(1);
+/// Rounds of progress behind the figures of a rank that leaves a job that has failed.
+const LAST_ROUNDS: u32 = 100;
 
 impl World {
     /// Reports the figures of the job, if that is this rank's task. Called when the rank leaves,
@@ -42,6 +47,9 @@ impl World {
             let panicked = thread::panicking().then(panicked);
             panicked.or_else(|| Some(self.backend().health().err()?.to_string()))
         });
+        if failure.is_some() && config.launcher_reports_failures && counting.is_shared() {
+            return;
+        }
         let boards = self.ranks().map(|rank| self.backend().board(rank));
         match boards.collect::<Option<Vec<_>>>() {
             Some(boards) => tell_of_host(counting, &boards, failure.as_deref()),
@@ -52,8 +60,8 @@ impl World {
     /// As [`tell_of_host`], where other ranks are on other hosts.
     fn tell_over_network(&self, counting: &Counting, failure: Option<String>) {
         if self.rank() != Rank::ZERO {
-            if failure.is_none() && !in_handler() && self.backend().board(Rank::ZERO).is_none() {
-                self.send_figures(counting);
+            if !in_handler() && self.backend().board(Rank::ZERO).is_none() {
+                self.send_figures(counting, failure.is_some());
             }
             return;
         }
@@ -70,6 +78,7 @@ impl World {
                 if failed.get_or_insert_with(Instant::now).elapsed() > GRACE {
                     break;
                 }
+                self.take_notes();
                 thread::sleep(NAP);
             } else if let Err(error) = self.serve() {
                 failure = Some(error.to_string());
@@ -87,23 +96,52 @@ impl World {
             self.backend().board(rank).or_else(|| counting.told(rank))
         };
         let boards: Vec<Board> = self.ranks().filter_map(of).collect();
+        counting.board().claim();
         tell(&boards, self.n_ranks(), failure.as_deref());
     }
 
-    /// Sends this rank's figures to rank 0, in pieces; the last piece has their number.
-    fn send_figures(&self, counting: &Counting) {
+    /// Sends this rank's figures to rank 0, in pieces; the last piece has their number. Once the job
+    /// `has_failed`, they may be lost.
+    fn send_figures(&self, counting: &Counting, has_failed: bool) {
+        let began = Instant::now();
         let most_words = (self.capabilities().max_medium - 16) / 8;
         for piece in counting.pieces(most_words.min(500)) {
             let parts: [&[u8]; 2] = [&[FIGURES], &piece];
             while self.send_note(Rank::ZERO, MessageClass::Request, &parts)
                 == Some(Sent::BackPressure)
             {
-                if self.serve().is_err() {
+                if has_failed {
+                    if began.elapsed() > GRACE {
+                        return;
+                    }
+                    self.take_notes();
+                    thread::sleep(NAP);
+                } else if self.serve().is_err() {
                     return;
+                } else {
+                    self.park(NAP);
                 }
-                self.park(NAP);
             }
         }
+        // The transport may have to pass them on.
+        for _ in 0..LAST_ROUNDS * u32::from(has_failed) {
+            self.take_notes();
+        }
+    }
+
+    /// Takes notes, and nothing else: other messages are of a job that has failed.
+    pub(crate) fn take_notes(&self) {
+        if in_handler() || !self.servers().has_this_thread() {
+            return;
+        }
+        let mut sink = |message: Message<'_>| {
+            if message.handler == HandlerId::WATCH {
+                self.deliver_note(&message);
+            }
+        };
+        // The failure is known.
+        drop(self.backend().progress());
+        drop(self.backend().poll_all(true, BATCH, &mut sink));
     }
 
     /// Takes a piece of what `from` has counted.

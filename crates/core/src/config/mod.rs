@@ -42,6 +42,7 @@ use launch::Launcher;
 
 use crate::cost::Statistics;
 use crate::error::{Error, Result};
+use crate::stats::LONGEST_PATH;
 
 /// The settings of a job. They must be the same on every rank.
 ///
@@ -115,8 +116,11 @@ pub struct Config {
     pub statistics_latencies: bool,
     /// The file into which the statistics are written as JSON. `PGAS_STATS` sets it by a name that
     /// ends in `.json`. Otherwise, with `PGAS_STATS` and `PGAS_TRACE`, it is `statistics.json`
-    /// beside the traces.
+    /// beside the traces. Its path has at most 504 bytes.
     pub statistics_file: Option<String>,
+    /// Whether the launcher reports the statistics if the job fails: `pgas-run` on several hosts,
+    /// which reads them from the hosts' memory.
+    pub launcher_reports_failures: bool,
     /// The directory into which every rank writes a [trace](crate::trace) of its operations, for
     /// `pgas-report`.
     pub trace: Option<String>,
@@ -192,6 +196,7 @@ impl Default for Config {
             statistics_table: false,
             statistics_latencies: false,
             statistics_file: None,
+            launcher_reports_failures: false,
             trace: None,
             trace_bytes: 32 << 20,
             progress: Progress::Poll,
@@ -308,8 +313,11 @@ impl Config {
         let is_counted = counted.statistics != Statistics::Off;
         let beside_trace = trace.as_ref().filter(|_| is_counted);
         let beside_trace = beside_trace.map(|directory| format!("{directory}/statistics.json"));
-        Ok(Self {
-            launcher: Launcher::detect(lookup)?,
+        let launcher = Launcher::detect(lookup)?;
+        let is_supervised = lookup(launch::JOB_ID_VARIABLE).is_some();
+        let config = Self {
+            launcher_reports_failures: is_supervised && matches!(launcher, Launcher::Pmi { .. }),
+            launcher,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
             ofi_provider: setting(lookup, "PGAS_OFI_PROVIDER", name)?,
             segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
@@ -329,7 +337,22 @@ impl Config {
             stall: stall.unwrap_or(defaults.stall),
             stall_ends: setting(lookup, "PGAS_STALL_END", switch)?.unwrap_or(defaults.stall_ends),
             silence: silence.unwrap_or(defaults.silence),
-        })
+        };
+        config.check_statistics_file()?;
+        Ok(config)
+    }
+
+    /// An error if ranks have no room for the path of the statistics, from which a supervisor
+    /// would write them.
+    pub(crate) fn check_statistics_file(&self) -> Result<()> {
+        const _: () = assert!(LONGEST_PATH == 504, "the reason says so");
+        const REASON: &str = "the path of the file is longer than 504 bytes";
+        match &self.statistics_file {
+            Some(file) if self.statistics != Statistics::Off && file.len() > LONGEST_PATH => {
+                Err(Error::setting("PGAS_STATS", file.clone(), REASON))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) mod word {
     /// that reports the figures.
     pub(in crate::stats) const N_OVER: usize = 11;
     pub(in crate::stats) const CLAIM: usize = 12;
+    /// Whether objects had more names than there is room for.
+    pub(in crate::stats) const MORE_NAMES: usize = 13;
     /// The present wait of the rank: its line's number in the table plus one, and its start.
     pub(in crate::stats) const WAITS_AT: usize = 14;
     pub(in crate::stats) const WAITS_SINCE: usize = 15;
@@ -59,6 +61,8 @@ pub(super) const LIVE_WORDS: usize = 64;
 /// The file in which the figures are wanted: its length, then its bytes.
 pub(super) const FILE: usize = LIVE + LIVE_WORDS;
 pub(super) const FILE_WORDS: usize = 64;
+/// The longest path of that file in bytes.
+pub(crate) const LONGEST_PATH: usize = (FILE_WORDS - 1) * 8;
 /// Waits by line.
 pub(super) const WAITS: usize = FILE + FILE_WORDS;
 pub(super) const N_WAITS: usize = 64;
@@ -140,6 +144,21 @@ impl Board {
         // owner lies behind an `Arc`, which does not move it, and a handle on it is kept here, so
         // that it is neither dropped nor exclusively borrowed while `self` lives.
         unsafe { self.words.as_ref() }
+    }
+
+    /// The first word of a board on which a rank counts.
+    pub const MAGIC: u64 = MAGIC;
+
+    /// Whether a rank counts on it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.get(word::MAGIC) == MAGIC
+    }
+
+    /// Whether its rank has reported the figures of the job.
+    #[must_use]
+    pub fn is_reported(&self) -> bool {
+        self.get(word::CLAIM) != 0
     }
 
     /// Whether the rank has left.

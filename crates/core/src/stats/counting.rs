@@ -45,6 +45,8 @@ pub(crate) struct Counting {
     owner: AtomicU64,
     /// What is counted here without a name.
     purpose: Purpose,
+    /// Whether others can read the board.
+    is_shared: bool,
     n_peers: usize,
     /// Whether operations and waits have histograms.
     is_timing: bool,
@@ -82,11 +84,13 @@ impl Counting {
         };
         let is_enough = |board: &Board| board.words().len() * 8 >= Board::bytes(n_peers);
         let board = board().filter(is_enough);
+        let is_shared = board.is_some();
         let board = board.unwrap_or_else(|| Board::private(n_peers));
         let this = Self {
             board,
             owner: AtomicU64::new(0),
             purpose: Purpose::new(),
+            is_shared,
             n_peers,
             is_timing: opening.latencies,
             within: Default::default(),
@@ -109,6 +113,11 @@ impl Counting {
 
     pub(crate) fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Whether others can read the board.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Whether operations and waits have histograms.
@@ -248,7 +257,10 @@ impl Counting {
                 names.push(name.to_owned());
                 names.len() - 1
             }
-            None => return 0,
+            None => {
+                self.board.set(word::MORE_NAMES, 1);
+                return 0;
+            }
         };
         u16::try_from(index + 1).unwrap_or(0)
     }

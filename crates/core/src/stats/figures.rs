@@ -1,8 +1,8 @@
 //! Reading a board: the figures of one rank.
 
 use super::board::{
-    Board, FILE, FILE_WORDS, LATENCIES, LATENCY_WORDS, MAGIC, N_NAMES, N_TIMED, N_WAITS,
-    NAME_WORDS, NAMES, OPS_WORDS, PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
+    Board, FILE, FILE_WORDS, LATENCIES, LATENCY_WORDS, N_NAMES, N_TIMED, N_WAITS, NAME_WORDS,
+    NAMES, OPS_WORDS, PEER_WORDS, PEERS, WAIT_WORDS, WAITS, word,
 };
 use super::counters::{bytes_of, counters, n_of};
 use super::operations::Performed;
@@ -23,6 +23,8 @@ pub(super) struct Figures {
     ops: [u64; OPS_WORDS],
     pub(super) waits: Vec<Line>,
     pub(super) names: Vec<Named>,
+    /// Whether there were more names, which have no figures.
+    pub(super) has_more_names: bool,
     pub(super) operations: Vec<Performed>,
     pub(super) peers: Vec<[u64; PEER_WORDS]>,
     /// For each kind that is timed, the number in each bucket.
@@ -65,7 +67,7 @@ pub(super) struct Named {
 impl Figures {
     /// The figures on `board`, if a rank has used it.
     pub(super) fn read(board: &Board) -> Option<Self> {
-        if board.get(word::MAGIC) != MAGIC {
+        if !board.is_used() {
             return None;
         }
         let n_ranks = small(board.get(word::N_RANKS)).min(1 << 24);
@@ -84,6 +86,7 @@ impl Figures {
             ops: counters(&|at| board.get(at)),
             waits: (0..N_WAITS).filter_map(|i| Line::read(board, i)).collect(),
             names: (0..N_NAMES).filter_map(|i| Named::read(board, i)).collect(),
+            has_more_names: board.get(word::MORE_NAMES) != 0,
             operations: Performed::read_all(board),
             latencies: std::array::from_fn(|i| {
                 let first = LATENCIES + i * LATENCY_WORDS;

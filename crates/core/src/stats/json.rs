@@ -89,9 +89,10 @@ fn json_of_rank(rank: &Figures) -> String {
     };
     let peers: Vec<String> = rank.peers.iter().map(peer).collect();
     text += &format!(
-        ",\"waits\":[{}],\"names\":[{}],\"peers\":[{}]}}",
+        ",\"waits\":[{}],\"names\":[{}],\"more_names\":{},\"peers\":[{}]}}",
         waits.join(","),
         names.join(","),
+        rank.has_more_names,
         peers.join(",")
     );
     text

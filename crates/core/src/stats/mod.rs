@@ -20,6 +20,7 @@ mod tests;
 mod works;
 
 pub use board::Board;
+pub(crate) use board::LONGEST_PATH;
 pub(crate) use counting::{Counting, Opening, Origin};
 pub(crate) use first_set::{FirstSet, Purpose};
 pub(crate) use latency::Timed;

@@ -24,6 +24,9 @@ pub struct Price {
     pub writes: u64,
     /// Atomics for each slot that a search passes behind the first one.
     pub further: u64,
+    /// M: messages that are the whole price where the target serves the operation; 0 if it is
+    /// one-sided everywhere.
+    pub messages: u64,
 }
 
 impl Price {
@@ -36,6 +39,7 @@ impl Price {
             reads,
             writes,
             further: 0,
+            messages: 0,
         }
     }
 
@@ -55,7 +59,22 @@ impl Price {
         self
     }
 
-    /// The price in letters.
+    /// The same, or `n` messages where the target serves the operation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::Price;
+    ///
+    /// assert_eq!(Price::new("present", [3, 1, 0]).or_messages(2).messages, 2);
+    /// ```
+    #[must_use]
+    pub const fn or_messages(mut self, n: u64) -> Self {
+        self.messages = n;
+        self
+    }
+
+    /// The one-sided price in letters.
     ///
     /// # Examples
     ///
@@ -67,18 +86,21 @@ impl Price {
     /// ```
     #[must_use]
     pub fn letters(&self) -> String {
-        let parts = [(self.atomics, 'A'), (self.reads, 'R'), (self.writes, 'W')];
-        let mut text = String::new();
-        for (n, letter) in parts.into_iter().filter(|(n, _)| *n > 0) {
-            let plus = if text.is_empty() { "" } else { " + " };
-            let n = if n == 1 { String::new() } else { n.to_string() };
-            let _ = write!(text, "{plus}{n}{letter}");
-        }
-        if text.is_empty() {
-            text.push('ℓ');
-        }
-        text
+        letters([(self.atomics, 'A'), (self.reads, 'R'), (self.writes, 'W')])
     }
+}
+
+fn letters<const N: usize>(parts: [(u64, char); N]) -> String {
+    let mut text = String::new();
+    for (n, letter) in parts.into_iter().filter(|(n, _)| *n > 0) {
+        let plus = if text.is_empty() { "" } else { " + " };
+        let n = if n == 1 { String::new() } else { n.to_string() };
+        let _ = write!(text, "{plus}{n}{letter}");
+    }
+    if text.is_empty() {
+        text.push('ℓ');
+    }
+    text
 }
 
 /// An operation of a container: its name, its documented prices, what it is called when it does
@@ -102,6 +124,14 @@ impl Price {
 ///     "absent",
 /// );
 /// assert_eq!(FIND.price(), "R; A for each further slot");
+///
+/// static FIND_MANY: Operation = Operation::new(
+///     "Tree::find_many",
+///     &[Price::new("", [0, 1, 0]).or_messages(1)],
+///     "absent",
+/// )
+/// .for_many();
+/// assert_eq!(FIND_MANY.price(), "R; or M a rank");
 /// assert_eq!((FIND.name(), FIND.prices().len()), ("Tree::find", 1));
 /// ```
 #[derive(Debug)]
@@ -109,6 +139,8 @@ pub struct Operation {
     name: &'static str,
     prices: &'static [Price],
     missed: &'static str,
+    /// Whether a message has many elements.
+    is_for_many: bool,
     row: OnceLock<usize>,
 }
 
@@ -121,8 +153,31 @@ impl Operation {
             name,
             prices,
             missed,
+            is_for_many: false,
             row: OnceLock::new(),
         }
+    }
+
+    /// The same, of which as many elements as there is room for travel in one message.
+    #[must_use]
+    pub const fn for_many(mut self) -> Self {
+        self.is_for_many = true;
+        self
+    }
+
+    /// Whether many elements travel in one message.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::stats::{Operation, Price};
+    ///
+    /// let find = Operation::new("Tree::find", &[Price::new("", [0, 1, 0])], "absent");
+    /// assert!(!find.is_for_many() && find.for_many().is_for_many());
+    /// ```
+    #[must_use]
+    pub const fn is_for_many(&self) -> bool {
+        self.is_for_many
     }
 
     /// The name, as in `HashMap::insert`.
@@ -137,7 +192,7 @@ impl Operation {
         self.prices
     }
 
-    /// The prices as a text: `2A + W new, 2A + R present; A for each further slot`.
+    /// The prices as a text: `2A + W new, 2A + R present; A for each further slot; or M`.
     #[must_use]
     pub fn price(&self) -> String {
         let text = |price: &Price| match price.when {
@@ -145,7 +200,27 @@ impl Operation {
             when => format!("{} {when}", price.letters()),
         };
         let texts: Vec<String> = self.prices.iter().map(text).collect();
-        texts.join(", ") + &self.further_slots()
+        texts.join(", ") + &self.further_slots() + &self.by_message()
+    }
+
+    /// The price where the target serves the operation, and the cases in which it is another one.
+    fn by_message(&self) -> String {
+        let messages = |price: &Price| letters([(price.messages, 'M')]);
+        let Some(first) = self.prices.first().filter(|first| first.messages > 0) else {
+            return String::new();
+        };
+        let mut text = format!("; or {}", messages(first));
+        if self.is_for_many {
+            text += " a rank";
+        }
+        let others = self
+            .prices
+            .iter()
+            .filter(|price| price.messages != first.messages);
+        for price in others {
+            let _ = write!(text, ", {} {}", messages(price), price.when);
+        }
+        text
     }
 
     /// What the slots cost that a search passes behind the first one, and the case in which they

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-use super::board::Board;
+use super::board::{Board, N_NAMES};
 use super::counters::KINDS;
 use super::figures::{Figures, Line, Named, wanted};
 use super::operations::Performed;
@@ -404,6 +404,10 @@ impl Report {
                 count(messages),
                 size(bytes)
             )?;
+        }
+        if self.ranks.iter().any(|rank| rank.has_more_names) {
+            let note = "further names have no lines: a rank has room for";
+            writeln!(text, "  {note} {N_NAMES}")?;
         }
         Ok(())
     }

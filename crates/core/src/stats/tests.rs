@@ -1,15 +1,16 @@
 //! The figures of jobs whose operations are known.
 
-use std::panic::Location;
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 use super::board::{Board, word};
 use super::counting::{Opening, Origin};
 use super::figures::Figures;
 use super::operations::{Operation, Price};
-use super::{Counting, steps};
+use super::{Counting, Report, steps};
 use crate::backend::loopback;
 use crate::cost::CostKind;
 use crate::{Config, Costs, Rank, Statistics};
@@ -60,6 +61,42 @@ fn ranks_without_common_memory_send_their_figures_to_the_first_one() {
 }
 
 #[test]
+fn ranks_that_survive_a_failure_send_their_figures_to_the_first_one() {
+    let file = std::env::temp_dir().join(format!("pgas-failed-{}.json", std::process::id()));
+    let mut config = config(Statistics::Total);
+    config.statistics_file = Some(file.display().to_string());
+    let n_left = AtomicU32::new(0);
+    let job = || {
+        loopback::run_with(5, &config, |world| {
+            let cell = world.alloc_symmetric::<u64>(1).unwrap();
+            cell.here().put(&world, 1).unwrap();
+            world.barrier().unwrap();
+            assert_ne!(world.rank(), Rank::new(3), "as it was told");
+            while world.barrier().is_ok() {}
+            if world.rank() == Rank::ZERO {
+                // So that the first one need not wait for them, however busy the machine is.
+                let until = Instant::now() + Duration::from_secs(60);
+                while n_left.load(Ordering::Acquire) < 3 && Instant::now() < until {
+                    world.take_notes();
+                    thread::yield_now();
+                }
+            } else {
+                drop((cell, world));
+                n_left.fetch_add(1, Ordering::Release);
+            }
+        });
+    };
+    assert!(panic::catch_unwind(AssertUnwindSafe(job)).is_err());
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(text.contains("\"outcome\":\"rank 3 "), "{text}");
+    for rank in [0, 1, 2, 4] {
+        let told = format!("{{\"rank\":{rank},\"left\":true,");
+        assert!(text.contains(&told), "{told}: {text}");
+    }
+}
+
+#[test]
 fn threads_of_one_rank_lose_no_count() {
     loopback::run_with(1, &config(Statistics::PerPeer), |world| {
         let cells = world.alloc::<u64>(1).unwrap();
@@ -102,6 +139,49 @@ fn more_names_than_there_is_room_for_are_counted_for_the_rank_alone() {
         assert_eq!(figures.names[1].counts, [0, 101, 0, 0, 808]);
         assert_eq!(figures.names[63].counts, [0, 1, 0, 0, 8]);
     });
+}
+
+#[test]
+fn the_table_says_that_there_were_more_names() {
+    for (n_names, is_told) in [(64, false), (65, true)] {
+        let mut config = config(Statistics::Total);
+        config.statistics_file = Some("/dev/null".to_owned());
+        loopback::run_with(1, &config, |world| {
+            for i in 0..n_names {
+                let _named = world.named(&format!("name {i}"));
+            }
+            let boards = [world.counting().unwrap().board().clone()];
+            let report = Report::of(&boards, 1, "").unwrap();
+            let line = "further names have no lines: a rank has room for 64";
+            assert_eq!(report.to_string().contains(line), is_told, "{report}");
+            let told = report.json().contains("\"more_names\":true");
+            assert_eq!(told, is_told);
+        });
+    }
+}
+
+#[test]
+fn a_path_that_the_board_has_no_room_for_is_refused() {
+    let longest = format!("/{}.json", "é".repeat(249));
+    for (path, is_refused) in [(longest.clone(), false), (format!("/{longest}"), true)] {
+        let mut config = config(Statistics::Total);
+        config.statistics_file = Some(path.clone());
+        let made = loopback::worlds(1, &config);
+        let error = made.err().map(|error| error.to_string());
+        let reason = "the path of the file is longer than 504 bytes";
+        let expected = is_refused.then(|| format!("PGAS_STATS={path}: {reason}"));
+        assert_eq!(error, expected);
+        let lookup = |name: &str| match name {
+            "PGAS_STATS" => Some("1".to_owned()),
+            "PGAS_TRACE" => path.strip_suffix(".json").map(str::to_owned),
+            _ => None,
+        };
+        // What is written beside the traces has a longer path.
+        let error = Config::from_lookup(&lookup).unwrap_err().to_string();
+        assert!(error.ends_with(reason), "{error}");
+        config.statistics = Statistics::Off;
+        assert!(loopback::worlds(1, &config).is_ok(), "it is not written");
+    }
 }
 
 #[test]

@@ -286,14 +286,15 @@ impl World {
     /// # Errors
     ///
     /// [`Error::Setting`](crate::Error::Setting) if the segment is smaller than
-    /// [`segment::MIN_SEGMENT_BYTES`] or larger than a [`GlobalPtr`](crate::GlobalPtr) can address.
+    /// [`segment::MIN_SEGMENT_BYTES`] or larger than a [`GlobalPtr`](crate::GlobalPtr) can address, or
+    /// if the path of the [statistics](Config::statistics_file) is too long.
     pub fn new(backend: Arc<dyn Backend>, config: Config) -> Result<Self> {
         let segment_bytes = backend.segment_bytes();
         segment::check_size(segment_bytes)?;
         let direct = direct_ranks(&*backend, &config);
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
-        let (counting, trace) = observers(&*backend, &config);
+        let (counting, trace) = observers(&*backend, &config)?;
         let backend = timed(backend, counting.as_ref());
         let are_counted = counting.is_some();
         let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), are_counted);
@@ -620,11 +621,11 @@ impl World {
     }
 }
 
+type Observers = (Option<Arc<Counting>>, Option<Arc<Trace>>);
+
 /// The counters and the trace that the settings ask for.
-fn observers(
-    backend: &dyn Backend,
-    config: &Config,
-) -> (Option<Arc<Counting>>, Option<Arc<Trace>>) {
+fn observers(backend: &dyn Backend, config: &Config) -> Result<Observers> {
+    config.check_statistics_file()?;
     let opening = Opening {
         statistics: config.statistics,
         rank: backend.rank(),
@@ -649,7 +650,7 @@ fn observers(
         }
         Some(trace)
     });
-    (counting, trace)
+    Ok((counting, trace))
 }
 
 /// The backend, or a wrapper that times its operations if the settings ask for it.

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::hash_map::{Combine, HashSet, Inserted};
+use crate::prices;
 use crate::testing::{asked, served_counted};
 use pgas_core::Rank;
+use pgas_core::stats::Operation;
 
 /// A map with one entry, far from full, so that no probe is longer than one slot.
 fn with_one<V: Object>(world: &World, value: V) -> HashMap<u64, V> {
@@ -477,34 +479,52 @@ fn asking(body: impl Fn(&World, &HashMap<u64, u64>, [u64; 3]) + Sync) {
     });
 }
 
+/// Messages that are counted, the operation and the case in the table of prices, and the call.
+type Case<'a> = (u64, (&'static Operation, &'static str), &'a dyn Fn());
+
 #[test]
 fn where_ranks_serve_each_other_an_operation_is_one_message_and_an_update_two() {
     asking(|world, map, [key, other, absent]| {
-        let prices: [(u64, &dyn Fn()); 11] = [
-            (1, &|| {
+        let cases: [Case<'_>; 11] = [
+            (1, (&prices::HASH_MAP_INSERT, "new"), &|| {
                 assert_eq!(map.insert(&key, 5).unwrap(), Inserted::New);
             }),
-            (1, &|| {
+            (1, (&prices::HASH_MAP_INSERT, "over a word"), &|| {
                 assert_eq!(map.insert(&key, 6).unwrap(), Inserted::Replaced);
             }),
-            (1, &|| assert_eq!(map.find(&key).unwrap(), Some(6))),
-            (1, &|| assert_eq!(map.find(&absent).unwrap(), None)),
-            (1, &|| assert!(map.contains(&key).unwrap())),
-            (1, &|| assert_eq!(map.fetch_add(&key, 2).unwrap(), 6)),
-            (1, &|| assert_eq!(map.get_or_insert(&other, 9).unwrap(), 9)),
-            (2, &|| {
+            (1, (&prices::HASH_MAP_FIND, "present"), &|| {
+                assert_eq!(map.find(&key).unwrap(), Some(6))
+            }),
+            (1, (&prices::HASH_MAP_FIND, "absent"), &|| {
+                assert_eq!(map.find(&absent).unwrap(), None)
+            }),
+            (1, (&prices::HASH_MAP_CONTAINS, "present"), &|| {
+                assert!(map.contains(&key).unwrap())
+            }),
+            (1, (&prices::HASH_MAP_FETCH_ADD, "present"), &|| {
+                assert_eq!(map.fetch_add(&key, 2).unwrap(), 6)
+            }),
+            (1, (&prices::HASH_MAP_GET_OR_INSERT, "new"), &|| {
+                assert_eq!(map.get_or_insert(&other, 9).unwrap(), 9)
+            }),
+            (2, (&prices::HASH_MAP_UPDATE, "a word"), &|| {
                 assert_eq!(map.update(&key, |n| n + 1).unwrap(), Some(8));
             }),
-            (1, &|| {
+            (1, (&prices::HASH_MAP_UPDATE, "absent"), &|| {
                 assert_eq!(map.update(&absent, |n| n + 1).unwrap(), None);
             }),
-            (2, &|| {
+            (2, (&prices::HASH_MAP_UPDATE, "a word"), &|| {
                 assert_eq!(map.upsert(&other, 1, |n| n + 1).unwrap(), Some(9));
             }),
-            (1, &|| assert!(map.remove(&key).unwrap())),
+            (1, (&prices::HASH_MAP_REMOVE, "present"), &|| {
+                assert!(map.remove(&key).unwrap())
+            }),
         ];
-        for (i, (n, f)) in prices.into_iter().enumerate() {
-            assert_eq!(asked(world, f), n, "number {i}");
+        for (n, (operation, when), f) in cases {
+            let name = format!("{} {when}", operation.name());
+            assert_eq!(asked(world, f), n, "{name}");
+            let documented = operation.prices().iter().find(|price| price.when == when);
+            assert_eq!(documented.map(|price| price.messages), Some(n), "{name}");
         }
     });
 }
