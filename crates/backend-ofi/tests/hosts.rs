@@ -267,6 +267,23 @@ fn assert_ends(running: Running<'_>, line: &str) {
     assert!(ended.stderr.contains(line), "{line}: {ended:#?}");
 }
 
+/// Asserts that a job of four ranks that has failed has left one table, with the figures of all.
+#[track_caller]
+fn assert_has_figures(stderr: &str) {
+    let is_heading = |line: &&str| line.starts_with("pgas: statistics of ");
+    let headings: Vec<&str> = stderr.lines().filter(is_heading).collect();
+    let [heading] = headings[..] else {
+        panic!("{headings:?}: {stderr}");
+    };
+    let begin = "pgas: statistics of 4 ranks, ";
+    assert!(
+        heading.starts_with(begin) && heading.contains("; host node1: rank 3 "),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("have told nothing"), "{stderr}");
+    assert!(stderr.contains("hosts.rs:"), "waits by line: {stderr}");
+}
+
 /// The job's line and exit code are those of the rank that has failed, although ranks of the other
 /// host, which fail because of it, may end before.
 fn end_alone_after_faults() {
@@ -279,8 +296,10 @@ fn end_alone_after_faults() {
         Fault::AbortJob,
         Fault::Kill,
     ] {
-        let ended = failing(&hosts, &[], fault.name()).end(END_OF_JOB);
+        let counted = ["-e", "PGAS_STATS=1"];
+        let ended = failing(&hosts, &counted, fault.name()).end(END_OF_JOB);
         assert!(ended.in_time, "{fault:?}: {ended:#?}");
+        assert_has_figures(&ended.stderr);
         assert_eq!(
             ended.status.code(),
             Some(fault.code()),

@@ -7,9 +7,10 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use pgas_core::stats::{HEAD_BYTES, Live};
+use pgas_core::stats::{Board, HEAD_BYTES, Live};
 use pgas_lockfree::roster::{Failure, Membership, PLACE_WORDS, Place};
 
 use crate::layout::{FAILURE_AT, FAILURE_BYTES, Layout, Places, RANK_BYTES};
@@ -141,6 +142,21 @@ impl Observer {
             });
         }
         Ok(seen)
+    }
+
+    /// What each rank has counted up to now, in copies.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub fn boards(&self) -> io::Result<Vec<Board>> {
+        let bytes = self.places.board_bytes;
+        let board = |index| {
+            let words = self.words(self.places.boards_at + index as usize * bytes, bytes)?;
+            let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+            Ok(Board::of(Arc::new(words), |words| words))
+        };
+        (0..self.layout.n_ranks).map(board).collect()
     }
 
     /// The figures of a rank, in a copy that did not change while it was made; `None` if there is

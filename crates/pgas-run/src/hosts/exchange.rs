@@ -87,7 +87,13 @@ impl Exchange {
                         end_self(signal);
                     }
                 }
-                Kind::Job | Kind::Came | Kind::Failed | Kind::Ended | Kind::Look | Kind::Alive => {}
+                Kind::Job
+                | Kind::Came
+                | Kind::Failed
+                | Kind::Ended
+                | Kind::Look
+                | Kind::Alive
+                | Kind::Figures => {}
             }
         }
         Ok(())

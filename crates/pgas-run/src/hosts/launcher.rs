@@ -37,7 +37,9 @@ pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
     let code = watch.until_all_have_ended();
     view.hide(true);
     let code = code?;
-    match launcher::finish(forwarders, &signals, code != 0)? {
+    let finished = launcher::finish(forwarders, &signals, code != 0)?;
+    watch.report();
+    match finished {
         Ok(None) => Ok(ExitCode::from(code)),
         Ok(Some(signal)) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
         Err(error) => Err(format!("cannot write the output of the ranks: {error}").into()),

@@ -14,7 +14,7 @@
 //!
 //! Output travels through the agents' own pipes, line by line. Everything else travels by TCP; if
 //! the connection ends for any reason, the job ends on both sides. If the job is watched, each host
-//! also sends the state of its ranks.
+//! also sends the state of its ranks, and if its ranks count, their figures in the end.
 //!
 //! Two tokens of the job, of 128 random bits each, go to the agents' standard input. So they are on
 //! no command line and in no environment. A host sends one of them, so that no other process joins
@@ -22,6 +22,7 @@
 
 mod door;
 mod exchange;
+mod figures;
 mod invitation;
 mod job;
 mod launcher;

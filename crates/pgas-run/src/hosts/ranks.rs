@@ -13,6 +13,7 @@ use pgas_smp::launcher::{self, Failure, JobHooks, Outcome};
 use rustix::event::{PollFd, PollFlags};
 
 use super::exchange::Exchange;
+use super::figures;
 use super::look::Regular;
 use super::pmi::{Space, Stage};
 use super::wire::{Frame, Inbox, Kind, WRITING};
@@ -49,6 +50,16 @@ impl Shared {
             let found = job_of(std::process::id()).ok().flatten();
             // In tests several hosts may be one.
             *memory = found.filter(|observer| observer.n_ranks() as usize == n_here);
+        }
+    }
+
+    /// Sends what the ranks have counted, as far as their memory is known.
+    pub(super) fn send_figures(&self) {
+        let boards = self.memory().as_ref().map(Observer::boards);
+        let boards = boards.and_then(Result::ok).unwrap_or_default();
+        for frame in boards.iter().filter_map(figures::to_frame) {
+            // A launcher that is gone is noticed by the thread that listens to it.
+            self.send(&frame).ok();
         }
     }
 

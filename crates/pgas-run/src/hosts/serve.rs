@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pgas_core::config::launch::JOB_ID_VARIABLE;
 use pgas_network::lifeline::set_limits;
 use pgas_smp::launcher::{self, Outcome, Output, Part, SuperviseOptions};
 
@@ -39,6 +40,7 @@ pub(crate) fn serve() -> Result<ExitCode, Box<dyn Error>> {
     };
     match run(job, invitation.silence, &shared, inbox) {
         Ok((outcome, first)) => {
+            shared.send_figures();
             tell(
                 Kind::Ended,
                 outcome.code(),
@@ -157,6 +159,8 @@ fn run(
     let mut options = SuperviseOptions::new(words.next().unwrap_or_default(), job.n_here);
     options.args = words.collect();
     options.env = job.env;
+    // It tells ranks that the launcher reports their figures if the job fails.
+    options.env.push((JOB_ID_VARIABLE.into(), job.name.into()));
     options.output = Output::Forward { prefix: job.prefix };
     let ranks = job.first_rank..job.first_rank.saturating_add(job.n_here);
     let mut hooks = Local {

@@ -52,9 +52,11 @@ pub(crate) enum Kind {
     Look,
     /// From a host: a sign of life.
     Alive,
+    /// From a host: what one of its ranks has counted.
+    Figures,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Job,
     Kind::Came,
     Kind::Fence,
@@ -63,6 +65,7 @@ const KINDS: [Kind; 8] = [
     Kind::Ended,
     Kind::Look,
     Kind::Alive,
+    Kind::Figures,
 ];
 
 /// A message.

@@ -75,6 +75,10 @@ impl Watch<'_> {
             return;
         }
         self.verdict = Some(code.max(1));
+        self.outcome = match sentence {
+            "" => "a rank has failed".to_owned(),
+            sentence => sentence.to_owned(),
+        };
         let goes_on = self.members.iter().any(|member| member.status.is_none());
         let ending = if goes_on { "; ending the job" } else { "" };
         if !sentence.is_empty() {

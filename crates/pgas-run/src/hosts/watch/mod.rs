@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use pgas_core::stats::Board;
 use pgas_network::lifeline::set_limits;
 use pgas_smp::launcher::{self, SignalWatch};
 use rustix::event::{PollFd, PollFlags};
@@ -15,6 +16,7 @@ use rustix::process::Signal;
 
 use self::ending::Phase;
 use super::door::{Door, Guest, cannot_accept};
+use super::figures;
 use super::job::Job;
 use super::meeting::Meeting;
 use super::members::Member;
@@ -47,6 +49,10 @@ pub(super) struct Watch<'a> {
     /// The interval at which the job is shown, and its pictures, if it is watched.
     every: Option<Duration>,
     shown: Option<Shown>,
+    /// What ranks have counted.
+    figures: Vec<Board>,
+    /// The sentence of the verdict.
+    outcome: String,
 }
 
 impl<'a> Watch<'a> {
@@ -75,6 +81,8 @@ impl<'a> Watch<'a> {
             suspected: None,
             phase: Phase::Running,
             asked_to_end: None,
+            figures: Vec::new(),
+            outcome: String::new(),
         }
     }
 
@@ -120,6 +128,18 @@ impl<'a> Watch<'a> {
         }
         self.tell_suspected();
         Ok(self.verdict.unwrap_or(0))
+    }
+
+    fn n_ranks(&self) -> u32 {
+        let last = self.members.last();
+        last.map_or(0, |last| last.first_rank + last.host.n_ranks)
+    }
+
+    /// Reports the figures of a job that has failed.
+    pub(super) fn report(&self) {
+        if self.verdict.is_some() {
+            figures::report(&self.figures, self.n_ranks(), &self.outcome);
+        }
     }
 
     /// Waits for an event. Returns for each descriptor whether it is ready, in the order in which
@@ -229,8 +249,7 @@ impl<'a> Watch<'a> {
             set_limits(&stream, silence)?;
         }
         stream.write_all(&[&[WELCOME][..], &self.token].concat())?;
-        let last = self.members.last();
-        let n_ranks = last.map_or(0, |last| last.first_rank + last.host.n_ranks);
+        let n_ranks = self.n_ranks();
         let member = &mut self.members[index];
         let job = Job {
             name: format!("pgas-{}", std::process::id()),
@@ -357,6 +376,7 @@ impl<'a> Watch<'a> {
                     shown.take(index, &frame.fields);
                 }
             }
+            Kind::Figures => self.figures.extend(figures::of_frame(&frame)),
             Kind::Job | Kind::Signal | Kind::Alive => {}
         }
     }
