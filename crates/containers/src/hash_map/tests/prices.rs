@@ -493,19 +493,19 @@ fn where_ranks_serve_each_other_an_operation_is_one_message_and_an_update_two() 
                 assert_eq!(map.insert(&key, 6).unwrap(), Inserted::Replaced);
             }),
             (1, (&prices::HASH_MAP_FIND, "present"), &|| {
-                assert_eq!(map.find(&key).unwrap(), Some(6))
+                assert_eq!(map.find(&key).unwrap(), Some(6));
             }),
             (1, (&prices::HASH_MAP_FIND, "absent"), &|| {
-                assert_eq!(map.find(&absent).unwrap(), None)
+                assert_eq!(map.find(&absent).unwrap(), None);
             }),
             (1, (&prices::HASH_MAP_CONTAINS, "present"), &|| {
-                assert!(map.contains(&key).unwrap())
+                assert!(map.contains(&key).unwrap());
             }),
             (1, (&prices::HASH_MAP_FETCH_ADD, "present"), &|| {
-                assert_eq!(map.fetch_add(&key, 2).unwrap(), 6)
+                assert_eq!(map.fetch_add(&key, 2).unwrap(), 6);
             }),
             (1, (&prices::HASH_MAP_GET_OR_INSERT, "new"), &|| {
-                assert_eq!(map.get_or_insert(&other, 9).unwrap(), 9)
+                assert_eq!(map.get_or_insert(&other, 9).unwrap(), 9);
             }),
             (2, (&prices::HASH_MAP_UPDATE, "a word"), &|| {
                 assert_eq!(map.update(&key, |n| n + 1).unwrap(), Some(8));
@@ -517,7 +517,7 @@ fn where_ranks_serve_each_other_an_operation_is_one_message_and_an_update_two() 
                 assert_eq!(map.upsert(&other, 1, |n| n + 1).unwrap(), Some(9));
             }),
             (1, (&prices::HASH_MAP_REMOVE, "present"), &|| {
-                assert!(map.remove(&key).unwrap())
+                assert!(map.remove(&key).unwrap());
             }),
         ];
         for (n, (operation, when), f) in cases {
