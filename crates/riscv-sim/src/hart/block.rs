@@ -81,7 +81,7 @@ impl CodeCache {
     }
 
     /// The instructions from `pc` on, and behind them [`LONGEST`] slots, the first of which tells of
-    /// [their end](end_of); nothing if there is no memory at `pc`.
+    /// [their end](end_of); nothing if there is no code at `pc`.
     #[inline(always)]
     pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> &[Slot] {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
@@ -227,7 +227,11 @@ pub(super) enum Continuation {
 }
 
 /// The instruction bits at `pc`; those of a compressed instruction may be the last of the memory.
+/// What lies at 8 GiB and beyond is no code: a [`Decoded`] could not say where.
 pub(super) fn fetch(pc: u64, ram: &Ram) -> Option<u32> {
+    if pc >> 33 != 0 {
+        return None;
+    }
     let low = u16::from_le_bytes(ram.load(pc)?);
     if low & 3 != 3 {
         return Some(low.into());

@@ -114,18 +114,18 @@ impl<O: Observer> Context<'_, O> {
         let address = self.x(i.rs1);
         Self::aligned(address, N as u64, Cause::StoreMisaligned)?;
         let reserved = self.core.reservation.take() == Some((address, N as u64));
+        let mut stored = Ok(());
         if reserved {
             self.core.n_atomics += 1;
             let value = self.x(i.rs2);
-            match N {
-                4 => self.store(address, (value as u32).to_le_bytes())?,
-                _ => self.store(address, value.to_le_bytes())?,
-            }
+            stored = match N {
+                4 => self.store(address, (value as u32).to_le_bytes()),
+                _ => self.store(address, value.to_le_bytes()),
+            };
         } else if !self.ram.contains(address, N as u64) {
             return Err(Trap::new(Cause::StoreFault, address).into());
         }
-        self.set_x(i.rd, (!reserved).into());
-        Ok(())
+        self.set_after(stored, i.rd, (!reserved).into())
     }
 
     pub(super) fn amo_w(&mut self, i: &Decoded, op: AtomicOp) -> Result<(), Break> {
@@ -135,9 +135,8 @@ impl<O: Observer> Context<'_, O> {
         self.core.n_atomics += 1;
         // Sign-extended operands keep their order, signed and unsigned.
         let new = op.apply(signed(old), i64::from(self.w(i.rs2)).cast_unsigned());
-        self.store(address, (new as u32).to_le_bytes())?;
-        self.set_x(i.rd, signed(old));
-        Ok(())
+        let stored = self.store(address, (new as u32).to_le_bytes());
+        self.set_after(stored, i.rd, signed(old))
     }
 
     pub(super) fn amo_d(&mut self, i: &Decoded, op: AtomicOp) -> Result<(), Break> {
@@ -145,9 +144,23 @@ impl<O: Observer> Context<'_, O> {
         Self::aligned(address, 8, Cause::StoreMisaligned)?;
         let old = u64::from_le_bytes(self.atomic_load(address)?);
         self.core.n_atomics += 1;
-        self.store(address, op.apply(old, self.x(i.rs2)).to_le_bytes())?;
-        self.set_x(i.rd, old);
-        Ok(())
+        let stored = self.store(address, op.apply(old, self.x(i.rs2)).to_le_bytes());
+        self.set_after(stored, i.rd, old)
+    }
+
+    /// Sets the register of an instruction that stored: not if it trapped, but also if it asks the
+    /// host for something.
+    #[inline(always)]
+    pub(super) fn set_after(
+        &mut self,
+        stored: Result<(), Break>,
+        register: u8,
+        value: u64,
+    ) -> Result<(), Break> {
+        if !matches!(stored, Err(Break::Trap(_))) {
+            self.set_x(register, value);
+        }
+        stored
     }
 
     /// The load of an atomic, whose fault is a store's.

@@ -1,7 +1,7 @@
 //! Control and status registers, machine and user mode.
 
-use super::Core;
 use super::trap::Trap;
+use super::{Aggregate, Core};
 
 const FFLAGS: u16 = 0x001;
 const FRM: u16 = 0x002;
@@ -14,7 +14,13 @@ const MISA: u16 = 0x301;
 const MIE: u16 = 0x304;
 const MTVEC: u16 = 0x305;
 const MCOUNTEREN: u16 = 0x306;
+/// What user mode may do beyond the usual, which is nothing.
+const MENVCFG: u16 = 0x30a;
 const MCOUNTINHIBIT: u16 = 0x320;
+/// Counters of other events than cycles and instructions, and which events, of which there are
+/// none.
+const MHPMEVENT: u16 = 0x323;
+const MHPMEVENT_LAST: u16 = 0x33f;
 const MSCRATCH: u16 = 0x340;
 const MEPC: u16 = 0x341;
 const MCAUSE: u16 = 0x342;
@@ -22,6 +28,8 @@ const MTVAL: u16 = 0x343;
 const MIP: u16 = 0x344;
 const MCYCLE: u16 = 0xb00;
 const MINSTRET: u16 = 0xb02;
+const MHPMCOUNTER: u16 = 0xb03;
+const MHPMCOUNTER_LAST: u16 = 0xb1f;
 const CYCLE: u16 = 0xc00;
 const TIME: u16 = 0xc01;
 const INSTRET: u16 = 0xc02;
@@ -92,6 +100,11 @@ pub(crate) struct Csrs {
     cycle_offset: u64,
     /// Cycles, where a timed model counts them.
     pub(super) cycles: Option<u64>,
+    /// The counter of instructions at the last trap that the guest's handler got.
+    trapped_at: Option<u64>,
+    /// The prefix of the instruction that trapped, for when the handler returns to it, and its
+    /// address.
+    prefix: Option<(u64, Aggregate)>,
 }
 
 impl Csrs {
@@ -114,7 +127,14 @@ impl Csrs {
             instret_offset: 0,
             cycle_offset: 0,
             cycles: None,
+            trapped_at: None,
+            prefix: None,
         }
+    }
+
+    pub(super) const fn enter_user_mode(&mut self) {
+        self.mode = Mode::User;
+        self.mcounteren = 7;
     }
 
     pub(super) const fn has_fp(&self) -> bool {
@@ -141,7 +161,8 @@ impl Core {
         if read_only {
             return Err(illegal);
         }
-        self.csr_write(number, new);
+        // The write itself counts as the last instruction before the new value.
+        self.csr_write(number, new, 1);
         Ok(old)
     }
 
@@ -163,7 +184,7 @@ impl Core {
     pub(super) fn csr_poke(&mut self, number: u16, value: u64) -> bool {
         let writable = self.csr_peek(number).is_some() && number >> 10 != 3;
         if writable {
-            self.csr_write(number, value);
+            self.csr_write(number, value, 0);
         }
         writable
     }
@@ -202,7 +223,8 @@ impl Core {
             MCYCLE | CYCLE => cycles.wrapping_add(csrs.cycle_offset),
             MINSTRET | INSTRET => self.instret.wrapping_add(csrs.instret_offset),
             TIME => cycles,
-            MCOUNTINHIBIT | MIP | MVENDORID | MARCHID | MIMPID | MCONFIGPTR => 0,
+            MENVCFG | MCOUNTINHIBIT | MIP | MVENDORID | MARCHID | MIMPID | MCONFIGPTR => 0,
+            MHPMEVENT..=MHPMEVENT_LAST | MHPMCOUNTER..=MHPMCOUNTER_LAST => 0,
             // On RV64 the configuration has the even numbers only.
             PMPCFG..0x3b0 if number & 1 == 0 => 0,
             0x3b0..=PMPADDR_LAST => 0,
@@ -210,7 +232,8 @@ impl Core {
         })
     }
 
-    fn csr_write(&mut self, number: u16, value: u64) {
+    /// Writes a register, and counters so that they show the value after so many instructions more.
+    fn csr_write(&mut self, number: u16, value: u64, n_more: u64) {
         let cycles = self.csrs.cycles.unwrap_or(self.instret);
         let csrs = &mut self.csrs;
         match number {
@@ -233,19 +256,25 @@ impl Core {
             MEPC => csrs.mepc = value & !1,
             MCAUSE => csrs.mcause = value,
             MTVAL => csrs.mtval = value,
-            // The write itself counts as the last instruction before the new value.
-            MCYCLE => csrs.cycle_offset = value.wrapping_sub(cycles.wrapping_add(1)),
-            MINSTRET => csrs.instret_offset = value.wrapping_sub(self.instret.wrapping_add(1)),
+            MCYCLE => csrs.cycle_offset = value.wrapping_sub(cycles.wrapping_add(n_more)),
+            MINSTRET => {
+                csrs.instret_offset = value.wrapping_sub(self.instret.wrapping_add(n_more));
+            }
             _ => {}
         }
     }
 
-    /// Goes to the guest's trap handler. False if it has none.
+    /// Goes to the guest's trap handler. False if it has none, or one whose first instruction has
+    /// just trapped itself: it would do so for ever, and no instruction would be counted.
     pub(super) fn enter_trap(&mut self, trap: Trap) -> bool {
         let csrs = &mut self.csrs;
-        if csrs.mtvec == 0 {
+        let handler = csrs.mtvec & !3;
+        let cannot_begin = self.pc == handler && csrs.trapped_at == Some(self.instret);
+        if csrs.mtvec == 0 || cannot_begin {
             return false;
         }
+        csrs.trapped_at = Some(self.instret);
+        csrs.prefix = self.aggregate.take().map(|prefix| (self.pc, prefix));
         csrs.mepc = self.pc;
         csrs.mcause = trap.cause as u64;
         csrs.mtval = trap.value;
@@ -253,7 +282,7 @@ impl Core {
         let mpp = if csrs.mode == Mode::Machine { MPP } else { 0 };
         csrs.mstatus = (csrs.mstatus & !(MIE_BIT | MPIE | MPP)) | mpie | mpp;
         csrs.mode = Mode::Machine;
-        self.pc = csrs.mtvec & !3;
+        self.pc = handler;
         true
     }
 
@@ -268,6 +297,8 @@ impl Core {
         };
         let keep = if csrs.mode == Mode::Machine { MPRV } else { 0 };
         csrs.mstatus = (csrs.mstatus & (FS | keep)) | MPIE | mie;
+        let prefix = csrs.prefix.take();
+        self.aggregate = prefix.and_then(|(pc, prefix)| (pc == csrs.mepc).then_some(prefix));
         csrs.mepc
     }
 }

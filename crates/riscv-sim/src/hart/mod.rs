@@ -115,6 +115,16 @@ impl Observer for Nobody {
     fn access(&mut self, _address: u64, _n_bytes: u64, _writes: bool) {}
 }
 
+/// The prefix of a remote load or store, which makes it move several elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aggregate {
+    n_elements: u64,
+    /// Where they lie here.
+    local: u64,
+    /// The load or store stands at its request.
+    is_asked: bool,
+}
+
 /// The state of a core that instructions see.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
@@ -133,8 +143,8 @@ pub(crate) struct Core {
     reservation: Option<(u64, u64)>,
     request: Option<RemoteRequest>,
     compare_swap: CompareSwapForm,
-    /// How many elements the next remote load or store moves, and where they lie here.
-    aggregate: Option<(u64, u64)>,
+    /// What the next remote load or store moves, if more than one element.
+    aggregate: Option<Aggregate>,
     csrs: Csrs,
 }
 
@@ -189,8 +199,9 @@ impl Hart {
 
     /// Sets integer register `number`; register 0 stays 0.
     pub const fn set_x(&mut self, number: u8, value: u64) {
+        let number = number & 31;
         if number != 0 {
-            self.core.x[(number & 31) as usize] = value;
+            self.core.x[number as usize] = value;
         }
     }
 
@@ -259,6 +270,12 @@ impl Hart {
         self.core.csrs.mode
     }
 
+    /// From the next instruction on it runs in user mode, as a program of Linux does: no register
+    /// of machine mode is there, but all counters are.
+    pub(crate) const fn enter_user_mode(&mut self) {
+        self.core.csrs.enter_user_mode();
+    }
+
     /// Which encodings count.
     #[must_use]
     pub const fn profile(&self) -> Profile {
@@ -308,9 +325,10 @@ impl Hart {
     pub fn complete(&mut self, destination: Destination, answer: u64) {
         match destination {
             Destination::None => {}
-            Destination::Integer(rd) => self.core.x[rd as usize] = answer,
+            Destination::Integer(rd) => self.set_x(rd, answer),
             Destination::Extended(ed) => self.core.e[(ed & 31) as usize] = answer,
         }
+        self.core.aggregate.take_if(|prefix| prefix.is_asked);
         self.core.pc = self.core.pc.wrapping_add(4);
         self.core.instret += 1;
     }
@@ -326,7 +344,8 @@ impl Hart {
         self.code.clear();
     }
 
-    /// Makes the next instruction trap instead. False if the guest has no handler.
+    /// Makes the next instruction trap instead. False if the guest has no handler, or one that
+    /// cannot begin.
     pub fn trap(&mut self, trap: Trap) -> bool {
         self.core.enter_trap(trap)
     }

@@ -2,7 +2,7 @@
 
 use super::context::{Context, signed};
 use super::trap::{Break, Cause, Trap};
-use super::{CompareSwapForm, Observer};
+use super::{Aggregate, CompareSwapForm, Observer};
 use crate::isa::Decoded;
 use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Width};
 
@@ -46,8 +46,8 @@ impl<O: Observer> Context<'_, O> {
             Width::Extended => Destination::Extended(i.rd),
             _ => Destination::Integer(i.rd),
         };
-        if let Some(elements) = self.core.aggregate.take() {
-            return self.move_all(elements, Direction::Load, (object, address), width);
+        if let Some(prefix) = self.core.aggregate {
+            return self.move_all(prefix, Direction::Load, (object, address), width);
         }
         if object != 0 {
             Self::aligned(address, width.bytes(), Cause::LoadMisaligned)?;
@@ -68,8 +68,8 @@ impl<O: Observer> Context<'_, O> {
         value: u64,
         width: Width,
     ) -> Result<(), Break> {
-        if let Some(elements) = self.core.aggregate.take() {
-            return self.move_all(elements, Direction::Store, (object, address), width);
+        if let Some(prefix) = self.core.aggregate {
+            return self.move_all(prefix, Direction::Store, (object, address), width);
         }
         if object != 0 {
             Self::aligned(address, width.bytes(), Cause::StoreMisaligned)?;
@@ -88,25 +88,33 @@ impl<O: Observer> Context<'_, O> {
     /// The next remote load or store moves `x[rs1]` elements between the object and this node's
     /// memory from `x[rs2]` on.
     pub(super) fn aggregate(&mut self, i: &Decoded) {
-        self.core.aggregate = Some((self.x(i.rs1), self.x(i.rs2)));
+        self.core.aggregate = Some(Aggregate {
+            n_elements: self.x(i.rs1),
+            local: self.x(i.rs2),
+            is_asked: false,
+        });
         self.set_x(i.rd, 0);
     }
 
-    /// What a load or store behind `eag` does.
+    /// What a load or store behind `eag` does. It keeps its prefix until it is complete.
     fn move_all(
         &mut self,
-        (n_elements, local): (u64, u64),
+        prefix: Aggregate,
         direction: Direction,
         (object, address): (u64, u64),
         width: Width,
     ) -> Result<(), Break> {
         // Sixteen bytes are two words one after the other.
         let (n_elements, width) = match width.bytes() {
-            16 => (n_elements.saturating_mul(2), 8),
-            n_bytes => (n_elements, n_bytes),
+            16 => (prefix.n_elements.saturating_mul(2), 8),
+            n_bytes => (prefix.n_elements, n_bytes),
         };
-        Self::aligned(local, width, Cause::LoadMisaligned)?;
-        Self::aligned(address, width, Cause::LoadMisaligned)?;
+        let local = prefix.local;
+        Self::both_aligned(direction, local, address, width)?;
+        self.core.aggregate = Some(Aggregate {
+            is_asked: true,
+            ..prefix
+        });
         let action = Action::Bulk {
             direction,
             local,
@@ -164,14 +172,12 @@ impl<O: Observer> Context<'_, O> {
             _ => signed(self.atomic_load::<8>(address)?),
         };
         self.core.n_atomics += 1;
-        if old == expected {
-            match n_bytes {
-                4 => self.store(address, (new as u32).to_le_bytes())?,
-                _ => self.store(address, new.to_le_bytes())?,
-            }
-        }
-        self.set_x(i.rd, old);
-        Ok(())
+        let stored = match n_bytes {
+            _ if old != expected => Ok(()),
+            4 => self.store(address, (new as u32).to_le_bytes()),
+            _ => self.store(address, new.to_le_bytes()),
+        };
+        self.set_after(stored, i.rd, old)
     }
 
     pub(super) fn remote_load_reserved(&mut self, i: &Decoded, n_bytes: u64) -> Result<(), Break> {
@@ -206,6 +212,21 @@ impl<O: Observer> Context<'_, O> {
         self.request(object, address, action, Destination::Integer(i.rd))
     }
 
+    /// Elements are loaded at one of the two addresses, and stored at the other one.
+    fn both_aligned(
+        direction: Direction,
+        local: u64,
+        address: u64,
+        width: u64,
+    ) -> Result<(), Break> {
+        let (from, to) = match direction {
+            Direction::Load => (address, local),
+            Direction::Store => (local, address),
+        };
+        Self::aligned(from, width, Cause::LoadMisaligned)?;
+        Self::aligned(to, width, Cause::StoreMisaligned)
+    }
+
     /// Moves `x[rs2]` elements, `x[rs3]` elements apart, between `x[rd]` here and `x[rs1]` in the
     /// object of `e[rs1]`.
     pub(super) fn bulk(
@@ -215,8 +236,7 @@ impl<O: Observer> Context<'_, O> {
         width: u64,
     ) -> Result<(), Break> {
         let (local, address) = (self.x(i.rd), self.x(i.rs1));
-        Self::aligned(local, width, Cause::LoadMisaligned)?;
-        Self::aligned(address, width, Cause::LoadMisaligned)?;
+        Self::both_aligned(direction, local, address, width)?;
         let action = Action::Bulk {
             direction,
             local,

@@ -21,7 +21,8 @@ pub enum Stop {
     Remote(RemoteRequest),
     /// It wrote to `tohost`.
     Host,
-    /// It trapped and has no handler. It stands at that instruction.
+    /// It trapped and has no handler, or one whose first instruction traps. It stands at that
+    /// instruction.
     Trap(Trap),
     /// It waits for an interrupt, and none will come: others may run meanwhile.
     Wait,
@@ -114,7 +115,7 @@ fn broken(core: &mut Core, ram: &Ram, why: Break) -> Option<Stop> {
     stop
 }
 
-/// Goes to the guest's handler, or stops if there is none.
+/// Goes to the guest's handler, or stops if there is none that can begin.
 fn trapped(core: &mut Core, trap: Trap) -> Option<Stop> {
     if core.enter_trap(trap) {
         None

@@ -29,7 +29,7 @@ pub struct Decoded {
     pub index: u8,
     /// The number in the instruction.
     pub imm: i32,
-    /// Half of its address, which is even: memory ends below 8 GiB.
+    /// Half of its address, which is even: there is no code beyond 8 GiB.
     pub place: u32,
 }
 

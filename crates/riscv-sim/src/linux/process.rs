@@ -63,6 +63,7 @@ impl Process {
         let mut random = Random::new(config.seed, node);
         let top = load::write_stack(ram, stack.start, image, config, &mut random)?;
         hart.set_x(SP, top);
+        hart.enter_user_mode();
         let mut maps = String::new();
         for mapping in &image.mappings {
             let Range { start, end } = mapping.addresses;

@@ -504,7 +504,9 @@ impl Machine {
     /// A trap that the guest has no handler for: a system call, or the end. Says whether the core
     /// goes on at once.
     pub(crate) fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<bool> {
-        if matches!(trap.cause, Cause::UserCall | Cause::MachineCall) {
+        // A call that comes here although there is a handler is that handler's own.
+        let is_call = matches!(trap.cause, Cause::UserCall | Cause::MachineCall);
+        if is_call && !self.nodes[node].harts[core].has_trap_handler() {
             if !self.processes.is_empty() {
                 return self.process_call(node);
             }

@@ -16,4 +16,5 @@ mod qemu;
 mod remote;
 mod timed_cli;
 mod timed_guests;
+mod traps;
 mod workloads;

@@ -1,6 +1,7 @@
 //! What cannot be reached is a fault of the node that asks for it.
 
 use pgas_riscv_sim::hart::Cause;
+use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Error, Machine, MachineConfig};
 
 use super::{config, guest, run};
@@ -50,6 +51,27 @@ fn an_object_or_address_that_does_not_exist_is_a_fault_of_the_initiator() {
     ];
     for (body, cause) in cases {
         assert_eq!(fault(&config(2), body).trap.cause, cause, "{body}");
+    }
+}
+
+/// Elements are loaded at one of two addresses, and stored at the other one.
+#[test]
+fn a_misaligned_transfer_is_one_of_the_load_or_of_the_store_that_is() {
+    let config = MachineConfig {
+        profile: Profile::Xbgas2,
+        ..config(2)
+    };
+    for (transfer, far, near, cause) in [
+        ("ebld", 4, 0, Cause::LoadMisaligned),
+        ("ebld", 0, 4, Cause::StoreMisaligned),
+        ("ebsd", 4, 0, Cause::StoreMisaligned),
+        ("ebsd", 0, 4, Cause::LoadMisaligned),
+    ] {
+        let body = format!(
+            "li t0, 2\n eaddie e10, t0, 0\n la a0, word\n addi a1, a0, {near}\n addi a0, a0, {far}
+             li a2, 1\n li a3, 1\n {transfer} a1, a0, a2, a3\n j end\n .data\n .balign 8\n word: .zero 32\n .text\n"
+        );
+        assert_eq!(fault(&config, &body).trap.cause, cause, "{transfer} {far}");
     }
 }
 

@@ -117,3 +117,31 @@ fn loads_and_stores_of_every_kind_arrive() {
         assert_eq!(got, expected, "{profile:?}");
     }
 }
+
+/// What a handler does in between has no prefix, and what it mends is done with all elements, by
+/// both machines.
+#[test]
+fn a_transfer_that_trapped_keeps_its_prefix_for_when_the_handler_returns() {
+    let body = "bnez s0, end\n la t0, handler\n csrw mtvec, t0\n la a0, far + 1\n li t0, 9\n eaddie e10, t0, 0
+         li a1, 3\n la a2, near\n eag a3, a1, a2\n elw t2, 0(a0)\n csrw mtvec, zero\n j end
+         .balign 4\n handler: addi s2, s2, 1\n li t0, 2\n li t1, 4\n csrr t4, mcause\n beq t4, t1, 1f
+         eaddie e10, t0, 0\n mret\n
+         1: eaddie e12, t0, 0\n la a2, far\n elw s3, 4(a2)\n la a0, far\n mret
+         .data\n .balign 8\n near: .zero 16\n far: .word 1, 2, 3, 4\n .text\n";
+    let image = guest(body, Profile::Rae2020);
+    let check = |machine: &Machine| {
+        let near = image.address_of("near").unwrap();
+        let node = &machine.nodes()[0];
+        let near: Vec<_> = (0..4).map(|k| node.ram().read(near + 4 * k, 4)).collect();
+        assert_eq!(near, [Some(1), Some(2), Some(3), Some(0)]);
+        // A misaligned load, and then one of an object that is not there.
+        assert_eq!((node.hart().x(18), node.hart().x(19)), (2, 2));
+    };
+    let mut functional = Machine::new(&config(2), &image).unwrap();
+    assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
+    check(&functional);
+    let machine = Machine::new(&config(2), &image).unwrap();
+    let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+    assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+    check(simulation.machine());
+}
