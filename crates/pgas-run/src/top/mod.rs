@@ -4,6 +4,7 @@
 mod terminal;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write as _};
@@ -18,7 +19,7 @@ use crate::arguments::seconds;
 use crate::watch::find::job_of;
 use crate::watch::lines;
 use crate::watch::name_of;
-use crate::watch::picture::{Looks, Picture, State};
+use crate::watch::picture::{Looks, Picture, Row, State};
 
 /// Shows what the ranks of a running job do: their states, what each waits for and for how long,
 /// their memory, and, with PGAS_STATS=1, operations and bytes a second.
@@ -78,7 +79,7 @@ fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
     looks.picture()?;
     std::thread::sleep(BETWEEN);
     loop {
-        let picture = looks.picture()?;
+        let picture = picture(&mut looks)?;
         let written = io::stdout().write_all(lines::all(&picture).as_bytes());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -89,6 +90,39 @@ fn print(mut looks: Looks, every: Option<Duration>) -> io::Result<()> {
             _ => return Ok(()),
         }
     }
+}
+
+/// The job as it is now. Ranks that have not joined, or are threads, have no process that tells
+/// whether they are there: they are dead if no process has the job any more.
+fn picture(looks: &mut Looks) -> io::Result<Picture> {
+    let mut picture = looks.picture()?;
+    let is_known = picture.rows.iter().any(Row::has_process);
+    if !is_known && !is_over(&picture) && !is_held(looks.identity()?)? {
+        let rows = picture.rows.iter_mut();
+        rows.filter(|row| row.state != State::Left)
+            .for_each(Row::die);
+        picture.blame();
+    }
+    Ok(picture)
+}
+
+/// Whether a process has the memory of this job, other than those that only look at it, as this one
+/// does.
+fn is_held(job: (u64, u64)) -> io::Result<bool> {
+    let own = env::current_exe()?;
+    let mut processes = processes()?;
+    Ok(processes.any(|process| {
+        let observer = Observer::of_process(process);
+        let identity = observer.ok().flatten().map(|it| it.identity());
+        let is_held = identity.is_some_and(|identity| identity.is_ok_and(|it| it == job));
+        is_held && fs::read_link(format!("/proc/{process}/exe")).ok().as_ref() != Some(&own)
+    }))
+}
+
+/// The numbers of all processes.
+fn processes() -> io::Result<impl Iterator<Item = u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()))
 }
 
 /// Whether no rank is left. The job's memory is there as long as this program observes it.
@@ -111,10 +145,8 @@ fn find(job: Option<u32>) -> Result<Observer, Box<dyn Error>> {
 
 fn the_only_one() -> Result<Observer, Box<dyn Error>> {
     let mut jobs = BTreeMap::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let process = entry.file_name().to_string_lossy().parse::<u32>();
-        if let Ok(process) = process
-            && let Ok(Some(observer)) = Observer::of_process(process)
+    for process in processes()? {
+        if let Ok(Some(observer)) = Observer::of_process(process)
             && let Ok(identity) = observer.identity()
         {
             jobs.entry(identity).or_insert((process, observer));

@@ -43,7 +43,7 @@ impl Top {
 
     fn show(&mut self, terminal: &mut DefaultTerminal, pause: Duration) -> io::Result<()> {
         loop {
-            let picture = self.looks.picture()?;
+            let picture = super::picture(&mut self.looks)?;
             let until = Instant::now() + pause;
             loop {
                 terminal.draw(|frame| self.draw(frame, &picture))?;

@@ -124,6 +124,8 @@ pub(crate) struct Looks {
 #[derive(Clone, Copy, Debug)]
 struct Former {
     at: Instant,
+    /// Its process, and when that began, in ticks.
+    began: Option<(u32, u64)>,
     ticks: Option<u64>,
     counted: Option<Counted>,
 }
@@ -136,6 +138,11 @@ impl Looks {
             former: HashMap::new(),
             program: None,
         }
+    }
+
+    /// What tells the job from all others of this host.
+    pub(crate) fn identity(&self) -> std::io::Result<(u64, u64)> {
+        self.observer.identity()
     }
 
     /// The job as it is now, with rates since the look before.
@@ -172,14 +179,20 @@ impl Looks {
     }
 
     fn row(&mut self, seen: &Seen, now: Duration) -> Row {
-        let process = (seen.process != 0).then(|| Process::look(seen.process));
+        let former = self.former.get(&seen.index).copied();
+        let began = former.and_then(|former| former.began);
+        let process = (seen.process != 0).then(|| {
+            let process = Process::look(seen.process);
+            process.filter(|process| is_same(began, (seen.process, process.began)))
+        });
         let live = seen.live.as_ref();
         let this = Former {
             at: Instant::now(),
+            began: began.or(process.flatten().map(|it| (seen.process, it.began))),
             ticks: process.flatten().map(|process| process.ticks),
             counted: live.and_then(|live| live.counted),
         };
-        let former = self.former.insert(seen.index, this);
+        self.former.insert(seen.index, this);
         let processor = former.and_then(|former| former.processor(&this));
         let wait = live.and_then(|live| live.wait.clone());
         let wait = wait.map(|wait| (wait.clone(), since(wait.since, now)));
@@ -222,6 +235,12 @@ impl Former {
         rates.bytes = rate(before.bytes, after.bytes);
         Some(rates)
     }
+}
+
+/// Whether this process is the one that was seen at first. A number is given to another process once
+/// one has ended.
+fn is_same(first: Option<(u32, u64)>, now: (u32, u64)) -> bool {
+    first.is_none_or(|first| first.0 != now.0 || first.1 == now.1)
 }
 
 /// The duration since `then`, a time in nanoseconds since 1970.
@@ -330,6 +349,17 @@ impl Picture {
 }
 
 impl Row {
+    /// Whether it has a process that has not ended.
+    pub(crate) fn has_process(&self) -> bool {
+        self.resident.is_some() && !matches!(self.state, State::Left | State::Dead)
+    }
+
+    /// It turns out that nothing is left of it.
+    pub(crate) fn die(&mut self) {
+        self.state = State::Dead;
+        (self.wait, self.work) = (None, None);
+    }
+
     /// A rank of which nothing is known yet.
     pub(crate) fn unknown(rank: u32) -> Self {
         Self {
@@ -449,6 +479,14 @@ pub(crate) mod tests {
         assert_eq!(chosen, [0, 3], "the culprit is among few");
         let picture = stalled(Duration::from_millis(300));
         assert!(picture.rows.iter().all(|row| row.weight == Weight::Usual));
+    }
+
+    #[test]
+    fn a_process_that_got_the_number_of_a_dead_one_is_not_taken_for_it() {
+        assert!(is_same(None, (7, 100)));
+        assert!(is_same(Some((7, 100)), (7, 100)));
+        assert!(!is_same(Some((7, 100)), (7, 999)));
+        assert!(is_same(Some((7, 100)), (8, 999)));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Process {
     pub(crate) state: char,
     /// Its processor time so far, in ticks.
     pub(crate) ticks: u64,
+    /// When it began, in ticks since the host did.
+    pub(crate) began: u64,
     /// Its memory, in pages.
     pub(crate) pages: u64,
 }
@@ -31,6 +33,7 @@ impl Process {
         Some(Self {
             state: fields.first()?.chars().next()?,
             ticks: number(11)?.saturating_add(number(12)?),
+            began: number(19)?,
             pages: number(21)?,
         })
     }
@@ -62,6 +65,7 @@ mod tests {
         let stat = "12 (a) S (b) R 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 1 0 5 999 42 0 0";
         let read = Process::parse(stat).unwrap();
         assert_eq!((read.state, read.ticks, read.pages), ('R', 100, 42));
+        assert_eq!(read.began, 5);
         assert_eq!(Process::parse("12 (a"), None);
         assert!(Process::look(std::process::id()).unwrap().resident() > 0);
     }

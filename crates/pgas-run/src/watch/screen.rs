@@ -18,6 +18,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::style::ContentStyle;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
+use ratatui::text::Span;
 use ratatui::widgets::Widget;
 
 use super::lines;
@@ -201,13 +202,24 @@ fn encode(buffer: &Buffer) -> (String, Vec<usize>) {
     for cells in buffer.content.chunks(buffer.area.width.max(1).into()) {
         let is_blank = |cell: &&Cell| cell.symbol() == " " && cell.style() == Cell::EMPTY.style();
         let n_used = cells.len() - cells.iter().rev().take_while(is_blank).count();
-        for run in cells[..n_used].chunk_by(|a, b| a.style() == b.style()) {
-            let words: String = run.iter().map(Cell::symbol).collect();
+        let width = |cell: &Cell| Span::raw(cell.symbol()).width();
+        // Behind a letter of two columns is a cell that is none of its own.
+        let mut n_columns = 0;
+        let used = cells[..n_used].iter().enumerate();
+        let letters: Vec<&Cell> = used
+            .filter_map(|(column, cell)| {
+                let is_seen = column >= n_columns;
+                n_columns += if is_seen { width(cell).max(1) } else { 0 };
+                is_seen.then_some(cell)
+            })
+            .collect();
+        for run in letters.chunk_by(|a, b| a.style() == b.style()) {
+            let words: String = run.iter().map(|cell| cell.symbol()).collect();
             let style = styled(run[0].style());
             write!(text, "{}", style.apply(words)).expect("a text takes everything");
         }
         text += "\n";
-        widths.push(n_used);
+        widths.push(n_columns);
     }
     (text, widths)
 }
@@ -244,6 +256,16 @@ mod tests {
         assert!(lines[0].contains("red"), "{text:?}");
         assert_eq!((lines[1], lines[2]), ("", "last"));
         assert_eq!(widths, [9, 0, 4]);
+    }
+
+    #[test]
+    fn a_letter_of_two_columns_is_written_once_and_counts_as_two() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 2));
+        Line::from("\u{4f60}x").render(buffer.area, &mut buffer);
+        Line::from("a\u{4f60}").render(Rect::new(0, 1, 20, 1), &mut buffer);
+        let (text, widths) = encode(&buffer);
+        assert_eq!(text, "\u{4f60}x\na\u{4f60}\n");
+        assert_eq!(widths, [3, 3]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pgas_core::Config;
 use pgas_core::stats::Unit;
 
-use crate::job::{Ended, start};
+use crate::job::{Ended, pgas_run, start};
 use crate::self_launch::{PART, variable};
 
 /// The time for which the last rank lets the others wait.
@@ -145,6 +145,35 @@ fn pgas_top_shows_a_job_of_a_foreign_launcher_by_that() {
             assert!(seen.contains(part), "{part}: {seen}");
         }
     }
+}
+
+/// Two of them, which do not take each other for the job.
+#[test]
+fn pgas_top_ends_with_a_job_whose_ranks_never_joined() {
+    let folder = std::env::temp_dir().join(format!("pgas-top-{}", std::process::id()));
+    let script = format!(
+        "echo here; while ! test -e {}; do sleep 0.02; done; exit 3",
+        folder.display()
+    );
+    let mut job = start(pgas_run(2, &[], &script));
+    job.lines(2);
+    let tops: Vec<_> = (0..2)
+        .map(|_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-top"));
+            command.args(["--every", "0.1", &job.child.id().to_string()]);
+            let mut top = start(command);
+            assert!(top.lines(1)[0].contains("2 start"));
+            top
+        })
+        .collect();
+    std::fs::write(&folder, "").unwrap();
+    assert_eq!(job.end().code(), 3);
+    for top in tops {
+        let ended = top.end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert!(ended.stdout.contains("2 dead"), "{ended:?}");
+    }
+    std::fs::remove_file(folder).unwrap();
 }
 
 #[test]
