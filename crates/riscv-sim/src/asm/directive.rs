@@ -93,7 +93,13 @@ impl Directive<'_> {
             Self::Data(width, values) => {
                 let mut bytes = Vec::with_capacity(room);
                 for value in *values {
-                    bytes.extend(&evaluate(value, resolve)?.to_le_bytes()[..*width]);
+                    let number = evaluate(value, resolve)?;
+                    // As a signed number or as one without a sign.
+                    let beyond = number >> (8 * width - 1);
+                    if *width < 8 && !matches!(beyond, -1..=1) {
+                        return Err(format!("{number} does not fit into {} bits", 8 * width));
+                    }
+                    bytes.extend(&number.to_le_bytes()[..*width]);
                 }
                 bytes
             }

@@ -68,7 +68,7 @@ fn to_the_end(
             Ok(Some(outcome)) => return Ok(Some(outcome)),
             Err(why) => return Err(located(why, simulation.machine())),
         }
-        if simulation.machine().n_instructions() >= limit {
+        if simulation.machine().n_steps() >= limit {
             return Err(located(Error::NoEnd(limit), simulation.machine()));
         }
         if shows_progress && said.elapsed() >= PROGRESS {

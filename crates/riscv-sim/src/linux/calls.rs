@@ -45,6 +45,13 @@ pub(crate) struct Wake {
     pub(crate) at_writes: bool,
 }
 
+impl Wake {
+    /// Whether its time never comes: 146 years from the start, which no run lasts.
+    pub(crate) const fn is_never(&self) -> bool {
+        self.at_ns >= 1 << 62
+    }
+}
+
 /// The results of calls become answers.
 impl From<Result<u64, Errno>> for Answer {
     fn from(result: Result<u64, Errno>) -> Self {
@@ -54,6 +61,8 @@ impl From<Result<u64, Errno>> for Answer {
 
 /// What a shell says of a process that a signal ended.
 const SIGNALLED: u64 = 128;
+
+const LAST_SIGNAL: u32 = 64;
 
 impl Process {
     /// Answers a call.
@@ -73,7 +82,7 @@ impl Process {
             17 | 23..=25 | 29 | 48..=50 | 56 | 57 | 61..=70 | 78..=83 | 223 | 291 | 439 => {
                 self.file_call(number, arguments, ram, host).into()
             }
-            34..=38 | 45..=47 | 52 | 53 | 88 | 276 => {
+            34..=37 | 45..=47 | 52 | 53 | 88 | 276 => {
                 self.change_call(number, arguments, ram).into()
             }
             32 => self.lock(a, b, host),
@@ -88,7 +97,8 @@ impl Process {
             435 => Err(Errno::NOSYS).into(),
             // set_robust_list, rseq, riscv_hwprobe, membarrier: the C library does without.
             // sendfile, splice, copy_file_range: who wants a copy reads and writes then.
-            99 | 293 | 258 | 283 | 71 | 76 | 285 => Err(Errno::NOSYS).into(),
+            // renameat: Linux on this architecture is without it as well.
+            99 | 293 | 258 | 283 | 71 | 76 | 285 | 38 => Err(Errno::NOSYS).into(),
             96
             | 122
             | 123
@@ -119,15 +129,18 @@ impl Process {
     }
 
     fn signal(&self, signal: u64, host: &mut Host<'_>) -> Answer {
-        if signal == 0 {
-            return Answer::Value(0);
+        let signal = signal as u32;
+        match signal {
+            0 => return Answer::Value(0),
+            1..=LAST_SIGNAL => {}
+            _ => return Err(Errno::INVAL).into(),
         }
         let text = format!(
             "rae: signal {signal} ends the process of node {}\n",
             self.node
         );
         (host.console)(Stream::Errors, text.as_bytes());
-        Answer::Ends((SIGNALLED + signal) & 0xff)
+        Answer::Ends(SIGNALLED + u64::from(signal))
     }
 
     /// There is one thread, and no other process.

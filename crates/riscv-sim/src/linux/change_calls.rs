@@ -33,7 +33,7 @@ impl Process {
             // symlinkat: a link could lead anywhere.
             36 => Err(Errno::PERM),
             37 => self.link((a, text(ram, b)?), (c, text(ram, d)?)),
-            38 | 276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
+            276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
             45 => self.files.truncate(text(ram, a)?, b),
             46 => self.files.set_length(a, b),
             47 if b != 0 => Err(Errno::OPNOTSUPP),
@@ -59,7 +59,7 @@ impl Process {
             Ok(file) => file,
             Err(why) => return Err(why).into(),
         };
-        match try_lock(file, operation & !LOCK_AT_ONCE) {
+        match try_lock(&file, operation & !LOCK_AT_ONCE) {
             Err(Errno::AGAIN) if operation & LOCK_AT_ONCE == 0 => Answer::Waits(Wake {
                 at_ns: host.now_ns.saturating_add(LOCK_PAUSE),
                 at_writes: false,
@@ -69,14 +69,14 @@ impl Process {
     }
 
     fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
-        std::fs::create_dir(self.files.resolve(at, path, true)?)?;
+        std::fs::create_dir(self.files.resolve_entry(at, path, true)?)?;
         Ok(0)
     }
 
     /// Another name for a file, which has to be one that may be written: what the name leads to is.
     fn link(&self, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<u64, Errno> {
         let from = self.files.resolve(from.0, from.1, true)?;
-        std::fs::hard_link(from, self.files.resolve(to.0, to.1, true)?)?;
+        std::fs::hard_link(from, self.files.resolve_entry(to.0, to.1, true)?)?;
         Ok(0)
     }
 
@@ -84,13 +84,13 @@ impl Process {
         if flags != 0 {
             return Err(Errno::INVAL);
         }
-        let from = self.files.resolve(from.0, from.1, true)?;
-        std::fs::rename(from, self.files.resolve(to.0, to.1, true)?)?;
+        let from = self.files.resolve_entry(from.0, from.1, true)?;
+        std::fs::rename(from, self.files.resolve_entry(to.0, to.1, true)?)?;
         Ok(0)
     }
 
     fn remove(&self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
-        let path = self.files.resolve(at, path, true)?;
+        let path = self.files.resolve_entry(at, path, true)?;
         match flags & AT_REMOVEDIR {
             0 => std::fs::remove_file(path)?,
             _ => std::fs::remove_dir(path)?,

@@ -31,6 +31,7 @@ impl Errno {
     pub(super) const NAMETOOLONG: Self = Self(36);
     pub(super) const NOSYS: Self = Self(38);
     pub(super) const NOTEMPTY: Self = Self(39);
+    pub(super) const LOOP: Self = Self(40);
     pub(super) const OPNOTSUPP: Self = Self(95);
     pub(super) const TIMEDOUT: Self = Self(110);
 
@@ -40,8 +41,22 @@ impl Errno {
     }
 }
 
+/// Whether the host has the guest's numbers, which a few architectures of Linux do not have.
+const ARE_NUMBERS_THE_SAME: bool = cfg!(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
+));
+
 impl From<io::Error> for Errno {
     fn from(why: io::Error) -> Self {
+        let number = why.raw_os_error().map(u16::try_from);
+        if ARE_NUMBERS_THE_SAME && let Some(Ok(number)) = number {
+            return Self(number);
+        }
         match why.kind() {
             io::ErrorKind::NotFound => Self::NOENT,
             io::ErrorKind::PermissionDenied => Self::ACCES,

@@ -12,10 +12,12 @@ const F_SETFD: u64 = 2;
 const F_GETFL: u64 = 3;
 const F_SETFL: u64 = 4;
 const F_DUPFD_CLOEXEC: u64 = 1030;
-const READ_WRITE: u64 = 2;
 
 /// Of `faccessat`: whether it may be written.
 const MAY_WRITE: u64 = 2;
+
+/// Of what tells of files: a link is told of itself.
+const NO_FOLLOW: u64 = 0x100;
 
 /// More than a process gets or writes at once, as in Linux.
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -41,8 +43,9 @@ impl Process {
             56 => self.files.open(a, text(ram, b)?, c),
             57 => self.files.close(a),
             61 => {
-                let entries = self.files.entries(a, c)?;
+                let (entries, n) = self.files.entries(a, c)?;
                 put(ram, b, &entries)?;
+                self.files.pass_entries(a, n)?;
                 Ok(entries.len() as u64)
             }
             62 => self.files.seek(a, b.cast_signed(), c),
@@ -59,7 +62,7 @@ impl Process {
                 self.read_link(a, &path, c, d, ram)
             }
             79 => {
-                let facts = self.files.facts_at(a, text(ram, b)?)?;
+                let facts = self.files.facts_at(a, text(ram, b)?, d & NO_FOLLOW == 0)?;
                 put(ram, c, &facts.stat()).map(|()| 0)
             }
             80 => put(ram, b, &self.files.facts(a)?.stat()).map(|()| 0),
@@ -68,7 +71,7 @@ impl Process {
             82 | 83 | 223 if self.files.is_open(a) => Ok(0),
             82 | 83 | 223 => Err(Errno::BADF),
             291 => {
-                let facts = self.files.facts_at(a, text(ram, b)?)?;
+                let facts = self.files.facts_at(a, text(ram, b)?, c & NO_FOLLOW == 0)?;
                 put(ram, e, &facts.statx()).map(|()| 0)
             }
             _ => Err(Errno::NOSYS),
@@ -91,15 +94,16 @@ impl Process {
         }
         match command {
             F_DUPFD | F_DUPFD_CLOEXEC => self.files.duplicate(file, argument),
-            F_GETFD | F_SETFD | F_SETFL => Ok(0),
-            F_GETFL => Ok(READ_WRITE),
+            F_GETFD | F_SETFD => Ok(0),
+            F_GETFL => self.files.flags(file),
+            F_SETFL => self.files.set_flags(file, argument),
             _ => Err(Errno::INVAL),
         }
     }
 
     /// Whether a file is there, and may be written if that is asked.
     fn access(&self, at: u64, path: &[u8], mode: u64) -> Result<u64, Errno> {
-        self.files.facts_at(at, path)?;
+        self.files.facts_at(at, path, true)?;
         if mode & MAY_WRITE != 0 && path != b"/dev/null" {
             self.files.resolve(at, path, true)?;
         }
@@ -107,7 +111,7 @@ impl Process {
     }
 
     fn read(
-        &mut self,
+        &self,
         file: u64,
         to: u64,
         n_bytes: u64,
@@ -120,7 +124,7 @@ impl Process {
     }
 
     fn read_several(
-        &mut self,
+        &self,
         file: u64,
         buffers: &[(u64, u64)],
         at: Option<u64>,
@@ -129,7 +133,11 @@ impl Process {
         let mut n_bytes = 0;
         for (to, most) in buffers {
             let at = at.map(|at| at.saturating_add(n_bytes));
-            let n = self.read(file, *to, *most, at, ram)?;
+            let n = match self.read(file, *to, *most, at, ram) {
+                // What was moved before is told, and the failure when it is tried again.
+                Err(_) if n_bytes > 0 => break,
+                n => n?,
+            };
             n_bytes += n;
             if n < *most {
                 break;
@@ -139,7 +147,7 @@ impl Process {
     }
 
     fn write(
-        &mut self,
+        &self,
         file: u64,
         (from, n_bytes): (u64, u64),
         at: Option<u64>,
@@ -158,7 +166,7 @@ impl Process {
     }
 
     fn write_several(
-        &mut self,
+        &self,
         file: u64,
         buffers: &[(u64, u64)],
         at: Option<u64>,
@@ -168,12 +176,15 @@ impl Process {
         let mut n_bytes = 0;
         for buffer in buffers {
             let at = at.map(|at| at.saturating_add(n_bytes));
-            n_bytes += self.write(file, *buffer, at, ram, host)?;
+            n_bytes += match self.write(file, *buffer, at, ram, host) {
+                Err(_) if n_bytes > 0 => break,
+                n => n?,
+            };
         }
         Ok(n_bytes)
     }
 
-    /// Links are followed when they are opened; there is one that tells something.
+    /// The text of a link.
     fn read_link(
         &self,
         at: u64,
@@ -182,12 +193,12 @@ impl Process {
         most: u64,
         ram: &mut Ram,
     ) -> Result<u64, Errno> {
-        if path != b"/proc/self/exe" {
-            self.files.facts_at(at, path)?;
-            return Err(Errno::INVAL);
-        }
-        let n_bytes = (self.name.len() as u64).min(most);
-        put(ram, to, &self.name[..n_bytes as usize])?;
+        let link = match path {
+            b"/proc/self/exe" => self.name.clone(),
+            _ => self.files.link(at, path)?,
+        };
+        let n_bytes = (link.len() as u64).min(most);
+        put(ram, to, &link[..n_bytes as usize])?;
         Ok(n_bytes)
     }
 }

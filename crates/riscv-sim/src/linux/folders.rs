@@ -58,6 +58,21 @@ impl Folders {
         found
     }
 
+    /// As [`resolve`](Self::resolve), of the entry that a path names, which may be a link: what it
+    /// leads to does not matter.
+    pub(super) fn resolve_entry(&self, path: &Path, changes: bool) -> Result<PathBuf, Errno> {
+        let is_inside = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let path = self.current.join(path);
+        let found = self.find_entry(&path, changes);
+        if found == Err(Errno::ACCES) && changes {
+            self.refused.replace(Some(path));
+        }
+        match found {
+            Ok(path) if is_inside && path.is_symlink() => Err(Errno::NOTDIR),
+            found => found,
+        }
+    }
+
     /// The last path that was refused, as the process named it.
     pub(super) fn refused(&self) -> Option<PathBuf> {
         self.refused.borrow().clone()
@@ -67,15 +82,19 @@ impl Folders {
         if let Ok(real) = path.canonicalize() {
             return self.allowed(real, changes);
         }
-        // The nearest part of it that is there says whether anybody may know that the rest is not.
-        let Some(Component::Normal(last)) = path.components().next_back() else {
-            return Err(Errno::ACCES);
-        };
-        let parent = path.parent().ok_or(Errno::ACCES)?;
         if path.symlink_metadata().is_ok() {
             // A link to something that is not there could lead anywhere.
             return Err(Errno::ACCES);
         }
+        self.find_entry(path, changes)
+    }
+
+    fn find_entry(&self, path: &Path, changes: bool) -> Result<PathBuf, Errno> {
+        let Some(Component::Normal(last)) = path.components().next_back() else {
+            return Err(Errno::ACCES);
+        };
+        let parent = path.parent().ok_or(Errno::ACCES)?;
+        // The nearest part of it that is there says whether anybody may know that the rest is not.
         match parent.canonicalize() {
             Ok(parent) => self.allowed(parent.join(last), changes),
             Err(_) => {
@@ -144,6 +163,19 @@ mod tests {
             ("", false, Ok(top.join("in"))),
         ] {
             assert_eq!(resolve(path, changes), expected, "{path:?} {changes}");
+        }
+        let entry = |path: &str, changes| folders.resolve_entry(Path::new(path), changes);
+        for (path, changes, expected) in [
+            ("link", false, Ok(top.join("in/link"))),
+            ("link/", false, Err(Errno::NOTDIR)),
+            ("link", true, Err(Errno::ACCES)),
+            ("../rw/dangling", true, Ok(top.join("rw/dangling"))),
+            ("../rw/new", true, Ok(top.join("rw/new"))),
+            (&full("out/back"), false, Err(Errno::ACCES)),
+            ("../rw/..", true, Err(Errno::ACCES)),
+            ("none/none", false, Err(Errno::NOENT)),
+        ] {
+            assert_eq!(entry(path, changes), expected, "{path:?} {changes}");
         }
         assert!(Folders::new(&[folder("none", false)]).is_err());
         assert!(Folders::new(&[folder("in/file", false)]).is_err());

@@ -34,7 +34,8 @@ impl Process {
             // madvise
             _ => {
                 if c == MADV_DONTNEED && a.is_multiple_of(PAGE) && a < self.stack.end {
-                    clear(ram, a..a.saturating_add(b).min(self.stack.end));
+                    let end = a.saturating_add(b).checked_next_multiple_of(PAGE);
+                    clear(ram, a..end.unwrap_or(u64::MAX).min(self.stack.end));
                 }
                 Ok(0)
             }
@@ -55,7 +56,8 @@ impl Process {
             return Err(Errno::NODEV);
         }
         let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
-        if fixed == MAP_FIXED_NOREPLACE && !self.space.is_free(address, n_bytes) {
+        // Also beside the other one.
+        if fixed & MAP_FIXED_NOREPLACE != 0 && !self.space.is_free(address, n_bytes)? {
             return Err(Errno::EXIST);
         }
         let start = match fixed {

@@ -87,12 +87,11 @@ impl Space {
         Ok(start)
     }
 
-    /// Whether nothing lies there yet.
-    pub(super) fn is_free(&self, start: u64, n_bytes: u64) -> bool {
-        self.range(start, n_bytes).is_ok_and(|range| {
-            let before = self.mapped.range(..range.end).next_back();
-            before.is_none_or(|(_, end)| *end <= range.start)
-        })
+    /// Whether nothing lies there yet, where something may.
+    pub(super) fn is_free(&self, start: u64, n_bytes: u64) -> Result<bool, Errno> {
+        let range = self.range(start, n_bytes)?;
+        let before = self.mapped.range(..range.end).next_back();
+        Ok(before.is_none_or(|(_, end)| *end <= range.start))
     }
 
     pub(super) fn unmap(&mut self, start: u64, n_bytes: u64) -> Result<(), Errno> {
@@ -118,7 +117,7 @@ impl Space {
             }
             return Ok(start);
         }
-        if self.is_free(old_range.end, new - old) {
+        if self.is_free(old_range.end, new - old) == Ok(true) {
             return self.map_at(old_range.end, new - old, ram).map(|_| start);
         }
         if !may_move {
@@ -234,8 +233,8 @@ mod tests {
         let start = space.map(4 * PAGE, &mut ram).unwrap();
         assert!(ram.write(start, 8, 77));
         space.unmap(start + PAGE, PAGE).unwrap();
-        assert!(space.is_free(start + PAGE, PAGE));
-        assert!(!space.is_free(start + PAGE, 2 * PAGE));
+        assert_eq!(space.is_free(start + PAGE, PAGE), Ok(true));
+        assert_eq!(space.is_free(start + PAGE, 2 * PAGE), Ok(false));
         let moved = space.resize(start, PAGE, 3 * PAGE, true, &mut ram).unwrap();
         assert_eq!(ram.read(moved, 8), Some(77));
         assert_ne!(moved, start);

@@ -1,7 +1,7 @@
 //! What is told about a file, as Linux lays it out. Times and numbers of files that differ between
 //! hosts are left out, so that a run is repeated exactly.
 
-use std::fs::Metadata;
+use std::fs::{FileType, Metadata};
 
 /// What is known of a file.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +37,9 @@ impl Facts {
 
     /// A file of the host, at a path.
     pub(super) fn of(metadata: &Metadata, path: &[u8]) -> Self {
-        let kind = match metadata.is_dir() {
-            true => Self::FOLDER | 0o111,
-            false => Self::REGULAR,
+        let kind = match kind_of(metadata) {
+            Self::FOLDER => Self::FOLDER | 0o111,
+            kind => kind,
         };
         let write = match metadata.permissions().readonly() {
             true => 0,
@@ -80,6 +80,36 @@ impl Facts {
         put(&mut to, 48, self.n_bytes.div_ceil(512).to_le_bytes());
         put(&mut to, 140, 1_u32.to_le_bytes());
         to
+    }
+}
+
+/// What a file is, of all that a mode tells.
+#[cfg(unix)]
+fn kind_of(metadata: &Metadata) -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    const KIND: u32 = 0o170_000;
+    metadata.mode() & KIND
+}
+
+#[cfg(not(unix))]
+fn kind_of(metadata: &Metadata) -> u32 {
+    match metadata.is_dir() {
+        true => Facts::FOLDER,
+        false => Facts::REGULAR,
+    }
+}
+
+/// The kind of a folder's entry, as the folder tells it.
+pub(super) fn kind_of_entry(kind: FileType) -> u8 {
+    const UNKNOWN: u8 = 0;
+    const FOLDER: u8 = 4;
+    const REGULAR: u8 = 8;
+    const LINK: u8 = 10;
+    match kind {
+        _ if kind.is_dir() => FOLDER,
+        _ if kind.is_file() => REGULAR,
+        _ if kind.is_symlink() => LINK,
+        _ => UNKNOWN,
     }
 }
 

@@ -25,8 +25,8 @@ const FUTEX_WAKE_BITSET: u64 = 10;
 const FUTEX_COMMAND: u64 = 0x7f;
 const FUTEX_REALTIME: u64 = 0x100;
 
-const POLL_IN: u16 = 1;
-const POLL_OUT: u16 = 4;
+/// What a file is ready for: all that is asked of reading and of writing.
+const POLL_READY: u16 = 1 | 4 | 0x40 | 0x100;
 const POLL_INVALID: u16 = 32;
 
 impl Process {
@@ -41,7 +41,7 @@ impl Process {
         match number {
             73 => self.poll(a, b, c, ram, now),
             98 => self.futex((a, b, c, d), ram, now),
-            101 => self.sleep(read_time(ram, a).map(|span| now + span), now),
+            101 => self.sleep(read_time(ram, a).map(|span| now.saturating_add(span)), now),
             113 => put_time(ram, b, of_clock(a, now)).into(),
             // The clocks tell single ns.
             114 => match b {
@@ -179,7 +179,9 @@ impl Process {
             let file = word(ram, at, 4)?;
             let wanted = word(ram, at + 4, 2)? as u16;
             let found = match self.files.is_open(file) {
-                true => wanted & (POLL_IN | POLL_OUT),
+                // That is how an entry is left out.
+                _ if (file as u32).cast_signed() < 0 => 0,
+                true => wanted & POLL_READY,
                 false => POLL_INVALID,
             };
             put(ram, at + 6, &found.to_le_bytes())?;

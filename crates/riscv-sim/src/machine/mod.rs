@@ -200,6 +200,8 @@ pub struct Machine {
     awake: NodeSet,
     /// Instructions of all turns.
     n_executed: u64,
+    /// How often processes that wait have looked whether they still do.
+    n_asked: u64,
     /// How many cores have a reservation through the network.
     n_reservations: usize,
     heap_start: u64,
@@ -259,6 +261,7 @@ impl Machine {
             sleepers: sleep::Sleepers::default(),
             awake: NodeSet::of_all(config.n_nodes),
             n_executed: 0,
+            n_asked: 0,
             n_reservations: 0,
             heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
             image: image.clone(),
@@ -317,6 +320,13 @@ impl Machine {
     #[must_use]
     pub fn n_instructions(&self) -> u64 {
         self.nodes.iter().map(Node::n_instructions).sum()
+    }
+
+    /// What a limit of instructions counts: each look of a process of Linux that waits as well,
+    /// where there is a clock, for it is no instruction and takes time.
+    #[must_use]
+    pub fn n_steps(&self) -> u64 {
+        self.n_instructions().saturating_add(self.n_asked)
     }
 
     /// Runs until every node ended, or one failed.

@@ -43,6 +43,11 @@ impl Machine {
                 // With a clock its time passes as the core's does.
                 if self.nodes[node].harts[0].cycles().is_none() {
                     self.fall_asleep(node, now_ns, wake);
+                } else {
+                    self.n_asked += 1;
+                    if wake.is_never() {
+                        self.wait(node, 0)?;
+                    }
                 }
                 return Ok(false);
             }

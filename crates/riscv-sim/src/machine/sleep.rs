@@ -26,6 +26,7 @@ const BUSY: u64 = 10_000;
 pub(super) struct Sleep {
     /// Since when, by the machine's time.
     since_ns: u64,
+    /// `u64::MAX` if for ever.
     until_ns: u64,
     /// It wakes when something is written to its node's memory.
     at_writes: bool,
@@ -65,7 +66,10 @@ impl Machine {
         let at = self.sleepers.now_ns;
         let since_ns = self.nodes[node].sleep.map_or(at, |sleep| sleep.since_ns);
         self.count_out(node);
-        let until_ns = at.saturating_add(wake.at_ns.saturating_sub(now_ns));
+        let until_ns = match wake.is_never() {
+            true => u64::MAX,
+            false => at.saturating_add(wake.at_ns.saturating_sub(now_ns)),
+        };
         self.nodes[node].sleep = Some(Sleep {
             since_ns,
             until_ns,
@@ -73,15 +77,18 @@ impl Machine {
         });
         let sleepers = &mut self.sleepers;
         sleepers.n_asleep += 1;
-        sleepers.n_by_clock += usize::from(!wake.at_writes);
-        sleepers.times.push(Reverse((until_ns, node)));
+        sleepers.n_by_clock += usize::from(!wake.at_writes && !wake.is_never());
+        if !wake.is_never() {
+            sleepers.times.push(Reverse((until_ns, node)));
+        }
         self.awake.remove(node);
     }
 
     fn count_out(&mut self, node: usize) {
         if let Some(sleep) = self.nodes[node].sleep.take() {
             self.sleepers.n_asleep -= 1;
-            self.sleepers.n_by_clock -= usize::from(!sleep.at_writes);
+            let is_by_clock = !sleep.at_writes && sleep.until_ns != u64::MAX;
+            self.sleepers.n_by_clock -= usize::from(is_by_clock);
         }
     }
 
@@ -145,7 +152,7 @@ impl Machine {
     /// All sleep: it is the time now when the first one wakes.
     fn jump(&mut self) -> Result<()> {
         let Some(Reverse((next_ns, _))) = self.next_to_wake() else {
-            return Ok(());
+            return Err(Error::AllWait);
         };
         let n_nodes = self.nodes.len() as u64;
         let (n_written, n_executed) = (self.n_written, self.n_executed);

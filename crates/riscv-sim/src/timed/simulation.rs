@@ -105,13 +105,15 @@ impl Simulation {
     /// Runs until every node ended, or one failed.
     ///
     /// # Errors
-    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about `max_instructions` of all cores.
+    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about
+    /// `max_instructions` of all cores, of which a process of Linux that waits does one now and
+    /// then.
     pub fn run(&mut self, max_instructions: u64) -> Result<Outcome> {
         loop {
             if let Some(outcome) = self.run_for(STRETCH)? {
                 return Ok(outcome);
             }
-            if self.machine().n_instructions() >= max_instructions {
+            if self.machine().n_steps() >= max_instructions {
                 return Err(Error::NoEnd(max_instructions));
             }
         }

@@ -1,15 +1,16 @@
 //! What is told of files beside what is in them, and which of it a process may set.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
-use super::{Files, Open};
+use super::{ACCESS, APPEND, Files, Open, READ_WRITE};
 use crate::linux::errno::Errno;
 use crate::linux::stat::Facts;
 
 impl Files {
     /// Sets whether a file may be written, of all that a mode tells.
     pub(crate) fn set_mode(&self, number: u64, mode: u64) -> Result<u64, Errno> {
-        match self.get(number)? {
+        match &*self.get(number)? {
             Open::File { path, .. } | Open::Folder { path, .. } => {
                 set_mode(&self.folders.resolve(path, true)?, mode)
             }
@@ -23,25 +24,83 @@ impl Files {
     }
 
     pub(crate) fn facts(&self, number: u64) -> Result<Facts, Errno> {
-        Ok(match self.get(number)? {
+        Ok(match &*self.get(number)? {
             Open::Input | Open::Console(_) | Open::Null => Facts::device(),
             Open::Text { bytes, .. } => Facts::made_up(bytes.len() as u64),
-            Open::File { file, path } => {
+            Open::File { file, path, .. } => {
                 Facts::of(&file.metadata()?, path.as_os_str().as_encoded_bytes())
             }
             Open::Folder { path, .. } => facts_of(path)?,
         })
     }
 
-    /// As [`facts`](Self::facts), of what a path means.
-    pub(crate) fn facts_at(&self, at: u64, path: &[u8]) -> Result<Facts, Errno> {
+    /// As [`facts`](Self::facts), of what a path means, or of the link that it names.
+    pub(crate) fn facts_at(&self, at: u64, path: &[u8], follows: bool) -> Result<Facts, Errno> {
         match path {
             b"" => self.facts(at),
             b"/dev/null" => Ok(Facts::device()),
             b"/proc/self/exe" => Ok(Facts::made_up(self.program.len() as u64)),
             b"/proc/self/maps" => Ok(Facts::made_up(self.maps.len() as u64)),
-            _ => facts_of(&self.resolve(at, path, false)?),
+            _ if follows => facts_of(&self.resolve(at, path, false)?),
+            _ => match self.entry(at, path)? {
+                entry if entry.is_symlink() => {
+                    let name = entry.as_os_str().as_encoded_bytes();
+                    Ok(Facts::of(&entry.symlink_metadata()?, name))
+                }
+                _ => facts_of(&self.resolve(at, path, false)?),
+            },
         }
+    }
+
+    /// The text of a link.
+    pub(crate) fn link(&self, at: u64, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let link = self.entry(at, path)?.read_link()?;
+        Ok(link.into_os_string().into_encoded_bytes())
+    }
+
+    /// The entry that a path names, where it names one: the path of a folder may end in another way
+    /// than with its name.
+    fn entry(&self, at: u64, path: &[u8]) -> Result<PathBuf, Errno> {
+        let entry = self.resolve_entry(at, path, false);
+        entry.or_else(|_| self.resolve(at, path, false))
+    }
+
+    /// How an open file is used, of all that its flags tell.
+    pub(crate) fn flags(&self, number: u64) -> Result<u64, Errno> {
+        Ok(match &*self.get(number)? {
+            Open::File { flags, .. } => flags & (ACCESS | APPEND),
+            Open::Console(_) | Open::Null => READ_WRITE,
+            Open::Input | Open::Text { .. } | Open::Folder { .. } => 0,
+        })
+    }
+
+    /// Sets whether what is written goes to the end of the file, of all that flags tell.
+    pub(crate) fn set_flags(&self, number: u64, new: u64) -> Result<u64, Errno> {
+        if let Open::File { file, flags, .. } = &mut *self.get_mut(number)? {
+            set_append(file, new & APPEND != 0)?;
+            *flags = *flags & !APPEND | new & APPEND;
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(unix)]
+fn set_append(file: &File, appends: bool) -> Result<(), Errno> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let set = || {
+        let mut flags = fcntl_getfl(file)?;
+        flags.set(OFlags::APPEND, appends);
+        fcntl_setfl(file, flags)
+    };
+    set().map_err(|why| Errno::from(std::io::Error::from(why)))
+}
+
+/// The host does so for a whole file only when it is opened.
+#[cfg(not(unix))]
+fn set_append(_file: &File, appends: bool) -> Result<(), Errno> {
+    match appends {
+        true => Err(Errno::INVAL),
+        false => Ok(()),
     }
 }
 

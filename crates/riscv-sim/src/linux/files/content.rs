@@ -3,18 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 
+use super::folder::entries;
 use super::{AT_FDCWD, Files, Open};
 use crate::linux::errno::Errno;
 
 impl Files {
     /// Reads at the file's place, or at one that the call names.
-    pub(crate) fn read(
-        &mut self,
-        number: u64,
-        to: &mut [u8],
-        at: Option<u64>,
-    ) -> Result<usize, Errno> {
-        match self.get_mut(number)? {
+    pub(crate) fn read(&self, number: u64, to: &mut [u8], at: Option<u64>) -> Result<usize, Errno> {
+        match &mut *self.get_mut(number)? {
             Open::Input | Open::Null => Ok(0),
             Open::Console(_) => Err(Errno::BADF),
             Open::Folder { .. } => Err(Errno::ISDIR),
@@ -49,13 +45,8 @@ impl Files {
     }
 
     /// Writes to anything but the console.
-    pub(crate) fn write(
-        &mut self,
-        number: u64,
-        bytes: &[u8],
-        at: Option<u64>,
-    ) -> Result<usize, Errno> {
-        match self.get_mut(number)? {
+    pub(crate) fn write(&self, number: u64, bytes: &[u8], at: Option<u64>) -> Result<usize, Errno> {
+        match &mut *self.get_mut(number)? {
             Open::Null => Ok(bytes.len()),
             Open::File { file, .. } => {
                 at_place(file, at, |file| file.write_all(bytes))?;
@@ -67,8 +58,8 @@ impl Files {
         }
     }
 
-    pub(crate) fn seek(&mut self, number: u64, offset: i64, from: u64) -> Result<u64, Errno> {
-        match self.get_mut(number)? {
+    pub(crate) fn seek(&self, number: u64, offset: i64, from: u64) -> Result<u64, Errno> {
+        match &mut *self.get_mut(number)? {
             Open::File { file, .. } => {
                 let to = match from {
                     0 => SeekFrom::Start(u64::try_from(offset).map_err(|_| Errno::INVAL)?),
@@ -89,7 +80,13 @@ impl Files {
                 Ok(*at)
             }
             Open::Null => Ok(0),
-            Open::Input | Open::Console(_) | Open::Folder { .. } => Err(Errno::SPIPE),
+            // Back to the first entry; others have no places that can be told.
+            Open::Folder { path, left } if (offset, from) == (0, 0) => {
+                *left = entries(path)?;
+                Ok(0)
+            }
+            Open::Folder { .. } => Err(Errno::INVAL),
+            Open::Input | Open::Console(_) => Err(Errno::SPIPE),
         }
     }
 

@@ -4,9 +4,11 @@ mod attributes;
 mod content;
 mod folder;
 
+use std::cell::{Ref, RefCell, RefMut};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::errno::Errno;
@@ -27,6 +29,7 @@ const EXCLUSIVE: u64 = 0o200;
 const TRUNCATE: u64 = 0o1000;
 const APPEND: u64 = 0o2000;
 const DIRECTORY: u64 = 0o200_000;
+const NO_FOLLOW: u64 = 0o400_000;
 
 /// Which of its outputs a process writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,8 @@ enum Open {
     File {
         file: File,
         path: PathBuf,
+        /// How it is used.
+        flags: u64,
     },
     Folder {
         path: PathBuf,
@@ -62,7 +67,8 @@ enum Open {
 /// All of a process's open files.
 #[derive(Debug)]
 pub(crate) struct Files {
-    open: Vec<Option<Open>>,
+    /// Several descriptors may stand for one open file, which has one place.
+    open: Vec<Option<Rc<RefCell<Open>>>>,
     folders: Folders,
     /// What `/proc/self/maps` says.
     maps: Arc<[u8]>,
@@ -78,11 +84,13 @@ pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Errno> {
 impl Files {
     pub(crate) fn new(folders: Folders, maps: &str, program: Arc<[u8]>) -> Self {
         Self {
-            open: vec![
-                Some(Open::Input),
-                Some(Open::Console(Stream::Output)),
-                Some(Open::Console(Stream::Errors)),
-            ],
+            open: [
+                Open::Input,
+                Open::Console(Stream::Output),
+                Open::Console(Stream::Errors),
+            ]
+            .map(|open| Some(Rc::new(RefCell::new(open))))
+            .into(),
             folders,
             maps: maps.as_bytes().into(),
             program,
@@ -116,14 +124,24 @@ impl Files {
             Some(open) => open,
             None => self.open_file(at, path, flags)?,
         };
-        self.enter(open)
+        self.enter_from(0, Rc::new(RefCell::new(open)))
     }
 
     fn open_file(&self, at: u64, path: &[u8], flags: u64) -> Result<Open, Errno> {
         let writes = matches!(flags & ACCESS, WRITE_ONLY | READ_WRITE);
         let changes = writes || flags & (CREATE | TRUNCATE) != 0;
+        let is_link = || {
+            self.resolve_entry(at, path, false)
+                .is_ok_and(|it| it.is_symlink())
+        };
+        if flags & NO_FOLLOW != 0 && is_link() {
+            return Err(Errno::LOOP);
+        }
         let path = self.resolve(at, path, changes)?;
         if let Ok(metadata) = path.metadata() {
+            if flags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE {
+                return Err(Errno::EXIST);
+            }
             if metadata.is_dir() {
                 return if changes {
                     Err(Errno::ISDIR)
@@ -140,39 +158,57 @@ impl Files {
                 return Err(Errno::NOTDIR);
             }
         }
+        // By itself, since the host does neither for whoever only reads, or appends.
+        if flags & (CREATE | TRUNCATE) != 0 {
+            OpenOptions::new()
+                .write(true)
+                .truncate(flags & TRUNCATE != 0)
+                .create(flags & CREATE != 0)
+                .create_new(flags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE)
+                .open(&path)?;
+        }
         let file = OpenOptions::new()
             .read(flags & ACCESS != WRITE_ONLY)
             .write(writes && flags & APPEND == 0)
             .append(writes && flags & APPEND != 0)
-            .truncate(writes && flags & (TRUNCATE | APPEND) == TRUNCATE)
-            .create(writes && flags & (CREATE | EXCLUSIVE) == CREATE)
-            .create_new(writes && flags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE)
             .open(&path)?;
-        Ok(Open::File { file, path })
+        Ok(Open::File { file, path, flags })
     }
 
     /// The file of the host that a path means, seen from the folder `at`.
     pub(crate) fn resolve(&self, at: u64, path: &[u8], changes: bool) -> Result<PathBuf, Errno> {
+        self.folders.resolve(&self.seen_from(at, path)?, changes)
+    }
+
+    /// As [`resolve`](Self::resolve), of the entry that the path names, which may be a link.
+    pub(crate) fn resolve_entry(
+        &self,
+        at: u64,
+        path: &[u8],
+        changes: bool,
+    ) -> Result<PathBuf, Errno> {
+        let path = self.seen_from(at, path)?;
+        self.folders.resolve_entry(&path, changes)
+    }
+
+    /// A path, seen from the current folder.
+    fn seen_from(&self, at: u64, path: &[u8]) -> Result<PathBuf, Errno> {
         let path = path_of(path)?;
         if path.as_os_str().is_empty() {
             return Err(Errno::NOENT);
         }
         // A descriptor is 32 bits wide.
         if path.is_absolute() || at as u32 == AT_FDCWD.cast_unsigned() {
-            return self.folders.resolve(path, changes);
+            return Ok(path.to_owned());
         }
-        match self.get(at)? {
-            Open::Folder { path: folder, .. } => self.folders.resolve(&folder.join(path), changes),
+        match &*self.get(at)? {
+            Open::Folder { path: folder, .. } => Ok(folder.join(path)),
             _ => Err(Errno::NOTDIR),
         }
     }
 
-    fn enter(&mut self, open: Open) -> Result<u64, Errno> {
-        self.enter_from(0, open)
-    }
-
     /// Gives an open file the lowest free number that is not below `least`.
-    fn enter_from(&mut self, least: u64, open: Open) -> Result<u64, Errno> {
+    fn enter_from(&mut self, least: u64, open: Rc<RefCell<Open>>) -> Result<u64, Errno> {
         let mut numbers = least..MOST_FILES;
         let number = numbers.find(|number| !self.is_open(*number));
         let number = number.ok_or(Errno::MFILE)?;
@@ -180,7 +216,7 @@ impl Files {
         Ok(number)
     }
 
-    fn put_at(&mut self, number: u64, open: Open) {
+    fn put_at(&mut self, number: u64, open: Rc<RefCell<Open>>) {
         let number = number as usize;
         if number >= self.open.len() {
             self.open.resize_with(number + 1, || None);
@@ -188,22 +224,25 @@ impl Files {
         self.open[number] = Some(open);
     }
 
-    fn get(&self, number: u64) -> Result<&Open, Errno> {
+    fn shared(&self, number: u64) -> Result<&Rc<RefCell<Open>>, Errno> {
         let open = self.open.get(number as u32 as usize);
         open.and_then(Option::as_ref).ok_or(Errno::BADF)
     }
 
-    fn get_mut(&mut self, number: u64) -> Result<&mut Open, Errno> {
-        let open = self.open.get_mut(number as u32 as usize);
-        open.and_then(Option::as_mut).ok_or(Errno::BADF)
+    fn get(&self, number: u64) -> Result<Ref<'_, Open>, Errno> {
+        Ok(self.shared(number)?.borrow())
+    }
+
+    fn get_mut(&self, number: u64) -> Result<RefMut<'_, Open>, Errno> {
+        Ok(self.shared(number)?.borrow_mut())
     }
 
     pub(crate) fn is_open(&self, number: u64) -> bool {
-        self.get(number).is_ok()
+        self.shared(number).is_ok()
     }
 
     pub(crate) fn close(&mut self, number: u64) -> Result<u64, Errno> {
-        self.get(number)?;
+        self.shared(number)?;
         self.open[number as u32 as usize] = None;
         Ok(0)
     }
@@ -213,54 +252,35 @@ impl Files {
         if least >= MOST_FILES {
             return Err(Errno::INVAL);
         }
-        let copy = self.copy(number)?;
-        self.enter_from(least, copy)
+        let same = Rc::clone(self.shared(number)?);
+        self.enter_from(least, same)
     }
 
     /// Makes `to` another descriptor for the same file, whatever it was.
     pub(crate) fn duplicate_to(&mut self, number: u64, to: u64) -> Result<u64, Errno> {
-        let copy = self.copy(number)?;
+        let same = Rc::clone(self.shared(number)?);
         if to >= MOST_FILES {
             return Err(Errno::BADF);
         }
         if number == to {
             return Err(Errno::INVAL);
         }
-        self.put_at(to, copy);
+        self.put_at(to, same);
         Ok(to)
     }
 
-    fn copy(&self, number: u64) -> Result<Open, Errno> {
-        Ok(match self.get(number)? {
-            Open::Input => Open::Input,
-            Open::Console(stream) => Open::Console(*stream),
-            Open::Null => Open::Null,
-            Open::File { file, path } => Open::File {
-                file: file.try_clone()?,
-                path: path.clone(),
-            },
-            Open::Text { bytes, at } => Open::Text {
-                bytes: Arc::clone(bytes),
-                at: *at,
-            },
-            Open::Folder { path, left } => Open::Folder {
-                path: path.clone(),
-                left: left.clone(),
-            },
-        })
-    }
-
     /// The host's own file, which a lock is for.
-    pub(crate) fn host_file(&self, number: u64) -> Result<&File, Errno> {
-        match self.get(number)? {
-            Open::File { file, .. } => Ok(file),
-            _ => Err(Errno::INVAL),
-        }
+    pub(crate) fn host_file(&self, number: u64) -> Result<Ref<'_, File>, Errno> {
+        let file = Ref::filter_map(self.get(number)?, |open| match open {
+            Open::File { file, .. } => Some(file),
+            _ => None,
+        });
+        file.map_err(|_| Errno::INVAL)
     }
 
     /// Which output this is, if it is one.
     pub(crate) fn stream(&self, number: u64) -> Result<Option<Stream>, Errno> {
-        Ok(match self.get(number)? {
+        Ok(match &*self.get(number)? {
             Open::Console(stream) => Some(*stream),
             _ => None,
         })

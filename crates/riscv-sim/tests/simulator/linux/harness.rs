@@ -59,6 +59,20 @@ pub(super) static PROGRAM: LazyLock<Option<Program>> = LazyLock::new(|| {
     })
 });
 
+/// The same program for this host.
+pub(super) fn native(folder: &Path) -> PathBuf {
+    let path = folder.join("native");
+    let result = Command::new("rustc")
+        .args(["--edition=2024", "-Copt-level=1", "-o"])
+        .arg(&path)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator/linux/program.rs"))
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{message}");
+    path
+}
+
 /// What a run gave: how it ended, what each node wrote to its two outputs, and what was counted.
 pub(super) struct Ran {
     pub(super) outcome: Result<Outcome, Error>,

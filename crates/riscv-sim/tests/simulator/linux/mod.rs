@@ -2,6 +2,7 @@
 //! several nodes.
 
 mod harness;
+mod small;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -99,6 +100,52 @@ fn files_are_copied_linked_locked_and_cut_as_the_libraries_ask() {
         "9 -1 0 0\n0 -1 18\ntrue 0\n3 0 3\n0 32 0\n0 0 [0, 0, 0]\n-1 0\n\
          [116, 101, 120, 116, 0, 0]\n",
     );
+}
+
+/// Whoever reads this host's answers is not told more of it than that.
+#[test]
+#[cfg(target_os = "linux")]
+fn calls_at_their_edges_are_answered_as_this_host_does() {
+    if PROGRAM.is_none() {
+        return;
+    }
+    let made = || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path("folder/inner")).unwrap();
+        std::fs::write(path("ten"), "0123456789").unwrap();
+        for (to, name) in [
+            ("ten", "link"),
+            ("ten", "replaced"),
+            ("ten", "moved"),
+            ("none", "dangling"),
+            ("none", "taken"),
+            ("folder", "to folder"),
+        ] {
+            std::os::unix::fs::symlink(to, path(name)).unwrap();
+        }
+        let made = Command::new("mkfifo").arg(path("pipe")).status();
+        assert!(made.unwrap().success());
+        folder
+    };
+    let (here, there) = (made(), made());
+    let folder = tempfile::tempdir().unwrap();
+    let native = harness::native(folder.path());
+    let output = Command::new(&native)
+        .args(["edges", here.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let expected = String::from_utf8(output.stdout).unwrap();
+    let arguments = ["edges", there.path().to_str().unwrap()];
+    let given = Given {
+        folders: vec![Folder {
+            path: there.path().into(),
+            is_writable: true,
+        }],
+        ..given(1, &arguments)
+    };
+    prints(&given, &expected);
 }
 
 /// Two nodes that add to one file, each with the lock.

@@ -1,6 +1,8 @@
 //! A program as people write them, built by the test that runs it: what it does is its first
 //! argument.
 
+mod edges;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,7 @@ fn main() {
         "files" => files(&arguments[2]),
         "lock" => lock(&arguments[2]),
         "calls" => calls(&arguments[2]),
+        "edges" => edges::print(&arguments[2]),
         "time" => time(),
         "panic" => panic!("as asked"),
         "exit" => std::process::exit(7),

@@ -1,0 +1,240 @@
+//! What calls answer at their edges: a part of the program, which the host runs as well.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, Read as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+
+#[repr(C)]
+struct Polled {
+    file: i32,
+    events: u16,
+    found: u16,
+}
+
+#[repr(C)]
+struct Buffer {
+    start: *mut u8,
+    n_bytes: usize,
+}
+
+unsafe extern "C" {
+    fn open(path: *const u8, flags: i32, ...) -> i32;
+    fn close(file: i32) -> i32;
+    fn poll(files: *mut Polled, n: u64, ms: i32) -> i32;
+    fn lseek(file: i32, offset: i64, from: i32) -> i64;
+    fn dup(file: i32) -> i32;
+    fn fcntl(file: i32, command: i32, ...) -> i32;
+    fn readv(file: i32, buffers: *const Buffer, n: i32) -> i64;
+    fn writev(file: i32, buffers: *const Buffer, n: i32) -> i64;
+    fn kill(process: i32, signal: i32) -> i32;
+    fn mmap(at: usize, n: usize, rights: i32, flags: i32, file: i32, offset: i64) -> isize;
+    fn madvise(at: usize, n_bytes: usize, advice: i32) -> i32;
+    fn syscall(number: i64, ...) -> i64;
+}
+
+const WRITE_ONLY: i32 = 1;
+const CREATE: i32 = 0o100;
+const EXCLUSIVE: i32 = 0o200;
+const TRUNCATE: i32 = 0o1000;
+const APPEND: i32 = 0o2000;
+const NO_FOLLOW: i32 = 0o400_000;
+
+/// Where no process has memory.
+const NOWHERE: *mut u8 = std::ptr::without_provenance_mut(8);
+
+pub(crate) fn print(folder: &str) {
+    std::env::set_current_dir(folder).unwrap();
+    links();
+    opened();
+    flags();
+    places();
+    several();
+    polled();
+    memory();
+}
+
+/// A result, or the number of the failure.
+fn told(value: impl Into<i64>) -> Result<i64, i32> {
+    match value.into() {
+        -1 => Err(Error::last_os_error().raw_os_error().unwrap()),
+        value => Ok(value),
+    }
+}
+
+fn number<T>(result: std::io::Result<T>) -> Result<T, Option<i32>> {
+    result.map_err(|why| why.raw_os_error())
+}
+
+fn open_as(path: &str, flags: i32) -> Result<i64, i32> {
+    let path = format!("{path}\0");
+    // SAFETY: the path ends.
+    let file = told(unsafe { open(path.as_ptr(), flags, 0o644) })?;
+    // SAFETY: nobody else has it.
+    told(unsafe { close(i32::try_from(file).unwrap()) })
+}
+
+fn length(path: &str) -> u64 {
+    fs::metadata(path).unwrap().len()
+}
+
+/// A link is what is removed and moved, not what it leads to.
+fn links() {
+    let mut entries: Vec<_> = fs::read_dir(".").unwrap().map(|it| it.unwrap()).collect();
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let (kind, lstat) = (entry.file_type().unwrap(), entry.metadata().unwrap().file_type());
+        println!("{:?} {} {}", entry.file_name(), kind == lstat, kind.is_symlink());
+        println!("{} {} {:?}", kind.is_dir(), kind.is_file(), number(fs::read_link(entry.path())));
+    }
+    println!("{:?}", open_as("link", NO_FOLLOW));
+    println!("{:?}", number(fs::hard_link("ten", "taken")));
+    println!("{:?} {:?}", number(fs::create_dir("taken")), number(fs::create_dir("link")));
+    println!("{:?}", number(fs::remove_file("to folder/")));
+    println!("{:?}", number(fs::remove_dir_all("to folder")));
+    println!("{:?} {:?}", number(fs::remove_file("link")), number(fs::remove_file("dangling")));
+    fs::write("new", "new").unwrap();
+    println!("{:?} {:?}", number(fs::rename("new", "replaced")), number(fs::rename("moved", "at")));
+    println!("{} {}", length("ten"), fs::exists("folder/inner").unwrap());
+    println!("{:?} {}", number(fs::read_link("at")), fs::read_to_string("replaced").unwrap());
+}
+
+fn opened() {
+    println!("{:?}", open_as("made", CREATE));
+    println!("{:?}", open_as("made", CREATE | EXCLUSIVE));
+    println!("{:?}", open_as("folder", CREATE | EXCLUSIVE));
+    println!("{:?}", open_as("new", WRITE_ONLY | CREATE | EXCLUSIVE));
+    println!("{:?}", open_as(&"x".repeat(300), 0));
+    fs::write("long", "0123456789").unwrap();
+    println!("{:?} {}", open_as("long", WRITE_ONLY | TRUNCATE | APPEND), length("long"));
+    fs::write("long", "0123456789").unwrap();
+    println!("{:?} {}", open_as("long", TRUNCATE), length("long"));
+    let mut bytes = [0; 4];
+    let mut writer = File::create("long").unwrap();
+    println!("{:?}", number(writer.read(&mut bytes)));
+    println!("{:?}", number(File::open("long").unwrap().write(&bytes)));
+}
+
+fn flags() {
+    const GET: i32 = 3;
+    const SET: i32 = 4;
+    fs::write("flags", "0123456789").unwrap();
+    let mut options = OpenOptions::new();
+    let mut appends = options.append(true).open("flags").unwrap();
+    let mut writes = OpenOptions::new().write(true).open("flags").unwrap();
+    let reads = File::open("flags").unwrap();
+    for file in [&appends, &writes, &reads] {
+        // SAFETY: these change no memory.
+        println!("{}", unsafe { fcntl(file.as_raw_fd(), GET) } & (3 | APPEND));
+    }
+    // SAFETY: as above.
+    println!("{:?}", told(unsafe { fcntl(writes.as_raw_fd(), SET, APPEND) }));
+    // SAFETY: as above.
+    println!("{:?}", told(unsafe { fcntl(appends.as_raw_fd(), SET, 0) }));
+    writes.write_all(b"end").unwrap();
+    appends.rewind().unwrap();
+    appends.write_all(b"start").unwrap();
+    println!("{}", fs::read_to_string("flags").unwrap());
+}
+
+/// Descriptors of one open file have one place, and a folder is read again from its start.
+fn places() {
+    const CURRENT: i32 = 1;
+    let mut maps = File::open("/proc/self/maps").unwrap();
+    maps.read_exact(&mut [0; 4]).unwrap();
+    let folder = File::open(".").unwrap();
+    // SAFETY: these change no memory.
+    let (same_maps, same) = unsafe { (dup(maps.as_raw_fd()), dup(folder.as_raw_fd())) };
+    // SAFETY: as above.
+    println!("{:?}", told(unsafe { lseek(same_maps, 0, CURRENT) }));
+    let folder = folder.as_raw_fd();
+    println!("{:?} {}", entries(folder, NOWHERE), n_entries(folder));
+    println!("{}", n_entries(same));
+    // SAFETY: as above.
+    println!("{:?} {}", told(unsafe { lseek(same, 0, 0) }), n_entries(folder));
+}
+
+/// Reads entries of a folder into 1,024 bytes.
+fn entries(folder: i32, to: *mut u8) -> Result<i64, i32> {
+    let number = if cfg!(target_arch = "x86_64") { 217 } else { 61 };
+    // SAFETY: there is room for so many bytes, or no memory at all.
+    told(unsafe { syscall(number, i64::from(folder), to, 1024_i64) })
+}
+
+fn n_entries(folder: i32) -> usize {
+    let (mut bytes, mut n) = ([0_u8; 1024], 0);
+    loop {
+        let end = usize::try_from(entries(folder, bytes.as_mut_ptr()).unwrap()).unwrap();
+        let mut at = 0;
+        while at < end {
+            at += usize::from(u16::from_le_bytes([bytes[at + 16], bytes[at + 17]]));
+            n += 1;
+        }
+        if end == 0 {
+            return n;
+        }
+    }
+}
+
+/// What was moved before a failure is told.
+fn several() {
+    let mut bytes = *b"abcdefgh";
+    let buffer = |start, n_bytes| Buffer { start, n_bytes };
+    let good = buffer(bytes.as_mut_ptr(), 4);
+    let buffers = [good, buffer(NOWHERE, 4)];
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open("v");
+    let mut file = file.unwrap();
+    let number = file.as_raw_fd();
+    // SAFETY: the first buffer is memory, and the second one is none at all.
+    println!("{:?}", told(unsafe { writev(number, buffers.as_ptr(), 2) }));
+    // SAFETY: as above.
+    println!("{:?}", told(unsafe { writev(number, &raw const buffers[1], 1) }));
+    file.write_all(b"ijkl").unwrap();
+    println!("{}", fs::read_to_string("v").unwrap());
+    file.rewind().unwrap();
+    // SAFETY: as above.
+    println!("{:?}", told(unsafe { readv(number, buffers.as_ptr(), 2) }));
+    println!("{bytes:?}");
+}
+
+fn polled() {
+    let file = File::open("ten").unwrap();
+    let polled = |file, events| {
+        let mut files = [Polled { file, events, found: 77 }];
+        // SAFETY: there is one.
+        let n = unsafe { poll(files.as_mut_ptr(), 1, 1) };
+        println!("{:?} {:#x}", told(n), files[0].found);
+    };
+    polled(-1, 1);
+    polled(-5, 5);
+    polled(999, 1);
+    polled(file.as_raw_fd(), 1 | 4 | 0x40 | 0x100);
+    polled(file.as_raw_fd(), 0x40);
+    let own = i32::try_from(std::process::id()).unwrap();
+    for signal in [-1, 65, 0] {
+        // SAFETY: none of them is a signal.
+        println!("{:?}", told(unsafe { kill(own, signal) }));
+    }
+}
+
+fn memory() {
+    const PAGE: usize = 4096;
+    const PRIVATE: i32 = 0x22;
+    const FIXED: i32 = 0x10;
+    const NO_REPLACE: i32 = 0x10_0000;
+    const NOT_NEEDED: i32 = 4;
+    let map = |at: usize, flags: i32| {
+        // SAFETY: what is mapped is nobody else's.
+        told(unsafe { mmap(at, PAGE, 3, PRIVATE | flags, -1, 0) } as i64)
+    };
+    let start = usize::try_from(map(0, 0).unwrap()).unwrap();
+    let page = std::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the page is this function's.
+    let page = unsafe { std::slice::from_raw_parts_mut(page, PAGE) };
+    page.fill(7);
+    println!("{:?} {:?}", map(start, NO_REPLACE), map(start, FIXED | NO_REPLACE));
+    println!("{:?} {:?}", map(start + 1, NO_REPLACE), map(1 << 60, NO_REPLACE));
+    println!("{} {}", page[0], page[PAGE - 1]);
+    // SAFETY: nobody needs what is there.
+    println!("{:?}", told(unsafe { madvise(start, 1, NOT_NEEDED) }));
+    println!("{} {}", page[0], page[PAGE - 1]);
+}
