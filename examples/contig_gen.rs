@@ -34,8 +34,8 @@ use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Segment, Sha
 
 /// The genome that is assembled if no files are named.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
-/// Before the letters of a fragment that continues another.
-const CONTINUES: u8 = b'+';
+/// Before the letters of a fragment that continues another; no sequence has such a letter.
+const CONTINUES: u8 = 1;
 /// Capacity of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
 /// Maximum number of paths that a rank follows at once, and of k-mers that it tests for a path end
@@ -278,7 +278,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let k = KmerLength::new(options.k)?;
     agree(
         world,
-        check_names(&[options.out.as_deref()], &options.files),
+        check_names(&[options.out.as_deref()], &files(options)),
     )?;
     let (reads, n_reads) = read(world, options)?;
     let seconds_read = start.elapsed().as_secs_f64();
@@ -326,19 +326,22 @@ fn run(world: &World, options: &Options) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
+/// The files that are read.
+fn files(options: &Options) -> Vec<PathBuf> {
+    match &options.files[..] {
+        [] => vec![BUNDLED.into()],
+        files => files.into(),
+    }
+}
+
 /// This rank's share of the reads, each followed by a letter that is no base, and the number of all
 /// reads.
 fn read(world: &World, options: &Options) -> Result<(Vec<u8>, u64)> {
-    let files = if options.files.is_empty() {
-        vec![PathBuf::from(BUNDLED)]
-    } else {
-        options.files.clone()
-    };
     // Fragments of a long sequence overlap by a k-mer, so that no link between two is missing.
     let overlap = KmerLength::new(options.k + 1)?;
     let share = Share::new(world.rank().index(), world.n_ranks() as usize);
     let mut reads = Vec::new();
-    let mine = Input::open(files).and_then(|input| {
+    let mine = Input::open(files(options)).and_then(|input| {
         let bar = progress_bar(world, options, "reading", input.share_bytes(share));
         let keep = |segment: Segment<'_>| {
             reads.extend(segment.continues.then_some(CONTINUES));

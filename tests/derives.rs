@@ -52,6 +52,41 @@ struct OnlySerde {
     at: std::ops::Range<u32>,
 }
 
+/// Nobody may refer to its members; encoded as bytes, and so by its members if they have a
+/// parameter.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Wire,
+    Object,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+)]
+#[repr(C, packed)]
+struct Packed {
+    few: u8,
+    many: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Wire)]
+#[repr(C, packed(2))]
+struct PackedPair<T: Copy>(u8, T);
+
+/// Names that are words of the language.
+#[derive(Clone, Copy, Debug, PartialEq, Wire, Object)]
+#[expect(non_camel_case_types, reason = "words of the language are so")]
+enum r#fn {
+    r#try { r#in: u8 },
+}
+
+#[pgas::pod]
+struct r#async {
+    r#as: u8,
+}
+
 /// A module in which names that the derives use have another meaning.
 mod names_of_others {
     #![no_implicit_prelude]
@@ -196,6 +231,10 @@ fn values_come_back_and_take_what_their_members_take() {
         }),
         13
     );
+    let (few, many) = (1, 0x0203_0405);
+    assert_eq!(survives(&Packed { few, many }), 5);
+    assert_eq!(survives(&PackedPair(few, (many, ()))), 5);
+    assert_eq!(survives(&r#fn::r#try { r#in: 1 }), 2);
     assert_eq!(survives(&Unit), 0);
     assert_eq!(survives(&Tuple(1, 2.0, ())), 9);
     assert_eq!(survives(&[Small::A, Small::B(3)]), 4);
@@ -295,6 +334,11 @@ fn files_call_types_by_their_members() {
     );
     assert_eq!(Edge::saved_as(), "Edge {to: u32, weight: f32}");
     assert_eq!(OnlySerde::saved_as(), "OnlySerde {at}");
+    assert_eq!(Packed::saved_as(), "Packed {few: u8, many: u32}");
+    assert_eq!(Layout::of::<r#fn>(), "fn [try {in: u8}]");
+    assert!(r#fn::saved_as().starts_with("fn "), "{}", r#fn::saved_as());
+    assert_eq!(Layout::of::<r#async>(), "async {as: u8}");
+    assert_eq!(r#async::saved_as(), "async {as: u8}");
     assert_eq!(OfFeatures::saved_as(), "OfFeatures {a: u32, b: u32}");
     assert_eq!(TupleOfFeatures::saved_as(), "TupleOfFeatures {u32, u32}");
 }

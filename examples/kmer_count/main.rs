@@ -152,7 +152,8 @@ fn main() -> ExitCode {
 fn run(world: &World, options: &Options) -> Result<()> {
     let (mut watch, mut seconds) = (Stopwatch::start(), Seconds::default());
     let outputs = [options.dump.as_deref(), options.histo.as_deref()];
-    agree(world, check_names(&outputs, &options.files))?;
+    let files = agree(world, files(options))?;
+    agree(world, check_names(&outputs, &files))?;
     // Create the output files first, so that a bad path is reported at once.
     let dump = draft(world, options.dump.as_deref())?;
     let histo = draft(world, options.histo.as_deref())?;

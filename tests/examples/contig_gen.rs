@@ -273,6 +273,33 @@ fn a_genome_that_was_read_once_has_no_contigs_of_a_greater_depth() {
 }
 
 #[test]
+fn a_sequence_may_begin_with_any_letter() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("strange.fa");
+    let bases = String::from_utf8(lambda()[..31].to_vec()).unwrap();
+    fs::write(&path, format!(">a\n+{bases}\n")).unwrap();
+    let ended = contig_gen(&[path.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(
+        (&json["contigs"], &json["total_bp"]),
+        (&1.into(), &31.into())
+    );
+}
+
+#[test]
+fn the_genome_that_comes_with_the_project_is_not_written_over() {
+    let genome = fs::read(LAMBDA).unwrap();
+    let ended = contig_gen(&["--out", LAMBDA, "--ranks", "2"]);
+    if fs::read(LAMBDA).unwrap() != genome {
+        fs::write(LAMBDA, &genome).unwrap();
+        panic!("it was written over: {ended:?}");
+    }
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("lambda_NC_001416.fa.gz"), "{stderr}");
+}
+
+#[test]
 fn bad_arguments_and_files_are_refused_with_one_line() {
     for arguments in [["-k", "30"], ["-k", "33"], ["--min-depth", "0"]] {
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt as _;
 use syn::{Data, DeriveInput, Result};
 
 use crate::input::{Options, attributes, bounded, is_concrete};
@@ -30,7 +31,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         quote!(#object::Encoded<#inline>)
     };
     let attributes = attributes(input);
-    let text = input.ident.to_string();
+    let text = input.ident.unraw().to_string();
     // Other types than structs are encoded, and so described by their codec.
     let members = match &input.data {
         Data::Struct(data) if is_concrete(input) => members_of_pod(&data.fields, &codec),

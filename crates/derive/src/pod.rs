@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens as _, quote};
+use syn::ext::IdentExt as _;
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Path, Result, Token};
 
@@ -41,7 +42,7 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
     let path = zerocopy.to_string().replace(' ', "");
     let path = path.trim_start_matches(':');
     let (name, codec) = (&item.ident, quote!(#root::codec));
-    let text = name.to_string();
+    let text = name.unraw().to_string();
     let members = wire::members_of_pod(&data.fields, &codec);
     let object = object::derive(item)?;
     let attributes = attributes(item);

@@ -82,7 +82,7 @@ struct Bodies {
 }
 
 fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
-    let (name, text) = (&input.ident, input.ident.to_string());
+    let (name, text) = (&input.ident, input.ident.unraw().to_string());
     let (_, args, _) = input.generics.split_for_impl();
     let itself = quote!(#name #args);
     let part = |fields: &Fields| Part::of(fields, codec, &itself);
@@ -93,7 +93,7 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                 put,
                 get,
                 layout,
-            } = part(&data.fields);
+            } = Part::of_struct(input, &data.fields, codec, &itself)?;
             Ok(Bodies {
                 encode: quote!(let #name #pattern = pgas_value; #put),
                 decode: quote!(::core::result::Result::Ok(#name #get)),
@@ -112,7 +112,7 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                 } = part(&variant.fields);
                 puts.push(quote!(#name::#ident #pattern => { pgas_out.put_count(#number); #put }));
                 gets.push(quote!(#number => ::core::result::Result::Ok(#name::#ident #get)));
-                let text = ident.to_string();
+                let text = ident.unraw().to_string();
                 let next = if i == 0 { "" } else { ", " };
                 layouts.push(
                     quote!(pgas_out.say(#next); #codec::layout_of(#text, #layout, pgas_out);),
@@ -141,6 +141,22 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
             Err(Error::new(union.union_token.span, text))
         }
     }
+}
+
+/// Whether the members of a struct may lie at any address.
+fn is_packed(input: &DeriveInput) -> Result<bool> {
+    let mut is_packed = false;
+    for attr in input.attrs.iter().filter(|it| it.path().is_ident("repr")) {
+        attr.parse_nested_meta(|meta| {
+            is_packed |= meta.path.is_ident("packed");
+            // The number of `packed(2)` or `align(8)`.
+            if meta.input.peek(syn::token::Paren) {
+                meta.input.parse::<Group>()?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(is_packed)
 }
 
 /// The members of a struct or of a variant.
@@ -181,6 +197,27 @@ fn text_of(member: &Member) -> String {
 }
 
 impl Part {
+    /// Nobody may refer to a member of a packed struct, so each one is copied.
+    fn of_struct(
+        input: &DeriveInput,
+        fields: &Fields,
+        codec: &TokenStream,
+        itself: &TokenStream,
+    ) -> Result<Self> {
+        let mut part = Self::of(fields, codec, itself);
+        if is_packed(input)? {
+            let types = fields.iter().map(|field| field.ty.to_token_stream());
+            let types = types.map(|ty| named(ty, itself));
+            let members = fields.members();
+            part.pattern = quote!({ .. });
+            part.put = quote! {
+                #(pgas_out.put::<#types>(&{ pgas_value.#members })?;)*
+                ::core::result::Result::Ok(())
+            };
+        }
+        Ok(part)
+    }
+
     fn of(fields: &Fields, codec: &TokenStream, itself: &TokenStream) -> Self {
         let members: Vec<Member> = fields.members().collect();
         let n = members.len();

@@ -186,6 +186,7 @@ pub fn check_names(outputs: &[Option<&Path>], inputs: &[PathBuf]) -> Result<()> 
 
 /// Where a file is, or will be, without links.
 fn place(path: &Path) -> PathBuf {
+    let path = &real(path).unwrap_or_else(|_| path.to_owned());
     let there = fs::canonicalize(path).ok().or_else(|| {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = fs::canonicalize(dir.unwrap_or(Path::new("."))).ok()?;
@@ -194,15 +195,27 @@ fn place(path: &Path) -> PathBuf {
     there.unwrap_or_else(|| path.to_owned())
 }
 
-/// The file of `target` after following links: a rename must not replace a link or a device.
+/// The file of `target` after following links, which need not be there yet: a rename must not
+/// replace a link or a device.
 fn real(target: &Path) -> Result<PathBuf> {
-    match fs::metadata(target) {
-        Ok(found) if !found.is_file() => Err(Error::NotAFile {
-            file: target.into(),
-        }),
-        Ok(_) => io_at(target, fs::canonicalize(target)),
-        Err(_) => Ok(target.to_path_buf()),
+    /// The links that Linux follows.
+    const MOST: usize = 40;
+    let mut file = target.to_path_buf();
+    for _ in 0..=MOST {
+        match fs::metadata(&file) {
+            Ok(found) if !found.is_file() => {
+                return Err(Error::NotAFile {
+                    file: target.into(),
+                });
+            }
+            Ok(_) => break,
+            Err(_) => match fs::read_link(&file) {
+                Ok(link) => file = file.parent().unwrap_or(Path::new("")).join(link),
+                Err(_) => return Ok(file),
+            },
+        }
     }
+    io_at(target, fs::canonicalize(file))
 }
 
 fn draft_path(target: &Path, tag: u64) -> PathBuf {
@@ -354,6 +367,37 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(names(dir.path()), ["dump", "link"]);
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_yet_is_where_the_draft_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("there")).unwrap();
+        let links = [
+            ("there/out", "link"),
+            ("link", "second"),
+            ("first", "last"),
+            ("last", "first"),
+        ];
+        for (to, name) in links {
+            std::os::unix::fs::symlink(to, path(name)).unwrap();
+        }
+        let outputs = [path("link"), path("second")];
+        let outputs = outputs.each_ref().map(|path| Some(path.as_path()));
+        assert!(check_names(&outputs, &[]).is_err(), "they are one file");
+        let draft = Draft::create(&path("second"), 1).unwrap();
+        let joined = Draft::join(&path("second"), 1).unwrap();
+        joined.write_at(0, b"new").unwrap();
+        draft.publish().unwrap();
+        assert_eq!(fs::read(path("there/out")).unwrap(), b"new");
+        assert_eq!(fs::read(path("link")).unwrap(), b"new");
+        assert!(path("second").is_symlink() && path("link").is_symlink());
+        assert!(
+            Draft::create(&path("first"), 1).is_err(),
+            "it leads nowhere"
+        );
+        assert!(path("first").is_symlink());
     }
 
     #[test]

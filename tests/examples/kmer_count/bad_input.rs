@@ -42,6 +42,21 @@ fn complaint_about(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
+fn the_genome_that_comes_with_the_project_is_not_written_over() {
+    let genome = fs::read(ECOLI).unwrap();
+    let ended = end(kmer_count(["--ranks", "2", "--dump", ECOLI]));
+    if fs::read(ECOLI).unwrap() != genome {
+        fs::write(ECOLI, &genome).unwrap();
+        panic!("it was written over: {ended:?}");
+    }
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("ecoli_536_NC_008253.fna.gz"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named() {
     let missing = complaint(1, |dir, command| {
         command.arg(LAMBDA).arg(dir.join("missing.fq"));
