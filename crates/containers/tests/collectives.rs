@@ -299,7 +299,7 @@ const ROWS: &[Row] = &[
             DArray::new(world, 100, Distribution::Block, &1_u64)
         })
     }),
-    ("DArray::fill", (2, 0), |world| {
+    ("DArray::fill", (2, 1), |world| {
         let array = array(world);
         price(world, || array.fill(7))
     }),
@@ -335,7 +335,7 @@ const ROWS: &[Row] = &[
         let array = array(world);
         price(world, || array.into_local())
     }),
-    ("LocalArray::into_shared", (1, 0), |world| {
+    ("LocalArray::into_shared", (1, 1), |world| {
         let local = array(world).into_local().unwrap();
         price(world, || local.into_shared())
     }),
@@ -363,7 +363,7 @@ const ROWS: &[Row] = &[
         let matrix = matrix(world);
         price(world, || matrix.into_local())
     }),
-    ("LocalMatrix::into_shared", (1, 0), |world| {
+    ("LocalMatrix::into_shared", (1, 1), |world| {
         let local = matrix(world).into_local().unwrap();
         price(world, || local.into_shared())
     }),

@@ -84,8 +84,20 @@ const CALLS: &[(&str, Call)] = &[
     ("DArray of texts", |world| {
         DArray::new(world, 9, Distribution::Block, &"text".repeat(30)).map(drop)
     }),
+    ("DArray::fill", |world| {
+        let array = DArray::new(world, 100, Distribution::Cyclic, &7_u64)?;
+        array.fill(8)
+    }),
+    ("the local phase of a DArray", |world| {
+        let array = DArray::new(world, 100, Distribution::Block, &7_u64)?;
+        array.into_local()?.into_shared().map(drop)
+    }),
     ("DMatrix", |world| {
         DMatrix::new(world, [5, 5], [2, 2], 0.5).map(drop)
+    }),
+    ("the local phase of a DMatrix", |world| {
+        let matrix = DMatrix::new(world, [5, 5], [2, 2], 0.5)?;
+        matrix.into_local()?.into_shared().map(drop)
     }),
     ("Distributor", |world| {
         Distributor::<String>::with_capacity(world, 9).map(drop)

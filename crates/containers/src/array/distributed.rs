@@ -8,7 +8,7 @@ use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::{checked_run, copies, index_check, range_check};
+use super::{agree_on_value, checked_run, copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
@@ -68,7 +68,7 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 4 allreduces. Collective over the team.
+    /// 2B + 4 allreduces; an allreduce more with `PGAS_CHECK=1`. Collective over the team.
     ///
     /// # Errors
     ///
@@ -103,11 +103,12 @@ impl<T: Object> DArray<T> {
             }
             Ok(initial)
         };
-        let initial = team.all_try("filling an array", fill)?;
+        let slot = team.all_try("filling an array", fill)?;
+        agree_on_value::<T, T::Repr>(team, initial)?;
         team.barrier_within()?;
         Ok(Self {
             parts,
-            cells: Cells::new(heap, initial),
+            cells: Cells::new(heap, slot),
             deal,
             distribution,
             served: scattered::serve(team),

@@ -1,8 +1,8 @@
 //! Tiles of a matrix with the elements around them, for stencils.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{fmt, mem, thread};
 
 use pgas_am::{PgasFuture, RemoteCalls as _};
 use pgas_core::rma::Strides;
@@ -168,7 +168,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// computes whatever needs no rim.
     ///
     /// The rims are fetched while this rank makes progress. Every rank [waits](Exchange::wait) for
-    /// its exchange before it makes another collective call of the team.
+    /// its exchange before it makes another collective call of the team. An exchange that is dropped
+    /// instead fails the job.
     ///
     /// # Cost
     ///
@@ -221,7 +222,7 @@ impl<'m, T: Pod> Halo<'m, T> {
         Ok(Exchange {
             halo: self,
             read,
-            rims,
+            rims: Some(rims),
         })
     }
 
@@ -354,6 +355,9 @@ impl<T: Pod> Padded<T> {
 
 /// An exchange under way, begun by [`Halo::exchange_nb`].
 ///
+/// If it is dropped without [`wait`](Self::wait), the job fails, since the other ranks wait for this
+/// one.
+///
 /// # Examples
 ///
 /// See [`Halo::exchange_nb`].
@@ -362,7 +366,8 @@ pub struct Exchange<'h, 'm, T: Pod> {
     halo: &'h mut Halo<'m, T>,
     /// Whether this rank's own elements could be read.
     read: Result<()>,
-    rims: PgasFuture<Vec<Vec<T>>>,
+    /// `None` once they are waited for.
+    rims: Option<PgasFuture<Vec<Vec<T>>>>,
 }
 
 impl<T: Pod> Exchange<'_, '_, T> {
@@ -391,12 +396,25 @@ impl<T: Pod> Exchange<'_, '_, T> {
     ///
     /// See [`Halo::exchange_nb`].
     #[track_caller]
-    pub fn wait(self) -> Result<()> {
+    pub fn wait(mut self) -> Result<()> {
         let _waits = pgas_core::part_of_object(RIMS, self.halo.matrix.identity());
-        let rims = self.rims.wait();
+        let rims = self.rims.take().map_or(Ok(Vec::new()), PgasFuture::wait);
         // Boxes of ranks on this host may have been written since they were read first.
-        let near = self.read.and_then(|()| self.halo.read_near());
+        let read = mem::replace(&mut self.read, Ok(()));
+        let near = read.and_then(|()| self.halo.read_near());
         self.halo.end(near.and(rims))
+    }
+}
+
+impl<T: Pod> Drop for Exchange<'_, '_, T> {
+    fn drop(&mut self) {
+        if self.rims.is_none() || thread::panicking() {
+            return;
+        }
+        let world = self.halo.matrix.world();
+        let dropped = Error::rank_failed(world.rank(), "has dropped its exchange");
+        // The job's error: each rank's next call returns it.
+        let _told = world.give_up(RIMS, dropped);
     }
 }
 

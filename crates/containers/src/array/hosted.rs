@@ -7,7 +7,7 @@ use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
-use super::{checked_run, copies, index_check, range_check};
+use super::{agree_on_value, checked_run, copies, index_check, range_check};
 use crate::error::{agree, check_host};
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
@@ -69,7 +69,8 @@ impl<T: Object> Array<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 5 allreduces or broadcasts. Collective over the team.
+    /// 2B + 5 allreduces or broadcasts; an allreduce more with `PGAS_CHECK=1`. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
@@ -97,12 +98,13 @@ impl<T: Object> Array<T> {
             handle.bequeath([block]);
             Ok((initial, block))
         };
-        let (initial, block) = team.all_try("making an array", make)?;
+        let (slot, block) = team.all_try("making an array", make)?;
+        agree_on_value::<T, T::Repr>(team, initial)?;
         let block = GlobalPtr::from_bits(team.broadcast(host, block.to_bits())?);
         team.barrier_within()?;
         Ok(Self {
             handle,
-            cells: Cells::new(heap, initial),
+            cells: Cells::new(heap, slot),
             block,
             len,
             served: scattered::serve(team),

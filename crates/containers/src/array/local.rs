@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-use pgas_core::{GlobalPtr, InPhase, Pod, World};
+use pgas_core::{GlobalPtr, InPhase, Pod, Team, World};
 
 use super::{DArray, DMatrix};
 use crate::object::{Object, Plain};
@@ -20,6 +20,15 @@ fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>>
     })?;
     at.get_slice(world, &mut elements)?;
     Ok(elements)
+}
+
+/// Writes this rank's elements back, and waits until all members have.
+#[track_caller]
+fn put_back<T: Pod>(team: &Team, at: GlobalPtr<T>, elements: &[T]) -> Result<()> {
+    team.all_try("the end of a local phase", || {
+        at.put_slice(team.world(), elements)
+    })?;
+    team.barrier_within()
 }
 
 /// A [`DArray`] in its local phase: the elements of this rank are a slice, `&mut [T]`.
@@ -107,11 +116,11 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     ///
     /// # Cost
     ///
-    /// B, and ℓ for each element of this rank. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
-    /// Errors of the transport.
+    /// Errors of the transport, on every rank.
     #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
         let _waits = pgas_core::part_of_object(
@@ -121,8 +130,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
         let Self {
             array, elements, ..
         } = self;
-        array.local_place(0).put_slice(array.world(), &elements)?;
-        array.team().barrier_within()?;
+        put_back(array.team(), array.local_place(0), &elements)?;
         Ok(array)
     }
 
@@ -280,11 +288,11 @@ impl<T: Pod> LocalMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, and ℓ for each element of this rank. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank. Collective over the team.
     ///
     /// # Errors
     ///
-    /// Errors of the transport.
+    /// Errors of the transport, on every rank.
     #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
         let _waits = pgas_core::part_of_object(
@@ -294,8 +302,7 @@ impl<T: Pod> LocalMatrix<T> {
         let Self {
             matrix, elements, ..
         } = self;
-        matrix.local_start().put_slice(matrix.world(), &elements)?;
-        matrix.team().barrier_within()?;
+        put_back(matrix.team(), matrix.local_start(), &elements)?;
         Ok(matrix)
     }
 

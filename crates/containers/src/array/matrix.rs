@@ -6,8 +6,9 @@ use std::ops::Range;
 use pgas_core::rma::Strides;
 use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
-use super::copies;
+use super::{agree_on_value, copies};
 use crate::error::agree;
+use crate::object::Plain;
 use crate::{Error, Result, prices};
 
 /// A dense matrix of byte-copyable elements, cut into tiles that are dealt out to all ranks.
@@ -70,11 +71,12 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 6 allreduces. Collective over the team.
+    /// 2B + 6 allreduces; an allreduce more with `PGAS_CHECK=1`. Collective over the team.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`]
+    /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, and with
+    /// `PGAS_CHECK=1` if they give different values; [`Error::Argument`]
     /// for tiles without elements, and if whole tiles together have 2^64 rows, columns or elements,
     /// or more; [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     #[track_caller]
@@ -98,6 +100,7 @@ impl<T: Pod> DMatrix<T> {
         let tiles = team.alloc_symmetric(elements)?;
         let filled = copies(team.world(), tiles.here(), initial, elements);
         team.all_succeeded("filling a matrix", filled)?;
+        agree_on_value::<T, Plain>(team, &initial)?;
         team.barrier_within()?;
         Ok(Self { tiles, shape, tile })
     }

@@ -37,9 +37,10 @@ pub use matrix::DMatrix;
 
 use std::ops::Range;
 
-use pgas_core::{GlobalPtr, Pod, World};
+use pgas_core::{GlobalPtr, Pod, Team, World};
 
 use crate::Result;
+use crate::object::Repr;
 
 #[inline]
 #[track_caller]
@@ -71,6 +72,18 @@ fn checked_run(start: usize, n: usize, len: usize) -> Range<usize> {
         "elements {start}..{end} of an array of {len}"
     );
     start..start + n
+}
+
+/// With `PGAS_CHECK=1` an error if the ranks give different values to fill an array with.
+#[track_caller]
+fn agree_on_value<T, R: Repr<T>>(team: &Team, value: &T) -> Result<()> {
+    if team.world().config().check != Some(true) {
+        return Ok(());
+    }
+    let what = "the value that fills an array, as a hash of its bytes";
+    // A value that cannot be encoded is another error.
+    let hash = R::hash(value, 0).unwrap_or_default();
+    team.agree_nb(what, hash).wait()
 }
 
 /// Writes `value` to `n` elements of this rank's own memory, which is zero before.

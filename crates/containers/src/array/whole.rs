@@ -107,16 +107,21 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B, and ℓ for each element of this rank. Collective over the team.
+    /// 2B, an allreduce, and ℓ for each element of this rank; an allreduce more with
+    /// `PGAS_CHECK=1`. Collective over the team.
     ///
     /// # Errors
     ///
-    /// Errors of the transport.
+    /// Errors of the transport, on every rank; with `PGAS_CHECK=1`
+    /// [`Mismatch`](pgas_core::Error::Mismatch) if the ranks give different values.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         let _waits = pgas_core::part_of_object("a fill of an array", self.identity());
+        super::agree_on_value::<T, Plain>(self.team(), &value)?;
         self.team().barrier_within()?;
-        self.write_local(Access::Writes, |_, _| value)?;
+        self.team().all_try("filling an array", || {
+            self.write_local(Access::Writes, |_, _| value)
+        })?;
         self.team().barrier_within()
     }
 

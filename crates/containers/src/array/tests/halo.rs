@@ -1,5 +1,9 @@
 //! Tiles with rims.
 
+use std::time::Duration;
+
+use pgas_core::Config;
+
 use super::*;
 
 /// Each element becomes a number made of all elements at most `width` away, four times.
@@ -131,4 +135,30 @@ fn an_exchange_of_rims_costs_one_read_for_each_tile_that_they_have_elements_of()
         assert_eq!((counts, n_bytes), ([0, 8, 0, 0], 8 * 8 * 64));
         world.barrier().unwrap();
     });
+}
+
+/// They would wait for ever.
+#[test]
+fn ranks_that_wait_for_an_exchange_are_told_that_another_one_was_dropped() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(30));
+    // Otherwise they find out when they compare their calls.
+    config.check = Some(false);
+    let body = |world: World| {
+        pgas_am::attach(&world).unwrap();
+        let matrix = DMatrix::new(&world, [6, 6], [2, 2], 0_u64).unwrap();
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        let exchange = halo.exchange_nb().unwrap();
+        let outcome = if world.rank() == Rank::ZERO {
+            drop(exchange);
+            world.barrier()
+        } else {
+            exchange.wait()
+        };
+        let told = outcome.unwrap_err().to_string();
+        assert!(told.contains("rank 0 has dropped its exchange"), "{told}");
+    };
+    pgas_smp::threads_with(3, &config, body).unwrap();
+    loopback::run_with(3, &config, body);
 }

@@ -632,6 +632,24 @@ fn methods_of_different_arrays_are_told_apart() {
 }
 
 #[test]
+fn ranks_that_fill_arrays_with_different_values_are_told() {
+    let what = "the value that fills an array";
+    let own = |world: &World| u64::from(world.rank().number());
+    told_apart(what, |world| {
+        DArray::new(&world, 50, Distribution::Block, &own(&world).to_string()).map(drop)
+    });
+    told_apart(what, |world| {
+        Array::new(&world, Rank::ZERO, 50, &own(&world)).map(drop)
+    });
+    told_apart(what, |world| {
+        DMatrix::new(&world, [4, 4], [2, 2], own(&world)).map(drop)
+    });
+    told_apart(what, |world| {
+        dealt(&world, 50, Distribution::Block).fill(own(&world))
+    });
+}
+
+#[test]
 fn a_put_that_may_not_wait_for_an_element_gives_up_its_value() {
     everywhere(1, |world| {
         let names = Array::new(&world, Rank::ZERO, 10, &String::new()).unwrap();
