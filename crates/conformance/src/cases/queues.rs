@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, what_is_pushed_in_one_phase_is_popped_in_the_next_one),
     case!(1, the_host_has_the_queue_to_itself_in_the_local_phase),
     case!(1, items_of_all_ranks_are_in_a_filter_until_it_is_cleared),
+    case!(1, elements_of_many_parts_come_back_as_they_were),
 ];
 
 /// Elements of each rank.
@@ -168,4 +169,27 @@ fn items_of_all_ranks_are_in_a_filter_until_it_is_cleared(world: &World) -> Resu
         world.barrier()?;
     }
     Ok(())
+}
+
+/// An element with an array of tuples, and with names of ranks.
+type Parts = (Rank, u8, [(u64, String); 2], bool);
+
+fn elements_of_many_parts_come_back_as_they_were(world: &World) -> Result<()> {
+    let of = |rank: Rank, i: u8| -> Parts {
+        let text = |n: u8| (n.into(), "text".repeat(usize::from(n)));
+        (rank, i, [text(i), text(20 + i)], i.is_multiple_of(2))
+    };
+    let n_elements = 6 * world.ranks().len();
+    let queue = FastQueue::<Parts>::with_capacity(world, Rank::ZERO, n_elements)?;
+    for i in 0..6 {
+        queue.push(of(world.rank(), i))?;
+    }
+    let queue = queue.into_pop_phase()?;
+    let mut n_popped = 0_u64;
+    while let Some(element) = queue.pop()? {
+        assert_eq!(element, of(element.0, element.1));
+        n_popped += 1;
+    }
+    assert_eq!(world.allreduce(n_popped, Sum)?, n_elements as u64);
+    world.barrier()
 }

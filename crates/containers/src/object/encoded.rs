@@ -89,6 +89,8 @@ impl<const INLINE: usize> EncodedKey<INLINE> {
 impl<T: Wire, const INLINE: usize> Repr<T> for Encoded<INLINE> {
     type Slot = EncodedSlot<INLINE>;
 
+    type Array<const N: usize> = Encoded;
+
     const HAS_HEAP: bool = true;
 
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot> {

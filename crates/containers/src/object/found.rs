@@ -11,7 +11,8 @@ use super::encoded::EncodedKey;
 use super::repr::{KeyOf, Object, Repr};
 
 /// A type of keys that can be looked up by a `Q`, as `K: Borrow<Q>` in the maps of std: each type
-/// by itself, a `String` by a `&str`, a `Vec<T>` by a `&[T]` or an array.
+/// by itself, a `String` by a `&str`, a `Vec<T>` by a `&[T]` or an array, and a pair with one of
+/// them by a pair with a `&str` or a `&[T]` in its place.
 ///
 /// Owned and borrowed forms are one key: they have the same bytes, and so the same hash. A lookup
 /// by a text or a list whose encoding has up to 60 bytes allocates nothing.
@@ -33,12 +34,16 @@ use super::repr::{KeyOf, Object, Repr};
 /// tiles.insert(&[3, 4], 34)?;
 /// assert_eq!(tiles.find(&vec![3, 4])?, Some(34));
 /// assert_eq!(tiles.find([1, 2, 3, 4].split_at(2).1)?, Some(34));
+///
+/// let lines = HashMap::<(String, u32), u64>::with_capacity(&world, 100)?;
+/// lines.insert(&("cat", 12), 1)?;
+/// assert_eq!(lines.find(&("cat", 12))?, Some(1));
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "keys of type `{Self}` are not found by a `{Q}`",
     label = "give a `&{Self}`",
-    note = "a `String` is also found by a `&str`, and a `Vec<T>` by a `&[T]`"
+    note = "a `String` is also found by a `&str`, and a `Vec<T>` by a `&[T]`, alone or in a pair"
 )]
 pub trait FoundBy<Q: ?Sized>: Object {
     /// The form of the key `by` that a search compares: the same as [`Repr::key`] of the owned key.
@@ -103,6 +108,25 @@ found_by! {
     [T: Wire + Send + Sync, const N: usize] Box<[T]>, by [T; N]: list;
 }
 
+/// Implements [`FoundBy`] for pairs with a text or a list.
+macro_rules! pairs_found_by {
+    ($([$($generic:tt)*] ($A:ty, $B:ty), by ($a:ty, $b:ty);)*) => { $(
+        impl<$($generic)*> FoundBy<($a, $b)> for ($A, $B) {
+            fn key_by((a, b): &($a, $b)) -> Result<KeyOf<Self>> {
+                Ok((<$A as FoundBy<$a>>::key_by(a)?, <$B as FoundBy<$b>>::key_by(b)?))
+            }
+        }
+    )* };
+}
+
+pairs_found_by! {
+    [B: Object] (String, B), by (&str, B);
+    [A: Object] (A, String), by (A, &str);
+    [] (String, String), by (&str, &str);
+    [T: Wire + Send + Sync, B: Object] (Vec<T>, B), by (&[T], B);
+    [A: Object, T: Wire + Send + Sync] (A, Vec<T>), by (A, &[T]);
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;
@@ -143,6 +167,12 @@ mod tests {
             assert_same(&texts, texts.as_slice());
             assert_same(&three.to_vec(), &three);
             assert_same(&three.to_vec(), &three[..]);
+            let (lent, other) = (text.as_str(), texts.concat());
+            assert_same(&(text.clone(), three), &(lent, three));
+            assert_same(&(three, text.clone()), &(three, lent));
+            assert_same(&(text.clone(), other.clone()), &(lent, other.as_str()));
+            assert_same(&(words.clone(), 7_u8), &(words.as_slice(), 7_u8));
+            assert_same(&(other.clone(), words.clone()), &(other.clone(), words.as_slice()));
         }
     }
 

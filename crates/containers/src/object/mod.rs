@@ -6,7 +6,7 @@
 //! | representation | for | a slot holds |
 //! |---|---|---|
 //! | [`Plain`] | byte-copyable types | the value itself, copied once |
-//! | [`Parts`] | tuples | the slots of the members, side by side |
+//! | [`Parts`] | tuples, and arrays of them | the slots of the members, side by side |
 //! | [`Encoded`] | every [`Wire`](pgas_am::Wire) type | a length and the encoding, or a pointer to a longer one |
 //!
 //! The choice is made at compile time: a container of plain values has no code for the others. A
@@ -51,6 +51,7 @@
 //! }
 //! ```
 
+mod arrays;
 mod codec;
 mod derived;
 mod encoded;

@@ -1,4 +1,7 @@
 //! Tuples: the slots of their members side by side.
+//!
+//! The slot, the key and the loaded form of a tuple are those of its first member and those of the
+//! rest, which is the last member or a shorter tuple.
 
 use std::borrow::Cow;
 
@@ -7,12 +10,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::hash::{KeyHasher, mix};
 use super::heap::Heap;
 use super::repr::{
-    KeyOf, Object, Repr, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap, key, release,
-    to_slot,
+    KeyOf, LoadedOf, Object, Repr, ReprOf, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap,
+    key, release, to_slot,
 };
 use pgas_core::Result;
 
-/// Tuples: each member in its own representation.
+/// Tuples, and arrays of tuples: each member and element in its own representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts;
 
@@ -48,15 +51,14 @@ impl<A, B> std::fmt::Debug for PairSlot<A, B> {
     }
 }
 
-/// Makes a slot of `first` and `second`. If `second` failed, releases `first`.
-fn pair<A: Object, B, S>(
+/// The slots of the first member and of the rest. If those of the rest failed, releases the first.
+fn pair<A: Object, S>(
     first: SlotOf<A>,
-    second: Result<S>,
+    rest: Result<S>,
     heap: &Heap,
-    make: impl FnOnce(SlotOf<A>, S) -> B,
-) -> Result<B> {
-    match second {
-        Ok(second) => Ok(make(first, second)),
+) -> Result<PairSlot<SlotOf<A>, S>> {
+    match rest {
+        Ok(second) => Ok(PairSlot { first, second }),
         Err(error) => {
             release::<A>(&first, heap)?;
             Err(error)
@@ -64,268 +66,170 @@ fn pair<A: Object, B, S>(
     }
 }
 
-impl<A: Object, B: Object> Object for (A, B) {
-    type Repr = Parts;
+/// The slot of some members.
+macro_rules! slot_of {
+    ($heap:ident, $a:ident: $A:ident) => { to_slot::<$A>($a, $heap) };
+    ($heap:ident, $a:ident: $A:ident, $($rest:tt)+) => {
+        to_slot::<$A>($a, $heap)
+            .and_then(|first| pair::<$A, _>(first, slot_of!($heap, $($rest)+), $heap))
+    };
 }
 
-impl<A: Object, B: Object> Repr<(A, B)> for Parts {
-    type Slot = PairSlot<SlotOf<A>, SlotOf<B>>;
-
-    const HAS_HEAP: bool = has_heap::<A>() || has_heap::<B>();
-
-    #[inline]
-    fn to_slot((a, b): &(A, B), heap: &Heap) -> Result<Self::Slot> {
-        let first = to_slot::<A>(a, heap)?;
-        let second = to_slot::<B>(b, heap);
-        pair::<A, _, _>(first, second, heap, |first, second| PairSlot {
-            first,
-            second,
-        })
-    }
-
-    type Loaded = (<A::Repr as Repr<A>>::Loaded, <B::Repr as Repr<B>>::Loaded);
-
-    #[inline]
-    fn is_outside(slot: &Self::Slot) -> bool {
-        let (a, b) = (slot.first, slot.second);
-        <A::Repr as Repr<A>>::is_outside(&a) || <B::Repr as Repr<B>>::is_outside(&b)
-    }
-
-    #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
-        let (a, b) = (slot.first, slot.second);
-        let a = <A::Repr as Repr<A>>::load(a, heap)?;
-        let b = <B::Repr as Repr<B>>::load(b, heap)?;
-        Ok((a, b))
-    }
-
-    #[inline]
-    fn decode((a, b): Self::Loaded) -> Result<(A, B)> {
-        let a = <A::Repr as Repr<A>>::decode(a)?;
-        let b = <B::Repr as Repr<B>>::decode(b)?;
-        Ok((a, b))
-    }
-
-    #[inline]
-    fn release(slot: &Self::Slot, heap: &Heap) -> Result<()> {
-        let (a, b) = (slot.first, slot.second);
-        release::<A>(&a, heap)?;
-        release::<B>(&b, heap)
-    }
-
-    #[inline]
-    fn hash((a, b): &(A, B), former: u64) -> Result<u64> {
-        <B::Repr as Repr<B>>::hash(b, <A::Repr as Repr<A>>::hash(a, former)?)
-    }
-
-    type Key = (KeyOf<A>, KeyOf<B>);
-
-    #[inline]
-    fn key((a, b): &(A, B)) -> Result<Self::Key> {
-        Ok((key::<A>(a)?, key::<B>(b)?))
-    }
-
-    #[inline]
-    fn is_key_outside((a, b): &Self::Key) -> bool {
-        <A::Repr as Repr<A>>::is_key_outside(a) || <B::Repr as Repr<B>>::is_key_outside(b)
-    }
-
-    #[inline]
-    fn key_slot((a, b): &Self::Key, heap: &Heap) -> Result<Self::Slot> {
-        let first = <A::Repr as Repr<A>>::key_slot(a, heap)?;
-        let second = <B::Repr as Repr<B>>::key_slot(b, heap);
-        pair::<A, _, _>(first, second, heap, |first, second| PairSlot {
-            first,
-            second,
-        })
-    }
-
-    #[inline]
-    fn has_key(slot: &Self::Slot, (a, b): &Self::Key, heap: &Heap) -> Result<bool> {
-        let (first, second) = (slot.first, slot.second);
-        Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
-            && <B::Repr as Repr<B>>::has_key(&second, b, heap)?)
-    }
-
-    fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
-        <A::Repr as Repr<A>>::is_same_key(a, c) && <B::Repr as Repr<B>>::is_same_key(b, d)
-    }
-
-    #[inline]
-    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
-        let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
-        Ok((a, <B::Repr as Repr<B>>::key_in(slot.second, heap)?))
-    }
-
-    #[inline]
-    fn hash_key<H: KeyHasher>((a, b): &Self::Key, hasher: &H) -> u64 {
-        let a = <A::Repr as Repr<A>>::hash_key(a, hasher);
-        mix(a.rotate_left(32) ^ <B::Repr as Repr<B>>::hash_key(b, hasher))
-    }
-
-    fn write((a, b): &(A, B), out: &mut Vec<u8>) -> Result<()> {
-        <A::Repr as Repr<A>>::write(a, out)?;
-        <B::Repr as Repr<B>>::write(b, out)
-    }
-
-    fn read(bytes: &mut &[u8]) -> Result<(A, B)> {
-        let a = <A::Repr as Repr<A>>::read(bytes)?;
-        Ok((a, <B::Repr as Repr<B>>::read(bytes)?))
-    }
-
-    fn layout() -> Cow<'static, str> {
-        format!("({}, {})", A::saved_as(), B::saved_as()).into()
-    }
-
-    fn to_slots<'v>(values: &'v [(A, B)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
-        each_to_slot::<_, Self>(values, heap).map(Cow::Owned)
-    }
-
-    fn from_slots(slots: Vec<Self::Slot>, heap: &Heap) -> Result<Vec<(A, B)>> {
-        each_from_slot::<_, Self>(slots, heap)
-    }
+/// The key of some members.
+macro_rules! key_of {
+    ($a:ident: $A:ident) => { key::<$A>($a)? };
+    ($a:ident: $A:ident, $($rest:tt)+) => { (key::<$A>($a)?, key_of!($($rest)+)) };
 }
 
-impl<A: Object, B: Object, C: Object> Object for (A, B, C) {
-    type Repr = Parts;
+/// Implements [`Object`] for the tuple of the two first members, and for those of the first three,
+/// four and so on.
+macro_rules! tuples {
+    ($a:ident: $A:ident, $b:ident: $B:ident; $($next:tt)+) => {
+        tuple! { $a: $A, [$b: $B], $b, $B }
+        tuples! { @ $a: $A, [$b: $B] $($next)+ }
+    };
+    (@ $a:ident: $A:ident, [$($b:ident: $B:ident),+]) => {};
+    (
+        @ $a:ident: $A:ident, [$($b:ident: $B:ident),+]
+        $c:ident: $C:ident $(, $next:ident: $Next:ident)*
+    ) => {
+        tuple! { $a: $A, [$($b: $B),+, $c: $C], ($($b),+, $c), ($($B),+, $C) }
+        tuples! { @ $a: $A, [$($b: $B),+, $c: $C] $($next: $Next),* }
+    };
 }
 
-impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
-    type Slot = PairSlot<SlotOf<A>, PairSlot<SlotOf<B>, SlotOf<C>>>;
+/// Implements [`Object`] for the tuple of a first member and the members in brackets. Together
+/// these are the rest, with its pattern and its type.
+macro_rules! tuple {
+    ($a:ident: $A:ident, [$($b:ident: $B:ident),+], $rest:pat, $Rest:ty) => {
+        impl<$A: Object, $($B: Object),+> Object for ($A, $($B),+) {
+            type Repr = Parts;
+        }
 
-    const HAS_HEAP: bool = has_heap::<A>() || has_heap::<B>() || has_heap::<C>();
+        impl<$A: Object, $($B: Object),+> Repr<($A, $($B),+)> for Parts {
+            type Slot = PairSlot<SlotOf<$A>, SlotOf<$Rest>>;
 
-    #[inline]
-    fn to_slot((a, b, c): &(A, B, C), heap: &Heap) -> Result<Self::Slot> {
-        let first = to_slot::<A>(a, heap)?;
-        let rest = to_slot::<B>(b, heap).and_then(|second| {
-            let third = to_slot::<C>(c, heap);
-            pair::<B, _, _>(second, third, heap, |first, second| PairSlot {
-                first,
-                second,
-            })
-        });
-        pair::<A, _, _>(first, rest, heap, |first, second| PairSlot {
-            first,
-            second,
-        })
-    }
+            type Array<const N: usize> = Self;
 
-    type Loaded = (
-        <A::Repr as Repr<A>>::Loaded,
-        <B::Repr as Repr<B>>::Loaded,
-        <C::Repr as Repr<C>>::Loaded,
-    );
+            const HAS_HEAP: bool = has_heap::<$A>() || has_heap::<$Rest>();
 
-    #[inline]
-    fn is_outside(slot: &Self::Slot) -> bool {
-        let (a, rest) = (slot.first, slot.second);
-        let (b, c) = (rest.first, rest.second);
-        <A::Repr as Repr<A>>::is_outside(&a)
-            || <B::Repr as Repr<B>>::is_outside(&b)
-            || <C::Repr as Repr<C>>::is_outside(&c)
-    }
+            #[inline]
+            fn to_slot(($a, $($b),+): &($A, $($B),+), heap: &Heap) -> Result<Self::Slot> {
+                slot_of!(heap, $a: $A, $($b: $B),+)
+            }
 
-    #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
-        let (a, rest) = (slot.first, slot.second);
-        let (b, c) = (rest.first, rest.second);
-        let a = <A::Repr as Repr<A>>::load(a, heap)?;
-        let b = <B::Repr as Repr<B>>::load(b, heap)?;
-        let c = <C::Repr as Repr<C>>::load(c, heap)?;
-        Ok((a, b, c))
-    }
+            type Loaded = (LoadedOf<$A>, LoadedOf<$Rest>);
 
-    #[inline]
-    fn decode((a, b, c): Self::Loaded) -> Result<(A, B, C)> {
-        let a = <A::Repr as Repr<A>>::decode(a)?;
-        let b = <B::Repr as Repr<B>>::decode(b)?;
-        let c = <C::Repr as Repr<C>>::decode(c)?;
-        Ok((a, b, c))
-    }
+            #[inline]
+            fn is_outside(slot: &Self::Slot) -> bool {
+                let (first, rest) = slot.members();
+                <ReprOf<$A> as Repr<$A>>::is_outside(&first)
+                    || <ReprOf<$Rest> as Repr<$Rest>>::is_outside(&rest)
+            }
 
-    #[inline]
-    fn release(slot: &Self::Slot, heap: &Heap) -> Result<()> {
-        let (a, rest) = (slot.first, slot.second);
-        let (b, c) = (rest.first, rest.second);
-        release::<A>(&a, heap)?;
-        release::<B>(&b, heap)?;
-        release::<C>(&c, heap)
-    }
+            #[inline]
+            fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+                let (first, rest) = slot.members();
+                let first = <ReprOf<$A> as Repr<$A>>::load(first, heap)?;
+                Ok((first, <ReprOf<$Rest> as Repr<$Rest>>::load(rest, heap)?))
+            }
 
-    #[inline]
-    fn hash((a, b, c): &(A, B, C), former: u64) -> Result<u64> {
-        let former = <A::Repr as Repr<A>>::hash(a, former)?;
-        <C::Repr as Repr<C>>::hash(c, <B::Repr as Repr<B>>::hash(b, former)?)
-    }
+            #[inline]
+            fn decode((first, rest): Self::Loaded) -> Result<($A, $($B),+)> {
+                let $a = <ReprOf<$A> as Repr<$A>>::decode(first)?;
+                let $rest = <ReprOf<$Rest> as Repr<$Rest>>::decode(rest)?;
+                Ok(($a, $($b),+))
+            }
 
-    type Key = (KeyOf<A>, KeyOf<(B, C)>);
+            #[inline]
+            fn release(slot: &Self::Slot, heap: &Heap) -> Result<()> {
+                let (first, rest) = slot.members();
+                release::<$A>(&first, heap)?;
+                release::<$Rest>(&rest, heap)
+            }
 
-    #[inline]
-    fn key((a, b, c): &(A, B, C)) -> Result<Self::Key> {
-        let rest = (key::<B>(b)?, key::<C>(c)?);
-        Ok((key::<A>(a)?, rest))
-    }
+            #[inline]
+            fn hash(($a, $($b),+): &($A, $($B),+), former: u64) -> Result<u64> {
+                let hash = <ReprOf<$A> as Repr<$A>>::hash($a, former)?;
+                $(let hash = <ReprOf<$B> as Repr<$B>>::hash($b, hash)?;)+
+                Ok(hash)
+            }
 
-    #[inline]
-    fn is_key_outside((a, rest): &Self::Key) -> bool {
-        <A::Repr as Repr<A>>::is_key_outside(a) || <Self as Repr<(B, C)>>::is_key_outside(rest)
-    }
+            type Key = (KeyOf<$A>, KeyOf<$Rest>);
 
-    #[inline]
-    fn key_slot((a, rest): &Self::Key, heap: &Heap) -> Result<Self::Slot> {
-        let first = <A::Repr as Repr<A>>::key_slot(a, heap)?;
-        let second = <Self as Repr<(B, C)>>::key_slot(rest, heap);
-        pair::<A, _, _>(first, second, heap, |first, second| PairSlot {
-            first,
-            second,
-        })
-    }
+            #[inline]
+            fn key(($a, $($b),+): &($A, $($B),+)) -> Result<Self::Key> {
+                Ok(key_of!($a: $A, $($b: $B),+))
+            }
 
-    #[inline]
-    fn has_key(slot: &Self::Slot, (a, rest): &Self::Key, heap: &Heap) -> Result<bool> {
-        let (first, second) = (slot.first, slot.second);
-        Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
-            && <Self as Repr<(B, C)>>::has_key(&second, rest, heap)?)
-    }
+            #[inline]
+            fn is_key_outside((first, rest): &Self::Key) -> bool {
+                <ReprOf<$A> as Repr<$A>>::is_key_outside(first)
+                    || <ReprOf<$Rest> as Repr<$Rest>>::is_key_outside(rest)
+            }
 
-    fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
-        <A::Repr as Repr<A>>::is_same_key(a, c) && <Self as Repr<(B, C)>>::is_same_key(b, d)
-    }
+            #[inline]
+            fn key_slot((first, rest): &Self::Key, heap: &Heap) -> Result<Self::Slot> {
+                let first = <ReprOf<$A> as Repr<$A>>::key_slot(first, heap)?;
+                pair::<$A, _>(first, <ReprOf<$Rest> as Repr<$Rest>>::key_slot(rest, heap), heap)
+            }
 
-    #[inline]
-    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
-        let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
-        Ok((a, <Self as Repr<(B, C)>>::key_in(slot.second, heap)?))
-    }
+            #[inline]
+            fn has_key(slot: &Self::Slot, (a, b): &Self::Key, heap: &Heap) -> Result<bool> {
+                let (first, rest) = slot.members();
+                Ok(<ReprOf<$A> as Repr<$A>>::has_key(&first, a, heap)?
+                    && <ReprOf<$Rest> as Repr<$Rest>>::has_key(&rest, b, heap)?)
+            }
 
-    #[inline]
-    fn hash_key<H: KeyHasher>((a, rest): &Self::Key, hasher: &H) -> u64 {
-        let a = <A::Repr as Repr<A>>::hash_key(a, hasher);
-        mix(a.rotate_left(32) ^ <Self as Repr<(B, C)>>::hash_key(rest, hasher))
-    }
+            fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
+                <ReprOf<$A> as Repr<$A>>::is_same_key(a, c)
+                    && <ReprOf<$Rest> as Repr<$Rest>>::is_same_key(b, d)
+            }
 
-    fn write((a, b, c): &(A, B, C), out: &mut Vec<u8>) -> Result<()> {
-        <A::Repr as Repr<A>>::write(a, out)?;
-        <B::Repr as Repr<B>>::write(b, out)?;
-        <C::Repr as Repr<C>>::write(c, out)
-    }
+            #[inline]
+            fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
+                let (first, rest) = slot.members();
+                let first = <ReprOf<$A> as Repr<$A>>::key_in(first, heap)?;
+                Ok((first, <ReprOf<$Rest> as Repr<$Rest>>::key_in(rest, heap)?))
+            }
 
-    fn read(bytes: &mut &[u8]) -> Result<(A, B, C)> {
-        let (a, (b, c)) = <Self as Repr<(A, (B, C))>>::read(bytes)?;
-        Ok((a, b, c))
-    }
+            #[inline]
+            fn hash_key<By: KeyHasher>((first, rest): &Self::Key, hasher: &By) -> u64 {
+                let first = <ReprOf<$A> as Repr<$A>>::hash_key(first, hasher);
+                mix(first.rotate_left(32) ^ <ReprOf<$Rest> as Repr<$Rest>>::hash_key(rest, hasher))
+            }
 
-    fn layout() -> Cow<'static, str> {
-        let (a, b, c) = (A::saved_as(), B::saved_as(), C::saved_as());
-        format!("({a}, {b}, {c})").into()
-    }
+            fn write(($a, $($b),+): &($A, $($B),+), out: &mut Vec<u8>) -> Result<()> {
+                <ReprOf<$A> as Repr<$A>>::write($a, out)?;
+                $(<ReprOf<$B> as Repr<$B>>::write($b, out)?;)+
+                Ok(())
+            }
 
-    fn to_slots<'v>(values: &'v [(A, B, C)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
-        each_to_slot::<_, Self>(values, heap).map(Cow::Owned)
-    }
+            fn read(bytes: &mut &[u8]) -> Result<($A, $($B),+)> {
+                let $a = <ReprOf<$A> as Repr<$A>>::read(bytes)?;
+                let $rest = <ReprOf<$Rest> as Repr<$Rest>>::read(bytes)?;
+                Ok(($a, $($b),+))
+            }
 
-    fn from_slots(slots: Vec<Self::Slot>, heap: &Heap) -> Result<Vec<(A, B, C)>> {
-        each_from_slot::<_, Self>(slots, heap)
-    }
+            fn layout() -> Cow<'static, str> {
+                let members = [$A::saved_as(), $($B::saved_as()),+];
+                format!("({})", members.join(", ")).into()
+            }
+
+            fn to_slots<'v>(
+                values: &'v [($A, $($B),+)],
+                heap: &Heap,
+            ) -> Result<Cow<'v, [Self::Slot]>> {
+                each_to_slot::<_, Self>(values, heap).map(Cow::Owned)
+            }
+
+            fn from_slots(slots: Vec<Self::Slot>, heap: &Heap) -> Result<Vec<($A, $($B),+)>> {
+                each_from_slot::<_, Self>(slots, heap)
+            }
+        }
+    };
+}
+
+tuples! {
+    a: A, b: B; c: C, d: D, e: E, f: F, g: G, h: H, i: I, j: J, k: K, l: L
 }

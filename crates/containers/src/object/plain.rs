@@ -17,6 +17,8 @@ pub struct Plain;
 impl<T: Pod> Repr<T> for Plain {
     type Slot = T;
 
+    type Array<const N: usize> = Self;
+
     const HAS_HEAP: bool = false;
 
     #[inline(always)]

@@ -11,9 +11,10 @@ use pgas_core::{Error, Result};
 
 /// A type whose values can be put into containers.
 ///
-/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples of up to
-/// three, `String`, and the containers of std; for a type of your own it is one line, see the
-/// [module](super).
+/// It is implemented for integers, floats, `bool`, `char`, [`Rank`](pgas_core::Rank) and
+/// [`GlobalPtr`](pgas_core::GlobalPtr), for arrays of any such types, tuples of two to twelve,
+/// `String`, and the containers and further types of std; for a type of your own it is one line,
+/// see the [module](super). A [`Team`] is not an object: it is a handle of this process.
 #[diagnostic::on_unimplemented(
     message = "a container cannot store a `{Self}`",
     label = "this type has no `Object` implementation",
@@ -51,6 +52,9 @@ pub trait Object: Sized + Send + Sync + 'static {
     }
 }
 
+/// The representation of a `T`.
+pub(super) type ReprOf<T> = <T as Object>::Repr;
+
 /// The contents of a container's slot for a `T`.
 pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 
@@ -66,6 +70,9 @@ pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 pub trait Repr<T>: Sealed {
     /// The content of a slot.
     type Slot: Pod;
+
+    /// The representation of arrays of such values.
+    type Array<const N: usize>: Repr<[T; N]>;
 
     /// Whether a slot may point to heap memory.
     const HAS_HEAP: bool;
@@ -247,6 +254,9 @@ pub(crate) fn unpack<T: Object>(slot: SlotOf<T>, parcel: &Heap, heap: &Heap) -> 
 
 /// The form of a `T` that a search compares.
 pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
+
+/// The content of a slot for a `T`, with its heap memory.
+pub(super) type LoadedOf<T> = <<T as Object>::Repr as Repr<T>>::Loaded;
 
 /// As [`Repr::key`].
 #[inline(always)]

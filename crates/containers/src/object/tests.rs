@@ -1,7 +1,12 @@
 //! Values in slots, over every transport that needs nothing installed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::{NonZero, Saturating, Wrapping};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use pgas_am::codec::{AsSerde, Wire};
 use pgas_core::backend::loopback;
@@ -11,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::*;
+use crate::hash_map::RapidHasher;
 use crate::testing::{everywhere, everywhere_counted, near_counted, price};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +71,30 @@ fn every_kind_of_value_comes_back_as_it_was() {
             &"a string that is longer than the sixty bytes of its slot, by some".to_owned(),
         );
         survives(&world, &Some(vec![Some(1_u32), None]));
+        survives(&world, &world.rank());
+        survives(&world, &[Wrapping(1_u16), Wrapping(2)]);
+        survives(&world, &Saturating(7_i64));
+        survives(
+            &world,
+            &Range {
+                start: 1_u8,
+                end: 9,
+            },
+        );
+        survives(&world, &(Reverse("up".to_owned()), PathBuf::from("/tmp")));
+        survives(&world, &c"text".to_owned());
+        let long = "x".repeat(100);
+        survives(&world, &[long.clone(), String::new(), long.clone()]);
+        survives(&world, &[true; 8]);
+        survives(&world, &[(1_u8, long.clone()), (2, String::new())]);
+        survives(&world, &[[(1_u8, Edge { to: 3, weight: 0.5 })]; 2]);
+        survives(&world, &[(); 0].map(|()| (1_u8, long.clone())));
+        survives(&world, &(1_u8, 2_u16, 3_u32, 4_u64));
+        let last = [(long.clone(), 1_u8)];
+        survives(
+            &world,
+            &(1_u8, 2, 3_i8, 4, 5_u64, 6, '7', true, 9.0, long, (), last),
+        );
         survives(&world, &Err::<u8, String>("no".into()));
         survives(&world, &BTreeMap::from([(1_u8, "one".to_owned())]));
         survives(&world, &Shape::Point);
@@ -86,6 +116,91 @@ fn a_plain_slot_is_the_value_and_an_encoded_one_has_the_size_that_was_asked_for(
     assert_eq!(size_of::<SlotOf<(u8, u64)>>(), 9);
     assert_eq!(size_of::<SlotOf<Shape>>(), 16);
     assert_eq!(size_of::<SlotOf<String>>(), 64);
+    assert_eq!(size_of::<SlotOf<Rank>>(), 4);
+    assert_eq!(size_of::<SlotOf<Wrapping<u64>>>(), 8);
+    assert_eq!(size_of::<SlotOf<(u8, u16, u32, u64)>>(), 15);
+    assert_eq!(size_of::<SlotOf<[(u8, u64); 3]>>(), 27);
+    assert_eq!(size_of::<SlotOf<[String; 3]>>(), 64);
+    assert!(!has_heap::<[(u8, [u64; 2]); 3]>() && has_heap::<[(u8, bool); 3]>());
+}
+
+/// Names in files do not change from version to version.
+#[test]
+fn values_are_saved_by_names_that_tell_their_layout() {
+    fn is_saved_as<T: Object>(name: &str) {
+        assert_eq!(T::saved_as(), name);
+    }
+    is_saved_as::<Rank>("rank");
+    is_saved_as::<Wrapping<u64>>("wrapping u64");
+    is_saved_as::<[[u16; 2]; 3]>("[[u16; 2]; 3]");
+    is_saved_as::<[String; 3]>("[text; 3]");
+    is_saved_as::<[(u8, String); 2]>("[(u8, text); 2]");
+    is_saved_as::<(u8, u16)>("(u8, u16)");
+    is_saved_as::<(u8, u16, String)>("(u8, u16, text)");
+    is_saved_as::<(u8, u16, u32, u64, bool)>("(u8, u16, u32, u64, bool)");
+    is_saved_as::<Range<u8>>("range of u8");
+}
+
+/// Otherwise each of them took memory of its own.
+#[test]
+fn numbers_and_addresses_fit_into_their_slots() {
+    fn fits<T: Object>(value: &T) {
+        let key = <T::Repr as Repr<T>>::key(value).unwrap();
+        assert!(!<T::Repr as Repr<T>>::is_key_outside(&key));
+    }
+    fits(&NonZero::<u32>::MAX);
+    fits(&NonZero::<i32>::MIN);
+    fits(&NonZero::<u64>::MAX);
+    fits(&NonZero::<i64>::MIN);
+    fits(&NonZero::<u128>::MAX);
+    fits(&NonZero::<i128>::MIN);
+    let (four, six) = (Ipv4Addr::BROADCAST, Ipv6Addr::from([255; 16]));
+    fits(&four);
+    fits(&six);
+    fits(&IpAddr::V6(six));
+    fits(&SocketAddrV4::new(four, u16::MAX));
+    fits(&SocketAddrV6::new(six, u16::MAX, u32::MAX, u32::MAX));
+    fits(&SocketAddr::V6(SocketAddrV6::new(six, u16::MAX, 0, 0)));
+}
+
+/// A search compares keys, and reads those in slots.
+#[test]
+fn keys_of_many_parts_are_told_apart() {
+    type Key = ([(u16, String); 2], u8, Rank, bool);
+    everywhere(1, |world| {
+        let heap = Heap::of::<Key>(&world.team()).unwrap();
+        let long = "x".repeat(100);
+        let key = |i: u16, text: &String, last| -> Key {
+            ([(1, long.clone()), (i, text.clone())], 1, Rank::ZERO, last)
+        };
+        let keys = [
+            key(1, &long, true),
+            key(2, &long, true),
+            key(1, &String::new(), true),
+            key(1, &long, false),
+        ];
+        let forms = keys.each_ref().map(|key| Parts::key(key).unwrap());
+        for (i, form) in forms.iter().enumerate() {
+            let slot = <Parts as Repr<Key>>::key_slot(form, &heap).unwrap();
+            assert!(<Parts as Repr<Key>>::is_outside(&slot));
+            for (j, other) in forms.iter().enumerate() {
+                let is_it = <Parts as Repr<Key>>::has_key(&slot, other, &heap).unwrap();
+                assert_eq!(is_it, i == j);
+                assert_eq!(<Parts as Repr<Key>>::is_same_key(form, other), i == j);
+            }
+            let read = <Parts as Repr<Key>>::key_in(slot, &heap).unwrap();
+            assert!(<Parts as Repr<Key>>::is_same_key(&read, form));
+            let hash = |key| <Parts as Repr<Key>>::hash_key(key, &RapidHasher);
+            assert_eq!(hash(&read), hash(form));
+            let next = hash(&forms[(i + 1) % 4]);
+            assert_ne!(hash(form), next);
+            release::<Key>(&slot, &heap).unwrap();
+            let mut bytes = Vec::new();
+            <Parts as Repr<Key>>::write(&keys[i], &mut bytes).unwrap();
+            let back = <Parts as Repr<Key>>::read(&mut bytes.as_slice()).unwrap();
+            assert_eq!(back, keys[i]);
+        }
+    });
 }
 
 #[test]

@@ -1,12 +1,18 @@
 //! The types of the language and of std that are objects.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::ffi::CString;
 use std::hash::{BuildHasher, Hash};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::{NonZero, Saturating, Wrapping};
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use pgas_am::Wire;
-use pgas_core::{GlobalPtr, Pod};
+use pgas_core::{GlobalPtr, Pod, Rank};
 
 use super::{Encoded, Object, Plain};
 
@@ -24,19 +30,27 @@ macro_rules! plain {
 
 plain! { u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, () }
 
-impl<T: Object<Repr = Plain> + Pod, const N: usize> Object for [T; N] {
-    type Repr = Plain;
-
-    fn saved_as() -> Cow<'static, str> {
-        format!("[{}; {N}]", T::saved_as()).into()
-    }
-}
-
 impl<T: 'static> Object for GlobalPtr<T> {
     type Repr = Plain;
 
     fn saved_as() -> Cow<'static, str> {
         "global pointer".into()
+    }
+}
+
+impl Object for Rank {
+    type Repr = Plain;
+
+    fn saved_as() -> Cow<'static, str> {
+        "rank".into()
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> Object for Wrapping<T> {
+    type Repr = Plain;
+
+    fn saved_as() -> Cow<'static, str> {
+        format!("wrapping {}", T::saved_as()).into()
     }
 }
 
@@ -50,7 +64,24 @@ macro_rules! encoded {
     };
 }
 
-encoded! { 8: [] bool, [] char }
+encoded! {
+    8:
+    [] bool,
+    [] char,
+    [] NonZero<u8>,
+    [] NonZero<u16>,
+    [] NonZero<u32>,
+    [] NonZero<i8>,
+    [] NonZero<i16>,
+    [] NonZero<i32>,
+    [] Ipv4Addr,
+}
+
+encoded! { 12: [] NonZero<u64>, [] NonZero<i64>, [] NonZero<usize>, [] NonZero<isize>, [] SocketAddrV4 }
+
+encoded! { 20: [] NonZero<u128>, [] NonZero<i128>, [] Ipv6Addr, [] IpAddr }
+
+encoded! { 24: [] SocketAddrV6, [] SocketAddr }
 
 encoded! {
     60:
@@ -59,6 +90,11 @@ encoded! {
     [] Cow<'static, str>,
     [] Duration,
     [] SystemTime,
+    [] PathBuf,
+    [] CString,
+    [T: Part] Range<T>,
+    [T: Part] Reverse<T>,
+    [T: Part] Saturating<T>,
     [T: Part] Vec<T>,
     [T: Part] Box<[T]>,
     [T: Part + Clone] Cow<'static, [T]>,
