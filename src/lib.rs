@@ -168,8 +168,8 @@ pub use pgas_am::{
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
-    HashMap, HashMapBuffer, HashSet, MultiMap, Object, TakeError, WideBloomFilter, array, bloom,
-    hash_map, object, queue, route,
+    HashMap, HashMapBuffer, HashSet, MultiMap, Object, TakeError, TeamMember, WideBloomFilter,
+    array, bloom, hash_map, object, queue, route,
 };
 pub use pgas_core::{
     AsTeam, BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,

@@ -26,33 +26,6 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
     })))
 }
 
-/// An error if the team has no member `host` for `what`. All members get the same result.
-pub(crate) fn check_host(team: &Team, what: &str, host: u32) -> Result<()> {
-    let n = team.n_ranks();
-    if host < n {
-        return Ok(());
-    }
-    let (member, whole) = if team.is_world() {
-        ("rank", "job")
-    } else {
-        ("member", "team")
-    };
-    let text = format!("{what} was to be hosted by {member} {host} of a {whole} with {n} ranks");
-    Err(Error::Argument(text.into()))
-}
-
-/// The number of rank `host` in the team, or an error if it is no member. All members get the same
-/// result.
-pub(crate) fn member_for_host(team: &Team, what: &str, host: Rank) -> Result<u32> {
-    if team.is_world() {
-        check_host(team, what, host.number())?;
-    }
-    team.team_rank(host).ok_or_else(|| {
-        let text = format!("{what} was to be hosted by rank {host}, which is not in {team:?}");
-        Error::Argument(text.into())
-    })
-}
-
 /// The smallest and the largest value of all ranks, each with a rank that has it.
 pub(crate) type Extremes = [(Rank, u64); 2];
 

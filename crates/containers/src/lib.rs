@@ -57,7 +57,7 @@
 //! | many elements on any ranks, in one call | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
-//! | errors; prices | `error`, `prices` |
+//! | errors; prices; members of teams | `error`, `prices`, `team` |
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -75,6 +75,7 @@ mod scattered;
 #[cfg(test)]
 mod sizes;
 mod store;
+mod team;
 #[cfg(test)]
 mod testing;
 
@@ -87,3 +88,4 @@ pub use object::Object;
 /// The library's error and result.
 pub use pgas_core::{Error, Result};
 pub use queue::{CircularQueue, FastQueue};
+pub use team::TeamMember;

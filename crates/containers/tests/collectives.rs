@@ -269,6 +269,28 @@ const ROWS: &[Row] = &[
     ("MultiMap::with_capacity", (2, 6), |world| {
         price(world, || MultiMap::<u64, u64>::with_capacity(world, 100))
     }),
+    ("MultiMap::with_hasher", (2, 6), |world| {
+        let hasher = SeededHasher::new(3);
+        price(world, || {
+            MultiMap::<u64, u64, _, _>::with_hasher(world, 100, hasher)
+        })
+    }),
+    ("MultiMap::resize", (4, 8), |world| {
+        let mut map = multi_map(world);
+        price(world, || map.resize(200))
+    }),
+    ("MultiMap::clear", (4, 2), |world| {
+        let mut map = multi_map(world);
+        price(world, || map.clear())
+    }),
+    ("MultiMap::into_local_phase", (4, 2), |world| {
+        let map = multi_map(world);
+        price(world, || map.into_local_phase())
+    }),
+    ("HashSet::is_subset", (1, 1), |world| {
+        let sets = [set(world), set(world)];
+        price(world, || sets[0].is_subset(&sets[1]))
+    }),
     ("MultiMap::n_keys", (0, 1), |world| {
         let map = multi_map(world);
         price(world, || map.n_keys())

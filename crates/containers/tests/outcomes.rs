@@ -49,6 +49,18 @@ const CALLS: &[(&str, Call)] = &[
         let map = map.into_insert_phase()?.into_local_phase()?;
         map.into_find_phase()?.into_atomic_phase().map(drop)
     }),
+    ("MultiMap::resize", |world| {
+        let mut map = MultiMap::<u64, u64>::with_capacity(world, 9)?;
+        map.resize(30)
+    }),
+    ("MultiMap::clear", |world| {
+        let mut map = MultiMap::<u64, String>::with_capacity(world, 9)?;
+        map.clear()
+    }),
+    ("HashSet::is_subset", |world| {
+        let set = HashSet::<u64>::with_capacity(world, 9)?;
+        set.is_subset(&set).map(drop)
+    }),
     ("BloomFilter", |world| {
         let filter = BloomFilter::<u64>::with_rate(world, 100, 0.1)?;
         filter.clear()

@@ -12,6 +12,7 @@ use pgas_core::{Result, World};
 
 use super::case;
 use crate::Case;
+use crate::support::neighbour;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, batches_of_all_ranks_add_up),
@@ -23,6 +24,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, values_in_flight_of_all_ranks_are_found_and_removed_once),
     case!(1, sets_and_maps_grow_and_forget_what_was_removed),
     case!(1, values_are_counted_and_read_in_every_phase),
+    case!(1, values_move_to_further_slots_and_are_cleared),
     case!(1, entries_of_a_rank_are_visited_by_many_threads),
 ];
 
@@ -203,8 +205,20 @@ fn members_of_a_set_are_asked_for_and_removed_together(world: &World) -> Result<
         }
     }
     assert_eq!(world.allreduce(n_here, Sum)?, 10 * n);
+    assert_eq!(local.local_len()?, n_here);
     set = local.into_atomic_phase()?;
     assert_eq!(set.len()?, 10 * n);
+    let mut sum = 0;
+    set.for_each_local(|key| sum += key)?;
+    let mut local = set.into_local_phase()?;
+    let drained = local.local_drain().collect::<Result<Vec<u64>>>()?;
+    assert_eq!(
+        (drained.len() as u64, drained.iter().sum::<u64>()),
+        (n_here, sum)
+    );
+    set = local.into_atomic_phase()?;
+    assert!(set.is_empty()?);
+    set.insert(&me)?;
     set.clear()?;
     assert!(set.is_empty()?);
     world.barrier()
@@ -315,6 +329,50 @@ fn values_are_counted_and_read_in_every_phase(world: &World) -> Result<()> {
     }
     world.barrier()?;
     assert_eq!((map.n_keys()?, map.count(&0)?), (2 + n, 0));
+    world.barrier()
+}
+
+fn values_move_to_further_slots_and_are_cleared(world: &World) -> Result<()> {
+    let (n, me) = numbers(world);
+    let (ranks, hasher) = (world.ranks().len(), SeededHasher::new(11));
+    let mut map = MultiMap::<u64, u64, _, _>::with_hasher(world, 30 * ranks, hasher)?;
+    map.extend((0..12).map(|i| (i % 3, 1000 * me + i)))?;
+    map.resize(300 * ranks)?;
+    assert!(map.capacity() >= 300 * n);
+    map.extend((12..150).map(|i| (i % 3, 1000 * me + i)))?;
+    world.barrier()?;
+    assert_eq!((map.len()?, map.n_keys()?), (150 * n, 3));
+    let found = map.find_many(&[2, 7, 0])?;
+    for (key, mut found) in [2, 7, 0].into_iter().zip(found) {
+        found.sort_unstable();
+        let of_rank = |rank| (key..150).step_by(3).map(move |i| 1000 * rank + i);
+        let all = (0..n).flat_map(of_rank).filter(|_| key < 3);
+        assert!(found.into_iter().eq(all), "of key {key}");
+        assert_eq!(map.contains(&key)?, key < 3);
+    }
+    world.barrier()?;
+    let map = map.into_local_phase()?;
+    let mut here = [map.local_len()?, 0, 0];
+    map.for_each_local(|_, _| here[1] += 1)?;
+    for entry in &map {
+        let (key, value) = entry?;
+        assert_eq!(value % 1000 % 3, key);
+        here[2] += 1;
+    }
+    assert_eq!(here, [here[0]; 3]);
+    assert_eq!(world.allreduce(here[0], Sum)?, 150 * n);
+    let mut map = map.into_atomic_phase()?;
+    let next = (me + 1) % n;
+    let of_next = map
+        .entries_on(neighbour(world, 1))
+        .collect::<Result<Vec<_>>>()?;
+    assert!(of_next.iter().all(|(key, value)| value % 1000 % 3 == *key));
+    world.barrier()?;
+    map.clear()?;
+    assert!(map.is_empty()? && map.n_keys()? == 0);
+    map.insert(&me, 7)?;
+    world.barrier()?;
+    assert_eq!(map.find(&next)?, [7]);
     world.barrier()
 }
 

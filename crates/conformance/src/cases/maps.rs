@@ -241,6 +241,22 @@ fn operations_in_flight_of_all_ranks_are_done_when_their_futures_are_ready(
         .team()
         .allreduce_slice(&mut n_removed, |a: u64, b| a + b)?;
     assert_eq!(n_removed[0], N_KEYS, "each by one rank");
+    let jobs = HashMap::<String, String>::with_capacity(world, 1000)?;
+    for key in (0..N_KEYS).filter(|key| key % n == me) {
+        jobs.insert(&text(key), text(key + 1))?;
+    }
+    world.barrier()?;
+    let takes = (0..N_KEYS).map(|key| jobs.take_nb(&text(key)));
+    let taken = when_all(takes.collect::<Result<Vec<_>>>()?).wait()?;
+    let mut n_taken = 0;
+    for (key, value) in (0..).zip(taken) {
+        assert!(value.is_none_or(|value| {
+            n_taken += 1;
+            value == text(key + 1)
+        }));
+    }
+    let n_taken = world.allreduce(n_taken, |a: u64, b| a + b)?;
+    assert_eq!(n_taken, N_KEYS, "each by one rank");
     let set = HashSet::<[u64; 2]>::with_capacity(world, 10 * world.ranks().len())?;
     (0..10).try_for_each(|i| set.insert_nb(&[me, i]).map(drop))?;
     let set = set.into_find_phase()?;
@@ -272,7 +288,9 @@ fn sets_are_joined_and_cut_by_all_ranks(world: &World) -> Result<()> {
     check(&set, |key| key % 2 == 0 || key % 3 == 0)?;
     set.intersect_with(&twos)?;
     check(&set, |key| key % 2 == 0)?;
+    assert!(set.is_subset(&twos)? && twos.is_subset(&set)?);
     set.difference_with(&threes)?;
+    assert!(set.is_subset(&twos)? && !twos.is_subset(&set)?);
     check(&set, |key| key % 2 == 0 && key % 3 != 0)
 }
 

@@ -5,7 +5,7 @@
 use pgas_containers::array::{Distribution, Halo};
 use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, HashMap, HashMapBuffer,
-    HashSet,
+    HashSet, MultiMap,
 };
 use pgas_core::collective::op;
 use pgas_core::{Lock, Result, Team, World};
@@ -56,12 +56,14 @@ fn maps_of_teams_side_by_side(world: &World) -> Result<()> {
         let map = map.into_find_phase()?;
         assert_eq!(map.len()?, n_keys);
         let mut seen = 0;
-        for rank in team.ranks() {
+        for (member, rank) in (0..).zip(team.ranks()) {
             for entry in map.entries_on(rank) {
                 let (key, value) = entry?;
                 assert_eq!(value, total, "{key} on {rank}");
                 seen += 1;
             }
+            let by_number = map.entries_on(member).count();
+            assert_eq!(by_number, map.entries_on(rank).count());
         }
         assert_eq!(seen, n_keys);
         let local = map.local_iter().count() as u64;
@@ -73,6 +75,14 @@ fn maps_of_teams_side_by_side(world: &World) -> Result<()> {
         let map = buffer.into_map()?;
         assert_eq!(map.find(&(2 * n_keys - 1))?, Some(members));
         assert_eq!(map.find(&0)?, Some(total + members));
+        let values = MultiMap::<u64, u64>::with_capacity(&team, 2000)?;
+        values.extend((0..n_keys).map(|key| (key % 4, key)))?;
+        team.barrier()?;
+        assert_eq!((values.len()?, values.n_keys()?), (n_keys * members, 4));
+        assert_eq!(values.count(&1)?, (n_keys + 2) / 4 * members);
+        let held = (0..team.n_ranks()).map(|member| values.entries_on(member).count() as u64);
+        assert_eq!(held.sum::<u64>(), n_keys * members);
+        team.barrier()?;
         let texts = HashMap::<String, String>::with_capacity(&team, 30)?;
         texts.insert(&team.rank().to_string(), "long ".repeat(20))?;
         kept.push((team, map, texts));
@@ -148,8 +158,16 @@ fn queues_and_filters_of_teams_side_by_side(world: &World) -> Result<()> {
             queue.push(i).map_err(pgas_containers::Error::from)?;
         }
         team.barrier()?;
+        queue.migrate(team.n_ranks() - 1)?;
+        assert_eq!(queue.host(), team.world_rank(team.n_ranks() - 1));
         queue.migrate(team.world_rank(0))?;
         assert_eq!(queue.host(), team.world_rank(0));
+        let refused = queue.migrate(team.n_ranks()).expect_err("it is no member");
+        let text = refused.to_string();
+        assert!(
+            text.contains(&format!("{} of a ", team.n_ranks())),
+            "{text}"
+        );
         for outsider in world.ranks().filter(|rank| team.team_rank(*rank).is_none()) {
             let refused = queue.migrate(outsider).expect_err("it is no member");
             let text = refused.to_string();
@@ -213,6 +231,8 @@ fn containers_know_their_team(world: &World) -> Result<()> {
         let set = HashSet::<u64>::with_capacity(&team, 20)?;
         is_same(set.world(), set.team());
         assert!(set.capacity() >= 20);
+        let values = MultiMap::<u64, u64>::with_capacity(&team, 20)?;
+        is_same(values.world(), values.team());
         let buffer = HashMapBuffer::new(Words::with_capacity(&team, 20)?, 16, |a: u64, b| a + b)?;
         is_same(buffer.world(), buffer.team());
         drop(buffer.into_map()?);

@@ -8,9 +8,10 @@ use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, Worl
 
 use super::cells::Cells;
 use super::{agree_on_value, checked_run, copies, index_check, range_check};
-use crate::error::{agree, check_host};
+use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
+use crate::team::check_host;
 use crate::{Result, prices};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.

@@ -249,16 +249,19 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
         K: FoundBy<Q>,
     {
-        const {
-            let kind = LayoutOf::<K, V>::KIND;
-            assert!(
-                matches!(kind, ValueKind::Nothing | ValueKind::Wide),
-                "a value of 4 or 8 bytes is changed by one atomic, and cannot be taken while other \
-                 ranks change it: `remove` it, or take it by `local_remove` in the local phase"
-            );
-        }
+        const { check_takes::<K, V>() }
         self.table.perform::<Take, _>(key, |_| Ok(()))
     }
+}
+
+/// Panics, within a constant, if values cannot be taken.
+pub(super) const fn check_takes<K: Object, V: Object>() {
+    let kind = LayoutOf::<K, V>::KIND;
+    assert!(
+        matches!(kind, ValueKind::Nothing | ValueKind::Wide),
+        "a value of 4 or 8 bytes is changed by one atomic, and cannot be taken while other ranks \
+         change it: `remove` it, or take it by `local_remove` in the local phase"
+    );
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {

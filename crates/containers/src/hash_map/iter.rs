@@ -4,8 +4,8 @@ use std::fmt;
 use std::mem;
 
 use pgas_core::GatheredSteps;
+use pgas_core::World;
 use pgas_core::rma::Block as _;
-use pgas_core::{Rank, World};
 
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use pgas_lockfree::slots::{Held, SlotMemory as _};
@@ -20,6 +20,7 @@ use super::table::{Table, dispatch_locality};
 use super::view::{View, out_of_line};
 use crate::Result;
 use crate::object::{self, KeyHasher, Object};
+use crate::team::TeamMember;
 
 /// Slots of another rank whose states are fetched at once, rounded up to whole blocks.
 pub(super) const CHUNK: usize = 256;
@@ -106,7 +107,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 }
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Iterates over the entries that `rank` holds, as [`local_iter`](Self::local_iter) does.
+    /// Iterates over the entries that a member of the team holds, as
+    /// [`local_iter`](Self::local_iter) does. It is named by its [`Rank`](pgas_core::Rank), or by
+    /// its number in the team.
     ///
     /// # Cost
     ///
@@ -119,17 +122,17 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Panics
     ///
-    /// If the rank is not one of those that share the map.
+    /// If the team has no such member.
     #[track_caller]
-    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S>
+    pub fn entries_on(&self, member: impl TeamMember) -> Entries<'_, K, V, S>
     where
         P: Finds,
     {
         let team = self.team();
-        let Some(member) = team.team_rank(rank) else {
-            panic!("rank {rank} was named, but the map is on {team:?}");
+        let Some(number) = member.in_team(team) else {
+            panic!("entries on {} were asked for", member.name_of_absent(team));
         };
-        Entries::new(&self.table, member)
+        Entries::new(&self.table, number)
     }
 }
 

@@ -59,6 +59,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         let _waits = part_of_object("a resize of a hash map", self.table.identity());
+        let new = self.slots_for(capacity)?;
+        self.table.move_to(new)
+    }
+
+    /// Free slots for `capacity` keys, to which the entries can move. Collective.
+    #[track_caller]
+    pub(super) fn slots_for(&self, capacity: usize) -> Result<Table<K, V, S>> {
         agree(self.team(), "the capacity of a hash map", capacity as u64)?;
         self.table.end_flights_for_all()?;
         if capacity == 0 {
@@ -70,8 +77,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             let text = format!("a hash map with {n_keys} keys was to get a capacity of {capacity}");
             return Err(Error::Argument(text.into()));
         }
-        let new = self.table.with_slots(capacity)?;
-        self.table.move_to(new)
+        self.table.with_slots(capacity)
     }
 
     /// Removes all entries of all ranks. Operations that any rank began before its call are
@@ -106,7 +112,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[track_caller]
     pub fn clear(&mut self) -> Result<()> {
         let _waits = part_of_object("a clear of a hash map", self.table.identity());
-        self.table.clear()
+        let new = self.table.empty_slots()?;
+        self.table.clear_into(new)
     }
 
     #[track_caller]
@@ -171,7 +178,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// Moves all entries to the slots of `new`. Collective.
     #[track_caller]
-    fn move_to(&mut self, new: Self) -> Result<()> {
+    pub(super) fn move_to(&mut self, new: Self) -> Result<()> {
         let team = self.team().clone();
         let (from, to) = (&*self, &new);
         let n_slots = from.shape.ring.local_capacity() as u64;
@@ -198,14 +205,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         Ok(())
     }
 
-    /// Replaces all slots by empty ones. Collective.
+    /// As many slots, which are free. When the call returns, operations that other ranks began
+    /// before are complete. Collective.
     #[track_caller]
-    fn clear(&mut self) -> Result<()> {
+    pub(super) fn empty_slots(&self) -> Result<Self> {
         self.end_flights_for_all()?;
-        let team = self.team().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
-        // When it returns, operations that other ranks began before are complete.
-        let new = self.with_slots(capacity)?;
+        self.with_slots(capacity)
+    }
+
+    /// Forgets all entries, and goes on with the free slots of `new`. Collective.
+    #[track_caller]
+    pub(super) fn clear_into(&mut self, new: Self) -> Result<()> {
+        let team = self.team().clone();
         team.barrier_within()?;
         let former = self.replace(new);
         if !object::has_heap::<(K, V)>() {

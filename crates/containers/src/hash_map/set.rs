@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pgas_core::{AsTeam, Rank, Team, World};
+use pgas_core::{AsTeam, Team, World};
 
 use super::HashMap;
 use super::hash::RapidHasher;
@@ -10,6 +10,7 @@ use super::iter::Entries;
 use super::outcome::Inserted;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 use crate::object::{FoundBy, KeyHasher, Object};
+use crate::team::TeamMember;
 use crate::{BatchError, Result};
 
 /// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its
@@ -405,10 +406,42 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     where
         P: Looks,
     {
-        self.map.local_iter().map(|entry| Ok(entry?.0))
+        self.map.local_iter().map(key_of)
     }
 
-    /// Iterates over the keys that `rank` holds, as [`HashMap::entries_on`].
+    /// Calls `f` with each key that this rank holds, as [`HashMap::for_each_local`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_iter`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::for_each_local`].
+    pub fn for_each_local(&self, mut f: impl FnMut(K)) -> Result<()>
+    where
+        P: Looks,
+    {
+        self.map.for_each_local(|key, ()| f(key))
+    }
+
+    /// The number of keys that this rank holds, whoever inserted them, as [`HashMap::local_len`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_len`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    pub fn local_len(&self) -> Result<u64>
+    where
+        P: Looks,
+    {
+        self.map.local_len()
+    }
+
+    /// Iterates over the keys that a member of the team holds, as [`HashMap::entries_on`].
     ///
     /// # Cost
     ///
@@ -420,13 +453,16 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Panics
     ///
-    /// If the rank is not one of those that share the set.
+    /// If the team has no such member.
     #[track_caller]
-    pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
+    pub fn keys_on<M: TeamMember>(
+        &self,
+        member: M,
+    ) -> impl Iterator<Item = Result<K>> + use<'_, M, K, P, S>
     where
         P: Finds,
     {
-        self.map.entries_on(rank).map(|entry| Ok(entry?.0))
+        self.map.entries_on(member).map(key_of)
     }
 }
 
@@ -493,6 +529,36 @@ impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
     pub fn local_retain(&mut self, mut keep: impl FnMut(&K) -> bool) -> Result<u64> {
         self.map.local_retain(|key, ()| keep(key))
     }
+
+    /// Removes and returns the keys of this rank, one by one, as [`HashMap::local_drain`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_drain`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_drain`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashSet;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let jobs = HashSet::<u32>::with_capacity(&world, 100)?;
+    /// jobs.extend([7, 8])?;
+    /// let mut sum = 0;
+    /// jobs.for_each_local(|job| sum += job)?;
+    /// assert_eq!((sum, jobs.local_len()?), (15, 2)); // of the one rank of this example
+    /// let mut jobs = jobs.into_local_phase()?; // collective
+    /// let drained = jobs.local_drain().collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(drained.iter().sum::<u32>(), 15);
+    /// assert!(jobs.is_empty()?);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn local_drain(&mut self) -> impl Iterator<Item = Result<K>> + '_ {
+        self.map.local_drain().map(key_of)
+    }
 }
 
 /// In the local phase a loop over a set visits the keys of this rank, as
@@ -518,8 +584,13 @@ impl<'a, K: Object, S: KeyHasher> IntoIterator for &'a HashSet<K, Local, S> {
     type IntoIter = std::iter::Map<Entries<'a, K, (), S>, fn(Result<(K, ())>) -> Result<K>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.map.local_iter().map(|entry| Ok(entry?.0))
+        self.map.local_iter().map(key_of)
     }
+}
+
+/// The key of an entry.
+fn key_of<K>(entry: Result<(K, ())>) -> Result<K> {
+    entry.map(|(key, ())| key)
 }
 
 impl<K: Object, P: Phase, S> fmt::Debug for HashSet<K, P, S> {

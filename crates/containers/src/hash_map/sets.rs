@@ -1,5 +1,6 @@
 //! Operations on two sets: each rank works on the keys that it holds of one set.
 
+use pgas_core::collective::op::Sum;
 use pgas_core::part_of;
 
 use super::batch::in_parts;
@@ -103,6 +104,51 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         T: KeyHasher,
     {
         self.remove_where(other, true)
+    }
+
+    /// Whether all keys of this set, on all ranks, are in `other`. No rank changes one of the sets
+    /// meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// B, an allreduce, and that of [`local_iter`](Self::local_iter) and of
+    /// [`contains_many`](Self::contains_many) of `other` with these keys. Collective over the team
+    /// of this set.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport, on every rank.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashSet;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let small = HashSet::<u64>::with_capacity(&world, 10)?;
+    /// let large = HashSet::<u64>::with_capacity(&world, 100)?;
+    /// small.extend(0..5)?;
+    /// large.extend(0..50)?;
+    /// assert!(small.is_subset(&large)? && !large.is_subset(&small)?); // collective, each of both
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn is_subset<O, T>(&self, other: &HashSet<K, O, T>) -> Result<bool>
+    where
+        P: Looks,
+        O: Finds,
+        T: KeyHasher,
+    {
+        let what = "a comparison of sets";
+        let _waits = part_of(what);
+        self.team().barrier_within()?;
+        let absent = || {
+            let absent = in_batches(self.local_iter(), |keys| {
+                let found = other.contains_many(&keys).map_err(of_first)?;
+                Ok(found.into_iter().filter(|is| !is).count())
+            });
+            absent.map(|n| n as u64)
+        };
+        Ok(self.team().all_try_reduce(what, absent, Sum)? == 0)
     }
 
     /// Removes the keys of this rank that `other` contains, if `has`, or does not contain.

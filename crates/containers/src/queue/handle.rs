@@ -10,6 +10,7 @@ use super::local::Cursor;
 use super::phase::{Local, Phase, Pop, Pops, Push, Pushes};
 use super::ring::Ring;
 use crate::object::{Object, Plain};
+use crate::team::TeamMember;
 use crate::{Result, TakeError};
 
 /// A kind of queue: [`Circular`](super::Circular) or [`Fast`](super::Fast).
@@ -399,7 +400,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.relocate(self.host(), capacity)
     }
 
-    /// Moves the queue with its elements to the memory of `host`, a member of the queue's team.
+    /// Moves the queue with its elements to the memory of `host`, a member of the queue's team,
+    /// which is named by its [`Rank`](pgas_core::Rank), or by its number in the team.
     ///
     /// # Cost
     ///
@@ -410,16 +412,16 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity).
     #[track_caller]
-    pub fn migrate(&mut self, host: Rank) -> Result<()> {
+    pub fn migrate(&mut self, host: impl TeamMember) -> Result<()> {
         self.relocate(host, self.capacity())
     }
 
     #[track_caller]
-    fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
+    fn relocate(&mut self, host: impl TeamMember, capacity: usize) -> Result<()> {
         let what = "a move of a queue to other memory";
         let _waits = pgas_core::part_of_object(what, self.ring.identity());
         let left = self.local.leave(&self.ring);
-        let moved = self.ring.relocate::<P>(host, capacity, left);
+        let moved = self.ring.relocate::<P, _>(host, capacity, left);
         self.local.enter::<P>(&self.ring);
         moved
     }

@@ -13,8 +13,9 @@ use pgas_core::{GlobalPtr, InPhase, Pod, Rank, Symmetric, Team, World};
 
 use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
-use crate::error::{agree, check_host, member_for_host};
+use crate::error::agree;
 use crate::object::{Heap, Object, SlotOf};
+use crate::team::{TeamMember, check_host};
 use crate::{Error, Result, prices};
 
 /// Bytes between words that different ranks change: two cache lines, which are fetched in pairs.
@@ -437,19 +438,19 @@ impl<T: Object> Ring<T> {
         Ok(())
     }
 
-    /// Moves the queue to member `host`, with room for `capacity`; collective. `left` as for
+    /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for
     /// [`settle`](Self::settle).
     #[track_caller]
-    pub(super) fn relocate<P: Phase>(
+    pub(super) fn relocate<P: Phase, M: TeamMember>(
         &mut self,
-        host: Rank,
+        host: M,
         capacity: usize,
         left: Result<()>,
     ) -> Result<()> {
         let team = self.team().clone();
         let world = team.world();
         agree_on_place(&team, host.number(), capacity)?;
-        let host = member_for_host(&team, A_QUEUE, host)?;
+        let host = check_host(&team, A_QUEUE, host)?;
         let size = size_of_capacity(A_QUEUE, capacity)?;
         self.settle::<P>(left)?;
         let Seen {

@@ -1,22 +1,20 @@
 //! Maps with several values for each key.
 
 mod extend;
+mod held;
 mod nb;
+mod whole;
 
 use std::fmt;
 
-use pgas_core::collective::op::Sum;
-use pgas_core::{AsTeam, part_of};
+use pgas_core::part_of;
 
 use super::HashMap;
 use super::hash::RapidHasher;
 use super::operations::{Contains, Insert};
-use super::phase::{Atomic, FindOnly, Finds, Looks, Phase};
+use super::phase::{Atomic, Finds, Phase};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::{Error, Result, TakeError};
-
-/// The two maps of a [`MultiMap`].
-type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
 
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
 ///
@@ -43,6 +41,8 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// let lines = MultiMap::<String, u32>::with_capacity(&world, 100)?;
 /// lines.insert("word", 12)?; // found by a `&str`, as in the maps of std
 /// assert_eq!(lines.find("word")?, [12]);
+/// assert_eq!(lines.find_many(&["word", "verse"])?, [vec![12], vec![]]);
+/// assert!(lines.contains("word")? && !lines.contains("verse")?);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
@@ -58,8 +58,12 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// let map = map.into_find_phase()?; // collective
 /// assert_eq!(map.find(&'a')?, [1, 3]);
 /// assert_eq!(map.local_iter().count(), 3); // of the one rank of this example
-/// let map = map.into_atomic_phase()?;
+/// let mut map = map.into_atomic_phase()?;
 /// assert_eq!(map.remove(&'b')?, [2]);
+/// map.resize(1000)?; // collective
+/// assert!(map.capacity() >= 1000 && map.team().n_ranks() == map.world().n_ranks());
+/// map.clear()?; // collective
+/// assert!(map.is_empty()?);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
@@ -177,25 +181,6 @@ pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
     Err(format!(
         "a key has the values from {first} to {next} of {n_values}"
     ))
-}
-
-impl<K: Object, V: Object> MultiMap<K, V> {
-    /// A map with room for `capacity` values over all ranks, of as many keys or fewer.
-    ///
-    /// # Cost
-    ///
-    /// Twice that of [`HashMap::with_capacity`]. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::with_capacity`].
-    #[track_caller]
-    pub fn with_capacity(on: &impl AsTeam, capacity: usize) -> Result<Self> {
-        Ok(Self {
-            numbers: HashMap::with_capacity(on, capacity)?,
-            values: HashMap::with_capacity(on, capacity)?,
-        })
-    }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
@@ -319,23 +304,6 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             (is_removed, value)
         }))
     }
-
-    /// Goes on to the phase in which any rank reads.
-    ///
-    /// # Cost
-    ///
-    /// Twice that of [`HashMap::into_find_phase`]. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::into_find_phase`].
-    #[track_caller]
-    pub fn into_find_phase(self) -> Result<MultiMap<K, V, FindOnly, S>> {
-        Ok(MultiMap {
-            numbers: self.numbers.into_find_phase()?,
-            values: self.values.into_find_phase()?,
-        })
-    }
 }
 
 impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
@@ -351,8 +319,8 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`]: R, and R for each value.
-    /// One-sided; or M, and M for each rank that holds some of the values.
+    /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`](super::FindOnly): R, and R for
+    /// each value. One-sided; or M, and M for each rank that holds some of the values.
     ///
     /// # Errors
     ///
@@ -368,12 +336,58 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
         Ok(values.into_iter().flatten().collect())
     }
 
+    /// The values of each of `keys`, as [`find`](Self::find) returns them.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find) for each key; the latency is paid twice for many. One-sided;
+    /// or 2M for each rank and as many keys and values as a message carries.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::find`].
+    #[track_caller]
+    pub fn find_many<Q>(&self, keys: &[Q]) -> Result<Vec<Vec<V>>>
+    where
+        K: FoundBy<Q>,
+    {
+        let _waits = part_of("a search in a multimap");
+        let words = self.numbers.find_many(keys)?.into_iter();
+        let numbers = words.map(|word| Numbers::of(word.unwrap_or(0)));
+        let numbers: Vec<_> = numbers.collect();
+        let of_keys = numbers.iter().zip(keys);
+        let places: Vec<_> = of_keys.flat_map(|(of, key)| of.keys(key)).collect();
+        let mut values = self.values.find_many(&places)?.into_iter();
+        let of_one = |of: Numbers| {
+            let places = of.first..of.next;
+            places.filter_map(|_| values.next().flatten()).collect()
+        };
+        Ok(numbers.into_iter().map(of_one).collect())
+    }
+
+    /// Whether `key` has values.
+    ///
+    /// # Cost
+    ///
+    /// As [`count`](Self::count).
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::find`].
+    #[track_caller]
+    pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: FoundBy<Q>,
+    {
+        Ok(self.count(key)? > 0)
+    }
+
     /// How many values `key` has.
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: 2A + R. [`FindOnly`]: R. That of a [`find`](Self::find) if an insert of a value
-    /// of the key has failed because the map was full. One-sided; or M.
+    /// [`Atomic`]: 2A + R. [`FindOnly`](super::FindOnly): R. That of a [`find`](Self::find) if an
+    /// insert of a value of the key has failed because the map was full. One-sided; or M.
     ///
     /// # Errors
     ///
@@ -386,81 +400,6 @@ impl<K: Object, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
         let _waits = part_of("a search in a multimap");
         let numbers = self.numbers(key)?;
         self.count_of(key, numbers)
-    }
-}
-
-impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
-    /// Goes on to the phase in which any rank does anything.
-    ///
-    /// # Cost
-    ///
-    /// Twice that of [`HashMap::into_atomic_phase`]. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::into_atomic_phase`].
-    #[track_caller]
-    pub fn into_atomic_phase(self) -> Result<MultiMap<K, V, Atomic, S>> {
-        Ok(MultiMap {
-            numbers: self.numbers.into_atomic_phase()?,
-            values: self.values.into_atomic_phase()?,
-        })
-    }
-}
-
-impl<K: Object, V: Object> MultiMap<K, V> {
-    pub(crate) fn of(numbers: HashMap<K, u64>, values: HashMap<(K, u64), V>) -> Self {
-        Self { numbers, values }
-    }
-}
-
-impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
-    pub(crate) fn maps(&self) -> Maps<'_, K, V, P, S> {
-        (&self.numbers, &self.values)
-    }
-
-    /// Lets other values use the slots of removed values again, as [`HashMap::reuse_slots`]. A key
-    /// without values keeps its own slot.
-    ///
-    /// # Cost
-    ///
-    /// As [`HashMap::reuse_slots`]. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::reuse_slots`].
-    #[track_caller]
-    pub fn reuse_slots(self) -> Result<Self> {
-        let values = self.values.reuse_slots()?;
-        Ok(Self { values, ..self })
-    }
-
-    /// The number of values of all keys, as [`HashMap::len`].
-    ///
-    /// # Cost
-    ///
-    /// An allreduce. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job while waiting.
-    #[track_caller]
-    pub fn len(&self) -> Result<u64> {
-        self.values.len()
-    }
-
-    /// Whether there are no values.
-    ///
-    /// # Cost
-    ///
-    /// An allreduce. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job while waiting.
-    #[track_caller]
-    pub fn is_empty(&self) -> Result<bool> {
-        self.values.is_empty()
     }
 }
 
@@ -483,54 +422,6 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
         }
         Ok(n)
     }
-}
-
-impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// The number of keys that have values.
-    ///
-    /// # Cost
-    ///
-    /// That of [`HashMap::local_iter`], and an allreduce. Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::local_iter`]; the failure of the job while waiting.
-    #[track_caller]
-    pub fn n_keys(&self) -> Result<u64> {
-        let count = || -> Result<u64> {
-            let mut n = 0;
-            for entry in self.numbers.local_iter() {
-                let (key, word) = entry?;
-                n += u64::from(self.count_of(&key, Numbers::of(word))? > 0);
-            }
-            Ok(n)
-        };
-        let what = "counting the keys of a MultiMap";
-        let _waits = part_of(what);
-        self.numbers.team().all_try_reduce(what, count, Sum)
-    }
-}
-
-impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// Iterates over the values that this rank holds, each with its key, as
-    /// [`HashMap::local_iter`].
-    ///
-    /// # Cost
-    ///
-    /// As [`HashMap::local_iter`].
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::local_iter`].
-    pub fn local_iter(&self) -> impl Iterator<Item = Result<(K, V)>> + '_ {
-        self.values.local_iter().map(unnumbered)
-    }
-}
-
-/// A value with its key, without its number.
-fn unnumbered<K, V>(entry: Result<((K, u64), V)>) -> Result<(K, V)> {
-    let ((key, _), value) = entry?;
-    Ok((key, value))
 }
 
 impl<K: Object, V: Object, P: Phase, S> fmt::Debug for MultiMap<K, V, P, S> {

@@ -6,8 +6,9 @@ mod set;
 use pgas_am::PgasFuture;
 use pgas_core::atomics::AtomicInteger;
 
+use super::change::check_takes;
 use super::op::Add;
-use super::operations::{Contains, Find, GetOrInsert, Insert, Remove};
+use super::operations::{Contains, Find, GetOrInsert, Insert, Remove, Take};
 use super::phase::{Changes, Finds, Inserts, Phase};
 use super::{HashMap, Inserted};
 use crate::Result;
@@ -176,6 +177,39 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table.perform_nb::<Remove, _>(key, |_| Ok(()))
+    }
+
+    /// Begins a [`take`](Self::take).
+    ///
+    /// # Cost
+    ///
+    /// That of a [`take`](Self::take); allocations as [`insert_nb`](Self::insert_nb).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`take`](Self::take), at once or by the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let places = HashMap::<u64, [f64; 3]>::with_capacity(&world, 100)?;
+    /// places.insert(&7, [1.0, 2.0, 3.0])?;
+    /// let (seven, eight) = (places.take_nb(&7)?, places.take_nb(&8)?); // both are in flight
+    /// assert_eq!((seven.wait()?, eight.wait()?), (Some([1.0, 2.0, 3.0]), None));
+    /// assert!(!places.contains(&7)?);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn take_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Option<V>>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        const { check_takes::<K, V>() }
+        self.table.perform_nb::<Take, _>(key, |_| Ok(()))
     }
 }
 

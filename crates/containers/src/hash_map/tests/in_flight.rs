@@ -436,3 +436,37 @@ fn operations_in_flight_on_sets_say_whether_the_key_was_there() {
         world.barrier().unwrap();
     });
 }
+
+/// Values of several words and on the heap.
+#[test]
+fn each_value_that_is_taken_in_flight_goes_to_one_rank() {
+    fn check<V: Value>(world: &World) {
+        const N: u64 = 40;
+        let jobs = map::<u64, V>(world, 200);
+        let me = u64::from(world.rank().number());
+        let n = u64::from(world.n_ranks());
+        let of = |job: u64| V::of(1000 * job);
+        for job in (0..N).filter(|job| job % n == me) {
+            jobs.insert(&job, of(job)).unwrap();
+        }
+        world.barrier().unwrap();
+        let takes = (0..N).map(|job| jobs.take_nb(&job).unwrap());
+        let taken = when_all(takes.collect::<Vec<_>>()).wait().unwrap();
+        let mut n_taken = 0_u64;
+        for (job, value) in (0..).zip(taken) {
+            if let Some(value) = value {
+                assert_eq!(value, of(job));
+                n_taken += 1;
+            }
+        }
+        let of_all = world.allreduce(n_taken, |a: u64, b| a + b).unwrap();
+        assert_eq!(of_all, N);
+        assert!(jobs.is_empty().unwrap());
+        assert!(jobs.take_nb(&0).unwrap().wait().unwrap().is_none());
+        world.barrier().unwrap();
+    }
+    attached_everywhere(3, |world| {
+        check::<[u64; 5]>(&world);
+        check::<String>(&world);
+    });
+}

@@ -1,7 +1,9 @@
 //! Maps with several values per key.
 
+use pgas_core::Rank;
+
 use super::*;
-use crate::hash_map::{MultiMap, check_numbers};
+use crate::hash_map::{MultiMap, SeededHasher, check_numbers};
 
 #[test]
 fn a_multimap_keeps_every_value_of_a_key_once() {
@@ -130,6 +132,9 @@ fn a_multimap_costs_what_its_two_maps_cost() {
         assert_eq!(price(&world, || insert(20)), (2, 1, 6));
         assert_eq!(price(&world, || values.count(&1).unwrap()), (1, 0, 2));
         assert_eq!(price(&world, || values.find(&1).unwrap()), (3, 0, 6));
+        assert_eq!(price(&world, || values.contains(&1).unwrap()), (1, 0, 2));
+        let find_many = || values.find_many(&[1]).unwrap();
+        assert_eq!(price(&world, find_many), (3, 0, 6));
         assert_eq!(price(&world, || values.remove(&1).unwrap()), (5, 0, 11));
         assert_eq!(price(&world, || values.remove(&2).unwrap()), (0, 0, 1));
         let extend = |entries: &[(u64, u64)]| {
@@ -190,4 +195,85 @@ fn gaps_need_no_values_beside_them_and_a_range_without_gaps_does() {
     check_numbers(range(3, 10_000_000) | GAPS, 6).unwrap();
     check_numbers(range(11, 10) | GAPS, 100).unwrap_err();
     check_numbers(range(0, (1 << 31) - 1) | GAPS, 100).unwrap_err();
+}
+
+#[test]
+fn a_multimap_grows_and_keeps_every_value_in_its_order() {
+    everywhere(2, |world| {
+        let mut values = MultiMap::<u64, String>::with_capacity(&world, 10).unwrap();
+        let me = u64::from(world.rank().number());
+        let text = |i: u64| format!("{me} {i} ").repeat(20);
+        for i in 0..4 {
+            values.insert(&me, text(i)).unwrap();
+        }
+        // No room for the values that are there: the map stays as it was.
+        let refused = values.resize(7).unwrap_err();
+        assert!(matches!(refused, crate::Error::Argument(_)), "{refused}");
+        assert_eq!(values.capacity(), 10);
+        values.resize(40).unwrap();
+        assert!(values.capacity() >= 40);
+        for i in 4..15 {
+            assert_eq!(values.insert(&me, text(i)).unwrap(), i);
+        }
+        let expected: Vec<String> = (0..15).map(text).collect();
+        assert_eq!(values.find(&me).unwrap(), expected);
+        world.barrier().unwrap();
+        assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (30, 2));
+        values.clear().unwrap();
+        assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (0, 0));
+        assert!(!values.contains(&me).unwrap() && values.find(&me).unwrap().is_empty());
+        assert_eq!(values.insert(&me, text(1)).unwrap(), 0);
+        assert_eq!(values.find(&me).unwrap(), [text(1)]);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn many_keys_of_a_multimap_are_found_as_one_after_the_other() {
+    everywhere(2, |world| {
+        let hasher = SeededHasher::new(7);
+        let values = MultiMap::<String, u64, _, _>::with_hasher(&world, 200, hasher).unwrap();
+        let key = |i: u64| i.to_string();
+        let entries = (0..10).flat_map(|i| (0..i).map(move |n| (key(i), 100 * i + n)));
+        if world.rank() == Rank::ZERO {
+            values.extend(entries).unwrap();
+            values.remove(&key(4)).unwrap();
+        }
+        world.barrier().unwrap();
+        let keys: Vec<String> = [3, 0, 9, 77, 4, 3, 1].map(key).into();
+        let one_by_one = keys.iter().map(|key| values.find(key).unwrap());
+        let found = values.find_many(&keys).unwrap();
+        assert!(one_by_one.eq(found.iter().cloned()));
+        assert_eq!(found[0], [300, 301, 302]);
+        let is_there = keys.iter().map(|key| values.contains(key).unwrap());
+        assert!(is_there.eq(found.iter().map(|values| !values.is_empty())));
+        assert_eq!(values.find_many::<&str>(&[]).unwrap(), [] as [Vec<u64>; 0]);
+        world.barrier().unwrap();
+        // In every phase the ranks hold all values together.
+        let sum_of = |mut n: u64| {
+            n = world.allreduce(n, |a: u64, b| a + b).unwrap();
+            assert_eq!(n, 41);
+        };
+        sum_of(values.local_len().unwrap());
+        sum_of(values.entries_on(1 - world.rank().number()).count() as u64);
+        let values = values.into_find_phase().unwrap();
+        assert_eq!(values.find_many(&keys).unwrap(), found);
+        sum_of(values.entries_on(world.rank()).count() as u64);
+        let values = values.into_local_phase().unwrap();
+        let (mut n, mut looped) = (0, Vec::new());
+        values.for_each_local(|_, _| n += 1).unwrap();
+        sum_of(n);
+        for entry in &values {
+            looped.push(entry.unwrap());
+        }
+        assert_eq!(looped.len() as u64, n);
+        assert!(
+            looped
+                .iter()
+                .all(|(key, value)| *key == (value / 100).to_string())
+        );
+        let values = values.into_atomic_phase().unwrap();
+        assert_eq!(values.find_many(&keys).unwrap(), found);
+        world.barrier().unwrap();
+    });
 }

@@ -95,3 +95,55 @@ fn the_local_part_of_a_set_is_asked_changed_and_gone_through() {
         assert!(set.is_empty().unwrap());
     });
 }
+
+#[test]
+fn a_set_is_a_subset_if_all_ranks_find_their_keys_in_the_other_one() {
+    everywhere(3, |world| {
+        let set = || HashSet::<u64>::with_capacity(&world, 6000).unwrap();
+        let (sixes, twos, empty) = (set(), set(), set());
+        let threes = HashSet::with_hasher(&world, 9000, SeededHasher::new(5)).unwrap();
+        put(&sixes, 6);
+        put(&twos, 2);
+        put(&threes, 3);
+        let threes = threes.into_find_phase().unwrap();
+        assert!(sixes.is_subset(&twos).unwrap() && sixes.is_subset(&threes).unwrap());
+        assert!(!twos.is_subset(&threes).unwrap() && !threes.is_subset(&twos).unwrap());
+        assert!(!twos.is_subset(&sixes).unwrap());
+        assert!(empty.is_subset(&twos).unwrap() && !twos.is_subset(&empty).unwrap());
+        assert!(twos.is_subset(&twos).unwrap() && empty.is_subset(&empty).unwrap());
+        // One key on one rank is enough.
+        if world.rank().number() == 1 {
+            assert!(sixes.insert(&7).unwrap());
+        }
+        assert!(!sixes.is_subset(&twos).unwrap());
+    });
+}
+
+#[test]
+fn the_keys_of_a_rank_are_counted_visited_and_drained() {
+    everywhere(2, |world| {
+        let set = HashSet::<u64>::with_capacity(&world, 3000).unwrap();
+        let all = put(&set, 4);
+        let mut here = BTreeSet::new();
+        set.for_each_local(|key| assert!(here.insert(key))).unwrap();
+        assert_eq!(set.local_len().unwrap(), here.len() as u64);
+        assert_eq!(sum(&world, here.len()), all.len());
+        let me = world.rank().number();
+        let by_number: BTreeSet<u64> = set.keys_on(me).map(Result::unwrap).collect();
+        assert_eq!(by_number, here);
+        let mut set = set.into_local_phase().unwrap();
+        let drained: BTreeSet<u64> = set.local_drain().map(Result::unwrap).collect();
+        assert_eq!(drained, here);
+        assert_eq!(set.local_len().unwrap(), 0);
+        assert!(set.is_empty().unwrap());
+    });
+}
+
+#[test]
+#[should_panic(expected = "entries on member 7 of a team with 1 ranks were asked for")]
+fn entries_of_a_member_that_is_not_there_are_not_looked_for() {
+    let world = loopback::world();
+    let team = world.team().split(Some(1), 0).unwrap().unwrap();
+    let set = HashSet::<u64>::with_capacity(&team, 9).unwrap();
+    drop(set.keys_on(7));
+}
