@@ -62,15 +62,28 @@ impl<T: Pod> Act for Write<T> {
     }
 }
 
-struct Swap<T>(PhantomData<T>);
+/// Atomics that return the former value, by the method of [`GlobalPtr`].
+macro_rules! fetching {
+    ($($name:ident of $bound:ident: $method:ident;)*) => { $(
+        /// An atomic that returns the former value.
+        pub(crate) struct $name<T>(PhantomData<T>);
 
-impl<T: Atomic> Act for Swap<T> {
-    type Given = T;
-    type Answer = T;
+        impl<T: $bound> Act for $name<T> {
+            type Given = T;
+            type Answer = T;
 
-    fn act(world: &World, at: GlobalPtr<u8>, value: T) -> Result<T> {
-        at.cast::<T>().swap(world, value)
-    }
+            fn act(world: &World, at: GlobalPtr<u8>, value: T) -> Result<T> {
+                at.cast::<T>().$method(world, value)
+            }
+        }
+    )* };
+}
+
+fetching! {
+    Swap of Atomic: swap;
+    FetchAdd of AtomicInteger: fetch_add;
+    FetchMax of AtomicInteger: fetch_max;
+    FetchMin of AtomicInteger: fetch_min;
 }
 
 struct Add<T>(PhantomData<T>);
@@ -82,6 +95,42 @@ impl<T: AtomicInteger> Act for Add<T> {
     fn act(world: &World, at: GlobalPtr<u8>, n: T) -> Result<u8> {
         at.cast::<T>().fetch_add(world, n)?;
         Ok(1)
+    }
+}
+
+/// The values of a compare-and-swap.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub(crate) struct Exchange<T> {
+    current: T,
+    new: T,
+}
+
+impl<T> Exchange<T> {
+    pub(crate) fn new(current: T, new: T) -> Self {
+        Self { current, new }
+    }
+}
+
+impl<T: Copy> Clone for Exchange<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Copy> Copy for Exchange<T> {}
+
+struct CompareExchange<T>(PhantomData<T>);
+
+impl<T: Atomic> Act for CompareExchange<T> {
+    type Given = Exchange<T>;
+    /// The former value, which tells whether it was replaced.
+    type Answer = T;
+
+    fn act(world: &World, at: GlobalPtr<u8>, values: Exchange<T>) -> Result<T> {
+        let Exchange { current, new } = values;
+        let exchanged = at.cast::<T>().compare_exchange(world, current, new)?;
+        Ok(exchanged.unwrap_or_else(|there| there))
     }
 }
 
@@ -226,18 +275,19 @@ pub(crate) fn put<T: Pod>(
     })
 }
 
-pub(crate) fn swap<T: Atomic>(
+/// Performs an atomic on each element and returns the answers: former values.
+pub(crate) fn fetch<A: Act<Answer = T>, T: Pod>(
     served: Option<&Served>,
     world: &World,
-    elements: &[(GlobalPtr<T>, T)],
+    elements: &[(GlobalPtr<T>, A::Given)],
 ) -> Result<Vec<T>> {
-    let one = |(ptr, value): &(GlobalPtr<T>, T)| ptr.swap(world, *value);
+    let one = |(ptr, given): &(GlobalPtr<T>, A::Given)| A::act(world, ptr.cast(), *given);
     let Some(served) = asked(served) else {
         return elements.iter().map(one).collect();
     };
-    let mut former: Vec<T> = elements.iter().map(|(_, value)| *value).collect();
-    let given = elements.iter().map(|(ptr, value)| (ptr.cast(), *value));
-    travel::<Swap<T>>(served, given, |i, was| {
+    let mut former = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
+    let given = elements.iter().map(|(ptr, given)| (ptr.cast(), *given));
+    travel::<A>(served, given, |i, was| {
         former[i] = match was {
             Some(was) => was,
             None => one(&elements[i])?,
@@ -247,17 +297,32 @@ pub(crate) fn swap<T: Atomic>(
     Ok(former)
 }
 
+/// The former value of each element: `Ok` if it was replaced.
+pub(crate) fn compare_exchange<T: Atomic>(
+    served: Option<&Served>,
+    world: &World,
+    elements: &[(GlobalPtr<T>, Exchange<T>)],
+) -> Result<Vec<std::result::Result<T, T>>> {
+    let former = fetch::<CompareExchange<T>, _>(served, world, elements)?;
+    let outcomes = former.into_iter().zip(elements).map(|(was, (_, values))| {
+        let current = values.current;
+        // Bits are compared, as by the atomic.
+        let is_replaced = was.to_bits() == current.to_bits();
+        if is_replaced { Ok(was) } else { Err(was) }
+    });
+    Ok(outcomes.collect())
+}
+
 pub(crate) fn add<T: AtomicInteger>(
     served: Option<&Served>,
     world: &World,
-    elements: &[GlobalPtr<T>],
-    n: T,
+    elements: &[(GlobalPtr<T>, T)],
 ) -> Result<()> {
-    let one = |ptr: &GlobalPtr<T>| ptr.atomic_op(world, AtomicOp::Add, n);
+    let one = |(ptr, n): &(GlobalPtr<T>, T)| ptr.atomic_op(world, AtomicOp::Add, *n);
     let Some(served) = asked(served) else {
         return elements.iter().try_for_each(one);
     };
-    let given = elements.iter().map(|ptr| (ptr.cast(), n));
+    let given = elements.iter().map(|(ptr, n)| (ptr.cast(), *n));
     travel::<Add<T>>(served, given, |i, is_done| match is_done {
         Some(_) => Ok(()),
         None => one(&elements[i]),

@@ -381,6 +381,43 @@ const ROWS: &[Row] = &[
     ("DMatrix::new", (2, 6), |world| {
         price(world, || DMatrix::new(world, [8, 8], [4, 4], 1_u64))
     }),
+    ("Array::fill", (2, 1), |world| {
+        let array = Array::new(world, Rank::ZERO, 10, &1_u64).unwrap();
+        price(world, || array.fill(7))
+    }),
+    ("DMatrix::from_fn", (3, 7), |world| {
+        price(world, || {
+            DMatrix::from_fn(world, [8, 8], [4, 4], |i, j| i * j)
+        })
+    }),
+    ("DMatrix::fill", (2, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.fill(7))
+    }),
+    ("DMatrix::reduce", (1, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.reduce(Min))
+    }),
+    ("DMatrix::sum", (1, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.sum())
+    }),
+    ("DMatrix::min", (1, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.min())
+    }),
+    ("DMatrix::max", (1, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.max())
+    }),
+    ("DMatrix::map_local", (0, 0), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.map_local(|_, _, x| x + 1))
+    }),
+    ("DMatrix::fold_local", (0, 0), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.fold_local(0, |sum, _, _, x| sum + x))
+    }),
     ("DMatrix::into_local", (1, 1), |world| {
         let matrix = matrix(world);
         price(world, || matrix.into_local())
@@ -392,6 +429,10 @@ const ROWS: &[Row] = &[
     ("Halo::new", (0, 2), |world| {
         let matrix = matrix(world);
         price(world, || Halo::new(&matrix, 1, 0))
+    }),
+    ("Halo::periodic", (0, 2), |world| {
+        let matrix = matrix(world);
+        price(world, || Halo::periodic(&matrix, 1))
     }),
     ("Halo::exchange", (1, 1), |world| {
         let matrix = matrix(world);

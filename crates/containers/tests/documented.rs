@@ -27,8 +27,8 @@ fn files(ty: &str) -> &'static [&'static str] {
         "MultiMap" => &["hash_map/multi/mod.rs", "hash_map/multi/extend.rs"],
         "Queue" => &["queue/handle.rs"],
         "BloomFilter" => &["bloom/mod.rs"],
-        "Array" => &["array/hosted.rs"],
-        "DArray" => &["array/distributed.rs"],
+        "Array" => &["array/hosted.rs", "array/many.rs"],
+        "DArray" => &["array/distributed.rs", "array/many.rs"],
         "DMatrix" => &["array/matrix.rs"],
         ty => panic!("where is {ty}?"),
     }

@@ -107,6 +107,17 @@ const CALLS: &[(&str, Call)] = &[
     ("DMatrix", |world| {
         DMatrix::new(world, [5, 5], [2, 2], 0.5).map(drop)
     }),
+    ("DMatrix::from_fn", |world| {
+        DMatrix::from_fn(world, [5, 5], [2, 2], |i, j| i * j).map(drop)
+    }),
+    ("DMatrix::fill", |world| {
+        let matrix = DMatrix::new(world, [5, 5], [2, 2], 0.5)?;
+        matrix.fill(0.7)
+    }),
+    ("Array::fill", |world| {
+        let array = Array::new(world, HOST, 100, &7_u32)?;
+        array.fill(8)
+    }),
     ("the local phase of a DMatrix", |world| {
         let matrix = DMatrix::new(world, [5, 5], [2, 2], 0.5)?;
         matrix.into_local()?.into_shared().map(drop)
@@ -269,6 +280,10 @@ const OWN_CODE: &[(&str, Call)] = &[
     ("DArray::from_fn", |world| {
         let number = |_| numbers(world).sum::<u64>();
         DArray::from_fn(world, 9, Distribution::Block, number).map(drop)
+    }),
+    ("DMatrix::from_fn", |world| {
+        let number = |_, _| numbers(world).sum::<u64>();
+        DMatrix::from_fn(world, [9, 9], [3, 3], number).map(drop)
     }),
     ("DArray::reduce", |world| {
         let array = DArray::<u64>::new(world, 90, Distribution::Block, &1)?;

@@ -5,17 +5,21 @@ use pgas_containers::array::{Distribution, Halo};
 use pgas_containers::{Array, DArray, DMatrix};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, Result, World};
+use rayon::prelude::*;
 
 use super::case;
 use crate::Case;
 
 pub(super) const CASES: &[Case] = &[
     case!(1, scattered_elements_are_written_swapped_and_read),
+    case!(1, elements_go_to_the_rank_that_claims_them_first),
     case!(1, arrays_are_computed_with_as_wholes),
+    case!(1, matrices_are_computed_with_as_wholes),
     case!(1, arrays_grow_by_what_the_ranks_give),
     case!(1, each_rank_has_its_elements_as_a_slice_in_the_local_phase),
     case!(1, boxes_of_a_matrix_are_written_and_read_across_tiles),
     case!(1, rims_are_fetched_while_the_rank_goes_on),
+    case!(1, rims_of_a_torus_are_those_of_the_opposite_edges),
 ];
 
 const DISTRIBUTIONS: [Distribution; 3] = [
@@ -58,6 +62,89 @@ fn scattered_elements_are_written_swapped_and_read(world: &World) -> Result<()> 
         world.barrier()?;
     }
     Ok(())
+}
+
+fn elements_go_to_the_rank_that_claims_them_first(world: &World) -> Result<()> {
+    let (n, me) = (u64::from(world.n_ranks()), u64::from(world.rank().number()));
+    let len = 20 * world.ranks().len();
+    for distribution in DISTRIBUTIONS {
+        let array = DArray::new(world, len, distribution, &0_u64)?;
+        let hosted = Array::new(world, Rank::ZERO, len, &0_u64)?;
+        let claims: Vec<(usize, u64, u64)> = (0..len).map(|i| (i, 0, me + 1)).collect();
+        let ones: Vec<(usize, u64)> = (0..len).map(|i| (i, 1)).collect();
+        let claimed = [
+            array.compare_exchange_many(&claims)?,
+            hosted.compare_exchange_many(&claims)?,
+        ];
+        let n_claimed = claimed
+            .iter()
+            .flatten()
+            .filter(|claim| claim.is_ok())
+            .count();
+        let of_all = world.allreduce(n_claimed, Sum)?;
+        assert_eq!(of_all, 2 * len, "each element was claimed once");
+        for (array, claimed) in [array.get_range(0..len)?, hosted.get_range(0..len)?]
+            .into_iter()
+            .zip(claimed)
+        {
+            for (owner, claim) in array.into_iter().zip(claimed) {
+                assert_eq!(claim, if owner == me + 1 { Ok(0) } else { Err(owner) });
+            }
+        }
+        world.barrier()?;
+        array.fill(0)?;
+        hosted.fill(0)?;
+        let sums = [array.fetch_add_many(&ones)?, hosted.fetch_add_many(&ones)?];
+        // Others may have added twice.
+        assert!(sums.iter().flatten().all(|former| *former < 2 * n));
+        array.add_each(&ones)?;
+        hosted.add_each(&ones)?;
+        world.barrier()?;
+        assert_eq!(array.get_many(&[0, len - 1])?, [2 * n; 2]);
+        assert_eq!(hosted.get_range(0..len)?, vec![2 * n; len]);
+        world.barrier()?;
+        let mine: Vec<(usize, u64)> = (0..len).map(|i| (i, 100 + me)).collect();
+        array.fetch_max_many(&mine)?;
+        hosted.fetch_min_many(&mine)?;
+        world.barrier()?;
+        assert_eq!(array.get_range(0..len)?, vec![99 + n; len]);
+        assert_eq!(hosted.get_range(0..len)?, vec![(2 * n).min(100); len]);
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+fn matrices_are_computed_with_as_wholes(world: &World) -> Result<()> {
+    let n = world.ranks().len();
+    let of = |row: usize, column: usize| (100 * row + column) as u64;
+    let matrix = DMatrix::from_fn(world, [3 * n, 10], [2, 4], of)?;
+    let all = || (0..3 * n).flat_map(|row| (0..10).map(move |column| of(row, column)));
+    assert_eq!(
+        matrix.get_block(0..3 * n, 0..10)?,
+        all().collect::<Vec<_>>()
+    );
+    let sum: u64 = all().sum();
+    assert_eq!(matrix.sum()?, sum);
+    assert_eq!((matrix.min()?, matrix.max()?), (Some(0), all().max()));
+    let here = matrix.fold_local(0, |so_far, row, column, value| {
+        assert_eq!(value, of(row, column));
+        so_far + value
+    })?;
+    assert_eq!(world.allreduce(here, Sum)?, sum);
+    matrix.map_local(|_, _, value| 2 * value)?;
+    assert_eq!(matrix.reduce(Sum)?, Some(2 * sum));
+    matrix.fill(7)?;
+    assert_eq!(matrix.get(3 * n - 1, 9)?, 7);
+    assert_eq!(matrix.sum()?, 7 * 30 * n as u64);
+    let mut local = matrix.into_local()?;
+    local.par_tiles_mut().for_each(|mut tile| {
+        for row in tile.rows() {
+            tile.row_mut(row).fill(row as u64);
+        }
+    });
+    let matrix = local.into_shared()?;
+    assert_eq!(matrix.sum()?, 10 * (0..3 * n as u64).sum::<u64>());
+    world.barrier()
 }
 
 fn arrays_are_computed_with_as_wholes(world: &World) -> Result<()> {
@@ -119,8 +206,12 @@ fn each_rank_has_its_elements_as_a_slice_in_the_local_phase(world: &World) -> Re
                 *value = (len - i) as u64;
             }
         }
+        local.par_indexed_mut().for_each(|(i, value)| {
+            assert_eq!(*value, (len - i) as u64);
+            *value *= 2;
+        });
         let array = local.into_shared()?;
-        let all = (0..len).map(|i| (len - i) as u64).collect::<Vec<_>>();
+        let all = (0..len).map(|i| 2 * (len - i) as u64).collect::<Vec<_>>();
         assert_eq!(array.get_range(0..len)?, all);
         world.barrier()?;
     }
@@ -211,6 +302,27 @@ fn rims_are_fetched_while_the_rank_goes_on(world: &World) -> Result<()> {
                 assert_eq!(tile.row(i)[j], expected, "{at:?}");
             }
         }
+    }
+    world.barrier()
+}
+
+fn rims_of_a_torus_are_those_of_the_opposite_edges(world: &World) -> Result<()> {
+    let (height, breadth) = (2 * world.ranks().len(), 5);
+    let of = |row: usize, column: usize| (100 * row + column) as u64;
+    let matrix = DMatrix::from_fn(world, [height, breadth], [2, 3], of)?;
+    let mut halo = Halo::periodic(&matrix, 2)?;
+    for _ in 0..2 {
+        halo.exchange()?;
+        for tile in halo.tiles() {
+            for i in 0..tile.rows().len() + 4 {
+                for j in 0..tile.columns().len() + 4 {
+                    let row = (tile.rows().start + 2 * height - 2 + i) % height;
+                    let column = (tile.columns().start + 2 * breadth - 2 + j) % breadth;
+                    assert_eq!(tile.row(i)[j], of(row, column), "{i}, {j} of {tile:?}");
+                }
+            }
+        }
+        halo.update(|_, _| ())?;
     }
     world.barrier()
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
@@ -299,69 +298,9 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(out)
     }
 
-    /// Reads the elements with these indices, on any ranks.
-    ///
-    /// # Cost
-    ///
-    /// R for each, all in flight together, one-sided; or M for each rank and some thousand
-    /// elements, where [ranks serve
-    /// atomics](pgas_core::backend::Capabilities::ranks_serve_atomics).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::DArray;
-    /// # use pgas_containers::array::Distribution;
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let counts = DArray::new(&world, 1000, Distribution::Cyclic, &0_u64)?; // collective
-    /// counts.put_many(&[(3, 10), (700, 20)])?;
-    /// counts.add_many(&[700, 3, 700], 1)?;
-    /// world.barrier()?;
-    /// assert_eq!(counts.get_many(&[700, 3, 4])?, [22, 11, 0]);
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
-        super::index_check_all(indices.iter().copied(), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::DARRAY_GET_MANY, indices.len());
-        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
-        scattered::get(self.served.as_ref(), self.world(), &at)
-    }
-
-    /// Writes elements, each to its index, in any order: of two values for one index either may
-    /// remain.
-    ///
-    /// # Cost
-    ///
-    /// W for each, all in flight together, one-sided; or M as for [`get_many`](Self::get_many).
-    /// Complete at the targets after [`flush_all`](World::flush_all).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport; then some may be written.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was written.
-    #[track_caller]
-    pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
-        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::DARRAY_PUT_MANY, elements.len());
-        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
-        let at: Vec<_> = at.collect();
-        scattered::put(self.served.as_ref(), self.world(), &at)
+    /// The object that requests name, if ranks serve them.
+    pub(super) fn served(&self) -> Option<&Served> {
+        self.served.as_ref()
     }
 
     /// The number of elements of this rank.
@@ -382,13 +321,18 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// The indices of this rank's elements from a place on.
     pub(super) fn indices_from(&self, place: usize) -> impl Iterator<Item = usize> + use<T> {
-        let (deal, rank) = (self.deal, self.team().rank() as usize);
-        (place..self.local_len()).map(move |place| deal.element(rank, place))
+        (place..self.local_len()).map(self.to_index())
     }
 
     /// The index of the element at a place of this rank.
     pub(super) fn index_at(&self, place: usize) -> usize {
-        self.deal.element(self.team().rank() as usize, place)
+        self.to_index()(place)
+    }
+
+    /// Maps a place of this rank to the index of its element.
+    pub(super) fn to_index(&self) -> impl Fn(usize) -> usize + Copy + Send + Sync + use<T> {
+        let (deal, rank) = (self.deal, self.team().rank() as usize);
+        move |place| deal.element(rank, place)
     }
 
     /// The distribution that the array was made with.
@@ -423,70 +367,6 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
         let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
         ends[1] - ends[0] + 1 == places.len()
-    }
-}
-
-impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
-    /// Writes elements, each to its index, by atomic swaps in any order, and returns the former
-    /// values.
-    ///
-    /// # Cost
-    ///
-    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the targets on
-    /// return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport; then some may be written.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was written.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::DArray;
-    /// # use pgas_containers::array::Distribution;
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let parents = DArray::new(&world, 1000, Distribution::Cyclic, &u32::MAX)?; // collective
-    /// assert_eq!(parents.swap_many(&[(3, 1), (700, 2)])?, [u32::MAX; 2]);
-    /// assert_eq!(parents.swap_many(&[(3, 5)])?, [1]);
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
-        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
-        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
-        let at: Vec<_> = at.collect();
-        scattered::swap(self.served.as_ref(), self.world(), &at)
-    }
-}
-
-impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
-    /// Adds `n` to the elements with these indices, wrapping around; to an element twice if its
-    /// index occurs twice.
-    ///
-    /// # Cost
-    ///
-    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the targets
-    /// after [`flush_all`](World::flush_all).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport; then some may be added to.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was added.
-    #[track_caller]
-    pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
-        super::index_check_all(indices.iter().copied(), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::DARRAY_ADD_MANY, indices.len());
-        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
-        scattered::add(self.served.as_ref(), self.world(), &at, n)
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{Error, Result};
 ///
 /// A step of a stencil is an [`exchange`](Self::exchange), which fetches tiles and rims from the
 /// ranks that hold them, and an [`update`](Self::update), which computes each tile anew from the
-/// former values. Beyond the edges of the matrix the rim has one constant value.
+/// former values. Beyond the edges of the matrix the rim has one constant value, or, if the halo is
+/// [periodic](Self::periodic), the elements at the opposite edge.
 ///
 /// # Examples
 ///
@@ -61,6 +62,49 @@ struct Padded<T> {
     elements: Vec<T>,
     /// The boxes that this process reads directly.
     near: Vec<NearBox<T>>,
+}
+
+/// What lies beyond the edges of a matrix.
+#[derive(Clone, Copy)]
+enum Edges<T> {
+    Value(T),
+    /// What lies at the opposite edge.
+    Periodic,
+}
+
+impl<T: Pod> Edges<T> {
+    /// The value of elements that are not read.
+    fn value(self) -> T {
+        match self {
+            Self::Value(value) => value,
+            Self::Periodic => T::new_zeroed(),
+        }
+    }
+
+    /// The rows or columns that a tile with a rim of `width` reads, of a matrix with `end` of them:
+    /// runs, each with the distance of the first one from the beginning of the rim.
+    fn spans(self, own: &Range<usize>, width: usize, end: usize) -> Vec<(Range<usize>, usize)> {
+        if matches!(self, Self::Value(_)) {
+            let there = own.start.saturating_sub(width)..own.end.saturating_add(width).min(end);
+            let before = width - (own.start - there.start);
+            return vec![(there, before)];
+        }
+        let n = own.len() + 2 * width;
+        let back = width % end;
+        let mut start = match own.start.checked_sub(back) {
+            Some(start) => start,
+            None => end - (back - own.start),
+        };
+        let (mut spans, mut done) = (Vec::new(), 0);
+        while done < n {
+            let run = start..end.min(start.saturating_add(n - done));
+            let before = done;
+            done += run.len();
+            start = 0;
+            spans.push((run, before));
+        }
+        spans
+    }
 }
 
 /// A box of elements of one tile that is read into place.
@@ -110,26 +154,56 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// if one has no memory for its tiles.
     #[track_caller]
     pub fn new(matrix: &'m DMatrix<T>, width: usize, outside: T) -> Result<Self> {
+        Self::with_edges(matrix, width, Edges::Value(outside))
+    }
+
+    /// As [`new`](Self::new), where beyond each edge of the matrix the elements go on that lie at
+    /// the opposite one, as on a torus.
+    ///
+    /// # Cost
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::DMatrix;
+    /// use pgas_containers::array::Halo;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let ring = DMatrix::from_fn(&world, [1, 5], [1, 5], |_, j| j as u32)?; // collective
+    /// let mut halo = Halo::periodic(&ring, 2)?; // collective
+    /// halo.exchange()?; // collective
+    /// let tile = halo.tiles().next().expect("one on this rank");
+    /// assert_eq!(tile.row(2), [3, 4, 0, 1, 2, 3, 4, 0, 1]);
+    /// assert_eq!(tile.row(0), tile.row(2)); // there is one row
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn periodic(matrix: &'m DMatrix<T>, width: usize) -> Result<Self> {
+        Self::with_edges(matrix, width, Edges::Periodic)
+    }
+
+    #[track_caller]
+    fn with_edges(matrix: &'m DMatrix<T>, width: usize, edges: Edges<T>) -> Result<Self> {
         let team = matrix.team();
         crate::error::agree(team, "the width of a halo", width as u64)?;
         let tiles = matrix.local_tiles().enumerate();
         let mut far = Vec::new();
         let padded = tiles.map(|(tile, place)| {
-            Padded::new(
-                matrix,
-                place,
-                width,
-                outside,
-                |from, to, stride, strides| {
-                    let to = (tile, to);
-                    far.push(FarBox {
-                        from,
-                        to,
-                        stride,
-                        strides,
-                    });
-                },
-            )
+            Padded::new(matrix, place, width, edges, |from, to, stride, strides| {
+                let to = (tile, to);
+                far.push(FarBox {
+                    from,
+                    to,
+                    stride,
+                    strides,
+                });
+            })
         });
         let tiles = padded.collect::<Result<Vec<_>>>();
         let tiles = team.all_succeeded("the tiles of a halo", tiles)?;
@@ -147,7 +221,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// # Cost
     ///
     /// B, an allreduce, ℓ for each element of this rank's tiles; a strided R for each tile that a
-    /// rim reaches into, all in flight together. Collective over the team.
+    /// rim reaches into, and again beyond an edge, all in flight together. Collective over the team.
     ///
     /// # Errors
     ///
@@ -295,7 +369,7 @@ impl<T: Pod> Padded<T> {
         matrix: &DMatrix<T>,
         (rows, columns): (Range<usize>, Range<usize>),
         width: usize,
-        outside: T,
+        edges: Edges<T>,
         mut add_far: impl FnMut(GlobalPtr<T>, usize, usize, Strides<2>),
     ) -> Result<Self> {
         let padded = |range: &Range<usize>| width.checked_mul(2)?.checked_add(range.len());
@@ -308,24 +382,24 @@ impl<T: Pod> Padded<T> {
                 format!("no memory for a tile of {rows:?}, {columns:?} with a rim of {width}");
             return Err(Error::Argument(text.into()));
         };
-        elements.resize(n, outside);
-        // The part of the padded tile that lies in the matrix, and the index of its first element.
+        elements.resize(n, edges.value());
         let [height, breadth] = matrix.shape();
-        let within = |range: &Range<usize>, end| {
-            range.start.saturating_sub(width)..range.end.saturating_add(width).min(end)
-        };
-        let (down, along) = (within(&rows, height), within(&columns, breadth));
-        let first =
-            (width + down.start - rows.start) * stride + width + along.start - columns.start;
+        let down = edges.spans(&rows, width, height);
+        let along = edges.spans(&columns, width, breadth);
         let mut near = Vec::new();
-        for (from, [row, column], strides) in matrix.boxes(&down, &along, stride) {
-            let to = first + row * stride + column;
-            let rank = from.rank();
-            if matrix.world().is_direct(rank) || rank == matrix.world().rank() {
-                near.push(NearBox { from, to, strides });
-            } else {
-                let local = [strides.extents[1], 1];
-                add_far(from, to, stride, Strides { local, ..strides });
+        for (down, above) in &down {
+            for (along, before) in &along {
+                let first = above * stride + before;
+                for (from, [row, column], strides) in matrix.boxes(down, along, stride) {
+                    let to = first + row * stride + column;
+                    let rank = from.rank();
+                    if matrix.world().is_direct(rank) || rank == matrix.world().rank() {
+                        near.push(NearBox { from, to, strides });
+                    } else {
+                        let local = [strides.extents[1], 1];
+                        add_far(from, to, stride, Strides { local, ..strides });
+                    }
+                }
             }
         }
         Ok(Self {

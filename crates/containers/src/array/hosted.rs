@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{AsTeam, GlobalPtr, Member as _, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
@@ -244,8 +243,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     #[track_caller]
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         let _in_bounds = checked_run(start, values.len(), self.len());
-        let first: GlobalPtr<T> = self.block.cast();
-        first
+        self.first()
             .add(start)
             .put_slice_as(self.world(), values, &prices::ARRAY_PUT_SLICE)
     }
@@ -266,113 +264,23 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     #[track_caller]
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
-        let first: GlobalPtr<T> = self.block.cast();
         let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
-        first
-            .add(elements.start)
-            .get_slice_as(self.world(), &mut out, &prices::ARRAY_GET_RANGE)?;
+        self.first().add(elements.start).get_slice_as(
+            self.world(),
+            &mut out,
+            &prices::ARRAY_GET_RANGE,
+        )?;
         Ok(out)
     }
 
-    /// Reads the elements with these indices.
-    ///
-    /// # Cost
-    ///
-    /// R for each, all in flight together, one-sided; or M for some thousand elements, where [ranks
-    /// serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element.
-    #[track_caller]
-    pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
-        super::index_check_all(indices.iter().copied(), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::ARRAY_GET_MANY, indices.len());
-        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
-        scattered::get(self.served.as_ref(), self.world(), &at)
+    /// A pointer to the first element, if there is one.
+    pub(super) fn first(&self) -> GlobalPtr<T> {
+        self.block.cast()
     }
 
-    /// Writes elements, each to its index, in any order: of two values for one index either may
-    /// remain.
-    ///
-    /// # Cost
-    ///
-    /// W for each, all in flight together, one-sided; or M as for [`get_many`](Self::get_many).
-    /// Complete at the target after [`flush`](World::flush).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport; then some may be written.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was written.
-    #[track_caller]
-    pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
-        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::ARRAY_PUT_MANY, elements.len());
-        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
-        let at: Vec<_> = at.collect();
-        scattered::put(self.served.as_ref(), self.world(), &at)
-    }
-}
-
-impl<T: Atomic + Object<Repr = Plain>> Array<T> {
-    /// Writes elements, each to its index, by atomic swaps in any order, and returns the former
-    /// values.
-    ///
-    /// # Cost
-    ///
-    /// As [`DArray::swap_many`](super::DArray::swap_many).
-    ///
-    /// # Errors
-    ///
-    /// As [`DArray::swap_many`](super::DArray::swap_many).
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was written.
-    #[track_caller]
-    pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
-        super::index_check_all(elements.iter().map(|(i, _)| *i), self.len());
-        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
-        let at: Vec<_> = at.collect();
-        scattered::swap(self.served.as_ref(), self.world(), &at)
-    }
-}
-
-impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
-    /// Adds `n` to the elements with these indices, wrapping around; to an element twice if its
-    /// index occurs twice.
-    ///
-    /// # Cost
-    ///
-    /// A for each, one-sided; or M as for [`get_many`](Self::get_many). Complete at the target
-    /// after [`flush`](World::flush).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport; then some may be added to.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such element; then nothing was added.
-    #[track_caller]
-    pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
-        super::index_check_all(indices.iter().copied(), self.len());
-        let _performing = self
-            .world()
-            .performs(&prices::ARRAY_ADD_MANY, indices.len());
-        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
-        scattered::add(self.served.as_ref(), self.world(), &at, n)
+    /// The object that requests name, if ranks serve them.
+    pub(super) fn served(&self) -> Option<&Served> {
+        self.served.as_ref()
     }
 }
 

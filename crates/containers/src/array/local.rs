@@ -65,7 +65,7 @@ fn put_back<T: Pod>(team: &Team, at: GlobalPtr<T>, elements: &[T]) -> Result<()>
 /// # let world = pgas_core::backend::loopback::world();
 /// let array = DArray::from_fn(&world, 8, Distribution::BlockCyclic(3), |i| i as u32)?;
 /// let mut local = array.into_local()?;
-/// assert_eq!((local.global_len(), local.world().n_ranks()), (8, 1));
+/// assert_eq!((local.global_len(), local.team().n_ranks()), (8, local.world().n_ranks()));
 /// assert_eq!(local.index_of(4), 4); // of the one rank of this example
 /// assert!(local.indexed().all(|(i, x)| i as u32 == *x));
 /// for (elements, block) in local.blocks_mut() {
@@ -76,8 +76,8 @@ fn put_back<T: Pod>(team: &Team, at: GlobalPtr<T>, elements: &[T]) -> Result<()>
 /// ```
 #[must_use = "the elements come back to the array when the phase ends"]
 pub struct LocalArray<T: Object<Repr = Plain> + Pod> {
-    array: DArray<T>,
-    elements: Vec<T>,
+    pub(super) array: DArray<T>,
+    pub(super) elements: Vec<T>,
     /// In traces.
     _phase: InPhase,
 }
@@ -151,7 +151,8 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
         self.array.indices_from(0).zip(&self.elements)
     }
 
-    /// The elements, mutable, with their indices in the whole array, in order.
+    /// The elements, mutable, with their indices in the whole array, in order. With the feature
+    /// `rayon` all threads share them by `par_indexed_mut`.
     pub fn indexed_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.array.indices_from(0).zip(&mut self.elements)
     }
@@ -165,6 +166,12 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
             let first = array.index_at(i * n);
             (first..first + block.len(), block)
         })
+    }
+
+    /// The team whose members share the array.
+    #[must_use]
+    pub fn team(&self) -> &Team {
+        self.array.team()
     }
 
     /// The number of elements over all ranks.
@@ -233,7 +240,7 @@ impl<T: Object<Repr = Plain> + Pod> fmt::Debug for LocalArray<T> {
 /// # let world = pgas_core::backend::loopback::world();
 /// let matrix = DMatrix::new(&world, [4, 6], [2, 3], 1_u32)?;
 /// let mut local = matrix.into_local()?;
-/// assert_eq!((local.shape(), local.world().n_ranks()), ([4, 6], 1));
+/// assert_eq!((local.shape(), local.team().n_ranks()), ([4, 6], local.world().n_ranks()));
 /// for mut tile in local.tiles_mut() {
 ///     let (row, columns) = (tile.rows().start, tile.columns());
 ///     tile.row_mut(row)[0] += columns.start as u32;
@@ -330,6 +337,12 @@ impl<T: Pod> LocalMatrix<T> {
             width,
             elements,
         })
+    }
+
+    /// The team whose members share the matrix.
+    #[must_use]
+    pub fn team(&self) -> &Team {
+        self.matrix.team()
     }
 
     /// The shape of the whole matrix: `[rows, columns]`.

@@ -18,15 +18,20 @@
 
 mod cells;
 mod distributed;
+mod elements;
 mod halo;
 mod hosted;
 mod layout;
 mod local;
+mod many;
 mod matrix;
+#[cfg(feature = "rayon")]
+mod parallel;
 mod parts;
 #[cfg(test)]
 mod tests;
 mod whole;
+mod whole_matrix;
 
 pub use distributed::DArray;
 pub use halo::{Exchange, Halo, HaloTile};
@@ -55,6 +60,17 @@ fn index_check_all(indices: impl IntoIterator<Item = usize>, len: usize) {
     for i in indices {
         index_check(i, len);
     }
+}
+
+/// The elements that an operation is given, each at its pointer.
+fn pointers<T: Pod>(
+    elements: &[(usize, T)],
+    ptr: impl Fn(usize) -> GlobalPtr<T>,
+) -> Vec<(GlobalPtr<T>, T)> {
+    elements
+        .iter()
+        .map(|(i, value)| (ptr(*i), *value))
+        .collect()
 }
 
 #[track_caller]

@@ -2,59 +2,36 @@
 
 use pgas_core::collective::ReduceOp;
 use pgas_core::collective::op::{Max, Min, Product, Sum};
-use pgas_core::{AsTeam, Pod};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use pgas_core::{AsTeam, GlobalPtr, Pod, Team};
 
 use super::distributed::DArray;
+use super::elements::{Access, Elements, both};
 use super::layout::Distribution;
 use crate::Result;
 use crate::object::{Object, Plain};
 
-/// Elements that are in private memory at a time.
-const CHUNK: usize = 4096;
+impl<T: Object<Repr = Plain> + Pod> Elements<T> for DArray<T> {
+    type Index = usize;
 
-/// The use of elements while they are in private memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Reads,
-    Writes,
-    ReadsAndWrites,
-}
-
-/// An optional value in a reduction.
-#[derive(FromBytes, IntoBytes, Immutable)]
-#[repr(C, packed)]
-struct Maybe<T> {
-    value: T,
-    is_there: u8,
-}
-
-impl<T: Copy> Clone for Maybe<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Copy> Copy for Maybe<T> {}
-
-impl<T: Pod> Maybe<T> {
-    fn of(value: Option<T>) -> Self {
-        Self {
-            value: value.unwrap_or_else(T::new_zeroed),
-            is_there: u8::from(value.is_some()),
-        }
+    fn members(&self) -> &Team {
+        self.team()
     }
 
-    fn get(self) -> Option<T> {
-        (self.is_there != 0).then_some(self.value)
+    fn first_place(&self) -> GlobalPtr<T> {
+        self.local_place(0)
     }
-}
 
-/// The values combined, or the one that is there.
-fn both<T>(before: Option<T>, after: Option<T>, op: &impl ReduceOp<T>) -> Option<T> {
-    match (before, after) {
-        (Some(before), Some(after)) => Some(op.combine(before, after)),
-        (before, after) => before.or(after),
+    fn n_places(&self) -> usize {
+        self.local_len()
+    }
+
+    fn each_element(&self, access: Access, mut each: impl FnMut(usize, &mut T)) -> Result<()> {
+        self.each_chunk(access, |place, chunk| {
+            for (i, element) in self.indices_from(place).zip(chunk) {
+                each(i, element);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -92,14 +69,11 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         on: &impl AsTeam,
         len: usize,
         distribution: Distribution,
-        mut value: impl FnMut(usize) -> T,
+        value: impl FnMut(usize) -> T,
     ) -> Result<Self> {
         let _waits = pgas_core::part_of("the making of an array by a function");
         let array = Self::new(on, len, distribution, &T::new_zeroed())?;
-        array.team().all_try("filling an array", || {
-            array.write_local(Access::Writes, |i, _| value(i))
-        })?;
-        array.team().barrier_within()?;
+        array.compute_all(value)?;
         Ok(array)
     }
 
@@ -117,12 +91,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         let _waits = pgas_core::part_of_object("a fill of an array", self.identity());
-        super::agree_on_value::<T, Plain>(self.team(), &value)?;
-        self.team().barrier_within()?;
-        self.team().all_try("filling an array", || {
-            self.write_local(Access::Writes, |_, _| value)
-        })?;
-        self.team().barrier_within()
+        self.fill_all(value)
     }
 
     /// Replaces each element `x` that this rank holds by `value(i, x)`, where `i` is its index.
@@ -137,8 +106,10 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// Errors of the transport.
-    pub fn map_local(&self, value: impl FnMut(usize, T) -> T) -> Result<()> {
-        self.write_local(Access::ReadsAndWrites, value)
+    pub fn map_local(&self, mut value: impl FnMut(usize, T) -> T) -> Result<()> {
+        self.each_element(Access::ReadsAndWrites, |i, element| {
+            *element = value(i, *element);
+        })
     }
 
     /// Combines the elements that this rank holds, in order: `step(so_far, i, x)` for each, where
@@ -164,49 +135,8 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// assert_eq!(all, 14);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn fold_local<R>(&self, start: R, mut step: impl FnMut(R, usize, T) -> R) -> Result<R> {
-        let mut so_far = Some(start);
-        self.each_chunk(Access::Reads, |place, chunk| {
-            for (i, value) in self.indices_from(place).zip(chunk) {
-                so_far = so_far.take().map(|so_far| step(so_far, i, *value));
-            }
-            Ok(())
-        })?;
-        match so_far {
-            Some(so_far) => Ok(so_far),
-            None => unreachable!("each step leaves a value"),
-        }
-    }
-
-    fn write_local(&self, access: Access, mut value: impl FnMut(usize, T) -> T) -> Result<()> {
-        self.each_chunk(access, |place, chunk| {
-            for (i, element) in self.indices_from(place).zip(chunk) {
-                *element = value(i, *element);
-            }
-            Ok(())
-        })
-    }
-
-    /// Hands `each` the elements of this rank, some at a time, with the place of the first one.
-    fn each_chunk(
-        &self,
-        access: Access,
-        mut each: impl FnMut(usize, &mut [T]) -> Result<()>,
-    ) -> Result<()> {
-        let n = self.local_len();
-        let mut chunk = vec![T::new_zeroed(); CHUNK.min(n)];
-        for place in (0..n).step_by(CHUNK) {
-            let chunk = &mut chunk[..CHUNK.min(n - place)];
-            let at = self.local_place(place);
-            if access != Access::Writes {
-                at.get_slice(self.world(), chunk)?;
-            }
-            each(place, chunk)?;
-            if access != Access::Reads {
-                at.put_slice(self.world(), chunk)?;
-            }
-        }
-        Ok(())
+    pub fn fold_local<R>(&self, start: R, step: impl FnMut(R, usize, T) -> R) -> Result<R> {
+        self.fold(start, step)
     }
 
     /// All elements combined by `op`, on all ranks; `None` if the array is empty.
@@ -229,9 +159,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
         let _waits = pgas_core::part_of_object("a reduction of an array", self.identity());
-        self.team().barrier_within()?;
-        let own = || self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
-        self.combine(own, &op)
+        self.reduce_all(&op)
     }
 
     /// The sum of all elements, on all ranks; 0 if the array is empty. Integers wrap around.
@@ -336,18 +264,5 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         };
         let sum = self.combine(product, &Sum)?;
         Ok(sum.unwrap_or_else(T::new_zeroed))
-    }
-
-    /// The results of all ranks combined; an error of one is one of all.
-    #[track_caller]
-    fn combine(
-        &self,
-        own: impl FnOnce() -> Result<Option<T>>,
-        op: &impl ReduceOp<T>,
-    ) -> Result<Option<T>> {
-        let own = || own().map(Maybe::of);
-        let op = |before: Maybe<T>, after: Maybe<T>| Maybe::of(both(before.get(), after.get(), op));
-        let combined = self.team().all_try_reduce("reducing an array", own, op)?;
-        Ok(combined.get())
     }
 }

@@ -66,6 +66,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Elements with any indices.
     row("scattered.rs", "match world.flush(rank) {", 0, "match Ok::<(), pgas_core::Error>(()) {", Tests("array::tests::scattered")),
     row("scattered.rs", "None => one(&elements[i]),", 0, "None => Ok(()),", Tests("array::tests::scattered")),
+    row("scattered.rs", "was.to_bits() == current.to_bits()", 0, "true", Tests("an_element_that_all_compare")),
+    row("array/elements.rs", "self.members().all_try(\"filling an array\", write)?;", 0, "write()?;", Program("outcomes", "a_transfer_that_fails_fails_the_call")),
+    row("array/local.rs", "team.all_try(\"the end of a local phase\", || {\n        at.put_slice(team.world(), elements)\n    })?;", 0, "at.put_slice(team.world(), elements)?;", Program("outcomes", "a_transfer_that_fails_fails_the_call")),
+    // Tiles with rims.
+    row("array/halo.rs", "let _told = world.give_up(RIMS, dropped);", 0, "let _told = (world, dropped);", Tests("ranks_that_wait_for_an_exchange")),
+    row("array/halo.rs", "None => end - (back - own.start),", 0, "None => own.start,", Tests("a_stencil_over_tiles")),
     // Filters.
     row("bloom/mod.rs", "set(AtomicOp::Or, mask)", 0, "set(AtomicOp::Swap, mask)", Tests("bloom")),
     row("bloom/mod.rs", "set(AtomicOp::Load, 0)", 0, "true", Tests("bloom")),

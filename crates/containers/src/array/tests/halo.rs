@@ -7,13 +7,21 @@ use pgas_core::Config;
 use super::*;
 
 /// Each element becomes a number made of all elements at most `width` away, four times.
-fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usize) {
-    let outside = 5_u32;
+fn check_stencil(
+    world: &World,
+    shape: [usize; 2],
+    tile: [usize; 2],
+    width: usize,
+    outside: Option<u32>,
+) {
     let [height, breadth] = shape;
     let matrix = DMatrix::new(world, shape, tile, 1).unwrap();
     let mut model = vec![1_u32; height * breadth];
     pgas_am::attach(world).unwrap();
-    let mut halo = Halo::new(&matrix, width, outside).unwrap();
+    let halo = outside.map(|outside| Halo::new(&matrix, width, outside));
+    let mut halo = halo
+        .unwrap_or_else(|| Halo::periodic(&matrix, width))
+        .unwrap();
     for step in 0..4 {
         if step % 2 == 0 {
             halo.exchange().unwrap();
@@ -40,13 +48,11 @@ fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usiz
         })
         .unwrap();
         let at = |row: isize, column: isize| {
-            let [row, column] = [row, column].map(|x| usize::try_from(x).unwrap_or(usize::MAX));
-            let there = row < height && column < breadth;
-            if there {
-                model[row * breadth + column]
-            } else {
-                outside
-            }
+            let within = |x: isize, n: usize| x.rem_euclid(n.cast_signed());
+            let inside = [within(row, height), within(column, breadth)];
+            let [i, j] = inside.map(isize::cast_unsigned);
+            let there = model[i * breadth + j];
+            outside.filter(|_| inside != [row, column]).unwrap_or(there)
         };
         let span = -width.cast_signed()..=width.cast_signed();
         let all = (0..height.cast_signed())
@@ -84,7 +90,8 @@ fn a_stencil_over_tiles_with_rims_is_that_over_a_plain_matrix() {
             ([6, 5], [3, 2], 0),
             ([9, 9], [1, 1], 1),
         ] {
-            check_stencil(&world, shape, tile, width);
+            check_stencil(&world, shape, tile, width, Some(5));
+            check_stencil(&world, shape, tile, width, None);
         }
         let matrix = DMatrix::new(&world, [4, 4], [2, 2], 0_u64).unwrap();
         let too_wide = Halo::new(&matrix, usize::MAX / 4, 0);

@@ -617,6 +617,171 @@ fn operations_on_all_elements_cost_nothing_between_ranks_but_their_collectives()
 }
 
 #[test]
+fn atomics_on_scattered_elements_return_what_was_there_before() {
+    everywhere(3, |world| {
+        let n_ranks = world.ranks().len();
+        let array = dealt(&world, 4 * n_ranks, Distribution::Cyclic);
+        let hosted = hosted(&world, 4 * n_ranks);
+        let mine = |i: usize| (4 * world.rank().index() + i + 1) % (4 * n_ranks);
+        let given = |values: [u64; 4]| std::array::from_fn::<_, 4, _>(|i| (mine(i), values[i]));
+        macro_rules! check_all {
+            ($array:ident) => {
+                $array.add_each(&given([1, 2, 3, 4])).unwrap();
+                $array.add_each(&given([1, 0, 0, u64::MAX])).unwrap();
+                world.flush_all().unwrap();
+                let former = $array.fetch_add_many(&given([1; 4]));
+                assert_eq!(former.unwrap(), [9, 9, 10, 10]);
+                let former = $array.fetch_max_many(&given([0, 90, 11, 20]));
+                assert_eq!(former.unwrap(), [10, 10, 11, 11]);
+                let former = $array.fetch_min_many(&given([90, 5, 0, 30]));
+                assert_eq!(former.unwrap(), [10, 90, 11, 20]);
+                let former = $array.swap_many(&given([1, 2, 3, 4]));
+                assert_eq!(former.unwrap(), [10, 5, 0, 20]);
+                let values = [(mine(0), 1, 7), (mine(1), 1, 7), (mine(2), 3, 0)];
+                let exchanged = $array.compare_exchange_many(&values).unwrap();
+                assert_eq!(exchanged, [Ok(1), Err(2), Ok(3)]);
+                let now = $array.get_many(&[0, 1, 2, 3].map(mine)).unwrap();
+                assert_eq!(now, [7, 2, 0, 4]);
+            };
+        }
+        check_all!(array);
+        check_all!(hosted);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn an_element_that_all_compare_and_exchange_goes_to_one_of_them() {
+    everywhere(3, |world| {
+        let claims = dealt(&world, 30, Distribution::Block);
+        let me = 100 + u64::from(world.rank().number());
+        let mine: Vec<_> = (0..30).map(|i| (i, 7, me)).collect();
+        let outcomes = claims.compare_exchange_many(&mine).unwrap();
+        world.barrier().unwrap();
+        let there = claims.get_range(0..30).unwrap();
+        for (outcome, there) in outcomes.into_iter().zip(there) {
+            assert_eq!(outcome, if there == me { Ok(7) } else { Err(there) });
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn atomics_on_scattered_elements_cost_one_atomic_each() {
+    everywhere_counted(1, |world| {
+        let array = dealt(&world, 9, Distribution::Block);
+        let two = [(1, 5), (8, 6)];
+        assert_eq!(price(&world, || array.add_each(&two).unwrap()), (0, 0, 2));
+        assert_eq!(price(&world, || array.swap_many(&two).unwrap()), (0, 0, 2));
+        let fetch_add = || array.fetch_add_many(&two).unwrap();
+        assert_eq!(price(&world, fetch_add), (0, 0, 2));
+        let fetch_max = || array.fetch_max_many(&two).unwrap();
+        assert_eq!(price(&world, fetch_max), (0, 0, 2));
+        let fetch_min = || array.fetch_min_many(&two).unwrap();
+        assert_eq!(price(&world, fetch_min), (0, 0, 2));
+        let exchange = || {
+            array
+                .compare_exchange_many(&[(1, 5, 7), (8, 0, 1)])
+                .unwrap()
+        };
+        assert_eq!(price(&world, exchange), (0, 0, 2));
+    });
+    served_counted(|world| {
+        let array = dealt(&world, 8, Distribution::Block);
+        let all: Vec<_> = (0..8).map(|i| (i, 1_u64)).collect();
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            let before = world.costs().messages;
+            array.fetch_add_many(&all[4..]).unwrap();
+            assert_eq!(world.costs().messages - before, 1, "one message for all");
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// Tiles at the edges are smaller than their memory.
+#[test]
+fn a_matrix_is_computed_with_as_a_whole() {
+    everywhere(3, |world| {
+        for (shape, tile) in [
+            ([20, 30], [8, 8]),
+            ([7, 9], [2, 3]),
+            ([1, 1], [4, 4]),
+            ([0, 4], [2, 2]),
+            ([70, 80], [64, 64]),
+            ([90, 3], [1, 1]),
+        ] {
+            let [height, width] = shape;
+            let of = |row: usize, column: usize| (1000 * row + column) as u64;
+            let matrix = DMatrix::from_fn(&world, shape, tile, of).unwrap();
+            let all = || (0..height).flat_map(|row| (0..width).map(move |column| of(row, column)));
+            assert!(
+                matrix
+                    .get_block(0..height, 0..width)
+                    .unwrap()
+                    .into_iter()
+                    .eq(all())
+            );
+            assert_eq!(matrix.sum().unwrap(), all().sum::<u64>());
+            assert_eq!(matrix.min().unwrap(), all().min());
+            assert_eq!(matrix.max().unwrap(), all().max());
+            let or = |a: u64, b| a | b;
+            assert_eq!(matrix.reduce(or).unwrap(), all().reduce(or));
+            let mut seen = Vec::new();
+            matrix
+                .fold_local((), |(), row, column, value| {
+                    assert_eq!(value, of(row, column));
+                    seen.push((row, column));
+                })
+                .unwrap();
+            let of_tiles = matrix.local_tiles().flat_map(|(rows, columns)| {
+                rows.flat_map(move |row| columns.clone().map(move |column| (row, column)))
+            });
+            assert!(of_tiles.eq(seen));
+            world.barrier().unwrap();
+            let plus = |row: usize, column: usize, x: u64| x + (row + column) as u64;
+            matrix.map_local(plus).unwrap();
+            let sum = all().sum::<u64>()
+                + (0..height * width)
+                    .map(|i| (i / width + i % width) as u64)
+                    .sum::<u64>();
+            assert_eq!(matrix.sum().unwrap(), sum);
+            matrix.fill(3).unwrap();
+            assert_eq!(matrix.sum().unwrap(), 3 * (height * width) as u64);
+        }
+        let hosted = hosted(&world, 5000);
+        hosted.fill(8).unwrap();
+        assert_eq!(hosted.get_range(0..5000).unwrap(), [8; 5000]);
+        world.barrier().unwrap();
+    });
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn threads_share_the_elements_of_the_local_phase() {
+    use rayon::prelude::*;
+
+    everywhere(2, |world| {
+        let array = dealt(&world, 5000, Distribution::BlockCyclic(7));
+        let mut local = array.into_local().unwrap();
+        assert_eq!(local.team().n_ranks(), 2);
+        local.par_indexed_mut().for_each(|(i, x)| *x = i as u64);
+        let array = local.into_shared().unwrap();
+        assert!(array.get_range(0..5000).unwrap().into_iter().eq(0..5000));
+        let matrix = DMatrix::new(&world, [33, 20], [8, 8], 0_u64).unwrap();
+        let mut local = matrix.into_local().unwrap();
+        assert_eq!(local.team().n_ranks(), 2);
+        local.par_tiles_mut().for_each(|mut tile| {
+            for row in tile.rows() {
+                tile.row_mut(row).fill(row as u64);
+            }
+        });
+        let matrix = local.into_shared().unwrap();
+        assert_eq!(matrix.sum().unwrap(), 20 * (0..33).sum::<u64>());
+    });
+}
+
+#[test]
 fn methods_of_different_arrays_are_told_apart() {
     told_apart("the object of a fill of an array", |world| {
         let arrays = [(); 2].map(|()| dealt(&world, 50, Distribution::Block));
@@ -646,6 +811,11 @@ fn ranks_that_fill_arrays_with_different_values_are_told() {
     });
     told_apart(what, |world| {
         dealt(&world, 50, Distribution::Block).fill(own(&world))
+    });
+    told_apart(what, |world| hosted(&world, 50).fill(own(&world)));
+    told_apart(what, |world| {
+        let matrix = DMatrix::new(&world, [4, 4], [2, 2], 0).unwrap();
+        matrix.fill(own(&world))
     });
 }
 
