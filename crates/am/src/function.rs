@@ -66,7 +66,7 @@ pub(crate) enum Ran {
     Returned,
     /// The arguments cannot be read, and the function was not called.
     NotCalled(Error),
-    /// The function has returned, and its result cannot be written.
+    /// The function has returned an error, or its result cannot be written.
     NotWritten(Error),
     /// The function has returned a future.
     Later(Later),
@@ -75,34 +75,57 @@ pub(crate) enum Ran {
 /// Sends the answer when the future that a function returned is ready.
 pub(crate) type Later = OnValue<Encoder>;
 
-/// The return types of remote functions: a [`Wire`] type, or a [`PgasFuture`](crate::PgasFuture) of
-/// one, or a [`Result`] of such a future, so that the function may use `?`. A call whose function
-/// returns a future is answered when the future is ready, with its value.
+/// The return types of remote functions: a [`Wire`] type, an [`Event`](pgas_core::Event) or a
+/// [`PgasFuture`](crate::PgasFuture) of one, or a [`Result`] of any of these, so that the function
+/// may use `?`. A call whose function returns an event or a future is answered when that is ready,
+/// with its value.
 ///
-/// So a remote function may call other ranks, and answer with their results, as in UPC++ (v1.0
-/// specification, section 9.5: `rpc` unwraps a future that the function returns).
+/// So a remote function may read and write memory, call other ranks, and answer with the results,
+/// as in UPC++ (v1.0 specification, section 9.5: `rpc` unwraps a future that the function returns).
+///
+/// # Errors
+///
+/// An error that the function returns comes back as [`Error::Remote`], which names the rank of the
+/// function and has the error's text. The error of a `std::result::Result<T, E>` whose `E` is
+/// [`Wire`] is a value, as any other.
 ///
 /// # Examples
 ///
 /// ```
-/// use pgas_am::{Here, RemoteCalls};
-/// use pgas_core::Rank;
+/// use pgas_am::{Error, Here, RemoteCalls};
+/// use pgas_core::{GlobalPtr, Rank, Result};
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
+/// let here = Here::new(&world);
 /// // Asks rank `via`, which asks rank `to`.
 /// let ask = |(here, to, x): (Here, Rank, u64)| {
 ///     let answer = here.world().rpc(to, |x: u64| x * x, x)?;
-///     Ok::<_, pgas_am::Error>(answer.then(|xx| xx + 1))
+///     Ok::<_, Error>(answer.then(|xx| xx + 1))
 /// };
 /// let (via, to) = (world.rank(), world.rank());
-/// assert_eq!(world.rpc(via, ask, (Here::new(&world), to, 6))?.wait()?, 37);
-/// # Ok::<(), pgas_am::Error>(())
+/// assert_eq!(world.rpc(via, ask, (here.clone(), to, 6))?.wait()?, 37);
+///
+/// // Reads two words there, and divides one by the other; then reads one without a wait.
+/// let ratio = |(here, words): (Here, GlobalPtr<u64>)| -> Result<u64> {
+///     let (a, b) = (words.get(here.world())?, words.add(1).get(here.world())?);
+///     a.checked_div(b).ok_or_else(|| Error::Argument("no division by zero".into()))
+/// };
+/// let first = |(here, words): (Here, GlobalPtr<u64>)| words.get_nb(here.world());
+/// let words = world.alloc::<u64>(2)?;
+/// words.put_slice(&world, &[6, 3])?;
+/// assert_eq!(world.rpc(to, ratio, (here.clone(), words))?.wait()?, 2);
+/// assert_eq!(world.rpc(to, first, (here.clone(), words))?.wait()?, 6);
+/// words.put_slice(&world, &[6, 0])?;
+/// let failed = world.rpc(to, ratio, (here, words))?.wait();
+/// assert!(matches!(failed, Err(Error::Remote(error)) if error.rank == to));
+/// # Ok::<(), Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the body of a remote call returns `{Self}`, which does not travel to other ranks",
     note = "return a type that is `Wire` (if `{Self}` is yours, put `#[derive(pgas::Wire)]` on \
-            it), or a `PgasFuture` of one, which `world.spawn` gives for an `async` block"
+            it), an `Event` or a `PgasFuture` of one, which `world.spawn` gives for an `async` \
+            block, or a `pgas::Result` of any of these"
 )]
 pub trait Returns: sealed::Sealed + Sized {
     /// The type of the answer.

@@ -118,9 +118,10 @@ pub trait RemoteCalls {
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
-    /// A panic of the function comes back as [`Error::RemotePanic`], and the target goes on.
+    /// A panic of the function comes back as [`Error::RemotePanic`], and the target goes on. An
+    /// error that it returns comes back as [`Error::Remote`], with its text and the rank.
     ///
-    /// The function may return a future: the call is answered when that is ready, with its value
+    /// The function may return an event or a future: the call is answered when that is ready, with its value
     /// ([`Returns`]). So the function may call other ranks, chain actions by
     /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or [`spawn`](Self::spawn)
     /// a task that awaits.
@@ -442,14 +443,14 @@ pub trait RemoteCalls {
     /// # Examples
     ///
     /// ```
-    /// use pgas_am::{Here, RemoteCalls};
+    /// use pgas_am::{Here, RemoteCalls, Result};
     /// use pgas_core::GlobalPtr;
     ///
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
     /// let place = world.alloc::<u64>(3)?;
-    /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> u64 {
-    ///     (0..3).filter_map(|i| place.add(i).get(here.world()).ok()).sum()
+    /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> Result<u64> {
+    ///     Ok(place.get_vec(here.world(), 3)?.iter().sum())
     /// };
     /// let put = place.put_vec_nb(&world, vec![1, 2, 3]);
     /// let args = (Here::new(&world), place);

@@ -71,7 +71,7 @@ impl Am {
                 }
             }
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
-                self.fail(world, from, cookie, &error.to_string())
+                self.fail_with(world, from, cookie, &error)
             }
             Ok(Ok(Ran::Later(later))) => {
                 self.answer_later(from, cookie, later);
@@ -94,17 +94,7 @@ impl Am {
             };
             let sent = match result {
                 Ok(out) => am.answer(&world, to, cookie, out.bytes()),
-                Err(Error::RemotePanic(panic)) => {
-                    let (rank, text, at) = (panic.rank, &panic.message, &panic.location);
-                    if rank == am.rank {
-                        am.fail_by(&world, to, cookie, text, at)
-                    } else {
-                        // Say where it happened: the caller would take it for a panic of this rank.
-                        let text = format!("on rank {rank}, which it asked: {text}");
-                        am.fail_by(&world, to, cookie, &text, at)
-                    }
-                }
-                Err(error) => am.fail(&world, to, cookie, &error.to_string()),
+                Err(error) => am.fail_with(&world, to, cookie, &error),
             };
             if let Err(error) = sent {
                 am.lose(to, &error);
@@ -170,6 +160,21 @@ impl Am {
             return self.fail(world, to, cookie, &text);
         }
         self.send_in_pieces(world, to, MessageClass::Reply, RESULT, &[bytes])
+    }
+
+    /// Answers with the error of a call. The panic of a call that the function has made stays one.
+    #[cold]
+    fn fail_with(&self, world: &World, to: Rank, cookie: u64, error: &Error) -> Result<()> {
+        let Error::RemotePanic(panic) = error else {
+            return self.fail(world, to, cookie, &error.to_string());
+        };
+        let (rank, text, at) = (panic.rank, &panic.message, &panic.location);
+        if rank == self.rank {
+            return self.fail_by(world, to, cookie, text, at);
+        }
+        // Say where it happened: the caller would take it for a panic of this rank.
+        let text = format!("on rank {rank}, which it asked: {text}");
+        self.fail_by(world, to, cookie, &text, at)
     }
 
     #[cold]

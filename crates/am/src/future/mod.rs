@@ -7,6 +7,7 @@ mod completes;
 mod join;
 mod joined;
 mod promise;
+mod returns;
 mod shared;
 pub(crate) mod task;
 
@@ -23,7 +24,6 @@ use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
 use crate::answer::{read_answer, unanswered};
 use crate::codec::Wire;
-use crate::function::{self, Now, Returns};
 use crate::state::{Am, Handle};
 use cell::Cell;
 use joined::{Detached, Joined};
@@ -554,32 +554,6 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Joined(joined) => joined.depth(),
             _ => 0,
         }
-    }
-}
-
-impl<T: Wire + Send> function::sealed::Sealed for PgasFuture<T> {}
-
-impl<T: Wire + Send> Returns for PgasFuture<T> {
-    type Value = T;
-
-    fn now(mut self) -> Now<T> {
-        if self.is_ready() {
-            return self.take_ready().map_or_else(Now::Failed, Now::Is);
-        }
-        match self.handle().and_then(Handle::get) {
-            Some(am) => Now::Later(Box::new(move |action| self.on_ready(&am, action))),
-            None => Now::Failed(Error::HasLeft),
-        }
-    }
-}
-
-impl<T: Wire + Send> function::sealed::Sealed for Result<PgasFuture<T>> {}
-
-impl<T: Wire + Send> Returns for Result<PgasFuture<T>> {
-    type Value = T;
-
-    fn now(self) -> Now<T> {
-        self.map_or_else(Now::Failed, PgasFuture::now)
     }
 }
 

@@ -8,7 +8,7 @@ use pgas_am::{
     when_any,
 };
 use pgas_core::collective::op::Sum;
-use pgas_core::{GlobalPtr, Rank, Result, World};
+use pgas_core::{GlobalPtr, Rank, RemotePanic, Result, World};
 
 use super::case;
 use crate::Case;
@@ -17,6 +17,8 @@ use crate::support::neighbour;
 pub(super) const CASES: &[Case] = &[
     case!(1, a_call_answers_with_what_further_ranks_say),
     case!(1, a_body_spawns_what_it_awaits),
+    case!(1, a_body_returns_results_and_events),
+    case!(1, what_a_body_returns_as_an_error_is_told_with_its_rank),
     case!(1, what_fails_on_the_way_is_told_to_the_first_caller),
     case!(1, transfers_calls_and_collectives_are_joined_alike),
     case!(
@@ -91,6 +93,87 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
     }
     world.barrier()?;
     assert_eq!(words.here().add(1).get(world)?, 5);
+    world.barrier()
+}
+
+/// Bodies with `?`, and bodies that return a transfer in flight.
+fn a_body_returns_results_and_events(world: &World) -> Result<()> {
+    type Args = (Here, GlobalPtr<u64>, u64);
+    attach(world)?;
+    let words = world.alloc_symmetric::<u64>(1)?;
+    words
+        .here()
+        .put(world, 7 * u64::from(world.rank().number()))?;
+    world.barrier()?;
+    let (next, far) = (neighbour(world, 1), neighbour(world, 2));
+    let right = 7 * u64::from(far.number());
+    let value = |(here, word, limit): Args| -> Result<u64> {
+        let held = word.get(here.world())?;
+        if held < limit {
+            let text = format!("{held} is less than {limit}");
+            return Err(Error::Argument(text.into()));
+        }
+        Ok(held)
+    };
+    let event = |(here, word, _): Args| word.get_nb(here.world());
+    let task = |(here, word, _): Args| -> PgasFuture<Vec<u64>> {
+        let world = here.world().clone();
+        here.world()
+            .spawn(async move { Ok(vec![word.get_nb(&world)?.await?; 3]) })
+    };
+    let args = |limit| (Here::new(world), words.on(far), limit);
+    for _ in 0..5 {
+        assert_eq!(world.rpc(next, value, args(0))?.wait()?, right);
+        assert_eq!(world.rpc(next, event, args(0))?.wait()?, right);
+        assert_eq!(world.rpc(next, task, args(0))?.wait()?, [right; 3]);
+        let put = words
+            .here()
+            .put_nb(world, 7 * u64::from(world.rank().number()));
+        assert_eq!(world.rpc_after(put, next, value, args(0)).wait()?, right);
+        let failed = world.rpc(next, value, args(1000))?.wait();
+        let Err(Error::Remote(error)) = failed else {
+            panic!("{failed:?}")
+        };
+        assert_eq!(error.rank, next);
+        let text = format!("{right} is less than 1000");
+        assert!(error.message.contains(&text), "{error}");
+    }
+    world.barrier()
+}
+
+fn what_a_body_returns_as_an_error_is_told_with_its_rank(world: &World) -> Result<()> {
+    attach(world)?;
+    let (next, far) = (neighbour(world, 1), neighbour(world, 2));
+    // One of all fails.
+    let by_rank = |here: Here| match here.world().rank() {
+        Rank::ZERO => Err(Error::Argument("the first".into())),
+        rank => Ok(rank),
+    };
+    let failed = world.rpc_all(by_rank, &Here::new(world))?.wait();
+    assert!(
+        matches!(&failed, Err(Error::Remote(error)) if error.rank == Rank::ZERO),
+        "{failed:?}"
+    );
+    // A panic that a body passes on as an error stays one.
+    let passes_on = |(here, rank): (Here, Rank), view: &[u64]| -> Result<u64> {
+        assert_eq!(view, [5]);
+        let panic = RemotePanic {
+            rank,
+            message: format!("seen by {}", here.world().rank()),
+            location: "somewhere".into(),
+        };
+        Err(Error::from(Box::new(panic)))
+    };
+    let failed = world.rpc_view(next, passes_on, (Here::new(world), far), &[5])?;
+    let failed = failed.wait();
+    let Err(Error::RemotePanic(panic)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert_eq!((panic.rank, &*panic.location), (next, "somewhere"));
+    assert!(
+        panic.message.ends_with(&format!("seen by {next}")),
+        "{panic}"
+    );
     world.barrier()
 }
 

@@ -176,13 +176,14 @@ pub struct RemotePanic {
     pub location: String,
 }
 
-/// A remote function that could not be run, or whose result could not be sent.
+/// A remote function that has returned an error, that could not be run, or whose result could not
+/// be sent.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("rank {rank} could not serve a remote call: {message}")]
+#[error("a remote call failed on rank {rank}: {message}")]
 pub struct RemoteError {
-    /// The rank that should have run it.
+    /// The rank that has run it, or should have.
     pub rank: Rank,
-    /// The reason.
+    /// The text of the error.
     pub message: String,
 }
 

@@ -117,7 +117,7 @@ pub enum Error {
     /// A remote function has panicked. The rank that ran it goes on.
     #[error(transparent)]
     RemotePanic(#[from] Box<RemotePanic>),
-    /// A remote function could not be run, or its result could not be sent.
+    /// A remote function has returned an error, could not be run, or its result could not be sent.
     #[error(transparent)]
     Remote(#[from] Box<RemoteError>),
     /// A message names something that this rank does not have.
