@@ -161,7 +161,7 @@ fn messages(world: &World, options: &Options, places: &[Place]) -> pgas::Result<
 }
 
 fn aggregated(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f64, Vec<u64>)> {
-    let counts = DistObject::new(&world.team(), private(options))?;
+    let counts = DistObject::new(world, private(options))?;
     let add = |counts: DistObject<Vec<AtomicU64>>, indices: &[u32]| {
         for index in indices {
             counts[*index as usize].fetch_add(1, Ordering::Relaxed);

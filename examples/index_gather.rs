@@ -241,7 +241,7 @@ fn aggregated(
 ) -> pgas::Result<(f64, Vec<u64>)> {
     let mut gatherer = Gatherer {
         world,
-        table: DistObject::new(&world.team(), mine.to_vec())?,
+        table: DistObject::new(world, mine.to_vec())?,
         waiting: world.ranks().map(|_| Default::default()).collect(),
         in_flight: VecDeque::new(),
         words: vec![0; places.len()],

@@ -41,7 +41,7 @@ pub(crate) fn run(world: &World, fronts: &Fronts<'_>) -> pgas::Result<(f64, Vec<
         values: fronts.values(),
         n_missing: fronts.n_expected(),
     };
-    let state = DistObject::new(&world.team(), Mutex::new(state))?;
+    let state = DistObject::new(world, Mutex::new(state))?;
     let per_message = (world.capabilities().max_medium - BESIDE) / size_of::<Addition>();
     let mut to: Vec<Vec<Addition>> = world.ranks().map(|_| Vec::new()).collect();
     let seconds = timing::seconds(world, || {

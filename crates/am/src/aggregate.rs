@@ -6,9 +6,10 @@
 //! the job.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use pgas_core::backend::Sent;
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{AsTeam, Member, Pod, Rank, Team};
 
 use crate::codec::{Encoder, Wire};
 use crate::quiescence::quiet;
@@ -55,23 +56,46 @@ const BUFFER_BYTES: usize = 8192;
 /// assert_eq!(counts[3].load(Ordering::Relaxed), 101);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub struct Aggregator<A: Wire + Clone, T: Pod> {
-    world: World,
+///
+/// To the members of a team, by their numbers in it:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{Aggregator, DistObject};
+///
+/// # for result in pgas_core::backend::loopback::run(3, |world| {
+/// # pgas_am::attach(&world)?;
+/// let team = world.team().reorder(world.n_ranks() - world.rank().number())?;
+/// let sum = DistObject::new(&team, AtomicU64::new(0))?;
+/// let add = |sum: DistObject<AtomicU64>, items: &[u64]| {
+///     sum.fetch_add(items.iter().sum(), Ordering::Relaxed);
+/// };
+/// let mut sender = Aggregator::new(&team, add, sum.clone())?;
+/// (0..30).try_for_each(|i| sender.push(0, i))?; // to member 0, the last rank
+/// sender.finish()?;
+/// assert_eq!(sum.load(Ordering::Relaxed), if team.rank() == 0 { 3 * 435 } else { 0 });
+/// # Ok::<(), pgas_am::Error>(())
+/// # }) { result?; }
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub struct Aggregator<A: Wire + Clone, T: Pod, M = Rank> {
+    team: Team,
     function: fn(A, &[T]),
     args: A,
     /// The number of items in one message.
     capacity: usize,
     buffers: Vec<Buffer<T>>,
+    member: PhantomData<fn(M)>,
 }
 
-/// Items for one rank at a time.
+/// Items for one member at a time.
 struct Buffer<T> {
-    to: Rank,
+    to: u32,
     items: Vec<T>,
 }
 
-impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
-    /// An aggregator of items. Their target runs `function` on `args` and slices of them.
+impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
+    /// An aggregator of items for ranks of the world, or members of a team. Their target runs `function` on `args` and slices of them.
     ///
     /// # Cost
     ///
@@ -85,30 +109,33 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// If a message cannot carry one item.
     #[track_caller]
-    pub fn new(world: &World, function: fn(A, &[T]), args: A) -> Result<Self> {
+    pub fn new(on: &impl AsTeam<Member = M>, function: fn(A, &[T]), args: A) -> Result<Self> {
+        let team = on.as_team();
         let mut out = Encoder::new();
         out.put(&args)?;
         // The header of a call, and the padding after the arguments.
         let beside = out.bytes().len() + 64;
-        let bytes = world.capabilities().max_medium.min(BUFFER_BYTES);
+        let bytes = team.world().capabilities().max_medium.min(BUFFER_BYTES);
         let capacity = bytes.saturating_sub(beside) / size_of::<T>().max(1);
         assert!(capacity > 0, "an item does not fit a message");
-        let n_buffers = N_BUFFERS.min(world.n_ranks() as usize);
+        let n_buffers = N_BUFFERS.min(team.n_ranks() as usize);
         let empty = || Buffer {
-            to: Rank::ZERO,
+            to: 0,
             items: Vec::new(),
         };
         Ok(Self {
-            world: world.clone(),
+            team,
             function,
             args,
             capacity,
             buffers: (0..n_buffers).map(|_| empty()).collect(),
+            member: PhantomData,
         })
     }
 
-    /// Adds `item` to the buffer for rank `to`. The buffer is sent when it is full, when another
-    /// rank needs it, or by [`flush`](Self::flush).
+    /// Adds `item` to the buffer for `to`: a [`Rank`] if the aggregator was made on the world, the
+    /// number of a member if on a team. The buffer is sent when it is full, when another rank needs
+    /// it, or by [`flush`](Self::flush).
     ///
     /// Progress: user level while there is no room for a message, else none.
     ///
@@ -122,20 +149,20 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Panics
     ///
-    /// If the job has no rank `to`.
+    /// If there is no such rank.
     #[inline]
     #[track_caller]
-    pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
-        let index = self.make_room(to)?;
+    pub fn push(&mut self, to: M, item: T) -> Result<()> {
+        let index = self.make_room(to.number())?;
         self.buffers[index].items.push(item);
         Ok(())
     }
 
-    /// The buffer of `to`, with room for one item.
+    /// The buffer of member `to`, with room for one item.
     #[inline]
     #[track_caller]
-    fn make_room(&mut self, to: Rank) -> Result<usize> {
-        let index = to.index() % self.buffers.len();
+    fn make_room(&mut self, to: u32) -> Result<usize> {
+        let index = to as usize % self.buffers.len();
         let buffer = &self.buffers[index];
         if buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0 {
             self.turn(index, to)?;
@@ -158,17 +185,15 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Panics
     ///
-    /// If the job has no rank `to`.
+    /// If there is no such rank.
     #[track_caller]
-    pub fn try_push(&mut self, to: Rank, item: T) -> Result<Option<T>> {
-        let index = to.index() % self.buffers.len();
+    pub fn try_push(&mut self, to: M, item: T) -> Result<Option<T>> {
+        let index = to.number() as usize % self.buffers.len();
         let buffer = &self.buffers[index];
-        let is_in_the_way = buffer.to != to || buffer.items.len() >= self.capacity;
+        let is_in_the_way = buffer.to != to.number() || buffer.items.len() >= self.capacity;
         if is_in_the_way && !buffer.items.is_empty() {
-            let (to, items) = (buffer.to, &buffer.items);
-            let sent = self
-                .world
-                .try_rpc_ff_view(to, self.function, &self.args, items)?;
+            let (world, to) = (self.team.world(), self.team.world_rank(buffer.to));
+            let sent = world.try_rpc_ff_view(to, self.function, &self.args, &buffer.items)?;
             if sent == Sent::BackPressure {
                 return Ok(Some(item));
             }
@@ -178,11 +203,14 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(None)
     }
 
-    /// Sends the items of a buffer and assigns it to rank `to`.
+    /// Sends the items of a buffer and assigns it to member `to`.
     #[cold]
     #[track_caller]
-    fn turn(&mut self, index: usize, to: Rank) -> Result<()> {
-        self.world.assert_rank(to);
+    fn turn(&mut self, index: usize, to: u32) -> Result<()> {
+        if self.team.is_world() {
+            self.team.world().assert_rank(Rank::new(to));
+        }
+        let _rank = self.team.world_rank(to); // panics if there is none
         self.send(index)?;
         let buffer = &mut self.buffers[index];
         buffer.to = to;
@@ -196,8 +224,10 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         if items.is_empty() {
             return Ok(());
         }
-        let args = self.args.clone();
-        self.world.rpc_ff_view(*to, self.function, args, items)?;
+        let (args, to) = (self.args.clone(), self.team.world_rank(*to));
+        self.team
+            .world()
+            .rpc_ff_view(to, self.function, args, items)?;
         items.clear();
         Ok(())
     }
@@ -229,7 +259,8 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Cost
     ///
-    /// As [`flush`](Self::flush) and [`quiet`]. Collective over the world.
+    /// As [`flush`](Self::flush) and [`quiet`]. Collective over the world, also if the aggregator
+    /// was made on a team: ranks that have none call [`quiet`].
     ///
     /// # Errors
     ///
@@ -238,23 +269,23 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     pub fn finish(mut self) -> Result<()> {
         let flushed = self.flush();
         // Also after an error: the others wait for this rank.
-        let handled = quiet(&self.world);
+        let handled = quiet(self.team.world());
         flushed.and(handled)
     }
 }
 
-impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
+impl<A: Wire + Clone, T: Pod, M> Aggregator<A, T, M> {
     fn n_items(&self) -> usize {
         self.buffers.iter().map(|buffer| buffer.items.len()).sum()
     }
 }
 
-impl<A: Wire + Clone, T: Pod> Drop for Aggregator<A, T> {
+impl<A: Wire + Clone, T: Pod, M> Drop for Aggregator<A, T, M> {
     fn drop(&mut self) {
         let n_items = self.n_items();
         // A world to which active messages were not attached has sent none.
         if n_items > 0
-            && let Ok(am) = am(&self.world)
+            && let Ok(am) = am(self.team.world())
         {
             let reason = "an aggregator was dropped with items that were not sent";
             am.lost.add(n_items as u64, &reason);
@@ -262,7 +293,7 @@ impl<A: Wire + Clone, T: Pod> Drop for Aggregator<A, T> {
     }
 }
 
-impl<A: Wire + Clone, T: Pod> fmt::Debug for Aggregator<A, T> {
+impl<A: Wire + Clone, T: Pod, M> fmt::Debug for Aggregator<A, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Aggregator({} items)", self.n_items())
     }
@@ -347,7 +378,7 @@ mod tests {
             let mut item = Some(item);
             while let Some(left) = item.take() {
                 item = sender.try_push(to, left).unwrap();
-                sender.world.progress().unwrap();
+                sender.team.world().progress().unwrap();
             }
         });
     }

@@ -427,6 +427,56 @@ pub trait ValueCollectives {
         value: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<T>;
+
+    /// Combines the values of the members before each one, in their order; the first member gets
+    /// `first`.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let both = |a: String, b: String| a + &b;
+    ///     let before = world.scan_exclusive_values(world.rank().to_string(), "-".into(), both)?;
+    ///     assert_eq!(before, ["-", "0", "01"][world.rank().index()]);
+    ///     let begun = world.scan_exclusive_values_nb("a".to_owned(), String::new(), both);
+    ///     assert_eq!(begun.wait()?.len(), world.rank().index());
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn scan_exclusive_values<T: Wire + Send>(
+        &self,
+        value: T,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.scan_exclusive_values_nb(value, first, op).wait()
+    }
+
+    /// Begins [`scan_exclusive_values`](Self::scan_exclusive_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`scan_exclusive_values`](Self::scan_exclusive_values). Collective.
+    #[track_caller]
+    fn scan_exclusive_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T>;
 }
 
 /// The encoding of [`Wire`] types.
@@ -491,6 +541,15 @@ impl ValueCollectives for Team {
     ) -> Event<T> {
         self.scan_encoded::<T, ByWire>(value, op)
     }
+
+    fn scan_exclusive_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.scan_exclusive_encoded::<T, ByWire>(value, first, op)
+    }
 }
 
 impl ValueCollectives for World {
@@ -540,6 +599,15 @@ impl ValueCollectives for World {
     ) -> Event<T> {
         self.team().scan_values_nb(value, op)
     }
+
+    fn scan_exclusive_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.team().scan_exclusive_values_nb(value, first, op)
+    }
 }
 
 #[cfg(test)]
@@ -577,6 +645,8 @@ mod tests {
             assert!(messages(&|| world.reduce_values(root, 1_u64, Sum).map(drop)) <= 2);
             assert!(messages(&|| world.allreduce_values(1_u64, Sum).map(drop)) <= rounds + 1);
             assert!(messages(&|| world.scan_values(1_u64, Sum).map(drop)) <= rounds);
+            let before = || world.scan_exclusive_values(1_u64, 0, Sum).map(drop);
+            assert!(messages(&before) <= rounds);
         });
     }
 

@@ -10,15 +10,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use pgas_core::{Error, Team};
+use pgas_core::{AsTeam, Error, Member, Team};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::future::PgasFuture;
 use crate::objects::ObjectId;
-use crate::rpc::TakesPlace;
+use crate::rpc::{RemoteCalls, TakesPlace};
 use crate::state::{Am, am};
-use crate::team_calls::TeamCalls;
 use crate::teams;
 use pgas_core::Result;
 
@@ -42,7 +41,7 @@ use pgas_core::Result;
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
-/// let list = DistObject::new(&world.team(), Mutex::new(Vec::new()))?; // by all ranks
+/// let list = DistObject::new(&world, Mutex::new(Vec::new()))?; // by all ranks
 /// let push = |(list, x): (DistObject<Mutex<Vec<u64>>>, u64)| list.lock().unwrap().push(x);
 /// world.rpc(world.rank(), push, (list.clone(), 7))?.wait()?;
 /// assert_eq!(*list.lock().unwrap(), [7]);
@@ -68,7 +67,7 @@ impl<T> Drop for Instance<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// Builds this rank's instance. Does not wait for other ranks: calls that reach a member before
+    /// Builds this rank's instance of an object on the world or on a team. Does not wait for other ranks: calls that reach a member before
     /// it has built its instance wait there. Those that reach other ranks fail.
     ///
     /// # Cost
@@ -78,7 +77,8 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     /// # Errors
     ///
     /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
-    pub fn new(team: &Team, value: T) -> Result<Self> {
+    pub fn new(on: &impl AsTeam, value: T) -> Result<Self> {
+        let team = on.as_team();
         let am = am(team.world())?;
         let build = |id| {
             let instance = Arc::new(Instance {
@@ -111,7 +111,7 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     ///
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
-    /// let (one, other) = (DistObject::new(&world.team(), 1)?, DistObject::new(&world.team(), 2)?);
+    /// let (one, other) = (DistObject::new(&world, 1)?, DistObject::new(&world, 2)?);
     /// assert_ne!(one.number(), other.number());
     /// assert_eq!(one.clone().number(), one.number());
     /// # Ok::<(), pgas_am::Error>(())
@@ -123,8 +123,8 @@ impl<T: Send + Sync + 'static> DistObject<T> {
 }
 
 impl<T: Wire + Clone + Send + Sync> DistObject<T> {
-    /// A future of a copy of the instance of `member`. It is ready after that member has built its
-    /// instance.
+    /// A future of a copy of the instance of `member`, which is named by its [`Rank`](pgas_core::Rank) or by its
+    /// number in the team. It is ready after that member has built its instance.
     ///
     /// Progress: as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///
@@ -144,17 +144,20 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     ///
     /// ```
     /// use pgas_am::DistObject;
+    /// use pgas_core::Rank;
     ///
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
-    /// let number = DistObject::new(&world.team(), 10 * world.rank().number())?;
-    /// assert_eq!(number.fetch(0)?.wait()?, 0);
+    /// let number = DistObject::new(&world, 10 * world.rank().number())?;
+    /// assert_eq!(number.fetch(Rank::ZERO)?.wait()?, 0);
+    /// assert_eq!(number.fetch(number.team().rank())?.wait()?, *number); // of member 0 here
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     #[track_caller]
-    pub fn fetch(&self, member: u32) -> Result<PgasFuture<T>> {
+    pub fn fetch(&self, member: impl Member) -> Result<PgasFuture<T>> {
         let copy = |object: Self| T::clone(&object);
-        self.team().rpc(member, copy, self.clone())
+        let to = member.rank_in(self.team());
+        self.team().world().rpc(to, copy, self.clone())
     }
 }
 
@@ -235,7 +238,7 @@ fn find<T: Send + Sync + 'static>(
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
-/// let number = DistObject::new(&world.team(), 7_u64)?; // by all ranks
+/// let number = DistObject::new(&world, 7_u64)?; // by all ranks
 /// let weak = number.downgrade();
 /// let ask = |number: WeakObject<u64>| number.upgrade().map(|number| *number);
 /// assert_eq!(world.rpc(world.rank(), ask, weak.clone())?.wait()?, Some(7));

@@ -63,7 +63,7 @@ const CALLS_PER_NAP: u32 = 1024;
 ///     let driver = Driver::start(&world)?;
 ///     let word = world.alloc::<u64>(1)?;
 ///     let two = world.rpc(world.rank(), |x: u64| x + 1, 1)?.await?;
-///     word.fetch_op_nb(&world, pgas_core::backend::AtomicOp::Add, two)?.await?;
+///     word.atomic_add_nb(&world, two)?.await?;
 ///     let own = word.get_nb(&world)?.await?;
 ///     let all = world.allreduce_nb(own, pgas_core::collective::op::Sum).await?;
 ///     driver.stop().await?;

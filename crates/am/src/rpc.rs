@@ -106,10 +106,13 @@ impl Codec<Here> for TakesPlace {
 /// while world.try_rpc_ff_view(me, add_all, &1000, &[1, 1])? == Sent::BackPressure {
 ///     world.progress()?;
 /// }
+/// while world.try_rpc_ff_views(me, add_both, &1_000_000, (&[1], &[2]))? == Sent::BackPressure {
+///     world.progress()?;
+/// }
 /// let cell = world.alloc::<u64>(1)?;
 /// world.rpc_ff_after(cell.put_nb(&world, 5), me, add, 10_000).wait()?;
 /// quiet(&world)?; // collective: all calls have run
-/// assert_eq!(SUM.load(Ordering::Relaxed), 312_121);
+/// assert_eq!(SUM.load(Ordering::Relaxed), 3_312_121);
 /// assert_eq!(world.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one rank of this example
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
@@ -360,6 +363,30 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<Sent>;
 
+    /// As [`rpc_ff_views`](Self::rpc_ff_views), without waiting; arguments and slices must fit one
+    /// message.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_rpc_ff`](Self::try_rpc_ff).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]),
+        args: &A,
+        views: (&[T], &[U]),
+    ) -> Result<Sent>;
+
     /// Runs `function` on `args` on every rank, and returns a future of the results in the order of
     /// the ranks.
     ///
@@ -586,6 +613,18 @@ impl RemoteCalls for World {
         let mut n = 0;
         let view = Some(bytes_of_view(view, &mut n));
         way.try_send(CALL_FF, function.as_bytes(), args, view)
+    }
+
+    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T], &[U]),
+        args: &A,
+        views: (&[T], &[U]),
+    ) -> Result<Sent> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        way.try_send_two(CALL_FF, function.as_bytes(), args, views)
     }
 
     #[track_caller]

@@ -5,12 +5,15 @@ use pgas_core::{Pod, Result, Team};
 
 use crate::codec::Wire;
 use crate::function::Returns;
-use crate::future::PgasFuture;
-use crate::message::{ActiveMessages, RequestHandler};
+use crate::future::{Completes, PgasFuture};
+use crate::message::{ActiveMessages, Prepared, RequestHandler};
 use crate::rpc::{RemoteCalls, call_each};
 
 /// Remote calls and active messages to members of a team, which are named by their numbers in it;
 /// in the prelude. As in UPC++, where calls take a team and a number.
+///
+/// A long request goes to a pointer, which names its rank, so it has no form here:
+/// [`ActiveMessages::request_long`]. [`quiet`](crate::quiet) is of the world, also for calls by team.
 ///
 /// # Examples
 ///
@@ -59,8 +62,15 @@ use crate::rpc::{RemoteCalls, call_each};
 /// while team.try_rpc_ff_view(0, add_all, &1000, &[1, 1])? == Sent::BackPressure {
 ///     world.progress()?;
 /// }
+/// while team.try_rpc_ff_views(0, add_both, &1_000_000, (&[1], &[2]))? == Sent::BackPressure {
+///     world.progress()?;
+/// }
+/// let cell = world.alloc::<u64>(1)?;
+/// team.rpc_ff_after(cell.put_nb(&world, 5), 0, add, 10_000).wait()?;
+/// let after = team.rpc_after(cell.put_nb(&world, 6), 0, |n: u64| n + 1, 6);
+/// assert_eq!(after.wait()?, 7);
 /// quiet(&world)?; // collective: all calls have run
-/// assert_eq!(SUM.load(Ordering::Relaxed), 302_121);
+/// assert_eq!(SUM.load(Ordering::Relaxed), 3_312_121);
 /// assert_eq!(team.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one member
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
@@ -97,8 +107,16 @@ use crate::rpc::{RemoteCalls, call_each};
 /// while team.try_request_medium::<Count>(0, &1000, b"abc")? == Sent::BackPressure {
 ///     world.progress()?;
 /// }
+/// let mut buffer = team.prepare(0, 20)?; // of the network, if it has one
+/// buffer[..4].copy_from_slice(b"abcd");
+/// buffer.commit::<Count>(&10_000, 4)?;
+/// if let Some(buffer) = team.try_prepare(0, 20)? {
+///     drop(buffer); // sends nothing
+/// }
 /// quiet(&world)?;
-/// assert_eq!(n.load(Ordering::Relaxed), 1111 + 5);
+/// assert_eq!(n.load(Ordering::Relaxed), 11_111 + 9);
+/// assert!(team.max_medium::<Count>(0, &1)? >= 20 && team.n_request_credits(0) > 0);
+/// assert_eq!(team.max_long(0), world.segment_bytes());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait TeamCalls {
@@ -265,6 +283,64 @@ pub trait TeamCalls {
         view: &[T],
     ) -> Result<Sent>;
 
+    /// As [`RemoteCalls::try_rpc_ff_views`], to a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteCalls::try_rpc_ff_views`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]),
+        args: &A,
+        views: (&[T], &[U]),
+    ) -> Result<Sent>;
+
+    /// As [`RemoteCalls::rpc_after`], to a member.
+    ///
+    /// # Cost
+    ///
+    /// M: two messages. Two or four allocations if the operation is not complete.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
+        &self,
+        operation: impl Completes,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> PgasFuture<R::Value>;
+
+    /// As [`RemoteCalls::rpc_ff_after`], to a member.
+    ///
+    /// # Cost
+    ///
+    /// One message. Two allocations if the operation is not complete.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn rpc_ff_after<A: Wire + Send + 'static>(
+        &self,
+        operation: impl Completes,
+        member: u32,
+        function: fn(A),
+        args: A,
+    ) -> PgasFuture<()>;
+
     /// As [`ActiveMessages::request`], to a member.
     ///
     /// # Cost
@@ -338,6 +414,78 @@ pub trait TeamCalls {
         args: &H::Args,
         payload: &[u8],
     ) -> Result<Sent>;
+
+    /// As [`ActiveMessages::n_request_credits`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`ActiveMessages::n_request_credits`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn n_request_credits(&self, member: u32) -> u64;
+
+    /// As [`ActiveMessages::prepare`], for a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`ActiveMessages::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ActiveMessages::prepare`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn prepare(&self, member: u32, len: usize) -> Result<Prepared<'_>>;
+
+    /// As [`ActiveMessages::try_prepare`], for a member.
+    ///
+    /// # Cost
+    ///
+    /// As [`ActiveMessages::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ActiveMessages::try_prepare`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn try_prepare(&self, member: u32, len: usize) -> Result<Option<Prepared<'_>>>;
+
+    /// As [`ActiveMessages::max_medium`], to a member.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// As [`ActiveMessages::max_medium`].
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn max_medium<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<usize>;
+
+    /// As [`ActiveMessages::max_long`], to a member.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `member`.
+    #[track_caller]
+    fn max_long(&self, member: u32) -> u64;
 
     /// As [`RemoteCalls::rpc_all`], to every member.
     ///
@@ -441,6 +589,42 @@ impl TeamCalls for Team {
     }
 
     #[track_caller]
+    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
+        &self,
+        member: u32,
+        function: fn(A, &[T], &[U]),
+        args: &A,
+        views: (&[T], &[U]),
+    ) -> Result<Sent> {
+        let to = self.world_rank(member);
+        self.world().try_rpc_ff_views(to, function, args, views)
+    }
+
+    #[track_caller]
+    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
+        &self,
+        operation: impl Completes,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> PgasFuture<R::Value> {
+        let to = self.world_rank(member);
+        self.world().rpc_after(operation, to, function, args)
+    }
+
+    #[track_caller]
+    fn rpc_ff_after<A: Wire + Send + 'static>(
+        &self,
+        operation: impl Completes,
+        member: u32,
+        function: fn(A),
+        args: A,
+    ) -> PgasFuture<()> {
+        let to = self.world_rank(member);
+        self.world().rpc_ff_after(operation, to, function, args)
+    }
+
+    #[track_caller]
     fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()> {
         let to = self.world_rank(member);
         self.world().request::<H>(to, args)
@@ -472,6 +656,31 @@ impl TeamCalls for Team {
     ) -> Result<Sent> {
         let to = self.world_rank(member);
         self.world().try_request_medium::<H>(to, args, payload)
+    }
+
+    #[track_caller]
+    fn n_request_credits(&self, member: u32) -> u64 {
+        self.world().n_request_credits(self.world_rank(member))
+    }
+
+    #[track_caller]
+    fn prepare(&self, member: u32, len: usize) -> Result<Prepared<'_>> {
+        self.world().prepare(self.world_rank(member), len)
+    }
+
+    #[track_caller]
+    fn try_prepare(&self, member: u32, len: usize) -> Result<Option<Prepared<'_>>> {
+        self.world().try_prepare(self.world_rank(member), len)
+    }
+
+    #[track_caller]
+    fn max_medium<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<usize> {
+        self.world().max_medium::<H>(self.world_rank(member), args)
+    }
+
+    #[track_caller]
+    fn max_long(&self, member: u32) -> u64 {
+        self.world().max_long(self.world_rank(member))
     }
 
     #[track_caller]

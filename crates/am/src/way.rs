@@ -133,14 +133,24 @@ impl<'a> Way<'a> {
         (first, second): (&[T], &[U]),
     ) -> Result<()> {
         let (mut n, mut m) = (0, 0);
-        let (first, second) = (bytes_of_view(first, &mut n), bytes_of_view(second, &mut m));
+        let views = (bytes_of_view(first, &mut n), bytes_of_view(second, &mut m));
         let mut out = Encoder::new();
-        out.write(header);
-        out.put(args)?;
-        out.put(&first.len())?;
-        out.align();
-        let gap = first.len().next_multiple_of(8) - first.len();
-        self.send_parts(id, &[out.bytes(), first, &[0; 8][..gap], second])
+        self.send_parts(id, &parts_of_two(&mut out, header, args, views)?)
+    }
+
+    /// As [`try_send`](Self::try_send), with two slices.
+    #[track_caller]
+    pub(crate) fn try_send_two<A: Wire, T: Pod, U: Pod>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        (first, second): (&[T], &[U]),
+    ) -> Result<Sent> {
+        let (mut n, mut m) = (0, 0);
+        let views = (bytes_of_view(first, &mut n), bytes_of_view(second, &mut m));
+        let mut out = Encoder::new();
+        self.try_send_parts(id, &parts_of_two(&mut out, header, args, views)?)
     }
 
     #[inline]
@@ -164,10 +174,31 @@ impl<'a> Way<'a> {
     ) -> Result<Sent> {
         let mut out = Encoder::new();
         open(&mut out, header, args, view)?;
-        let parts = [out.bytes(), view.unwrap_or_default()];
-        fits(self.world, self.to, n_bytes(&parts))?;
-        self.am.try_request(self.world, self.to, id, &parts)
+        self.try_send_parts(id, &[out.bytes(), view.unwrap_or_default()])
     }
+
+    #[inline]
+    #[track_caller]
+    fn try_send_parts(self, id: HandlerId, parts: &[&[u8]]) -> Result<Sent> {
+        fits(self.world, self.to, n_bytes(parts))?;
+        self.am.try_request(self.world, self.to, id, parts)
+    }
+}
+
+/// The parts of a call that views two slices: what is written to `out`, and both slices, each of
+/// which is aligned.
+fn parts_of_two<'a, A: Wire>(
+    out: &'a mut Encoder,
+    header: &[u8],
+    args: &A,
+    (first, second): (&'a [u8], &'a [u8]),
+) -> Result<[&'a [u8]; 4]> {
+    out.write(header);
+    out.put(args)?;
+    out.put(&first.len())?;
+    out.align();
+    let gap = first.len().next_multiple_of(8) - first.len();
+    Ok([out.bytes(), first, &[0; 8][..gap], second])
 }
 
 /// Writes the beginning of a call: everything except the viewed slice.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::codec::{AsSerde, Codec, Decoder, Encoder, Wire};
 use pgas_am::{
-    ActiveMessages, Error, LocalCalls, Origin, Payload, PgasFuture, Promise, RemoteCalls,
-    ReplyHandler, RequestHandler, Token,
+    ActiveMessages, Completes, Error, LocalCalls, Origin, Payload, PgasFuture, Promise,
+    RemoteCalls, ReplyHandler, RequestHandler, Token,
 };
 use pgas_core::World;
 use pgas_testkit::{rng, setting};
@@ -170,7 +170,7 @@ fn with_pending_futures(world: &World) -> Wrong {
     let future = pending();
     let (n, shared) = counted(|| future.shared());
     wrong.expect("shared", &[3], n);
-    let (n, copy) = counted(|| shared.future());
+    let (n, copy) = counted(|| shared.clone().future());
     wrong.expect("a shared future's copy", &[1, 2], n);
     let both = (pending(), pending());
     let (n, all) = counted(|| pgas_am::when_all(both));
@@ -332,15 +332,15 @@ fn a_promise_forgets_the_futures_that_nobody_has_any_more() {
     on_one_rank(|world| {
         let stop = Promise::<u64>::of_value(world).unwrap();
         let kept = stop.future().shared();
-        let following = kept.future().shared().future().then(|x| x + 1);
+        let following = kept.clone().shared().future().then(|x| x + 1);
         let round = || {
             drop(stop.future());
             drop(stop.future().shared());
             let shared = stop.future().shared();
-            let (future, copy) = (shared.future(), shared.clone());
+            let (future, copy) = (shared.clone().future(), shared.clone());
             drop((shared, copy));
             drop(future.shared().future().shared());
-            drop(kept.future().shared().future());
+            drop(kept.clone().future().shared().future());
         };
         (0..100).for_each(|_| round());
         let before = N_LIVE.get();

@@ -105,7 +105,7 @@ impl Graph<'_> {
             }),
             4 => {
                 let shared = future.shared();
-                drop(shared.future());
+                drop(shared.clone().future());
                 shared.clone().future().then(action)
             }
             5 => when_any([future])
@@ -211,7 +211,7 @@ impl Graph<'_> {
             _ => {
                 if let Some((at, mut future)) = self.take() {
                     if self.below(2) == 0 {
-                        let _ready = future.is_ready();
+                        let _ready = future.is_complete();
                     } else if let std::task::Poll::Ready(result) =
                         Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
                     {

@@ -5,7 +5,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::thread;
 
-use pgas_core::{Pod, Rank, World};
+use pgas_core::backend::Sent;
+use pgas_core::{Pod, Rank, Result, World};
 use pgas_testkit::panic_text;
 use zerocopy::IntoBytes;
 
@@ -76,4 +77,9 @@ pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
         place.replace('\\', "/").contains("conformance/src/cases"),
         "the place of {text:?} is {place}"
     );
+}
+
+/// Repeats `offer`, with progress between, until it is taken.
+pub(crate) fn until_accepted(world: &World, mut offer: impl FnMut() -> Result<Sent>) -> Result<()> {
+    world.wait_for("room for a message", || Ok(offer()? == Sent::Accepted))
 }

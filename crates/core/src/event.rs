@@ -39,7 +39,7 @@ const AN_OPERATION: &str = "the completion of an operation";
 /// while !put.test()? { // makes progress
 ///     // other work
 /// }
-/// assert!(put.is_complete()? && !put.is_collective());
+/// assert!(put.is_complete() && !put.waits_for_ranks());
 /// put.wait()?; // gives the result
 /// let read = world.block_on(async { cell.get_nb(&world)?.await })?;
 /// assert_eq!(read?, 7);
@@ -64,7 +64,8 @@ enum State<T: Send + 'static> {
     Taken,
 }
 
-/// An operation that the world's engine advances.
+/// An operation that this rank's progress completes, and not the transport: a collective, which the
+/// world's engine advances, or a wait for a signal.
 pub(crate) trait Task<T>: Send {
     /// Whether the result is there.
     fn is_done(&self) -> bool;
@@ -74,8 +75,8 @@ pub(crate) trait Task<T>: Send {
     fn world(&self) -> &World;
     /// Its name, for the report of a long wait.
     fn what(&self) -> &'static str;
-    /// Its team, and its number among the team's collectives.
-    fn call(&self) -> TeamCall;
+    /// Its team, and its number among the team's collectives, if it is one.
+    fn call(&self) -> Option<TeamCall>;
     /// The ranks that it waits for.
     fn missing(&self) -> Vec<Rank>;
 }
@@ -178,12 +179,14 @@ impl<T: Send + 'static> Event<T> {
         Ok(is_complete)
     }
 
-    /// Whether the operation is complete. Makes no progress.
-    ///
-    /// # Errors
-    ///
-    /// As [`test`](Self::test).
-    pub fn is_complete(&mut self) -> Result<bool> {
+    /// Whether the operation is complete, or has failed; then [`wait`](Self::wait) returns the error.
+    /// Does not wait, and makes no progress.
+    pub fn is_complete(&mut self) -> bool {
+        !matches!(self.finish(), Ok(false))
+    }
+
+    /// Takes the result of the operation if it is complete. Says whether it is.
+    fn finish(&mut self) -> Result<bool> {
         let finished = match &mut self.state {
             State::Ready(_) | State::Taken => return Ok(true),
             State::Task(task) => return Ok(task.is_done()),
@@ -205,10 +208,11 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Whether this is a collective, which waits until other ranks call it. (Transfers and atomics
-    /// are completed by the transport.)
+    /// Whether this waits for what other ranks do: a collective, until they call it, or a wait for a
+    /// [signal](crate::GlobalPtr::wait_until_nb). (Transfers and atomics are completed by the
+    /// transport.)
     #[must_use]
-    pub fn is_collective(&self) -> bool {
+    pub fn waits_for_ranks(&self) -> bool {
         matches!(self.state, State::Task(_))
     }
 
@@ -226,13 +230,13 @@ impl<T: Send + 'static> Event<T> {
 
     /// As [`test`](Self::test), but leaves the errors of handlers to later calls.
     fn look(&mut self) -> Result<bool> {
-        if self.is_complete()? {
+        if self.finish()? {
             return Ok(true);
         }
         if let Some(world) = self.world() {
             world.serve()?;
         }
-        self.is_complete()
+        self.finish()
     }
 
     /// As [`look`](Self::look). If the operation is not complete, `cx` is woken when it may be.
@@ -313,7 +317,7 @@ impl<T: Send + 'static> Event<T> {
     #[track_caller]
     pub fn wait(mut self) -> Result<T> {
         // A complete operation is taken without a wait, also inside a handler.
-        let is_complete = self.is_complete()?;
+        let is_complete = self.finish()?;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
             State::Failed(error) => Err(error),
@@ -335,7 +339,7 @@ impl<T: Send + 'static> Event<T> {
             State::Task(mut task) => {
                 let awaited = Awaited {
                     what: task.what(),
-                    call: Some(task.call()),
+                    call: task.call(),
                     missing: &|| task.missing(),
                 };
                 let waited = task.world().wait_until(&awaited, || Ok(task.is_done()));
@@ -441,7 +445,7 @@ impl<T: Send + 'static> Task<(T, Event<()>)> for AtEnd<T> {
         self.0.what()
     }
 
-    fn call(&self) -> TeamCall {
+    fn call(&self) -> Option<TeamCall> {
         self.0.call()
     }
 
@@ -514,12 +518,13 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
     }
 }
 
-/// The error of a wait for a collective that ended with `error`. The job fails, since this rank
-/// gives up a result that the others get. A wait that was only refused is no failure.
+/// The error of a wait that ended with `error`. If it was for a collective the job fails, since this
+/// rank gives up a result that the others get. A wait that was only refused is no failure.
 #[cold]
 fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {
     match error {
         Error::InHandler { .. } => error,
+        _ if task.call().is_none() => error,
         _ => task.world().wire().give_up(task.what(), error),
     }
 }

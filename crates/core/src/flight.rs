@@ -362,11 +362,11 @@ mod tests {
         });
         let values = vec![1, 2, 3, 4, 5, 6];
         let mut put = world.put_fragments_nb(&pieces, values.clone()).unwrap();
-        assert!(!put.is_complete().unwrap());
+        assert!(!put.is_complete());
         while !put.test().unwrap() {}
         let got = world.get_fragments_nb(&pieces).unwrap();
         assert_eq!(got.wait().unwrap(), values);
-        assert!(put.world().is_none() && !put.is_collective());
+        assert!(put.world().is_none() && !put.waits_for_ranks());
     }
 
     #[test]

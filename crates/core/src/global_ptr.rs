@@ -93,7 +93,7 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// assert_eq!(n.compare_exchange(&world, 20, 21)?, Ok(20));
 /// assert_eq!(n.compare_exchange(&world, 20, 22)?, Err(21));
 /// assert_eq!(n.fetch_op(&world, AtomicOp::Xor, 1)?, 21);
-/// assert_eq!(n.fetch_op_nb(&world, AtomicOp::Add, 1)?.wait()?, 20);
+/// assert_eq!(n.fetch_add_nb(&world, 1)?.wait()?, 20); // each has a form that is begun
 /// n.atomic_op(&world, AtomicOp::Add, 9)?; // no answer, so no wait for one
 /// n.atomic_min(&world, 25)?;
 /// world.flush_all()?;

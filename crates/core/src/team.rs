@@ -265,10 +265,36 @@ pub trait AsTeam {
 ///
 /// # Examples
 ///
-/// See [`AsTeam`].
+/// ```
+/// use pgas_core::{Member as _, Rank, backend::loopback};
+///
+/// # for result in
+/// loopback::run(3, |world| {
+///     let reversed = world.team().reorder(2 - world.rank().number())?;
+///     assert_eq!(0.rank_in(&reversed), Rank::new(2));
+///     assert_eq!(Rank::new(2).rank_in(&reversed), Rank::new(2));
+///     Ok::<(), pgas_core::Error>(())
+/// })
+/// # { result?; }
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+///
+/// See also [`AsTeam`].
 pub trait Member: Copy + fmt::Debug {
     /// The member's number, from 0.
     fn number(self) -> u32;
+
+    /// The rank that this names among the members of `team`.
+    ///
+    /// A number is that of a member. A [`Rank`] names itself, in every team.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no such member.
+    #[track_caller]
+    fn rank_in(self, team: &Team) -> Rank {
+        team.world_rank(self.number())
+    }
 }
 
 impl AsTeam for World {
@@ -299,6 +325,17 @@ impl Member for Rank {
     #[inline]
     fn number(self) -> u32 {
         self.number()
+    }
+
+    #[track_caller]
+    fn rank_in(self, team: &Team) -> Rank {
+        if team.is_world() {
+            team.world().assert_rank(self);
+        } else {
+            let position = team.team_rank(self);
+            assert!(position.is_some(), "rank {self} is no member of {team:?}");
+        }
+        self
     }
 }
 

@@ -104,6 +104,24 @@ const CALLS: &[(&str, Call)] = &[
     ("scan_exclusive_nb", |world| {
         world.team().scan_exclusive_nb(7, 0, Sum).wait().map(drop)
     }),
+    ("scan_inclusive_slice_nb", |world| {
+        let scan = world.scan_inclusive_slice_nb(vec![1, 2], Sum);
+        scan.wait().map(drop)
+    }),
+    ("scan_exclusive_slice_nb", |world| {
+        let scan = world.scan_exclusive_slice_nb(vec![1, 2], 0, Sum);
+        scan.wait().map(drop)
+    }),
+    ("scatter", |world| {
+        world.scatter(Rank::ZERO, &[7, 8, 9]).map(drop)
+    }),
+    ("scatter_nb", |world| {
+        world.scatter_nb(Rank::ZERO, vec![7, 8, 9]).wait().map(drop)
+    }),
+    ("scatter_varying", |world| {
+        let parts = [vec![7], vec![], vec![8]];
+        world.scatter_varying(Rank::ZERO, &parts).map(drop)
+    }),
     ("gather_varying", |world| {
         world.team().gather_varying(0, &[7]).map(drop)
     }),
@@ -260,11 +278,12 @@ fn end<T: Send>(mut event: Event<T>) -> Result<()> {
 #[test]
 fn an_event_that_has_told_an_error_ends_every_later_wait() {
     type Begin = fn(&World, GlobalPtr<u64>) -> Result<()>;
-    let operations: [Begin; 4] = [
+    let operations: [Begin; 5] = [
         |world, cells| end(cells.put_nb(world, 7)?),
         |world, cells| end(cells.get_nb(world)?),
         |world, cells| end(cells.put_vec_nb(world, vec![7; 4])?),
         |world, cells| end(cells.fetch_op_nb(world, AtomicOp::Add, 7)?),
+        |world, cells| end(cells.atomic_op_nb(world, AtomicOp::Add, 7)?),
     ];
     for begin in operations {
         let after = After::MayHaveCoped;

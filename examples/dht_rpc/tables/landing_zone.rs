@@ -37,7 +37,7 @@ impl LandingZone {
     pub(crate) fn new(world: &World, value_bytes: usize) -> pgas::Result<Self> {
         Ok(Self {
             world: world.clone(),
-            places: DistObject::new(&world.team(), Mutex::default())?,
+            places: DistObject::new(world, Mutex::default())?,
             value_bytes,
         })
     }

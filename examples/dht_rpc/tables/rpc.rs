@@ -40,7 +40,7 @@ impl Rpc {
     pub(crate) fn new(world: &World, value_bytes: usize) -> pgas::Result<Self> {
         Ok(Self {
             world: world.clone(),
-            store: DistObject::new(&world.team(), Mutex::default())?,
+            store: DistObject::new(world, Mutex::default())?,
             value_bytes,
             fragment_bytes: world.capabilities().max_medium - BESIDE,
         })

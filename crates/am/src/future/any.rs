@@ -22,7 +22,7 @@ pub struct First<T: Send + 'static> {
 
 impl<T: Send + 'static> First<T> {
     fn take(futures: &mut Vec<PgasFuture<T>>) -> Option<Self> {
-        let index = futures.iter_mut().position(PgasFuture::is_ready)?;
+        let index = futures.iter_mut().position(PgasFuture::is_complete)?;
         let result = futures.remove(index).take_ready();
         Some(Self {
             index,
@@ -78,11 +78,11 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     let mut target = Some(Setter::new(&cell));
     // The action may send, so it counts as unfinished work. A collective does not: it waits for the
     // programs of other ranks, and `quiet` must not wait for those.
-    let is_collective = |future: &PgasFuture<_>| match &future.state {
-        State::Event(event, _) => event.is_collective(),
+    let waits_for_ranks = |future: &PgasFuture<_>| match &future.state {
+        State::Event(event, _) => event.waits_for_ranks(),
         _ => false,
     };
-    let waits = futures.iter().any(is_collective);
+    let waits = futures.iter().any(waits_for_ranks);
     let running = (!waits).then(|| am.transfers.begin());
     am.tasks.spawn(poll_fn(move |_| {
         // It may run the program's codecs, and take a collective's result.

@@ -1,16 +1,18 @@
 //! Operations of core, and futures: both complete with a value, and share one set of methods.
 
+use std::future::IntoFuture as _;
+
 use pgas_core::{Event, Result};
 
 use super::cell::{Cell, Setter};
 use super::{PgasFuture, Promise, SharedFuture, State};
 use crate::state::{Handle, am};
 
-/// An operation that completes with a value, now or later: an [`Event`] of core, or a
-/// [`PgasFuture`].
+/// An operation that completes with a value, now or later: an [`Event`] of core, a [`PgasFuture`],
+/// or a [`SharedFuture`].
 ///
 /// A put, an atomic or a collective in flight is an event; the answer of a call is a future. With
-/// this trait, which is in the prelude, both are chained, joined and counted in the same way.
+/// this trait, which is in the prelude, all are chained, joined and counted in the same way.
 ///
 /// For an operation that is not complete at once the rank must be [attached](crate::attach()), as
 /// it is after `pgas::init` and `pgas::threads`. Otherwise the future has
@@ -39,8 +41,9 @@ use crate::state::{Handle, am};
 /// promise.finalize().wait()?;
 ///
 /// let nine = cell.get_nb(&world)?.shared(); // for several users
-/// let (ten, nine) = (nine.future().then(|n| n + 1), nine.future());
-/// assert_eq!((ten.wait()?, nine.wait()?), (10, 9));
+/// let (ten, both) = (nine.clone().then(|n| n + 1), when_all((nine.clone(), nine)));
+/// assert_eq!((ten.wait()?, both.wait()?), (10, (9, 9)));
+/// assert!(cell.get_nb(&world)?.future().wait()? == 9); // where a `PgasFuture` is wanted
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub trait Completes: Sized {
@@ -121,7 +124,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         action: impl FnOnce(T) -> N + Send + 'static,
     ) -> PgasFuture<N::Value> {
         let begin = move |value| pgas_core::as_handler(|| action(value).future());
-        if self.is_ready() {
+        if self.is_complete() {
             return self.take_ready().map_or_else(PgasFuture::failed, begin);
         }
         let handle = self.handle_of_pending();
@@ -139,7 +142,7 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// Passes the value to `target` when it is available.
     fn leave(mut self, target: Setter<T>) {
-        if self.is_ready() {
+        if self.is_complete() {
             target.set(self.take_ready());
         } else if let Some(am) = self.handle().and_then(Handle::get) {
             self.on_ready(&am, Box::new(move |result| target.set(result)));
@@ -156,14 +159,21 @@ impl<T: Send + 'static> Completes for PgasFuture<T> {
     }
 }
 
+impl<T: Clone + Send + 'static> Completes for SharedFuture<T> {
+    type Value = T;
+
+    /// A future of a clone of the value. Its cost is that of [`Promise::future`].
+    fn future(self) -> PgasFuture<T> {
+        self.into_future()
+    }
+}
+
 impl<T: Send + 'static> Completes for Event<T> {
     type Value = T;
 
     fn future(mut self) -> PgasFuture<T> {
-        match self.is_complete() {
-            Ok(true) => return PgasFuture::of(pgas_core::as_handler(|| self.wait())),
-            Ok(false) => {}
-            Err(error) => return PgasFuture::failed(error),
+        if self.is_complete() {
+            return PgasFuture::of(pgas_core::as_handler(|| self.wait()));
         }
         let Some(world) = self.world() else {
             return PgasFuture::of(self.wait());

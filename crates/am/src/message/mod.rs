@@ -119,6 +119,9 @@ pub use prepare::{Prepared, PreparedReply};
 /// }
 /// let place = world.alloc::<u8>(100)?;
 /// world.request_long::<Count>(place, &5, &[7; 100])?;
+/// while world.try_request_long::<Count>(place, &5, &[7; 10])? == Sent::BackPressure {
+///     world.progress()?;
+/// }
 /// let source = world.request_long_nb::<Count>(place, &6, vec![8; 100])?;
 /// assert_eq!(source.wait()?.len(), 100); // may be used again
 /// let mut buffer = world.prepare(me, 20)?; // of the network, if it has one
@@ -131,8 +134,8 @@ pub use prepare::{Prepared, PreparedReply};
 ///     };
 /// };
 /// buffer.commit::<Count>(&8, 1)?;
-/// world.wait_for("eight replies", || Ok(replies.load(Ordering::Relaxed) == 8))?;
-/// assert_eq!(bytes.load(Ordering::Relaxed), 36 + 10 + 5 + 200 + 3 + 1);
+/// world.wait_for("nine replies", || Ok(replies.load(Ordering::Relaxed) == 9))?;
+/// assert_eq!(bytes.load(Ordering::Relaxed), 41 + 10 + 5 + 210 + 3 + 1);
 /// assert!(world.max_medium::<Count>(me, &9)? >= 100);
 /// assert_eq!(world.max_long(me), world.segment_bytes());
 /// # Ok::<(), pgas_am::Error>(())
@@ -258,6 +261,30 @@ pub trait ActiveMessages {
         args: &H::Args,
         payload: &[u8],
     ) -> Result<()>;
+
+    /// As [`request_long`](Self::request_long), without waiting for room, so that handlers may call
+    /// it. After [`Sent::BackPressure`] no message was sent, and the payload may be at `dst` all
+    /// the same: make progress, then try again.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`request_long`](Self::request_long); ℓ if there is no room.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_request`](Self::try_request).
+    ///
+    /// # Panics
+    ///
+    /// If the bytes at `dst` do not lie in a segment.
+    fn try_request_long<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent>;
 
     /// As [`request_long`](Self::request_long), without waiting for the transfer: the future gives
     /// the payload's buffer back, and the message is sent, when the transfer is complete.
@@ -448,6 +475,25 @@ impl ActiveMessages for World {
         dst.put_slice(self, payload)?;
         self.flush(dst.rank())?;
         send(self, dst.rank(), REQUEST_LONG, &[out.bytes()])
+    }
+
+    #[track_caller]
+    fn try_request_long<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent> {
+        let to = dst.rank();
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
+        fits(self, to, out.bytes().len())?;
+        // A payload that no message would announce is not sent.
+        if self.n_request_credits(to) == 0 {
+            return Ok(Sent::BackPressure);
+        }
+        dst.put_slice(self, payload)?;
+        self.flush(to)?;
+        try_send(self, to, REQUEST_LONG, &[out.bytes()])
     }
 
     #[track_caller]

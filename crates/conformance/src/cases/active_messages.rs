@@ -12,7 +12,7 @@ use pgas_core::{Error, GlobalPtr, Rank, Result, World};
 
 use super::{case, case_alone};
 use crate::Case;
-use crate::support::{assert_panics, neighbour, random_bytes};
+use crate::support::{assert_panics, neighbour, random_bytes, until_accepted};
 use pgas_testkit::rng;
 
 pub(super) const CASES: &[Case] = &[
@@ -95,9 +95,9 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
                 take()? == (next, args.clone(), payload.clone()),
                 "{size} bytes"
             );
-            while world.try_request_medium::<Echo>(next, &args, &payload)? == Sent::BackPressure {
-                world.progress()?;
-            }
+            until_accepted(world, || {
+                world.try_request_medium::<Echo>(next, &args, &payload)
+            })?;
             assert!(take()? == (next, args.clone(), payload), "{size} bytes");
         }
         for size in [0, 1, 300] {
@@ -107,6 +107,12 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
                 take()? == (next, args.clone(), payload.clone()),
                 "{size} bytes"
             );
+            world.barrier()?;
+            until_accepted(world, || {
+                world.try_request_long::<Echo>(landing.on(next), &args, &payload)
+            })?;
+            let answer = take()?;
+            assert!(answer == (next, args.clone(), payload.clone()));
             world.barrier()?;
             let sent = world.request_long_nb::<Echo>(landing.on(next), &args, payload)?;
             let payload = sent.wait()?;

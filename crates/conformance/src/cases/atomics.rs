@@ -3,7 +3,7 @@
 use pgas_core::atomics::Flag;
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
-use pgas_core::{GlobalPtr, Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Rank, Result, World};
 
 use super::case;
 use crate::Case;
@@ -27,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, compare_exchange_of_floats_compares_bits),
     case!(1, integers_wrap_around),
     case!(1, named_methods_do_what_their_operations_do),
+    case!(1, named_methods_that_begin_do_what_their_operations_do),
     case!(1, atomics_do_not_touch_neighbouring_words),
     case!(1, atomics_and_flushed_puts_see_each_other),
 ];
@@ -138,7 +139,15 @@ enum Form {
     Fetching,
     Plain,
     NonBlocking,
+    PlainNonBlocking,
 }
+
+const FORMS: [Form; 4] = [
+    Form::Fetching,
+    Form::Plain,
+    Form::NonBlocking,
+    Form::PlainNonBlocking,
+];
 
 /// An operation on a word that holds `start`.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +171,7 @@ impl<T: ModelAtomic> Step<T> {
                 word.atomic_op(world, op, operand)?;
                 return world.flush(word.rank());
             }
+            Form::PlainNonBlocking => return word.atomic_op_nb(world, op, operand)?.wait(),
         };
         // The value is returned without computation, so no bit may change.
         assert_eq!(former.to_bits(), start.to_bits(), "{self:?}: former value");
@@ -189,7 +199,7 @@ fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
     for &op in T::ops() {
         for start in T::edges() {
             for operand in T::edges() {
-                for form in [Form::Fetching, Form::Plain, Form::NonBlocking] {
+                for form in FORMS {
                     let step = Step {
                         op,
                         form,
@@ -212,7 +222,7 @@ fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
     last.expect("there are operations").check(left);
     for _ in 0..500 {
         let op = T::ops()[rng.usize(..T::ops().len())];
-        let form = [Form::Fetching, Form::Plain, Form::NonBlocking][rng.usize(..3)];
+        let form = FORMS[rng.usize(..FORMS.len())];
         let operand = if rng.bool() {
             random_value(&mut rng)
         } else {
@@ -350,6 +360,54 @@ fn methods<T: ModelInteger>(world: &World) -> Result<()> {
             unseen(word.atomic_min(world, b), AtomicOp::Min, b)?;
             unseen(word.atomic_and(world, b), AtomicOp::And, b)?;
         }
+    }
+    world.barrier()
+}
+
+fn named_methods_that_begin_do_what_their_operations_do(world: &World) -> Result<()> {
+    begun::<u16>(world)?;
+    begun::<i32>(world)?;
+    begun::<u64>(world)
+}
+
+fn begun<T: ModelInteger>(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<T>(1)?;
+    let word = array.on(neighbour(world, 1));
+    let mut value = T::from_bits(0);
+    for b in T::edges() {
+        let mut check = |former: Event<T>, op, operand| -> Result<()> {
+            assert_eq!(former.wait()?, value, "{op:?}");
+            value = value.after(op, operand);
+            Ok(())
+        };
+        check(word.swap_nb(world, b)?, AtomicOp::Swap, b)?;
+        check(word.fetch_add_nb(world, b)?, AtomicOp::Add, b)?;
+        check(word.fetch_xor_nb(world, b)?, AtomicOp::Xor, b)?;
+        check(word.fetch_sub_nb(world, b)?, AtomicOp::Add, b.negated())?;
+        check(word.fetch_or_nb(world, b)?, AtomicOp::Or, b)?;
+        check(word.fetch_inc_nb(world)?, AtomicOp::Add, T::ONE)?;
+        check(word.fetch_max_nb(world, b)?, AtomicOp::Max, b)?;
+        check(word.fetch_dec_nb(world)?, AtomicOp::Add, T::ONE.negated())?;
+        check(word.fetch_min_nb(world, b)?, AtomicOp::Min, b)?;
+        check(word.fetch_and_nb(world, b)?, AtomicOp::And, b)?;
+        check(word.atomic_load_nb(world)?, AtomicOp::Load, b)?;
+        // Those without a result: done with the event, without a flush.
+        let mut unseen = |begun: Event<()>, op, operand| -> Result<()> {
+            begun.wait()?;
+            value = value.after(op, operand);
+            assert_eq!(word.get(world)?, value, "{op:?}");
+            Ok(())
+        };
+        unseen(word.atomic_add_nb(world, b)?, AtomicOp::Add, b)?;
+        unseen(word.atomic_xor_nb(world, b)?, AtomicOp::Xor, b)?;
+        unseen(word.atomic_sub_nb(world, b)?, AtomicOp::Add, b.negated())?;
+        unseen(word.atomic_or_nb(world, b)?, AtomicOp::Or, b)?;
+        unseen(word.atomic_inc_nb(world)?, AtomicOp::Add, T::ONE)?;
+        unseen(word.atomic_max_nb(world, b)?, AtomicOp::Max, b)?;
+        unseen(word.atomic_dec_nb(world)?, AtomicOp::Add, T::ONE.negated())?;
+        unseen(word.atomic_min_nb(world, b)?, AtomicOp::Min, b)?;
+        unseen(word.atomic_and_nb(world, b)?, AtomicOp::And, b)?;
+        unseen(word.atomic_store_nb(world, b)?, AtomicOp::Swap, b)?;
     }
     world.barrier()
 }

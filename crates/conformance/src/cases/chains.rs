@@ -80,8 +80,7 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
         here.world().spawn(async move {
             let read = word.get_nb(&world)?.await?;
             let asked = world.rpc(ask, |x: u64| 2 * x, read)?.await?;
-            let add = pgas_core::backend::AtomicOp::Add;
-            count.fetch_op_nb(&world, add, 1)?.await?;
+            count.atomic_add_nb(&world, 1)?.await?;
             Ok(vec![asked; LONG])
         })
     };
@@ -270,10 +269,15 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     // One that is looked at until it is ready, and its copies.
     let mut asked = world.rpc(next, |x: u64| x + 1, 8)?;
     world.wait_for("an answer", || asked.test())?;
-    assert!(asked.is_ready());
+    assert!(asked.is_complete());
     let copies = asked.shared();
-    assert!(copies.is_ready());
-    assert_eq!((copies.future().wait()?, copies.wait()?), (9, 9));
+    assert!(copies.is_complete());
+    let (mut one, tens) = (copies.clone().future(), copies.clone().then(|x| 10 * x));
+    assert!(one.is_complete());
+    let joined = when_all((copies.clone(), one, tens, word.get_nb(world)?));
+    assert_eq!(joined.wait()?, (copies.wait()?, 9, 90, 7));
+    let after = world.rpc_after(copies, next, |x: u64| x + 1, 1);
+    assert_eq!(after.wait()?, 2);
     // A chain over a call and transfers, shared by two futures.
     let (same, at) = (world.clone(), word);
     let chain = world
@@ -281,7 +285,7 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
         .and_then(move |x| at.put_nb(&same, x));
     let (same, at) = (world.clone(), word);
     let chain = chain.and_then(move |()| at.get_nb(&same)).shared();
-    let other = chain.future().then(|x| x + 1);
+    let other = chain.clone().then(|x| x + 1);
     assert_eq!((chain.wait()?, other.wait()?), (8, 9));
     world.barrier()
 }
@@ -293,7 +297,7 @@ fn a_promise_has_its_value_when_all_that_was_asked_for_is_there(world: &World) -
     let mut future = promise.future();
     promise.fulfil_with("value");
     promise.fulfil(2);
-    assert!(!future.is_ready());
+    assert!(!future.is_complete());
     let (same, next) = (promise.clone(), neighbour(world, 1));
     let called = world.rpc(next, |x: u64| x, 1)?;
     let told = called.then(move |x| same.fulfil(x));
@@ -309,7 +313,7 @@ fn a_promise_has_its_value_when_all_that_was_asked_for_is_there(world: &World) -
 
 fn quiet_waits_for_what_tasks_send(world: &World) -> Result<()> {
     attach(world)?;
-    let counter = DistObject::new(&world.team(), AtomicU64::new(0))?;
+    let counter = DistObject::new(world, AtomicU64::new(0))?;
     type Args = (Here, DistObject<AtomicU64>, Rank);
     let body = |(here, counter, to): Args| {
         let world = here.world().clone();

@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_gather_to_every_root_keeps_the_order),
     case!(1, an_allgather_keeps_the_order),
     case!(1, gathers_of_varying_lengths),
+    case!(1, a_scatter_from_every_root_reaches_all),
     case!(1, an_all_to_all_transposes),
     case!(1, an_all_to_all_of_varying_lengths_transposes),
     case!(1, collectives_of_nothing),
@@ -112,6 +113,34 @@ fn gathers_of_varying_lengths(world: &World) -> Result<()> {
     world.barrier()
 }
 
+fn a_scatter_from_every_root_reaches_all(world: &World) -> Result<()> {
+    for team in some_teams(world)? {
+        let n = team.n_ranks();
+        for root in 0..n {
+            let is_root = team.rank() == root;
+            for len in [0, 1, 64, 3000] {
+                let part = |to: u32| given::<u32>(11 + u64::from(root), to, len);
+                let all = if is_root {
+                    (0..n).flat_map(part).collect()
+                } else {
+                    Vec::new()
+                };
+                assert!(team.scatter(root, &all)? == part(team.rank()), "{len} each");
+                assert!(team.scatter_nb(root, all).wait()? == part(team.rank()));
+            }
+            let part = |to: u32| given::<u16>(12, to, varying(root, to));
+            let all = if is_root {
+                (0..n).map(part).collect()
+            } else {
+                Vec::new()
+            };
+            assert!(team.scatter_varying(root, &all)? == part(team.rank()));
+            assert!(team.scatter_varying_nb(root, all).wait()? == part(team.rank()));
+        }
+    }
+    world.barrier()
+}
+
 fn an_all_to_all_transposes(world: &World) -> Result<()> {
     for team in some_teams(world)? {
         for len in [0, 1, 3, 64, 700, 3000] {
@@ -152,6 +181,7 @@ fn collectives_of_nothing(world: &World) -> Result<()> {
         assert_eq!(team.gather(0, &none)?, here.then(Vec::new));
         assert_eq!(team.allgather(&none)?, none);
         assert_eq!(team.all_to_all(&none)?, none);
+        assert_eq!(team.scatter(0, &none)?, none);
         team.scan_inclusive_slice::<u64>(&mut [], op::Sum)?;
         let nothing = vec![Vec::new(); team.n_ranks() as usize];
         assert_eq!(team.allgather_varying(&none)?, nothing);
@@ -172,6 +202,7 @@ fn collectives_of_values_without_size(world: &World) -> Result<()> {
             team.allreduce(Empty::default(), |a: Empty, _: Empty| a)?,
             [0; 0]
         );
+        assert_eq!(team.scatter::<Empty>(0, &vec![[]; 3 * n])?.len(), 3);
         let mine = vec![Empty::default(); team.rank() as usize];
         let seen = team.allgather_varying(&mine)?;
         assert!(seen.iter().enumerate().all(|(i, list)| list.len() == i));
@@ -221,6 +252,16 @@ fn the_methods_of_the_world_are_those_of_its_team(world: &World) -> Result<()> {
     assert_eq!(gathered, at_last.then(|| lists.clone()));
     let transposed = world.all_to_all_varying(&lists)?;
     assert_eq!(transposed, vec![of(me); n as usize]);
+    assert_eq!(world.scatter(last, &everybody)?, [me]);
+    assert_eq!(world.scatter_varying(last, &lists)?, of(me));
+    let half = world.split(Some(me % 2), 0)?.expect("a colour");
+    assert_eq!(
+        (half.rank(), half.world_rank(half.rank())),
+        (me / 2, world.rank())
+    );
+    assert_eq!(world.split(None, 0)?.map(|team| team.rank()), None);
+    assert_eq!(world.reorder(n - me)?.rank(), n - 1 - me);
+    assert!(world.split_host()?.team_rank(world.rank()).is_some());
     world.barrier()
 }
 
@@ -246,7 +287,10 @@ fn what_the_world_begins_is_what_its_team_does(world: &World) -> Result<()> {
     let scans = (
         world.scan_inclusive_nb(1, op::Sum),
         world.scan_exclusive_nb(1, 0, op::Sum),
+        world.scan_inclusive_slice_nb(vec![1, 10], op::Sum),
+        world.scan_exclusive_slice_nb(vec![1, 10], 0, op::Sum),
     );
+    let scattered = world.scatter_nb(last, everybody.clone());
     let of = |member: u32| vec![member; member as usize];
     let lists: Vec<_> = (0..n).map(of).collect();
     let varying = (
@@ -254,12 +298,17 @@ fn what_the_world_begins_is_what_its_team_does(world: &World) -> Result<()> {
         world.gather_varying_nb(last, of(me)),
         world.allgather_varying_nb(of(me)),
         world.all_to_all_varying_nb(lists.clone()),
+        world.scatter_varying_nb(last, lists.clone()),
     );
+    assert_eq!(varying.4.wait()?, of(me));
     assert_eq!(varying.3.wait()?, vec![of(me); n as usize]);
     assert_eq!(varying.2.wait()?, lists);
     assert_eq!(varying.1.wait()?, at_last.then_some(lists));
     assert_eq!(varying.0.wait()?, at_last.then(|| vec![sum, n]));
     assert_eq!((scans.0.wait()?, scans.1.wait()?), (me + 1, me));
+    assert_eq!(scans.2.wait()?, [me + 1, 10 * (me + 1)]);
+    assert_eq!(scans.3.wait()?, [me, 10 * me]);
+    assert_eq!(scattered.wait()?, [me]);
     assert_eq!(transposed.wait()?, vec![me; n as usize]);
     assert_eq!(all.wait()?, everybody);
     assert_eq!(gathered.wait()?, at_last.then_some(everybody));
@@ -279,6 +328,14 @@ fn arguments_that_no_member_can_have_panic(world: &World) -> Result<()> {
         assert_panics("", || team.reduce(n, 1, op::Sum));
         assert_panics("", || team.gather(u32::MAX, &none));
         assert_panics("", || team.gather_varying(n, &none));
+        assert_panics("", || team.scatter(n, &none));
+        assert_panics("", || team.scatter_varying(n, &[vec![1]]));
+        let entries = vec![vec![1]; n as usize + 1];
+        assert_panics("entries", || team.scatter_varying(team.rank(), &entries));
+        if n > 1 {
+            let odd = vec![1_u8; n as usize + 1];
+            assert_panics("divided", || team.scatter(team.rank(), &odd));
+        }
         assert_panics("", || {
             team.all_to_all_varying(&vec![vec![1]; n as usize + 1])
         });

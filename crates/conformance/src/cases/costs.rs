@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgas_core::atomics::{AtomicDomain, AtomicOps};
 use pgas_core::backend::{AtomicOp, HandlerId, MessageClass, Sent, SignalUpdate};
 use pgas_core::rma::{Fragment, Strides};
-use pgas_core::{Costs, GlobalPtr, Lock, Rank, Result, World};
+use pgas_core::{Costs, Event, GlobalPtr, Lock, Rank, Result, World};
 
 use super::case;
 use crate::Case;
@@ -14,8 +14,13 @@ use crate::support::{assert_panics, neighbour};
 pub(super) const CASES: &[Case] = &[
     case!(1, each_transfer_counts_once_with_its_bytes),
     case!(1, each_transfer_of_pieces_in_flight_counts_them),
+    case!(
+        1,
+        each_transfer_of_pieces_with_vectors_of_their_own_counts_them
+    ),
     case!(1, each_atomic_counts_once_with_its_bytes),
     case!(1, each_way_to_write_an_atomic_costs_one),
+    case!(1, each_atomic_that_is_begun_costs_one),
     case!(1, a_lock_that_nobody_has_costs_two_atomics_each_way),
     case!(
         2,
@@ -179,6 +184,21 @@ fn each_transfer_of_pieces_in_flight_counts_them(world: &World) -> Result<()> {
         let put = world.put_indexed_nb(there, &[0, 8, 16], 2, vec![1; 6])?;
         put.at_source().wait()?.1.wait()
     })?;
+    world.barrier()
+}
+
+fn each_transfer_of_pieces_with_vectors_of_their_own_counts_them(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(16)?;
+    let there = array.on(neighbour(world, 1));
+    world.barrier()?;
+    let pieces = [2, 3].map(|len| Fragment { ptr: there, len });
+    assert_costs(world, "put_each_nb", writes(2, 24), || {
+        let put = world.put_each_nb(vec![(there, vec![1, 2]), (there.add(9), vec![3])])?;
+        put.wait().map(drop)
+    })?;
+    assert_costs(world, "get_each_nb", reads(2, 40), || {
+        world.get_each_nb(&pieces)?.wait().map(drop)
+    })?;
     assert_costs(world, "each", writes(2, 24), || {
         world.put_each(&[(there, &[1, 2]), (there.add(9), &[3])])
     })?;
@@ -198,6 +218,9 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
     assert_costs(world, "fetch_op_nb", atomics(1, 4), || {
         let half = there.cast::<u32>();
         half.fetch_op_nb(world, AtomicOp::Add, 1)?.wait().map(drop)
+    })?;
+    assert_costs(world, "atomic_op_nb", atomics(1, 8), || {
+        there.atomic_op_nb(world, AtomicOp::Add, 1)?.wait()
     })?;
     assert_costs(world, "compare_exchange", atomics(1, 8), || {
         there.compare_exchange(world, 0, 0).map(drop)
@@ -221,6 +244,25 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
     assert_costs(world, "count_local", local, || {
         world.count_local();
         Ok(())
+    })?;
+    world.barrier()
+}
+
+fn each_atomic_that_is_begun_costs_one(world: &World) -> Result<()> {
+    type Begin = fn(GlobalPtr<u64>, &World) -> Result<Event<u64>>;
+    let there = world.alloc_symmetric::<u64>(1)?.on(neighbour(world, 1));
+    let one = atomics(1, 8);
+    let begun: [Begin; 3] = [
+        |word, world| word.atomic_load_nb(world),
+        |word, world| word.fetch_add_nb(world, 1),
+        |word, world| word.fetch_dec_nb(world),
+    ];
+    for begin in begun {
+        let run = || begin(there, world)?.wait().map(drop);
+        assert_costs(world, "a fetch that is begun", one, run)?;
+    }
+    assert_costs(world, "an update that is begun", one, || {
+        there.atomic_xor_nb(world, 1)?.wait()
     })?;
     world.barrier()
 }
@@ -266,6 +308,9 @@ fn each_way_to_write_an_atomic_costs_one(world: &World) -> Result<()> {
     })?;
     assert_costs(world, "atomic_op", one, || {
         domain.atomic_op(there, AtomicOp::Add, 1)
+    })?;
+    assert_costs(world, "atomic_op_nb", one, || {
+        domain.atomic_op_nb(there, AtomicOp::Add, 1)?.wait()
     })?;
     assert_costs(world, "fetch_op_nb", one, || {
         domain

@@ -226,10 +226,15 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
             .collect();
         let total = cuts.iter().map(|cut| cut.2).sum();
         let mut values: Vec<[u8; 3]> = random_values(&mut rng, total);
-        match round % 4 {
+        match round % 5 {
             0 => world.put_fragments(&fragments, &values)?,
             1 => world.put_each(&slices(&fragments, &values))?,
             2 => values = world.put_fragments_nb(&fragments, values)?.wait()?,
+            3 => {
+                let pieces = slices(&fragments, &values).into_iter();
+                let owned = pieces.map(|(ptr, piece)| (ptr, piece.to_vec()));
+                values = world.put_each_nb(owned.collect())?.wait()?.concat();
+            }
             _ => world.scope(|scope| scope.put_fragments(&fragments, &values))??,
         }
         world.flush_all()?;
@@ -243,13 +248,13 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
             let seen = lane(&array, world, rank, LANE).get_vec(world, LANE)?;
             assert_eq!(seen, *expected, "rank {rank}");
         }
-        let out = read_by(world, round % 5, &fragments, total)?;
+        let out = read_by(world, round % 6, &fragments, total)?;
         assert_eq!(out, values);
     }
     world.barrier()
 }
 
-/// The elements of the fragments, by one of five ways.
+/// The elements of the fragments, by one of six ways.
 fn read_by(
     world: &World,
     way: usize,
@@ -269,6 +274,16 @@ fn read_by(
             world.get_each(&mut pieces.collect::<Vec<_>>())?;
         }
         3 => out = world.get_fragments_nb(fragments)?.wait()?,
+        4 => {
+            let pieces = world.get_each_nb(fragments)?.wait()?;
+            assert!(
+                pieces
+                    .iter()
+                    .map(Vec::len)
+                    .eq(fragments.iter().map(|piece| piece.len))
+            );
+            out = pieces.concat();
+        }
         _ => {
             let out = &mut out[..];
             world.scope(|scope| scope.get_fragments(fragments, out))??;

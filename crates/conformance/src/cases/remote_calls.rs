@@ -11,7 +11,7 @@ use pgas_am::{
     Aggregator, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach,
     quiet, when_all,
 };
-use pgas_core::backend::AtomicOp;
+use pgas_core::backend::{AtomicOp, Sent};
 use pgas_core::collective::op::Sum;
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
@@ -129,8 +129,19 @@ fn slices_are_viewed_as_they_were_sent(world: &World) -> Result<()> {
     let lengths = |(): (), a: &[u8], b: &[u16]| [a.len(), b.len()];
     let asked = team.rpc_views(after, lengths, (), (&[1; 7], &[2]))?;
     assert_eq!(asked.wait()?, [7, 1]);
+    let more: (&[u8], &[u64]) = (&[0; 200], &[0; 100]);
+    world.wait_for("room for a call", || {
+        let sent = world.try_rpc_ff_views(next, add_all, &counter, more)?;
+        Ok(sent == Sent::Accepted)
+    })?;
+    let long = vec![0_u8; world.capabilities().max_medium];
+    let refused = world.try_rpc_ff_views(next, add_all, &counter, (&long, &[]));
+    assert!(
+        matches!(refused, Err(Error::MessageTooLong { .. })),
+        "{refused:?}"
+    );
     quiet(world)?;
-    assert_eq!(counter.load(Ordering::Relaxed), 13 + 130);
+    assert_eq!(counter.load(Ordering::Relaxed), 13 + 130 + 400);
     world.barrier()
 }
 
@@ -296,8 +307,8 @@ fn a_call_that_meets_back_pressure_was_not_made(world: &World) -> Result<()> {
     let (mut n_made, mut n_refused) = (0_u64, 0);
     while n_refused < 10 && n_made < 1_000_000 {
         match world.try_rpc_ff(world.rank(), add_ff, &(counter.clone(), 1))? {
-            pgas_core::backend::Sent::Accepted => n_made += 1,
-            pgas_core::backend::Sent::BackPressure => n_refused += 1,
+            Sent::Accepted => n_made += 1,
+            Sent::BackPressure => n_refused += 1,
         }
     }
     quiet(world)?;
@@ -453,7 +464,7 @@ fn many_operations_fulfil_one_promise(world: &World) -> Result<()> {
         world.rpc(to, add, (counter.clone(), 1))?.fulfils(&promise);
     }
     let mut done = promise.finalize();
-    world.wait_for("a promise", || Ok(done.is_ready()))?;
+    world.wait_for("a promise", || Ok(done.is_complete()))?;
     done.wait()?;
     quiet(world)?;
     let sum = Sum;

@@ -1,5 +1,6 @@
 //! Puts that update a signal word when their data has arrived.
 
+use pgas_am::{Completes, RemoteCalls, attach, when_all};
 use pgas_core::backend::SignalUpdate;
 use pgas_core::{Rank, Result, World};
 
@@ -13,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, signals_of_all_ranks_add_up_and_all_data_is_there),
     case!(1, a_signal_without_data),
     case!(1, one_of_several_signals_ends_a_wait),
+    case!(1, signals_are_events_that_are_chained_and_joined),
     case!(1, long_data_arrives_before_its_signal),
     case!(2, a_waiting_rank_is_woken_by_a_plain_atomic_too),
 ];
@@ -114,6 +116,55 @@ fn one_of_several_signals_ends_a_wait(world: &World) -> Result<()> {
         world.barrier()?;
     }
     Ok(())
+}
+
+/// Each rank sends rows to the next one, which awaits them in any order.
+fn signals_are_events_that_are_chained_and_joined(world: &World) -> Result<()> {
+    const ROWS: usize = 3;
+    attach(world)?;
+    let rows = world.alloc_symmetric::<u64>(2 * ROWS)?;
+    let words = world.alloc_symmetric::<u64>(ROWS)?;
+    let (next, word) = (neighbour(world, 1), |i| words.here().add(i));
+    for round in 1..=20_u64 {
+        // One that is chained, one that a task awaits, and one of several.
+        let (same, row) = (world.clone(), rows.here());
+        let first = word(0)
+            .wait_until_nb(world, move |n| n == round)
+            .and_then(move |_| row.get_vec_nb(&same, 2));
+        let (same, row, second) = (world.clone(), rows.here().add(2), word(1));
+        let second = world.spawn(async move {
+            second.wait_until_nb(&same, move |n| n == round).await?;
+            row.get_vec_nb(&same, 2)?.await
+        });
+        let either = vec![word(2), word(1)];
+        let mut either = world.wait_until_any_nb(either, move |i, n| i == 0 && n == round);
+        assert!(!either.test()?, "nobody has sent the rows of this round");
+        world.barrier()?;
+        for i in 0..ROWS {
+            let (to, signal) = (rows.on(next).add(2 * i), words.on(next).add(i));
+            let values = vec![round, i as u64];
+            drop(to.put_signal_nb(world, values, signal, SignalUpdate::Set(round))?);
+        }
+        let (first, second, either) = when_all((first, second, either)).wait()?;
+        assert_eq!((first, second), (vec![round, 0], vec![round, 1]));
+        assert_eq!(either, (0, round));
+        assert_eq!(rows.here().add(4).get_vec(world, 2)?, [round, 2]);
+        let mut seen = word(0).wait_until_nb(world, move |n| n == round);
+        assert!(seen.is_complete() && seen.waits_for_ranks());
+        word(0).put(world, 0)?;
+        assert_eq!(seen.wait()?, round, "what was seen stays");
+        // Dropped without a wait.
+        drop(word(0).wait_until_nb(world, |_| false));
+        world.barrier()?;
+    }
+    assert_panics("no signals", || {
+        world.wait_until_any_nb(Vec::new(), |_, _| true)
+    });
+    if world.n_ranks() > 1 {
+        let there = words.on(next);
+        assert_panics("its own segment", || there.wait_until_nb(world, |_| true));
+    }
+    world.barrier()
 }
 
 fn a_signal_without_data(world: &World) -> Result<()> {

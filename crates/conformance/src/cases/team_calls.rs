@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::{
-    ActiveMessages, DistObject, Here, Payload, RemoteCalls, RequestHandler, TeamCalls, Token,
-    WeakObject, attach, quiet, when_all,
+    ActiveMessages, Aggregator, DistObject, Here, Payload, RemoteCalls, RequestHandler, TeamCalls,
+    Token, WeakObject, attach, quiet, when_all,
 };
-use pgas_core::backend::Sent;
 use pgas_core::{Rank, Result, Team, World};
 
 use super::team_containers::teams;
 use super::{case, case_alone};
 use crate::Case;
-use crate::support::{assert_panics, neighbour};
+use crate::support::{assert_panics, neighbour, until_accepted};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, members_are_called_and_sent_to),
     case_alone!(1, members_get_active_messages),
+    case!(1, items_are_collected_for_members),
+    case!(1, an_object_is_fetched_by_rank_and_by_number),
     case!(1, all_members_of_a_team_are_called),
     case!(1, a_team_arrives_as_the_targets_own_handle),
     case_alone!(
@@ -29,13 +30,9 @@ pub(super) const CASES: &[Case] = &[
 /// What a call says to a member that the team does not have.
 const NO_MEMBER: &str = "has no member";
 
-/// Repeats `offer`, with progress between, until it is taken.
-fn until_accepted(world: &World, mut offer: impl FnMut() -> Result<Sent>) -> Result<()> {
-    world.wait_for("room for a message", || Ok(offer()? == Sent::Accepted))
-}
-
 fn members_are_called_and_sent_to(world: &World) -> Result<()> {
     attach(world)?;
+    let cell = world.alloc::<u64>(1)?;
     for team in teams(world)? {
         let sum = DistObject::new(&team, AtomicU64::new(0))?;
         let next = (team.rank() + 1) % team.n_ranks();
@@ -59,12 +56,24 @@ fn members_are_called_and_sent_to(world: &World) -> Result<()> {
         until_accepted(world, || {
             team.try_rpc_ff_view(next, add_all, &sum, &[2000, 3000])
         })?;
+        let add_both = |sum: DistObject<AtomicU64>, words: &[u64], bytes: &[u8]| {
+            sum.fetch_add(words[0] + u64::from(bytes[0]), Ordering::Relaxed);
+        };
+        until_accepted(world, || {
+            team.try_rpc_ff_views(next, add_both, &sum, (&[10_000], &[5]))
+        })?;
+        let put = || cell.put_nb(world, 7);
+        let after = team.rpc_after(put(), next, |x: u64| x + 1, 8);
+        assert_eq!(after.wait()?, 9);
+        let one_way = team.rpc_ff_after(put(), next, add, (sum.clone(), 100_000));
+        one_way.wait()?;
         world.wait_for("the calls of another member", &mut || {
-            Ok(sum.load(Ordering::Relaxed) == 6311)
+            Ok(sum.load(Ordering::Relaxed) == 116_316)
         })?;
         let nobody = team.n_ranks();
         assert_panics(NO_MEMBER, || team.rpc_ff(nobody, |(): ()| (), ()));
         assert_panics(NO_MEMBER, || team.rpc(nobody, |(): ()| (), ()));
+        assert_panics(NO_MEMBER, || team.rpc_after(put(), nobody, |(): ()| (), ()));
         team.barrier()?;
     }
     world.barrier()
@@ -97,13 +106,76 @@ fn members_get_active_messages(world: &World) -> Result<()> {
         team.request_medium::<Sum>(next, &10, &[1, 2, 3])?;
         until_accepted(world, || team.try_request::<Sum>(next, &100))?;
         until_accepted(world, || team.try_request_medium::<Sum>(next, &1000, &[4]))?;
+        let mut prepared = team.prepare(next, 8)?;
+        prepared[..2].copy_from_slice(&[5, 6]);
+        prepared.commit::<Sum>(&10_000, 2)?;
+        drop(team.try_prepare(next, 8)?);
+        assert_eq!(
+            team.max_medium::<Sum>(next, &1)?,
+            world.max_medium::<Sum>(world.rank(), &1)?
+        );
+        assert_eq!(team.max_long(next), world.segment_bytes());
+        let _credits: u64 = team.n_request_credits(next);
+        assert_panics(NO_MEMBER, || team.prepare(team.n_ranks(), 8));
         assert_panics(NO_MEMBER, || team.request::<Sum>(team.n_ranks(), &1));
         assert_panics(NO_MEMBER, || team.try_request::<Sum>(team.n_ranks(), &1));
         quiet(world)?;
-        assert_eq!(sum.swap(0, Ordering::Relaxed), 1111 + 10);
+        assert_eq!(sum.swap(0, Ordering::Relaxed), 11_111 + 21);
         world.barrier()?;
     }
     Ok(())
+}
+
+/// Members of each team of a partition send to each other, by the numbers in their teams.
+fn items_are_collected_for_members(world: &World) -> Result<()> {
+    const N: u64 = 5000;
+    type Sums = DistObject<[AtomicU64; 2]>;
+    attach(world)?;
+    let keep = |sums: Sums, items: &[u64]| {
+        sums[0].fetch_add(items.len() as u64, Ordering::Relaxed);
+        sums[1].fetch_add(items.iter().sum(), Ordering::Relaxed);
+    };
+    let reversed = world
+        .team()
+        .reorder(world.n_ranks() - world.rank().number())?;
+    let half = world.team().split(Some(world.rank().number() % 2), 0)?;
+    for team in [reversed, half.expect("a colour")] {
+        let sums: Sums = DistObject::new(&team, Default::default())?;
+        let mut sender = Aggregator::new(&team, keep, sums.clone())?;
+        let n = u64::from(team.n_ranks());
+        for _ in 0..N {
+            for member in 0..team.n_ranks() {
+                sender.push(member, u64::from(member))?;
+            }
+        }
+        assert_panics(NO_MEMBER, || sender.push(team.n_ranks(), 0));
+        sender.finish()?;
+        let [count, sum] = [0, 1].map(|i: usize| sums[i].load(Ordering::Relaxed));
+        assert_eq!((count, sum), (N * n, N * n * u64::from(team.rank())));
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+fn an_object_is_fetched_by_rank_and_by_number(world: &World) -> Result<()> {
+    attach(world)?;
+    let of_all = DistObject::new(world, world.rank().number())?;
+    let next = neighbour(world, 1);
+    assert_eq!(of_all.fetch(next)?.wait()?, next.number());
+    assert_panics("was named", || of_all.fetch(Rank::new(world.n_ranks())));
+    for team in teams(world)? {
+        let object = DistObject::new(&team, 10 * world.rank().number())?;
+        for member in 0..team.n_ranks() {
+            let rank = team.world_rank(member);
+            assert_eq!(object.fetch(member)?.wait()?, 10 * rank.number());
+            assert_eq!(object.fetch(rank)?.wait()?, 10 * rank.number());
+        }
+        if let Some(other) = world.ranks().find(|rank| team.team_rank(*rank).is_none()) {
+            assert_panics("is no member of", || object.fetch(other));
+        }
+        team.barrier()?;
+    }
+    world.barrier()
 }
 
 fn all_members_of_a_team_are_called(world: &World) -> Result<()> {

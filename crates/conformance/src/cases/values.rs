@@ -95,6 +95,9 @@ fn values_are_combined_in_the_order_of_the_members(world: &World) -> Result<()> 
             }
             assert_eq!(team.allreduce_values(text(me, len), join)?, of(0..n));
             assert_eq!(team.scan_values(text(me, len), join)?, of(0..me + 1));
+            let before = team.scan_exclusive_values(text(me, len), "none".into(), join)?;
+            let right = if me == 0 { "none".into() } else { of(0..me) };
+            assert_eq!(before, right);
         }
         let any = team.allreduce_values(me + 1 == n, |a: bool, b: bool| a || b)?;
         assert!(any, "the last member's");
@@ -133,6 +136,9 @@ fn collectives_of_values_may_be_under_way_together(world: &World) -> Result<()> 
     assert_eq!(gathered.wait()?, all);
     assert_eq!(exchanged.wait()?, vec![text(me.number(), 40); n as usize]);
     assert_eq!(scattered.wait()?, text(me.number(), 40));
+    let before = world.scan_exclusive_values_nb(mine.clone(), String::new(), join);
+    let before_me = (0..me.number()).map(|i| text(i, 900)).collect::<String>();
+    assert_eq!(before.wait()?, before_me);
     // Dropped without a wait.
     drop(world.scan_values_nb(mine, join));
     world.barrier()

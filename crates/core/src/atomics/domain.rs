@@ -70,6 +70,7 @@ impl BitOr for AtomicOps {
 /// counters.atomic_op(cell, AtomicOp::Add, 2)?; // complete with a flush
 /// world.flush(cell.rank())?;
 /// assert_eq!(counters.fetch_op_nb(cell, AtomicOp::Load, 0)?.wait()?, 7);
+/// counters.atomic_op_nb(cell, AtomicOp::Add, 0)?.wait()?; // complete with its event
 /// assert_eq!(counters.compare_exchange(cell, 7, 1)?, Ok(7));
 /// assert_eq!(counters.compare_exchange_nb(cell, 7, 2)?.wait()?, Err(1));
 /// # Ok::<(), pgas_core::Error>(())
@@ -160,6 +161,26 @@ impl<T: Atomic> AtomicDomain<T> {
     pub fn fetch_op_nb(&self, ptr: GlobalPtr<T>, op: AtomicOp, operand: T) -> Result<Event<T>> {
         self.check(op.into());
         ptr.fetch_op_nb(&self.world, op, operand)
+    }
+
+    /// As [`GlobalPtr::atomic_op_nb`].
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// If `op` is not in the domain's set; as [`GlobalPtr::fetch_op`].
+    #[inline]
+    #[track_caller]
+    pub fn atomic_op_nb(&self, ptr: GlobalPtr<T>, op: AtomicOp, operand: T) -> Result<Event<()>> {
+        self.check(op.into());
+        ptr.atomic_op_nb(&self.world, op, operand)
     }
 
     /// As [`GlobalPtr::compare_exchange`].

@@ -21,6 +21,7 @@
 
 mod domain;
 mod flag;
+mod nonblocking;
 mod types;
 mod update;
 
@@ -124,6 +125,47 @@ impl<T: Atomic> GlobalPtr<T> {
         let atomic = word.atomic(call(op, operand));
         let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
         world.begin_atomic(0, begin, |[former, _]| T::from_bits(former))
+    }
+
+    /// Begins an atomic without a result. Its event is complete when the word is changed at the
+    /// target, as after a [`flush`](World::flush).
+    ///
+    /// # Cost
+    ///
+    /// A; no allocation on a direct peer. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::backend::AtomicOp;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// let add = cell.atomic_op_nb(&world, AtomicOp::Add, 7)?;
+    /// add.wait()?; // changed at the target, without a flush
+    /// assert_eq!(cell.fetch_op_nb(&world, AtomicOp::Add, 1)?.wait()?, 7);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn atomic_op_nb(self, world: &World, op: AtomicOp, operand: T) -> Result<Event<()>> {
+        let word = world.checked(self, 1);
+        if world.words().base(word.rank()).is_some() {
+            return self.fetch_op(world, op, operand).map(|_| Event::ready(()));
+        }
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
+        let atomic = word.atomic(call(op, operand));
+        // Only an answer tells that the word is changed, and a flush would wait for all others.
+        let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
+        world.begin_atomic(0, begin, |_| ())
     }
 
     /// Replaces the value by `new` if it equals `current`. The inner result has the former value:

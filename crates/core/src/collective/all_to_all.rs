@@ -97,6 +97,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Alltoall")]
     #[track_caller]
     pub fn all_to_all<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         let call = self.begin(self.all_to_all_signature(values));
@@ -132,6 +133,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ialltoall")]
     #[track_caller]
     pub fn all_to_all_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.all_to_all_signature(&values));

@@ -174,6 +174,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allreduce")]
     #[track_caller]
     pub fn allreduce<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
@@ -212,6 +213,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[doc(alias = "MPI_Allreduce")]
     #[track_caller]
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         let call = self.begin(allreduce_signature(values, &op));
@@ -241,6 +243,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallreduce")]
     #[track_caller]
     pub fn allreduce_nb<T: Pod>(
         &self,
@@ -275,6 +278,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallreduce")]
     #[track_caller]
     pub fn allreduce_slice_nb<T: Pod>(
         &self,

@@ -34,6 +34,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Barrier")]
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.barrier_within()?;
@@ -100,6 +101,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ibarrier")]
     #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
         self.world().count(CostKind::Barrier, None, 1, 0);

@@ -69,6 +69,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Bcast")]
     #[track_caller]
     pub fn broadcast<T: Pod>(&self, root: u32, mut value: T) -> Result<T> {
         self.broadcast_slice(root, slice::from_mut(&mut value))?;
@@ -103,6 +104,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Bcast")]
     #[track_caller]
     pub fn broadcast_slice<T: Pod>(&self, root: u32, values: &mut [T]) -> Result<()> {
         let call = self.begin(self.broadcast_signature(root, values));
@@ -134,6 +136,7 @@ impl Team {
     ///     assert_eq!(both.map(|event| event.wait().unwrap()), [0, 3]);
     /// });
     /// ```
+    #[doc(alias = "MPI_Ibcast")]
     #[track_caller]
     pub fn broadcast_nb<T: Pod>(&self, root: u32, mut value: T) -> Event<T> {
         let call = self.begin(self.broadcast_signature(root, slice::from_ref(&value)));
@@ -169,6 +172,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ibcast")]
     #[track_caller]
     pub fn broadcast_slice_nb<T: Pod>(&self, root: u32, mut values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.broadcast_signature(root, &values));

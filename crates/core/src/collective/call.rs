@@ -257,8 +257,8 @@ impl<T: Send> Task<T> for Launched<T> {
         self.kind.name()
     }
 
-    fn call(&self) -> TeamCall {
-        self.of_team
+    fn call(&self) -> Option<TeamCall> {
+        Some(self.of_team)
     }
 
     fn missing(&self) -> Vec<Rank> {

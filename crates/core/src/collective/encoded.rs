@@ -153,6 +153,35 @@ async fn scan<T, E: Encoding<T>>(lane: Lane<'_>, mut value: T, op: &impl ReduceO
     Ok(value)
 }
 
+/// Combines the values of the members before each one. The first member gets `first`.
+///
+/// A member keeps two combinations: with its own value, to pass on, and without.
+async fn scan_exclusive<T, E: Encoding<T>>(
+    lane: Lane<'_>,
+    value: T,
+    first: T,
+    op: &impl ReduceOp<T>,
+) -> Result<T> {
+    let (me, n) = (lane.rank(), lane.n_ranks());
+    let (mut with_mine, mut without) = (value, None);
+    for (round, distance) in doublings(n) {
+        if me + distance < n {
+            let bytes = E::encode(&with_mine)?;
+            lane.send(me + distance, round, &bytes).await?;
+        }
+        if me >= distance {
+            let before = lane.receive(me - distance, round).await?;
+            with_mine = op.combine(E::decode(before.bytes())?, with_mine);
+            let before = E::decode(before.bytes())?;
+            without = Some(match without {
+                Some(without) => op.combine(before, without),
+                None => before,
+            });
+        }
+    }
+    Ok(without.unwrap_or(first))
+}
+
 /// The collectives over values, which a layer above core offers and documents. Each begins at once,
 /// and its event is waited for.
 impl Team {
@@ -337,6 +366,31 @@ impl Team {
         self.launch(call, move |call| async move {
             call.enter().await?;
             scan::<T, E>(call.main(), value, &op).await
+        })
+    }
+
+    /// As [`scan_encoded`](Self::scan_encoded), of the members before this one alone; the first
+    /// member gets `first`.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds. Collective over the team.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn scan_exclusive_encoded<T, E>(
+        &self,
+        value: T,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T>
+    where
+        T: Send + 'static,
+        E: Encoding<T> + 'static,
+    {
+        let call = self.begin(Signature::new(Kind::ScanExclusiveValues).of::<T>(0));
+        self.launch(call, move |call| async move {
+            call.enter().await?;
+            scan_exclusive::<T, E>(call.main(), value, first, &op).await
         })
     }
 }

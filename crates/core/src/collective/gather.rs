@@ -129,6 +129,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Gather")]
     #[track_caller]
     pub fn gather<T: Pod>(&self, root: u32, values: &[T]) -> Result<Option<Vec<T>>> {
         let call = self.begin(self.gather_signature(root, values));
@@ -166,6 +167,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Igather")]
     #[track_caller]
     pub fn gather_nb<T: Pod>(&self, root: u32, values: Vec<T>) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.gather_signature(root, &values));
@@ -206,6 +208,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allgather")]
     #[track_caller]
     pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
@@ -238,6 +241,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallgather")]
     #[track_caller]
     pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());

@@ -71,6 +71,7 @@ pub mod op;
 mod outcomes;
 mod reduce;
 mod scan;
+mod scatter;
 mod split;
 mod ticket;
 mod vector;
@@ -106,6 +107,8 @@ pub(crate) enum Kind {
     AllgatherVarying,
     AllToAll,
     AllToAllVarying,
+    Scatter,
+    ScatterVarying,
     ScanInclusive,
     ScanExclusive,
     Split,
@@ -115,6 +118,7 @@ pub(crate) enum Kind {
     ReduceValues,
     AllreduceValues,
     ScanValues,
+    ScanExclusiveValues,
 }
 
 impl Kind {
@@ -135,10 +139,13 @@ impl Kind {
             Self::Split => "a split of the team",
             Self::Agreement => "a comparison of the ranks' arguments",
             Self::BroadcastValue => "a broadcast of an encoded value",
-            Self::ScatterValues => "a scatter",
+            Self::Scatter => "a scatter",
+            Self::ScatterVarying => "a scatter of varying lengths",
+            Self::ScatterValues => "a scatter of encoded values",
             Self::ReduceValues => "a reduce of encoded values",
             Self::AllreduceValues => "an allreduce of encoded values",
             Self::ScanValues => "a scan of encoded values",
+            Self::ScanExclusiveValues => "an exclusive scan of encoded values",
         }
     }
 }

@@ -93,6 +93,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Reduce")]
     #[track_caller]
     #[expect(
         clippy::needless_pass_by_value,
@@ -138,6 +139,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Reduce")]
     #[track_caller]
     #[expect(
         clippy::needless_pass_by_value,
@@ -185,6 +187,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ireduce")]
     #[track_caller]
     pub fn reduce_nb<T: Pod>(
         &self,
@@ -225,6 +228,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ireduce")]
     #[track_caller]
     pub fn reduce_slice_nb<T: Pod>(
         &self,

@@ -89,6 +89,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Scan")]
     #[track_caller]
     pub fn scan_inclusive<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
@@ -121,6 +122,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Exscan")]
     #[track_caller]
     pub fn scan_exclusive<T: Pod>(&self, value: T, first: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
@@ -158,6 +160,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[doc(alias = "MPI_Scan")]
     #[track_caller]
     pub fn scan_inclusive_slice<T: Pod>(
         &self,
@@ -201,6 +204,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[doc(alias = "MPI_Exscan")]
     #[track_caller]
     pub fn scan_exclusive_slice<T: Pod>(
         &self,
@@ -221,6 +225,82 @@ impl Team {
         })
     }
 
+    /// Begins a [`scan_inclusive_slice`](Self::scan_inclusive_slice), whose event gives the
+    /// combinations.
+    ///
+    /// # Cost
+    ///
+    /// As [`scan_inclusive_slice`](Self::scan_inclusive_slice). Collective over the team.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{backend::loopback, collective::op};
+    /// loopback::run(3, |world| {
+    ///     let sums = world.team().scan_inclusive_slice_nb(vec![1_u32, 10], op::Sum);
+    ///     let n = world.rank().number() + 1;
+    ///     assert_eq!(sums.wait()?, [n, 10 * n]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Iscan")]
+    #[track_caller]
+    pub fn scan_inclusive_slice_nb<T: Pod>(
+        &self,
+        mut values: Vec<T>,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Vec<T>> {
+        let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
+        self.launch(call, |call| async move {
+            match call.enter().await? {
+                Some(turn) => turn.replace(&mut values).await?,
+                None => inclusive(call.main(), &mut values, &op).await?,
+            }
+            Ok(values)
+        })
+    }
+
+    /// Begins a [`scan_exclusive_slice`](Self::scan_exclusive_slice), whose event gives the
+    /// combinations.
+    ///
+    /// # Cost
+    ///
+    /// As [`scan_exclusive_slice`](Self::scan_exclusive_slice). Collective over the team.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{backend::loopback, collective::op};
+    /// loopback::run(3, |world| {
+    ///     let starts = world.team().scan_exclusive_slice_nb(vec![2_u64, 5], 0, op::Sum);
+    ///     let n = u64::from(world.rank().number());
+    ///     assert_eq!(starts.wait()?, [2 * n, 5 * n]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Iexscan")]
+    #[track_caller]
+    pub fn scan_exclusive_slice_nb<T: Pod>(
+        &self,
+        mut values: Vec<T>,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Vec<T>> {
+        let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
+        self.launch(call, |call| async move {
+            match call.enter().await? {
+                Some(turn) => {
+                    turn.replace(&mut values).await?;
+                    begin_with(call.main(), &mut values, first);
+                }
+                None => exclusive(call.main(), &mut values, first, &op).await?,
+            }
+            Ok(values)
+        })
+    }
+
     /// Begins a [`scan_inclusive`](Self::scan_inclusive).
     ///
     /// # Cost
@@ -238,6 +318,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iscan")]
     #[track_caller]
     pub fn scan_inclusive_nb<T: Pod>(
         &self,
@@ -272,6 +353,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iexscan")]
     #[track_caller]
     pub fn scan_exclusive_nb<T: Pod>(
         &self,

@@ -13,6 +13,7 @@ use crate::pod::Pod;
 use crate::rank::Rank;
 use crate::team::Team;
 use crate::team_id::TeamId;
+use crate::world::World;
 
 /// After this many splits the next one begins with a reclaim of memory. So the ledger stays small
 /// if teams are made and dropped again and again.
@@ -96,6 +97,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Comm_split")]
     #[track_caller]
     pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
         if self.shared().ledger().n_splits() >= MAX_SPLITS {
@@ -131,6 +133,90 @@ impl Team {
         );
         self.shared().ledger().add_split(Some(shared.part()));
         Ok(Some(Self::new(self.world().clone(), shared)))
+    }
+}
+
+/// Splits of all ranks.
+impl World {
+    /// [`Team::split`] of all ranks.
+    ///
+    /// # Cost
+    ///
+    /// As [`Team::split`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(4, |world| {
+    ///     let me = world.rank().number();
+    ///     let half = world.split(Some(me % 2), 0)?;
+    ///     assert_eq!(half.map(|half| (half.rank(), half.n_ranks())), Some((me / 2, 2)));
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Comm_split")]
+    #[track_caller]
+    pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Team>> {
+        self.team().split(colour, key)
+    }
+
+    /// [`Team::reorder`] of all ranks.
+    ///
+    /// # Cost
+    ///
+    /// As [`Team::split`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let reversed = world.reorder(2 - world.rank().number())?;
+    ///     assert_eq!(reversed.rank(), 2 - world.rank().number());
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[track_caller]
+    pub fn reorder(&self, key: u32) -> Result<Team> {
+        self.team().reorder(key)
+    }
+
+    /// [`Team::split_host`] of all ranks.
+    ///
+    /// # Cost
+    ///
+    /// As [`Team::split`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let host = world.split_host()?;
+    ///     assert!(host.team_rank(world.rank()).is_some());
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Comm_split_type")]
+    #[track_caller]
+    pub fn split_host(&self) -> Result<Team> {
+        self.team().split_host()
     }
 }
 
@@ -221,6 +307,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Comm_split_type")]
     #[track_caller]
     pub fn split_host(&self) -> Result<Self> {
         let backend = self.world().backend();

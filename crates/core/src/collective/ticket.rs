@@ -130,13 +130,16 @@ impl Signature {
             Kind::GatherVarying
             | Kind::AllgatherVarying
             | Kind::AllToAllVarying
+            | Kind::Scatter
+            | Kind::ScatterVarying
             | Kind::Split
             | Kind::Agreement
             | Kind::BroadcastValue
             | Kind::ScatterValues
             | Kind::ReduceValues
             | Kind::AllreduceValues
-            | Kind::ScanValues => return None,
+            | Kind::ScanValues
+            | Kind::ScanExclusiveValues => return None,
         })
     }
 }

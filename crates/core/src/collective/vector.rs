@@ -75,14 +75,20 @@ fn cut<T: Pod>(lane: Lane<'_>, bytes: &[u8], first: u32, lens: &[u64]) -> Result
 }
 
 /// The `len` elements in `bytes`, whose size may be 0.
-fn elements_of<T: Pod>(bytes: &[u8], len: u64) -> Vec<T> {
+pub(super) fn elements_of<T: Pod>(bytes: &[u8], len: u64) -> Vec<T> {
     if size_of::<T>() == 0 {
         return zeroed(usize::try_from(len).unwrap_or(usize::MAX));
     }
     elements(bytes)
 }
 
-fn misfit(lane: Lane<'_>, from: u32, element_bytes: usize, wanted: usize, came: usize) -> Error {
+pub(super) fn misfit(
+    lane: Lane<'_>,
+    from: u32,
+    element_bytes: usize,
+    wanted: usize,
+    came: usize,
+) -> Error {
     Error::from(Box::new(Mismatch {
         what: format!("the bytes of elements of {element_bytes} bytes"),
         rank_a: lane.world_rank(lane.rank()),
@@ -160,6 +166,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Gatherv")]
     #[track_caller]
     pub fn gather_varying<T: Pod>(&self, root: u32, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
         let call = self.begin(self.gather_varying_signature::<T>(root));
@@ -191,6 +198,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Igatherv")]
     #[track_caller]
     pub fn gather_varying_nb<T: Pod>(
         &self,
@@ -233,6 +241,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allgatherv")]
     #[track_caller]
     pub fn allgather_varying<T: Pod>(&self, values: &[T]) -> Result<Vec<Vec<T>>> {
         let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
@@ -259,6 +268,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallgatherv")]
     #[track_caller]
     pub fn allgather_varying_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<Vec<T>>> {
         let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
@@ -299,6 +309,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Alltoallv")]
     #[track_caller]
     pub fn all_to_all_varying<T: Pod>(&self, values: &[Vec<T>]) -> Result<Vec<Vec<T>>> {
         self.assert_an_entry_each(values.len());
@@ -332,6 +343,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ialltoallv")]
     #[track_caller]
     pub fn all_to_all_varying_nb<T: Pod>(&self, values: Vec<Vec<T>>) -> Event<Vec<Vec<T>>> {
         self.assert_an_entry_each(values.len());

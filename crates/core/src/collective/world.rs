@@ -31,6 +31,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Bcast")]
     #[track_caller]
     pub fn broadcast<T: Pod>(&self, root: Rank, value: T) -> Result<T> {
         self.team().broadcast(root.number(), value)
@@ -63,6 +64,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Bcast")]
     #[track_caller]
     pub fn broadcast_slice<T: Pod>(&self, root: Rank, values: &mut [T]) -> Result<()> {
         self.team().broadcast_slice(root.number(), values)
@@ -93,6 +95,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Reduce")]
     #[track_caller]
     pub fn reduce<T: Pod>(&self, root: Rank, value: T, op: impl ReduceOp<T>) -> Result<Option<T>> {
         self.team().reduce(root.number(), value, op)
@@ -118,6 +121,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allreduce")]
     #[track_caller]
     pub fn allreduce<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().allreduce(value, op)
@@ -148,6 +152,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allreduce")]
     #[track_caller]
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         self.team().allreduce_slice(values, op)
@@ -179,6 +184,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Gather")]
     #[track_caller]
     pub fn gather<T: Pod>(&self, root: Rank, values: &[T]) -> Result<Option<Vec<T>>> {
         self.team().gather(root.number(), values)
@@ -205,6 +211,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allgather")]
     #[track_caller]
     pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         self.team().allgather(values)
@@ -236,6 +243,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Alltoall")]
     #[track_caller]
     pub fn all_to_all<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         self.team().all_to_all(values)
@@ -262,6 +270,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Scan")]
     #[track_caller]
     pub fn scan_inclusive<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().scan_inclusive(value, op)
@@ -288,6 +297,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Exscan")]
     #[track_caller]
     pub fn scan_exclusive<T: Pod>(&self, value: T, first: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().scan_exclusive(value, first, op)

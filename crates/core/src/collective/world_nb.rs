@@ -24,6 +24,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ibarrier")]
     #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
         self.team().barrier_nb()
@@ -50,6 +51,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ibcast")]
     #[track_caller]
     pub fn broadcast_nb<T: Pod>(&self, root: Rank, value: T) -> Event<T> {
         self.team().broadcast_nb(root.number(), value)
@@ -76,6 +78,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ibcast")]
     #[track_caller]
     pub fn broadcast_slice_nb<T: Pod>(&self, root: Rank, values: Vec<T>) -> Event<Vec<T>> {
         self.team().broadcast_slice_nb(root.number(), values)
@@ -102,6 +105,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ireduce")]
     #[track_caller]
     pub fn reduce_nb<T: Pod>(
         &self,
@@ -130,6 +134,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallreduce")]
     #[track_caller]
     pub fn allreduce_nb<T: Pod>(
         &self,
@@ -158,6 +163,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallreduce")]
     #[track_caller]
     pub fn allreduce_slice_nb<T: Pod>(
         &self,
@@ -189,6 +195,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Igather")]
     #[track_caller]
     pub fn gather_nb<T: Pod>(&self, root: Rank, values: Vec<T>) -> Event<Option<Vec<T>>> {
         self.team().gather_nb(root.number(), values)
@@ -211,6 +218,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallgather")]
     #[track_caller]
     pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         self.team().allgather_nb(values)
@@ -237,6 +245,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ialltoall")]
     #[track_caller]
     pub fn all_to_all_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         self.team().all_to_all_nb(values)
@@ -259,6 +268,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iscan")]
     #[track_caller]
     pub fn scan_inclusive_nb<T: Pod>(
         &self,
@@ -285,6 +295,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iexscan")]
     #[track_caller]
     pub fn scan_exclusive_nb<T: Pod>(
         &self,

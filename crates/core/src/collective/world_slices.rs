@@ -32,6 +32,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Reduce")]
     #[track_caller]
     pub fn reduce_slice<T: Pod>(
         &self,
@@ -64,6 +65,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ireduce")]
     #[track_caller]
     pub fn reduce_slice_nb<T: Pod>(
         &self,
@@ -101,6 +103,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Gatherv")]
     #[track_caller]
     pub fn gather_varying<T: Pod>(&self, root: Rank, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
         self.team().gather_varying(root.number(), values)
@@ -128,6 +131,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Igatherv")]
     #[track_caller]
     pub fn gather_varying_nb<T: Pod>(
         &self,
@@ -158,6 +162,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Allgatherv")]
     #[track_caller]
     pub fn allgather_varying<T: Pod>(&self, values: &[T]) -> Result<Vec<Vec<T>>> {
         self.team().allgather_varying(values)
@@ -180,6 +185,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Iallgatherv")]
     #[track_caller]
     pub fn allgather_varying_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<Vec<T>>> {
         self.team().allgather_varying_nb(values)
@@ -213,6 +219,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Alltoallv")]
     #[track_caller]
     pub fn all_to_all_varying<T: Pod>(&self, values: &[Vec<T>]) -> Result<Vec<Vec<T>>> {
         self.team().all_to_all_varying(values)
@@ -241,6 +248,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Ialltoallv")]
     #[track_caller]
     pub fn all_to_all_varying_nb<T: Pod>(&self, values: Vec<Vec<T>>) -> Event<Vec<Vec<T>>> {
         self.team().all_to_all_varying_nb(values)
@@ -270,6 +278,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Scan")]
     #[track_caller]
     pub fn scan_inclusive_slice<T: Pod>(
         &self,
@@ -303,6 +312,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[doc(alias = "MPI_Exscan")]
     #[track_caller]
     pub fn scan_exclusive_slice<T: Pod>(
         &self,
@@ -311,5 +321,62 @@ impl World {
         op: impl ReduceOp<T>,
     ) -> Result<()> {
         self.team().scan_exclusive_slice(values, first, op)
+    }
+
+    /// [`Team::scan_inclusive_slice_nb`](crate::Team::scan_inclusive_slice_nb) over all ranks.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds. Collective over the world.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{collective::op, backend::loopback};
+    /// loopback::run(3, |world| {
+    ///     let sums = world.scan_inclusive_slice_nb(vec![1_u32, 10], op::Sum);
+    ///     let n = world.rank().number() + 1;
+    ///     assert_eq!(sums.wait()?, [n, 10 * n]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Iscan")]
+    #[track_caller]
+    pub fn scan_inclusive_slice_nb<T: Pod>(
+        &self,
+        values: Vec<T>,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Vec<T>> {
+        self.team().scan_inclusive_slice_nb(values, op)
+    }
+
+    /// [`Team::scan_exclusive_slice_nb`](crate::Team::scan_exclusive_slice_nb) over all ranks.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds. Collective over the world.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{collective::op, backend::loopback};
+    /// loopback::run(3, |world| {
+    ///     let starts = world.scan_exclusive_slice_nb(vec![2_u32, 5], 0, op::Sum);
+    ///     let n = world.rank().number();
+    ///     assert_eq!(starts.wait()?, [2 * n, 5 * n]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[doc(alias = "MPI_Iexscan")]
+    #[track_caller]
+    pub fn scan_exclusive_slice_nb<T: Pod>(
+        &self,
+        values: Vec<T>,
+        first: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Vec<T>> {
+        self.team().scan_exclusive_slice_nb(values, first, op)
     }
 }

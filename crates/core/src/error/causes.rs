@@ -1,6 +1,7 @@
 //! The details of errors.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -227,15 +228,28 @@ pub struct Unknown {
 }
 
 /// A container that could not be saved or loaded.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{}: {reason}", shown(path))]
+#[derive(Debug, Clone)]
 pub struct StorageError {
     /// The file, or the directory of the checkpoint.
     pub path: PathBuf,
     /// The reason.
     pub reason: String,
-    /// The system's error, if it is one.
+    /// The system's error, if it is one: the source of this one.
     pub system: Option<Arc<std::io::Error>>,
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", shown(&self.path), self.reason)
+    }
+}
+
+/// Not derived: the source would be the `Arc`, which a program does not look for.
+impl std::error::Error for StorageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let system = self.system.as_deref();
+        system.map(|error| error as &(dyn std::error::Error + 'static))
+    }
 }
 
 /// A path of no letters is seen, too.
@@ -265,5 +279,33 @@ impl StorageError {
     pub fn is_absent(&self) -> bool {
         let system = self.system.as_ref();
         system.is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn the_systems_error_is_the_source_of_one_of_storage() {
+        let system = Arc::new(io::Error::from(io::ErrorKind::PermissionDenied));
+        let error = |system| {
+            Error::from(Box::new(StorageError {
+                path: PathBuf::from("saved"),
+                reason: "a reason".to_owned(),
+                system,
+            }))
+        };
+        let refused = error(Some(system));
+        let source = refused
+            .source()
+            .and_then(|source| source.downcast_ref::<io::Error>());
+        let kind = source.map(io::Error::kind);
+        assert_eq!(kind, Some(io::ErrorKind::PermissionDenied));
+        assert!(error(None).source().is_none());
     }
 }

@@ -285,6 +285,69 @@ impl World {
         parts::begin_gets(self, &places, zeroed_vec(n))
     }
 
+    /// Begins a [`put_each`](Self::put_each), whose event gives the vectors back.
+    ///
+    /// # Cost
+    ///
+    /// W a piece. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_fragments_nb`](Self::put_fragments_nb).
+    ///
+    /// # Panics
+    ///
+    /// As [`put_each`](Self::put_each).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::rma::Fragment;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(8)?;
+    /// let put = world.put_each_nb(vec![(array.add(5), vec![1, 2]), (array, vec![3])])?;
+    /// let vectors = put.wait()?; // may be filled again
+    /// let places = [(array.add(5), 2), (array, 1)].map(|(ptr, len)| Fragment { ptr, len });
+    /// assert_eq!(world.get_each_nb(&places)?.wait()?, vectors);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn put_each_nb<T: Pod>(
+        &self,
+        pieces: Vec<(GlobalPtr<T>, Vec<T>)>,
+    ) -> Result<Event<Vec<Vec<T>>>> {
+        let (ptrs, values): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        let mut fragments = Vec::with_capacity(ptrs.len());
+        for (ptr, values) in ptrs.into_iter().zip(&values) {
+            let len = values.len();
+            fragments.push(Fragment { ptr, len });
+        }
+        let n = n_elements(&fragments);
+        let places = self.check_counted(&fragments, n, CostKind::Write);
+        parts::begin_put_each(self, &places, values)
+    }
+
+    /// Begins to read the fragments, each into a vector of its own. The event gives the vectors.
+    /// See [`put_each_nb`](Self::put_each_nb).
+    ///
+    /// # Cost
+    ///
+    /// R a fragment. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// If a fragment is null, misaligned or outside of a segment.
+    #[track_caller]
+    pub fn get_each_nb<T: Pod>(&self, fragments: &[Fragment<T>]) -> Result<Event<Vec<Vec<T>>>> {
+        let n = n_elements(fragments);
+        let places = self.check_counted(fragments, n, CostKind::Read);
+        parts::begin_get_each(self, &places)
+    }
+
     /// Begins a [`put_indexed`](Self::put_indexed), whose event gives the vector back.
     ///
     /// # Cost

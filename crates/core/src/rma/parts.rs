@@ -1,7 +1,7 @@
 //! Transfers of many parts, all of which are in flight at once.
 #![expect(unsafe_code, reason = "makes operands of what was checked")]
 
-use std::mem;
+use std::{mem, slice};
 
 use zerocopy::IntoBytes;
 
@@ -10,6 +10,7 @@ use super::cut;
 use crate::backend::{Atomic, Get, GetGrid, OpId, Operand, Put, PutGrid, Shape, Stage};
 use crate::event::Event;
 use crate::flight::{Begun, Flight};
+use crate::pod::zeroed_vec;
 use crate::{Error, Pod, Rank, Result, World};
 
 /// The parts of a transfer that were begun. Its buffers must stay until all are over;
@@ -216,6 +217,37 @@ pub(super) fn begin_gets<T: Pod>(
     // SAFETY: as in `begin_puts`.
     unsafe { parts.get_values(places, &mut out) };
     parts.owning(Stage::Operation, None, out)
+}
+
+/// Begins to write each of `pieces` to its place.
+pub(super) fn begin_put_each<T: Pod>(
+    world: &World,
+    places: &[Checked<T>],
+    pieces: Vec<Vec<T>>,
+) -> Result<Event<Vec<Vec<T>>>> {
+    let mut parts = Parts::new(world);
+    for (place, values) in places.iter().zip(&pieces) {
+        // SAFETY: as in `begin_puts`, of each of the vectors.
+        unsafe { parts.put_values(slice::from_ref(place), values) };
+    }
+    parts.owning(Stage::Source, None, pieces)
+}
+
+/// Begins to read the elements of each place into a vector of their own.
+pub(super) fn begin_get_each<T: Pod>(
+    world: &World,
+    places: &[Checked<T>],
+) -> Result<Event<Vec<Vec<T>>>> {
+    let mut parts = Parts::new(world);
+    let mut pieces: Vec<Vec<T>> = Vec::with_capacity(places.len());
+    for place in places {
+        pieces.push(zeroed_vec(place.len()));
+    }
+    for (place, out) in places.iter().zip(&mut pieces) {
+        // SAFETY: as in `begin_puts`, of each of the vectors.
+        unsafe { parts.get_values(slice::from_ref(place), out) };
+    }
+    parts.owning(Stage::Operation, None, pieces)
 }
 
 /// Begins to write a box of `values`.

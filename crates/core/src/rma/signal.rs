@@ -1,13 +1,15 @@
 //! Puts with signal: data, then a signal word; and waits for such words.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
 use super::checked::Checked;
 use super::parts;
 use crate::backend::SignalUpdate;
 use crate::cost::CostKind;
-use crate::waits::Awaited;
-use crate::{Event, GlobalPtr, Pod, Result, World};
+use crate::event::Task;
+use crate::waits::{Awaited, TeamCall};
+use crate::{Event, GlobalPtr, Pod, Rank, Result, World};
 
 impl<T: Pod> GlobalPtr<T> {
     /// Writes the elements of `values`, then updates the word `signal` on the same rank: a rank
@@ -148,20 +150,127 @@ impl World {
         words: &[GlobalPtr<u64>],
         condition: impl Fn(usize, u64) -> bool,
     ) -> Result<(usize, u64)> {
-        assert!(!words.is_empty(), "a wait for one of no signals never ends");
-        words.iter().for_each(|word| word.assert_own(self));
+        self.assert_own_words(words);
         let mut found = None;
-        self.wait_until(&Awaited::new("one of several signals"), || {
-            for (i, word) in words.iter().enumerate() {
-                let seen = word.atomic_load(self)?;
-                if condition(i, seen) {
-                    found = Some((i, seen));
-                    return Ok(true);
-                }
-            }
-            Ok(false)
+        self.wait_until(&Awaited::new(ONE_OF_SEVERAL), || {
+            found = first_of(self, words, &condition)?;
+            Ok(found.is_some())
         })?;
         Ok(found.expect("the wait ended because a word was found"))
+    }
+
+    /// As [`wait_until_any`](Self::wait_until_any), without waiting: an event of the index and the
+    /// value. See [`wait_until_nb`](GlobalPtr::wait_until_nb).
+    ///
+    /// # Cost
+    ///
+    /// An allocation; a look at each word in each round of progress.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_until_any`](Self::wait_until_any).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let flags = world.alloc::<u64>(2)?;
+    /// flags.put_slice(&world, &[0, 0])?;
+    /// let words = vec![flags, flags.add(1)];
+    /// let mut arrived = world.wait_until_any_nb(words, |_, seen| seen > 0);
+    /// assert!(!arrived.test()?);
+    /// flags.add(1).atomic_store(&world, 5)?;
+    /// world.flush_all()?;
+    /// assert_eq!(arrived.wait()?, (1, 5));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn wait_until_any_nb(
+        &self,
+        words: Vec<GlobalPtr<u64>>,
+        condition: impl Fn(usize, u64) -> bool + Send + 'static,
+    ) -> Event<(usize, u64)> {
+        self.assert_own_words(&words);
+        let look = move |world: &Self| first_of(world, &words, &condition);
+        Event::task(Box::new(Signalled::new(self, ONE_OF_SEVERAL, look)))
+    }
+
+    #[track_caller]
+    fn assert_own_words(&self, words: &[GlobalPtr<u64>]) {
+        assert!(!words.is_empty(), "a wait for one of no signals never ends");
+        words.iter().for_each(|word| word.assert_own(self));
+    }
+}
+
+/// What a wait for several words is called.
+const ONE_OF_SEVERAL: &str = "one of several signals";
+/// What a wait for one word is called.
+const A_SIGNAL: &str = "a signal";
+
+/// The first of `words` that fulfils `condition`, with its value.
+fn first_of(
+    world: &World,
+    words: &[GlobalPtr<u64>],
+    condition: &impl Fn(usize, u64) -> bool,
+) -> Result<Option<(usize, u64)>> {
+    for (i, word) in words.iter().enumerate() {
+        let seen = word.atomic_load(world)?;
+        if condition(i, seen) {
+            return Ok(Some((i, seen)));
+        }
+    }
+    Ok(None)
+}
+
+/// A wait for words of this rank, for an event.
+struct Signalled<T, L> {
+    world: World,
+    what: &'static str,
+    look: L,
+    /// What was found, or the error of a look.
+    found: OnceLock<Result<T>>,
+}
+
+impl<T, L> Signalled<T, L> {
+    fn new(world: &World, what: &'static str, look: L) -> Self {
+        Self {
+            world: world.clone(),
+            what,
+            look,
+            found: OnceLock::new(),
+        }
+    }
+}
+
+impl<T: Send, L: Fn(&World) -> Result<Option<T>> + Send> Task<T> for Signalled<T, L> {
+    fn is_done(&self) -> bool {
+        if self.found.get().is_none()
+            && let Some(found) = (self.look)(&self.world).transpose()
+        {
+            self.found.get_or_init(|| found);
+        }
+        self.found.get().is_some()
+    }
+
+    fn take(&mut self) -> Result<T> {
+        let found = self.found.take();
+        found.expect("the event takes what was found, once")
+    }
+
+    fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn what(&self) -> &'static str {
+        self.what
+    }
+
+    fn call(&self) -> Option<TeamCall> {
+        None
+    }
+
+    fn missing(&self) -> Vec<Rank> {
+        Vec::new()
     }
 }
 
@@ -206,11 +315,55 @@ impl GlobalPtr<u64> {
     pub fn wait_until(self, world: &World, condition: impl Fn(u64) -> bool) -> Result<u64> {
         self.assert_own(world);
         let mut seen = 0;
-        world.wait_until(&Awaited::new("a signal"), || {
+        world.wait_until(&Awaited::new(A_SIGNAL), || {
             seen = self.atomic_load(world)?;
             Ok(condition(seen))
         })?;
         Ok(seen)
+    }
+
+    /// As [`wait_until`](Self::wait_until), without waiting: an event of the value, which can be
+    /// awaited, chained and joined as any other. So a task waits for what another rank puts.
+    ///
+    /// The condition is asked about the word in each look at the event, at the latest when the rank
+    /// makes progress while somebody waits for it. A value that is replaced between two looks is not
+    /// seen. Dropping the event ends the wait.
+    ///
+    /// # Cost
+    ///
+    /// An allocation; a look at the word in each round of progress.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::backend::SignalUpdate;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let (data, arrived) = (world.alloc::<u64>(2)?, world.alloc::<u64>(1)?);
+    /// arrived.put(&world, 0)?;
+    /// let row = async {
+    ///     arrived.wait_until_nb(&world, |n| n == 1).await?;
+    ///     data.get_vec_nb(&world, 2)?.await
+    /// };
+    /// data.put_signal(&world, &[7, 8], arrived, SignalUpdate::Add(1))?; // usually by another rank
+    /// assert_eq!(world.block_on(row)??, [7, 8]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn wait_until_nb(
+        self,
+        world: &World,
+        condition: impl Fn(u64) -> bool + Send + 'static,
+    ) -> Event<u64> {
+        self.assert_own(world);
+        let look = move |world: &World| {
+            let seen = self.atomic_load(world)?;
+            Ok(condition(seen).then_some(seen))
+        };
+        Event::task(Box::new(Signalled::new(world, A_SIGNAL, look)))
     }
 
     #[track_caller]

@@ -94,6 +94,25 @@ const ROWS: &[Row] = &[
     ("scan_exclusive_slice", LOG, |team| {
         team.scan_exclusive_slice(&mut [0; 9], 0, op::Sum)
     }),
+    ("scan_inclusive_slice_nb", LOG, |team| {
+        let scan = team.scan_inclusive_slice_nb(vec![0; 9], op::Sum);
+        scan.wait().map(drop)
+    }),
+    ("scan_exclusive_slice_nb", LOG, |team| {
+        let scan = team.scan_exclusive_slice_nb(vec![0; 9], 0, op::Sum);
+        scan.wait().map(drop)
+    }),
+    ("scatter", 12, |team| team.scatter(ROOT, &[0; N]).map(drop)),
+    ("scatter_nb", 12, |team| {
+        team.scatter_nb(ROOT, vec![0; N]).wait().map(drop)
+    }),
+    ("scatter_varying", 12, |team| {
+        team.scatter_varying(ROOT, &vec![some(team); N]).map(drop)
+    }),
+    ("scatter_varying_nb", 12, |team| {
+        let scattered = team.scatter_varying_nb(ROOT, vec![some(team); N]);
+        scattered.wait().map(drop)
+    }),
     ("gather_varying", 2, |team| {
         team.gather_varying(ROOT, &some(team)).map(drop)
     }),

@@ -243,7 +243,10 @@ fn scans_combine_the_members_up_to_each_one_in_order() {
         for len in LENS {
             let mine: Vec<_> = (0..len).map(|i| map(me, i)).collect();
             let mut values = mine.clone();
+            let inclusive = team.scan_inclusive_slice_nb(mine.clone(), compose);
+            let exclusive = team.scan_exclusive_slice_nb(mine.clone(), first, compose);
             team.scan_inclusive_slice(&mut values, compose)?;
+            assert_eq!(inclusive.wait()?, values);
             let expected: Vec<_> = (0..len).map(|i| composed(0..me + 1, i).unwrap()).collect();
             assert_eq!(values, expected);
             values = mine;
@@ -252,6 +255,43 @@ fn scans_combine_the_members_up_to_each_one_in_order() {
                 .map(|i| composed(0..me, i).unwrap_or(first))
                 .collect();
             assert_eq!(values, expected);
+            assert_eq!(exclusive.wait()?, expected);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_scatter_brings_each_member_its_part() {
+    on_teams(|team| {
+        let (me, n) = (team.rank(), team.n_ranks());
+        for root in 0..n {
+            for len in LENS {
+                let part = |member: u32| vec![[root, member]; len];
+                let all: Vec<_> = (0..n).flat_map(part).collect();
+                // Those of the others are ignored, also if they cannot be divided.
+                let given = if me == root {
+                    all
+                } else {
+                    vec![[7, 7]; len + 1]
+                };
+                let event = team.scatter_nb(root, given.clone());
+                assert_eq!(team.scatter(root, &given)?, part(me));
+                assert_eq!(event.wait()?, part(me));
+            }
+            let part = |member: u32| vec![root * 100 + member; (member as usize % 3) * 1500];
+            let given = if me == root {
+                (0..n).map(part).collect()
+            } else {
+                Vec::new()
+            };
+            let event = team.scatter_varying_nb(root, given.clone());
+            assert_eq!(team.scatter_varying(root, &given)?, part(me));
+            assert_eq!(event.wait()?, part(me));
+            // Elements of no bytes have a number, too.
+            let given: Vec<_> = (0..n).map(|member| vec![(); member as usize + 3]).collect();
+            assert_eq!(team.scatter_varying(root, &given)?.len(), me as usize + 3);
+            assert_eq!(team.scatter(root, &vec![(); 2 * n as usize])?.len(), 2);
         }
         Ok(())
     });
