@@ -63,7 +63,7 @@ pub(crate) fn rank_that_spans(world: &World, fault: &str) {
         }
         let _span = world.span(SOLVES);
         let since = Instant::now();
-        while !is_written() && since.elapsed() < WRITTEN {
+        while !is_written(world) && since.elapsed() < WRITTEN {
             thread::sleep(Duration::from_millis(10));
         }
         die();
@@ -89,10 +89,10 @@ fn die() {
 }
 
 /// Whether the beginning of the span of rank 1 is in its file.
-fn is_written() -> bool {
-    let directory = std::env::var("PGAS_TRACE").unwrap();
+fn is_written(world: &World) -> bool {
+    let directory = world.config().trace.as_ref().unwrap();
     // The other ranks may have no files yet.
-    let traces = read::read(Path::new(&directory)).unwrap_or_default();
+    let traces = read::read(Path::new(directory)).unwrap_or_default();
     let of_rank = traces.iter().find(|trace| trace.rank == 1);
     of_rank.is_some_and(|trace| trace.events.iter().any(|event| trace.name(event) == SOLVES))
 }
