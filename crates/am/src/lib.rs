@@ -29,7 +29,7 @@
 //!
 //! | level | progress | calls |
 //! |---|---|---|
-//! | none | none | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_complete`]; everything inside a handler |
+//! | none | none | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_ready`]; everything inside a handler |
 //! | internal | the transport's work, and the steps of collectives | a blocking transfer over a network, while it waits |
 //! | user | also handlers, remote functions, actions chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!

@@ -62,7 +62,7 @@ fn a_rank_that_need_not_wait_serves_all_the_same() {
             for _ in 0..3 {
                 meet(&world)?;
             }
-            assert!(call.is_complete(), "{name}");
+            assert!(call.is_ready(), "{name}");
             Ok(())
         });
     }
@@ -95,7 +95,7 @@ fn a_rank_that_comes_last_to_every_barrier_serves_the_others() {
         for _ in 0..3 {
             world.barrier()?;
         }
-        assert!(call.is_complete(), "unanswered after three barriers");
+        assert!(call.is_ready(), "unanswered after three barriers");
         world.barrier()
     });
 }
@@ -385,7 +385,7 @@ fn quiet_waits_for_what_follows_transfers_that_take_long() {
         let read = cells.on(other).get_nb(&world).unwrap();
         let read = read.future();
         let mut sent = read.then(move |_| here.rpc_ff(other, run, ()).unwrap());
-        assert!(!sent.is_complete(), "the transfer is under way");
+        assert!(!sent.is_ready(), "the transfer is under way");
         quiet(&world).unwrap();
         assert_eq!(N_RUN.load(Ordering::Relaxed), 2);
         sent.wait().unwrap();

@@ -132,7 +132,7 @@ fn every_future_of_a_promise_hears_that_it_was_broken_or_failed() {
         let futures: Vec<_> = (0..3).map(|_| promise.future().then(|()| 1)).collect();
         let mut plain = promise.future();
         drop(promise);
-        assert!(plain.is_complete());
+        assert!(plain.is_ready());
         assert!(matches!(plain.wait(), Err(Error::BrokenPromise)));
         for future in futures {
             assert!(matches!(future.wait(), Err(Error::BrokenPromise)));
@@ -161,13 +161,13 @@ fn a_promise_that_has_failed_stays_so_whoever_fulfils_it() {
         other.fulfil(1);
         assert!(matches!(promise.finalize().wait(), Err(Error::HasLeft)));
         let mut late = other.future();
-        assert!(late.is_complete());
+        assert!(late.is_ready());
         assert!(matches!(late.wait(), Err(Error::HasLeft)));
         let promise = Promise::of_value(world)?;
         promise.fail(Error::HasLeft);
         promise.fulfil_with(7);
         let mut late = promise.future();
-        assert!(late.is_complete());
+        assert!(late.is_ready());
         assert!(matches!(late.wait(), Err(Error::HasLeft)));
         Ok(())
     });
@@ -213,14 +213,14 @@ fn a_shared_future_that_says_that_it_is_ready_is() {
         let shared = promise.future().shared();
         let other = shared.clone();
         let seen = shared.clone().then(move |_| {
-            let is_ready = other.is_complete();
-            let has_value = other.clone().future().is_complete();
+            let is_ready = other.is_ready();
+            let has_value = other.clone().future().is_ready();
             (is_ready, has_value, other.wait().is_ok())
         });
         promise.fulfil_with(5);
         let (is_ready, has_value, was_there) = seen.wait()?;
         assert_eq!((has_value, was_there), (is_ready, is_ready));
-        assert!(shared.is_complete() && shared.wait()? == 5);
+        assert!(shared.is_ready() && shared.wait()? == 5);
         Ok(())
     });
 }
@@ -322,7 +322,7 @@ fn an_action_that_panics_in_progress_keeps_no_other_from_running() {
         let progress = || {
             let mut n_panics = 0;
             let mut follows = follows;
-            while !follows.is_complete() {
+            while !follows.is_ready() {
                 let progress = || world.progress().unwrap();
                 n_panics += u32::from(panic::catch_unwind(AssertUnwindSafe(progress)).is_err());
             }

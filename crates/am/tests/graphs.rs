@@ -211,7 +211,7 @@ impl Graph<'_> {
             _ => {
                 if let Some((at, mut future)) = self.take() {
                     if self.below(2) == 0 {
-                        let _ready = future.is_complete();
+                        let _ready = future.is_ready();
                     } else if let std::task::Poll::Ready(result) =
                         Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
                     {

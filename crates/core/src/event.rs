@@ -39,7 +39,7 @@ const AN_OPERATION: &str = "the completion of an operation";
 /// while !put.test()? { // makes progress
 ///     // other work
 /// }
-/// assert!(put.is_complete() && !put.waits_for_ranks());
+/// assert!(put.is_complete()? && !put.waits_for_ranks());
 /// put.wait()?; // gives the result
 /// let read = world.block_on(async { cell.get_nb(&world)?.await })?;
 /// assert_eq!(read?, 7);
@@ -179,14 +179,12 @@ impl<T: Send + 'static> Event<T> {
         Ok(is_complete)
     }
 
-    /// Whether the operation is complete, or has failed; then [`wait`](Self::wait) returns the error.
-    /// Does not wait, and makes no progress.
-    pub fn is_complete(&mut self) -> bool {
-        !matches!(self.finish(), Ok(false))
-    }
-
-    /// Takes the result of the operation if it is complete. Says whether it is.
-    fn finish(&mut self) -> Result<bool> {
+    /// Whether the operation is complete. Makes no progress.
+    ///
+    /// # Errors
+    ///
+    /// As [`test`](Self::test).
+    pub fn is_complete(&mut self) -> Result<bool> {
         let finished = match &mut self.state {
             State::Ready(_) | State::Taken => return Ok(true),
             State::Task(task) => return Ok(task.is_done()),
@@ -230,13 +228,13 @@ impl<T: Send + 'static> Event<T> {
 
     /// As [`test`](Self::test), but leaves the errors of handlers to later calls.
     fn look(&mut self) -> Result<bool> {
-        if self.finish()? {
+        if self.is_complete()? {
             return Ok(true);
         }
         if let Some(world) = self.world() {
             world.serve()?;
         }
-        self.finish()
+        self.is_complete()
     }
 
     /// As [`look`](Self::look). If the operation is not complete, `cx` is woken when it may be.
@@ -317,7 +315,7 @@ impl<T: Send + 'static> Event<T> {
     #[track_caller]
     pub fn wait(mut self) -> Result<T> {
         // A complete operation is taken without a wait, also inside a handler.
-        let is_complete = self.finish()?;
+        let is_complete = self.is_complete()?;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
             State::Failed(error) => Err(error),

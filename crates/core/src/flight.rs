@@ -362,7 +362,7 @@ mod tests {
         });
         let values = vec![1, 2, 3, 4, 5, 6];
         let mut put = world.put_fragments_nb(&pieces, values.clone()).unwrap();
-        assert!(!put.is_complete());
+        assert!(!put.is_complete().unwrap());
         while !put.test().unwrap() {}
         let got = world.get_fragments_nb(&pieces).unwrap();
         assert_eq!(got.wait().unwrap(), values);

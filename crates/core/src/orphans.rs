@@ -142,11 +142,11 @@ mod tests {
         let world = loopback::world();
         let cells = world.alloc::<T>(2).unwrap();
         let mut put = cells.put_nb(&world, value).unwrap();
-        assert!(!put.is_complete());
+        assert!(!put.is_complete().unwrap());
         assert!(format!("{put:?}").contains("in flight"));
         put.wait().unwrap();
         let mut get = cells.get_nb(&world).unwrap();
-        assert!(!get.is_complete());
+        assert!(!get.is_complete().unwrap());
         assert_eq!(get.wait().unwrap(), value);
         let mut got = cells.get_nb(&world).unwrap();
         while !got.test().unwrap() {}

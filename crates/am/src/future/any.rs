@@ -22,7 +22,7 @@ pub struct First<T: Send + 'static> {
 
 impl<T: Send + 'static> First<T> {
     fn take(futures: &mut Vec<PgasFuture<T>>) -> Option<Self> {
-        let index = futures.iter_mut().position(PgasFuture::is_complete)?;
+        let index = futures.iter_mut().position(PgasFuture::is_ready)?;
         let result = futures.remove(index).take_ready();
         Some(Self {
             index,

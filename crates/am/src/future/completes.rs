@@ -1,7 +1,5 @@
 //! Operations of core, and futures: both complete with a value, and share one set of methods.
 
-use std::future::IntoFuture as _;
-
 use pgas_core::{Event, Result};
 
 use super::cell::{Cell, Setter};
@@ -41,7 +39,7 @@ use crate::state::{Handle, am};
 /// promise.finalize().wait()?;
 ///
 /// let nine = cell.get_nb(&world)?.shared(); // for several users
-/// let (ten, both) = (nine.clone().then(|n| n + 1), when_all((nine.clone(), nine)));
+/// let (ten, both) = (nine.then(|n| n + 1), when_all((&nine, &nine)));
 /// assert_eq!((ten.wait()?, both.wait()?), (10, (9, 9)));
 /// assert!(cell.get_nb(&world)?.future().wait()? == 9); // where a `PgasFuture` is wanted
 /// # Ok::<(), pgas_am::Error>(())
@@ -124,7 +122,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         action: impl FnOnce(T) -> N + Send + 'static,
     ) -> PgasFuture<N::Value> {
         let begin = move |value| pgas_core::as_handler(|| action(value).future());
-        if self.is_complete() {
+        if self.is_ready() {
             return self.take_ready().map_or_else(PgasFuture::failed, begin);
         }
         let handle = self.handle_of_pending();
@@ -142,7 +140,7 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// Passes the value to `target` when it is available.
     fn leave(mut self, target: Setter<T>) {
-        if self.is_complete() {
+        if self.is_ready() {
             target.set(self.take_ready());
         } else if let Some(am) = self.handle().and_then(Handle::get) {
             self.on_ready(&am, Box::new(move |result| target.set(result)));
@@ -159,12 +157,13 @@ impl<T: Send + 'static> Completes for PgasFuture<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Completes for SharedFuture<T> {
+/// By reference, since others wait for it, too.
+impl<T: Clone + Send + 'static> Completes for &SharedFuture<T> {
     type Value = T;
 
     /// A future of a clone of the value. Its cost is that of [`Promise::future`].
     fn future(self) -> PgasFuture<T> {
-        self.into_future()
+        SharedFuture::future(self)
     }
 }
 
@@ -172,8 +171,10 @@ impl<T: Send + 'static> Completes for Event<T> {
     type Value = T;
 
     fn future(mut self) -> PgasFuture<T> {
-        if self.is_complete() {
-            return PgasFuture::of(pgas_core::as_handler(|| self.wait()));
+        match self.is_complete() {
+            Ok(true) => return PgasFuture::of(pgas_core::as_handler(|| self.wait())),
+            Ok(false) => {}
+            Err(error) => return PgasFuture::failed(error),
         }
         let Some(world) = self.world() else {
             return PgasFuture::of(self.wait());

@@ -67,7 +67,7 @@ pub fn when_all<F: All>(futures: F) -> PgasFuture<F::Output> {
 }
 
 fn joined<T: Send + 'static>(mut all: impl Joined<T> + 'static) -> PgasFuture<T> {
-    if all.is_complete() {
+    if all.is_ready() {
         return PgasFuture::of(all.take());
     }
     let mut joined = PgasFuture {
@@ -95,9 +95,9 @@ impl<T: Send + 'static> Sequence<T> {
 }
 
 impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
-    fn is_complete(&mut self) -> bool {
+    fn is_ready(&mut self) -> bool {
         let rest = self.futures[self.n_ready..].iter_mut();
-        self.n_ready += rest.map_while(|f| f.is_complete().then_some(())).count();
+        self.n_ready += rest.map_while(|f| f.is_ready().then_some(())).count();
         self.n_ready == self.futures.len()
     }
 
@@ -149,8 +149,8 @@ impl<F: Completes> All for Vec<F> {
 macro_rules! tuples {
     ($(($($t:ident $i:tt),+))*) => { $(
         impl<$($t: Send + 'static),+> Joined<($($t,)+)> for ($(PgasFuture<$t>,)+) {
-            fn is_complete(&mut self) -> bool {
-                $(self.$i.is_complete())&&+
+            fn is_ready(&mut self) -> bool {
+                $(self.$i.is_ready())&&+
             }
 
             fn take(&mut self) -> Result<($($t,)+)> {
@@ -162,14 +162,14 @@ macro_rules! tuples {
             }
 
             fn watch(&mut self, waker: &Waker) -> bool {
-                $(if !self.$i.is_complete() {
+                $(if !self.$i.is_ready() {
                     return self.$i.watch(waker);
                 })+
                 false
             }
 
             fn detach_first(&mut self) -> Detached {
-                $(if !self.$i.is_complete() {
+                $(if !self.$i.is_ready() {
                     return self.$i.detach();
                 })+
                 Box::new(|next| next())

@@ -11,7 +11,7 @@ use pgas_core::Result;
 
 /// Futures that are waited for together.
 pub(super) trait Joined<T>: Send {
-    fn is_complete(&mut self) -> bool;
+    fn is_ready(&mut self) -> bool;
     /// Takes the values, which must be available.
     fn take(&mut self) -> Result<T>;
     /// The rank's state that one unready future belongs to.
@@ -32,7 +32,7 @@ pub(super) type Detached = Box<dyn FnOnce(Box<dyn FnOnce() + Send>) + Send>;
 
 /// Runs `action` on the values when all are there.
 pub(super) fn on_ready<T: Send + 'static>(mut joined: Box<dyn Joined<T>>, action: Action<T>) {
-    if joined.is_complete() {
+    if joined.is_ready() {
         let values = joined.take();
         actions::run(move || action(values));
         return;

@@ -38,7 +38,7 @@ pub use shared::SharedFuture;
 /// A future value, such as the result of a remote call.
 ///
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
-/// [`is_complete`](Self::is_complete), [`then`](Self::then). An [`Event`] of core becomes one by
+/// [`is_ready`](Self::is_ready), [`then`](Self::then). An [`Event`] of core becomes one by
 /// [`Completes::future`], and has its methods. It borrows nothing, and may be sent to another
 /// thread. Dropping it loses only the value: the call is made all the same. A forgotten one keeps a
 /// slot of a table until the rank leaves the job, and does not delay that.
@@ -70,7 +70,7 @@ pub use shared::SharedFuture;
 /// while !five.test()? { // makes progress
 ///     // other work
 /// }
-/// assert!(five.is_complete());
+/// assert!(five.is_ready());
 /// let five = five.shared(); // a future that can be cloned
 /// let (one, other) = (five.clone(), five);
 /// assert_eq!((one.wait()?, other.wait()?), (5, 5));
@@ -189,13 +189,15 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
     let transfer = (!event.waits_for_ranks()).then(|| am.transfers.begin());
     let mut both = Some((event, action));
     am.tasks.spawn(poll_fn(move |_| {
-        if let Some((event, _)) = &mut both
-            && !event.is_complete()
-        {
+        let complete = match &mut both {
+            Some((event, _)) => event.is_complete(),
+            None => Ok(true),
+        };
+        if let Ok(false) = complete {
             return Poll::Pending;
         }
         if let Some((event, action)) = both.take() {
-            let result = pgas_core::as_handler(|| event.wait());
+            let result = complete.and_then(|_| pgas_core::as_handler(|| event.wait()));
             actions::run(move || action(result));
         }
         // The transfer counts as unfinished until the action has sent its messages.
@@ -265,7 +267,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// Progress: none; a loop around this call makes [`progress`](pgas_core::World::progress)
     /// itself, or calls [`test`](Self::test).
     #[inline]
-    pub fn is_complete(&mut self) -> bool {
+    pub fn is_ready(&mut self) -> bool {
         matches!(self.state, State::Ready(_) | State::Taken) || self.has_become_ready()
     }
 
@@ -278,14 +280,14 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// As [`World::progress`](pgas_core::World::progress). If the operation itself has failed, the
     /// future is ready, and [`wait`](Self::wait) returns its error.
     pub fn test(&mut self) -> Result<bool> {
-        if self.is_complete() {
+        if self.is_ready() {
             return Ok(true);
         }
         let am = self.handle().and_then(Handle::get);
         if let Some(world) = am.and_then(|am| am.world.upgrade()) {
             world.progress()?;
         }
-        Ok(self.is_complete())
+        Ok(self.is_ready())
     }
 
     fn has_become_ready(&mut self) -> bool {
@@ -308,8 +310,14 @@ impl<T: Send + 'static> PgasFuture<T> {
                 false
             }
             State::Cell(cell) => cell.is_done(),
-            State::Joined(joined) => joined.is_complete(),
-            State::Event(event, _) => event.is_complete(),
+            State::Joined(joined) => joined.is_ready(),
+            State::Event(event, _) => match event.is_complete() {
+                Ok(is_done) => is_done,
+                Err(error) => {
+                    self.state = State::Ready(Err(error));
+                    true
+                }
+            },
         }
     }
 
@@ -344,7 +352,7 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     #[track_caller]
     fn wait_by_asking(mut self) -> Result<T> {
-        if self.is_complete() {
+        if self.is_ready() {
             return self.take_ready();
         }
         let am = self.handle().and_then(Handle::get);
@@ -363,7 +371,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             ranks.dedup();
             ranks
         };
-        world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_complete()))?;
+        world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()))?;
         future.into_inner().take_ready()
     }
 
@@ -440,7 +448,7 @@ impl<T: Send + 'static> PgasFuture<T> {
                 let Some(world) = am.world.upgrade() else {
                     return false;
                 };
-                am.driven.wake_after_progress(&world, waker) && !self.is_complete()
+                am.driven.wake_after_progress(&world, waker) && !self.is_ready()
             }
         }
     }
@@ -472,7 +480,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         mut self,
         action: impl FnOnce(Result<T>) -> Result<U> + Send + 'static,
     ) -> PgasFuture<U> {
-        if self.is_complete() {
+        if self.is_ready() {
             return PgasFuture::of(action(self.take_ready()));
         }
         let handle = self.handle_of_pending();
@@ -557,7 +565,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
     /// Progress: user level, unless a driver makes it.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let future = self.get_mut();
-        if future.is_complete() {
+        if future.is_ready() {
             return Poll::Ready(future.take_ready());
         }
         let Some(am) = future.handle().and_then(Handle::get) else {
@@ -573,7 +581,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
         {
             return Poll::Ready(Err(error));
         }
-        if future.is_complete() {
+        if future.is_ready() {
             return Poll::Ready(future.take_ready());
         }
         cx.waker().wake_by_ref();

@@ -45,9 +45,9 @@ use pgas_core::{Error, Result};
 /// promise.require(2);
 /// let mut done = promise.future();
 /// promise.fulfil(2);
-/// assert!(!done.is_complete());
+/// assert!(!done.is_ready());
 /// promise.finalize().wait()?;
-/// assert!(done.is_complete());
+/// assert!(done.is_ready());
 ///
 /// let refused = Promise::<u64>::of_value(&world)?;
 /// let value = refused.future();

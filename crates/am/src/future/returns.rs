@@ -13,7 +13,7 @@ impl<T: Wire + Send> Returns for PgasFuture<T> {
     type Value = T;
 
     fn now(mut self) -> Now<T> {
-        if self.is_complete() {
+        if self.is_ready() {
             return self.take_ready().now();
         }
         match self.handle().and_then(Handle::get) {

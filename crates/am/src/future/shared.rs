@@ -8,7 +8,7 @@ use pgas_core::Result;
 use super::{PgasFuture, Promise};
 
 /// A future that can be cloned; each clone gets a clone of the value, and is chained, joined and
-/// counted as any other operation that [completes](crate::Completes).
+/// counted, by reference, as any other operation that [completes](crate::Completes).
 ///
 /// All futures of UPC++ are like this (v1.0 specification, section 5.3). Here a [`PgasFuture`] owns
 /// its value, and [`shared`](PgasFuture::shared) makes it a shared one.
@@ -21,10 +21,10 @@ use super::{PgasFuture, Promise};
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
 /// let name = world.rpc(world.rank(), |()| "shared".to_owned(), ())?.shared();
-/// let length = name.clone().then(|name| name.len());
-/// let same = when_all((name.clone(), length));
+/// let length = name.then(|name| name.len());
+/// let same = when_all((&name, length));
 /// assert_eq!(same.wait()?, (name.wait()?, 6));
-/// assert!(name.is_complete());
+/// assert!(name.is_ready());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl<T: Clone + Send + 'static> PgasFuture<T> {
     /// Three allocations, if the value is not there; a clone of the value each time that it is
     /// taken.
     pub fn shared(mut self) -> SharedFuture<T> {
-        if self.is_complete() {
+        if self.is_ready() {
             return SharedFuture(Source::Ready(self.take_ready()));
         }
         let handle = self.handle_of_pending();
@@ -66,11 +66,25 @@ impl<T: Clone + Send + 'static> PgasFuture<T> {
 }
 
 impl<T: Clone + Send + 'static> SharedFuture<T> {
+    /// A future of a clone of the value.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`Promise::future`].
+    pub fn future(&self) -> PgasFuture<T> {
+        match &self.0 {
+            Source::Ready(result) => PgasFuture::of(result.clone()),
+            Source::Promise(promise) => promise.future(),
+        }
+    }
+
     /// Whether the value is there, or the error.
     ///
     /// Progress: none.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         match &self.0 {
             Source::Ready(_) => true,
             Source::Promise(promise) => promise.is_told(),
@@ -86,7 +100,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     /// As [`PgasFuture::wait`].
     #[track_caller]
     pub fn wait(&self) -> Result<T> {
-        self.clone().into_future().wait()
+        self.future().wait()
     }
 }
 
@@ -95,16 +109,13 @@ impl<T: Clone + Send + 'static> IntoFuture for SharedFuture<T> {
     type IntoFuture = PgasFuture<T>;
 
     fn into_future(self) -> PgasFuture<T> {
-        match self.0 {
-            Source::Ready(result) => PgasFuture::of(result),
-            Source::Promise(promise) => promise.future(),
-        }
+        self.future()
     }
 }
 
 impl<T: Clone + Send + 'static> fmt::Debug for SharedFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_complete() {
+        f.write_str(if self.is_ready() {
             "SharedFuture(ready)"
         } else {
             "SharedFuture(on its way)"

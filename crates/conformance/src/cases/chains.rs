@@ -269,14 +269,14 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
     // One that is looked at until it is ready, and its copies.
     let mut asked = world.rpc(next, |x: u64| x + 1, 8)?;
     world.wait_for("an answer", || asked.test())?;
-    assert!(asked.is_complete());
+    assert!(asked.is_ready());
     let copies = asked.shared();
-    assert!(copies.is_complete());
-    let (mut one, tens) = (copies.clone().future(), copies.clone().then(|x| 10 * x));
-    assert!(one.is_complete());
-    let joined = when_all((copies.clone(), one, tens, word.get_nb(world)?));
+    assert!(copies.is_ready());
+    let (mut one, tens) = (copies.future(), copies.then(|x| 10 * x));
+    assert!(one.is_ready());
+    let joined = when_all((&copies, one, tens, word.get_nb(world)?));
     assert_eq!(joined.wait()?, (copies.wait()?, 9, 90, 7));
-    let after = world.rpc_after(copies, next, |x: u64| x + 1, 1);
+    let after = world.rpc_after(&copies, next, |x: u64| x + 1, 1);
     assert_eq!(after.wait()?, 2);
     // A chain over a call and transfers, shared by two futures.
     let (same, at) = (world.clone(), word);
@@ -285,7 +285,7 @@ fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()>
         .and_then(move |x| at.put_nb(&same, x));
     let (same, at) = (world.clone(), word);
     let chain = chain.and_then(move |()| at.get_nb(&same)).shared();
-    let other = chain.clone().then(|x| x + 1);
+    let other = chain.then(|x| x + 1);
     assert_eq!((chain.wait()?, other.wait()?), (8, 9));
     world.barrier()
 }
@@ -297,7 +297,7 @@ fn a_promise_has_its_value_when_all_that_was_asked_for_is_there(world: &World) -
     let mut future = promise.future();
     promise.fulfil_with("value");
     promise.fulfil(2);
-    assert!(!future.is_complete());
+    assert!(!future.is_ready());
     let (same, next) = (promise.clone(), neighbour(world, 1));
     let called = world.rpc(next, |x: u64| x, 1)?;
     let told = called.then(move |x| same.fulfil(x));

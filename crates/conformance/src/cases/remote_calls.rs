@@ -464,7 +464,7 @@ fn many_operations_fulfil_one_promise(world: &World) -> Result<()> {
         world.rpc(to, add, (counter.clone(), 1))?.fulfils(&promise);
     }
     let mut done = promise.finalize();
-    world.wait_for("a promise", || Ok(done.is_complete()))?;
+    world.wait_for("a promise", || Ok(done.is_ready()))?;
     done.wait()?;
     quiet(world)?;
     let sum = Sum;

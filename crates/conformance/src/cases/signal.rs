@@ -150,7 +150,7 @@ fn signals_are_events_that_are_chained_and_joined(world: &World) -> Result<()> {
         assert_eq!(either, (0, round));
         assert_eq!(rows.here().add(4).get_vec(world, 2)?, [round, 2]);
         let mut seen = word(0).wait_until_nb(world, move |n| n == round);
-        assert!(seen.is_complete() && seen.waits_for_ranks());
+        assert!(seen.is_complete()? && seen.waits_for_ranks());
         word(0).put(world, 0)?;
         assert_eq!(seen.wait()?, round, "what was seen stays");
         // Dropped without a wait.

@@ -488,7 +488,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 continue;
             }
             if let Some(agreed) = same
-                && agreed.is_complete()
+                && agreed.is_complete()?
             {
                 same.take().map_or(Ok(()), Event::wait)?;
             }

@@ -187,15 +187,16 @@ fn begun<T: Send + 'static>(
         Ok(event) => event,
         Err(error) => return Ok(Err(error)),
     };
-    if event.is_complete() {
-        return Ok(event.wait().map(answer));
+    match event.is_complete() {
+        Ok(true) => return Ok(event.wait().map(answer)),
+        Err(error) => return Ok(Err(error)),
+        Ok(false) => {}
     }
     let mut event = Some(event);
-    Err(Box::new(move || {
-        if !event.as_mut()?.is_complete() {
-            return None;
-        }
-        Some(event.take()?.wait().map(answer))
+    Err(Box::new(move || match event.as_mut()?.is_complete() {
+        Ok(false) => None,
+        Ok(true) => Some(event.take()?.wait().map(answer)),
+        Err(error) => Some(Err(error)),
     }))
 }
 

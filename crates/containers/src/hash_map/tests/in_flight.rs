@@ -188,7 +188,7 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
 /// The number of rounds of progress until all are ready.
 fn rounds<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) -> u32 {
     let mut n = 0;
-    while !futures.iter_mut().all(PgasFuture::is_complete) {
+    while !futures.iter_mut().all(PgasFuture::is_ready) {
         world.progress().unwrap();
         n += 1;
         assert!(n < 10_000, "they never end");
@@ -264,7 +264,7 @@ fn requests_of_operations_in_flight_are_with_their_rank_at_once() {
 
 /// As [`rounds`], while another thread serves.
 fn rounds_of_threads<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) {
-    let is_done = || Ok(futures.iter_mut().all(PgasFuture::is_complete));
+    let is_done = || Ok(futures.iter_mut().all(PgasFuture::is_ready));
     world
         .wait_for("operations in flight of a test", is_done)
         .unwrap();
