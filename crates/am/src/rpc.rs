@@ -379,6 +379,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[track_caller]
     fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
         &self,
         to: Rank,
