@@ -21,7 +21,7 @@ use super::{PgasFuture, Promise};
 /// # let world = pgas_core::backend::loopback::world();
 /// # pgas_am::attach(&world)?;
 /// let name = world.rpc(world.rank(), |()| "shared".to_owned(), ())?.shared();
-/// let length = name.then(|name| name.len());
+/// let length = name.future().then(|name| name.len());
 /// let same = when_all((&name, length));
 /// assert_eq!(same.wait()?, (name.wait()?, 6));
 /// assert!(name.is_ready());
