@@ -16,6 +16,7 @@ type Map = HashMap<u64, u64>;
 pub(crate) fn measure(ranks: &Ranks) {
     single(ranks);
     batches(ranks);
+    texts(ranks);
     buffered(ranks);
     distributed(ranks);
     sorted(ranks);
@@ -142,6 +143,51 @@ fn batches(ranks: &Ranks) {
             assert_eq!(map.remove_many(&keys).expect("no error"), n);
         });
     }
+}
+
+/// Counts of texts, whose slots may point to longer ones. The floor is that of words, with four for
+/// the text.
+fn texts(ranks: &Ranks) {
+    let rows = [
+        "fetch_add of a text",
+        "find of a text",
+        "add_many of texts",
+        "find_many of texts",
+    ];
+    if !rows.iter().any(|name| ranks.are_asked_for(name)) {
+        return;
+    }
+    let (n, n_rounds) = (ranks.times(1000), ranks.n_rounds());
+    let map = HashMap::<String, u64>::with_capacity(&ranks.world, 4 * n * n_rounds).expect("room");
+    let text = |key: &u64| format!("the number {key:020}");
+    let texts = |round| -> Vec<String> { keys(ranks, round, n).iter().map(text).collect() };
+    let texts: Vec<Vec<String>> = (0..n_rounds).map(texts).collect();
+    for of_round in &texts {
+        map.add_many(of_round, 1).expect("room");
+    }
+    let ask_one = |_| ranks.comm.requests::<5, 2>(n / 2);
+    ranks.compare(rows[0], n, ask_one, |round| {
+        for text in &texts[round] {
+            black_box(map.fetch_add(text, 0).expect("no error"));
+        }
+    });
+    ranks.compare(rows[1], n, ask_one, |round| {
+        for text in &texts[round] {
+            assert_eq!(map.find(text).expect("no error"), Some(1));
+        }
+    });
+    let ask_all = |round| {
+        let keys = keys(ranks, round, n).into_iter();
+        let keys: Vec<_> = keys.map(|key| [key; 4]).collect();
+        ask(ranks, &keys, |n_words| n_words / 4);
+    };
+    ranks.compare(rows[2], n, ask_all, |round| {
+        map.add_many(&texts[round], 0).expect("room");
+    });
+    ranks.compare(rows[3], n, ask_all, |round| {
+        let found = map.find_many(&texts[round]).expect("no error");
+        assert!(found.iter().all(|count| *count == Some(1)));
+    });
 }
 
 /// As for operations that change entries: entries are sent, and a word returns for each.

@@ -217,6 +217,10 @@ impl Layer for Attached {
         self.0.end();
     }
 
+    fn forget_tasks(&self) {
+        self.0.tasks.clear();
+    }
+
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         self.0.driven.wake_after_progress(world, waker)
     }

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Completes, Error, LocalCalls, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_am::{
+    Completes, Error, LocalCalls, PgasFuture, Promise, RemoteCalls, quiet, when_all, when_any,
+};
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
@@ -202,6 +204,46 @@ fn a_value_that_comes_while_a_promise_fails_is_too_late() {
             });
             assert!(matches!(future.wait(), Ok(1) | Err(Error::HasLeft)));
         }
+        Ok(())
+    });
+}
+
+/// A task that holds the world would keep the rank in the job for ever.
+#[test]
+fn a_chained_wait_for_a_signal_that_never_comes_keeps_no_rank() {
+    for any in [false, true] {
+        let world = loopback::world();
+        pgas_am::attach(&world).unwrap();
+        let word = world.alloc::<u64>(1).unwrap();
+        let never = word.wait_until_nb(&world, |n| n == 1);
+        if any {
+            drop(when_any([
+                never.future(),
+                word.wait_until_nb(&world, |_| false).future(),
+            ]));
+        } else {
+            drop(never.then(|_| ()));
+        }
+        world.progress().unwrap();
+        let weak = world.downgrade();
+        drop(world);
+        assert!(weak.upgrade().is_none());
+    }
+}
+
+#[test]
+fn the_condition_of_a_wait_for_a_signal_runs_as_a_handler() {
+    ranks(1, |world| {
+        let word = world.alloc::<u64>(1)?;
+        let seen = word.wait_until_nb(world, |n| n == 1 && pgas_core::in_handler());
+        let seen = seen.then(|n| n + 1);
+        word.put(world, 1)?;
+        assert_eq!(seen.wait()?, 2);
+        assert_eq!(
+            word.wait_until_nb(world, |_| pgas_core::in_handler())
+                .wait()?,
+            1
+        );
         Ok(())
     });
 }

@@ -47,7 +47,18 @@ pub(crate) trait Operation: 'static {
         parcel: &Heap,
         answered: &Heap,
     ) -> Vec<Self::Answer>;
+
+    /// The blocks of other ranks that handlers on this rank could not release.
+    fn owed(_on: &Self::On) -> Vec<Owed> {
+        Vec::new()
+    }
+
+    /// Releases blocks for the rank that has answered.
+    fn pay(_on: &Self::On, _owed: Vec<Owed>) {}
 }
+
+/// A block that whoever has asked releases, since a handler may not wait: its place and length.
+pub(crate) type Owed = [u64; 2];
 
 /// A plain value as an answer: its own bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
@@ -58,8 +69,8 @@ impl<S: Pod> Wire for Sent<S> {
     type By = AsBytes;
 }
 
-/// The answers to one message, and the bytes of their parcel.
-type Answered<O> = (Vec<<O as Operation>::Answer>, Vec<u8>);
+/// The answers to one message, the bytes of their parcel, and what is to be released.
+type Answered<O> = (Vec<<O as Operation>::Answer>, Vec<u8>, Vec<Owed>);
 
 /// The answers to one message, when they have come.
 type Answers<O> = PgasFuture<Answered<O>>;
@@ -98,7 +109,7 @@ fn perform<O: Operation>(
 ) -> Answered<O> {
     let mut answered = Heap::parcel(Vec::new());
     let answers = O::serve(on, rank, requests, parcel, &answered);
-    (answers, mem::take(answered.packed()))
+    (answers, mem::take(answered.packed()), O::owed(on))
 }
 
 fn send<O: Operation>(
@@ -139,11 +150,15 @@ pub(crate) fn ask<O: Operation>(
 ) -> Result<Option<(O::Answer, Heap)>> {
     let sent = send::<O>(on, to, (&[request], parcel.packed()))?;
     let answered = receive(to, sent)?;
-    Ok(only::<O>(answered))
+    Ok(only::<O>(on, answered))
 }
 
 /// The answer to a message with one request.
-fn only<O: Operation>((answers, parcel): Answered<O>) -> Option<(O::Answer, Heap)> {
+fn only<O: Operation>(
+    on: &O::On,
+    (answers, parcel, owed): Answered<O>,
+) -> Option<(O::Answer, Heap)> {
+    O::pay(on, owed);
     Some((*answers.first()?, Heap::parcel(parcel)))
 }
 
@@ -154,17 +169,21 @@ pub(crate) fn ask_nb<O: Operation>(
     (request, mut parcel): (O::Request, Heap),
 ) -> impl Future<Output = Result<Option<(O::Answer, Heap)>>> + Send + use<O> {
     let sent = send::<O>(on, to, (&[request], parcel.packed()));
+    let on = on.clone();
     async move {
         let answers = match sent {
             Ok(answers) => answers.await,
             Err(error) => Err(error),
         };
-        Ok(only::<O>(unless_gone(to, answers)?))
+        Ok(only::<O>(&on, unless_gone(to, answers)?))
     }
 }
 
 /// All collected requests are sent when they have this many bytes.
 const COLLECTED_BYTES: usize = 1 << 20;
+/// The longest key or value, in bytes, that travels in a message. Calls carry 64 MiB at most, with
+/// what is beside it.
+pub(crate) const LONGEST_PART: usize = 16 << 20;
 /// While this many bytes of requests are in flight, the next message waits.
 const IN_FLIGHT_BYTES: usize = 2 << 20;
 
@@ -177,6 +196,8 @@ struct Numbered<R> {
     numbers: Vec<usize>,
     requests: Vec<R>,
     parcel: Heap,
+    /// The number of requests that have as many bytes.
+    weight: usize,
 }
 
 impl<R> Numbered<R> {
@@ -185,23 +206,35 @@ impl<R> Numbered<R> {
             numbers: Vec::with_capacity(n),
             requests: Vec::with_capacity(n),
             parcel: Heap::parcel(Vec::new()),
+            weight: 0,
         }
+    }
+
+    /// Adds a request, unless its long parts are too long for a message.
+    fn add(&mut self, number: usize, request: impl FnOnce(&Heap) -> Result<R>) -> Result<bool> {
+        let n_before = self.parcel.packed().len();
+        let request = request(&self.parcel);
+        let n_packed = self.parcel.packed().len() - n_before;
+        if request.is_err() || n_packed > LONGEST_PART {
+            self.parcel.packed().truncate(n_before);
+            return request.map(|_| false);
+        }
+        self.numbers.push(number);
+        self.requests.push(request?);
+        self.weight += 1 + n_packed / size_of::<R>();
+        Ok(true)
     }
 
     fn clear(&mut self) {
         self.numbers.clear();
         self.requests.clear();
         self.parcel.packed().clear();
+        self.weight = 0;
     }
 
     /// What a message carries.
     fn views(&mut self) -> (&[R], &[u8]) {
         (&self.requests, self.parcel.packed())
-    }
-
-    /// The number of requests of as many bytes.
-    fn weight(&mut self) -> usize {
-        self.requests.len() + self.parcel.packed().len() / size_of::<R>()
     }
 
     /// Leaves out the first `n`.
@@ -312,24 +345,34 @@ impl<'a, O: Operation> Batch<'a, O> {
             lane => lane as usize - 1,
         };
         let collected = &mut self.lanes[lane].collected;
-        let before = collected.weight();
-        let request = match request(&collected.parcel) {
-            Ok(request) => request,
-            Err(error) => {
-                self.fail(number, error);
-                return false;
-            }
-        };
-        collected.numbers.push(number);
-        collected.requests.push(request);
-        let after = collected.weight();
-        self.n_collected += after - before;
+        let before = collected.weight;
+        match collected.add(number, request) {
+            Ok(true) => {}
+            Ok(false) => self.perform_here(lane, number, take),
+            Err(error) => self.fail(number, error),
+        }
+        let after = self.lanes[lane].collected.weight;
+        self.n_collected += after.saturating_sub(before);
         if after >= self.together {
             self.ship(lane, take);
         } else if self.n_collected >= Self::COLLECTED {
             self.ship_all(take);
         }
         self.failure.is_none()
+    }
+
+    /// Lets `take` perform an operation that is too long for a message, behind those of its lane.
+    #[cold]
+    fn perform_here(&mut self, lane: usize, number: usize, take: &mut impl Take<O::Answer>) {
+        self.ship(lane, take);
+        while !self.lanes[lane].in_flight.is_empty() {
+            self.land(lane, take);
+        }
+        if !self.lanes[lane].has_failed
+            && let Err(error) = take(number, None)
+        {
+            self.fail(number, error);
+        }
     }
 
     #[cold]
@@ -370,8 +413,8 @@ impl<'a, O: Operation> Batch<'a, O> {
     fn ship(&mut self, lane: usize, take: &mut impl Take<O::Answer>) {
         let empty = self.empty.pop();
         let empty = empty.unwrap_or_else(|| Numbered::with_capacity(0));
-        let mut collected = mem::replace(&mut self.lanes[lane].collected, empty);
-        self.n_collected -= collected.weight();
+        let collected = mem::replace(&mut self.lanes[lane].collected, empty);
+        self.n_collected -= collected.weight;
         let window = if O::IS_ORDERED { 1 } else { WINDOW };
         while self.lanes[lane].in_flight.len() >= window {
             self.land(lane, take);
@@ -416,7 +459,7 @@ impl<'a, O: Operation> Batch<'a, O> {
             }
             match send::<O>(self.on, to, operations.views()) {
                 Ok(answers) => {
-                    self.n_in_flight += operations.weight();
+                    self.n_in_flight += operations.weight;
                     self.flights.push_back(lane);
                     self.lanes[lane].in_flight.push_back((operations, answers));
                     return;
@@ -439,7 +482,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         let Some((mut operations, answers)) = in_flight.pop_front() else {
             return;
         };
-        self.n_in_flight -= operations.weight();
+        self.n_in_flight -= operations.weight;
         match receive(to, answers) {
             Ok(answered) => {
                 self.settle(lane, &mut operations, answered, take);
@@ -458,9 +501,10 @@ impl<'a, O: Operation> Batch<'a, O> {
         &mut self,
         lane: usize,
         operations: &mut Numbered<O::Request>,
-        (answers, parcel): Answered<O>,
+        (answers, parcel, owed): Answered<O>,
         take: &mut impl Take<O::Answer>,
     ) {
+        O::pay(self.on, owed);
         let (n, parcel) = (answers.len(), Heap::parcel(parcel));
         let mut failed = None;
         for (&number, answer) in operations.numbers.iter().zip(answers) {

@@ -47,7 +47,7 @@ impl World {
             let panicked = thread::panicking().then(panicked);
             panicked.or_else(|| Some(self.backend().health().err()?.to_string()))
         });
-        if failure.is_some() && config.launcher_reports_failures && counting.is_shared() {
+        if failure.is_some() && self.leaves_failures_to_launcher(counting) {
             return;
         }
         let boards = self.ranks().map(|rank| self.backend().board(rank));
@@ -55,6 +55,10 @@ impl World {
             Some(boards) => tell_of_host(counting, &boards, failure.as_deref()),
             None => self.tell_over_network(counting, failure),
         }
+    }
+
+    fn leaves_failures_to_launcher(&self, counting: &Counting) -> bool {
+        self.config().launcher_reports_failures && counting.is_shared()
     }
 
     /// As [`tell_of_host`], where other ranks are on other hosts.
@@ -81,6 +85,9 @@ impl World {
                 self.take_notes();
                 thread::sleep(NAP);
             } else if let Err(error) = self.serve() {
+                if self.leaves_failures_to_launcher(counting) {
+                    return;
+                }
                 failure = Some(error.to_string());
             } else {
                 self.park(NAP);

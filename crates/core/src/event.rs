@@ -73,6 +73,8 @@ pub(crate) trait Task<T>: Send {
     fn take(&mut self) -> Result<T>;
     /// The world that advances it.
     fn world(&self) -> &World;
+    /// From now on it does not keep this rank in the job.
+    fn let_go(&mut self) {}
     /// Its name, for the report of a long wait.
     fn what(&self) -> &'static str;
     /// Its team, and its number among the team's collectives, if it is one.
@@ -212,6 +214,15 @@ impl<T: Send + 'static> Event<T> {
     #[must_use]
     pub fn waits_for_ranks(&self) -> bool {
         matches!(self.state, State::Task(_))
+    }
+
+    /// For a layer that completes it in the background: from now on a wait for a signal, which may
+    /// never come, does not keep this rank in the job.
+    #[doc(hidden)]
+    pub fn let_go(&mut self) {
+        if let State::Task(task) = &mut self.state {
+            task.let_go();
+        }
     }
 
     /// The world whose progress completes it; `None` if it is complete.

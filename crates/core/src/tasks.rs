@@ -60,6 +60,17 @@ impl Tasks {
         self.has_some() && self.poll_all()
     }
 
+    /// Drops all tasks.
+    ///
+    /// # Cost
+    ///
+    /// ℓ, and that of the drops.
+    #[cold]
+    pub fn clear(&self) {
+        let tasks = mem::take(&mut *lock(&self.list));
+        self.n_tasks.fetch_sub(tasks.len(), Ordering::Relaxed);
+    }
+
     #[cold]
     fn poll_all(&self) -> bool {
         let mut taken = Taken {

@@ -169,7 +169,8 @@ impl fmt::Debug for Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -238,6 +239,33 @@ mod tests {
             }
         });
         assert_eq!(told, [false, false, true]);
+    }
+
+    /// The hook is told the end of one work, and waits for a thread that is at the next one.
+    #[test]
+    fn a_report_that_another_thread_is_at_is_not_waited_for() {
+        let world = loopback::world();
+        let (go, gone) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        world.on_work(move |work| {
+            if work.is_over {
+                begin.send(()).unwrap();
+                gone.recv_timeout(Duration::from_secs(60)).unwrap();
+            }
+        });
+        let long = |name| {
+            let work = world.work(name, 0, Unit::Bytes);
+            let until = Instant::now() + Duration::from_millis(250);
+            while Instant::now() < until {
+                work.add(1);
+            }
+        };
+        thread::scope(|threads| {
+            threads.spawn(|| long("told"));
+            begun.recv().unwrap();
+            long("next");
+            go.send(()).unwrap();
+        });
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod derived;
 mod encoder;
 pub mod format;
 mod layout;
+mod of_std;
 mod parts;
 mod plain;
 mod refusal;
@@ -30,6 +31,7 @@ pub use derived::{
 };
 pub use encoder::Encoder;
 pub use layout::Layout;
+pub use of_std::OfStd;
 pub use parts::Parts;
 pub use plain::AsBytes;
 pub(crate) use refusal::unreadable;

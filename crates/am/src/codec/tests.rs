@@ -99,7 +99,7 @@ fn collections_of_std_come_back_as_they_were() {
 fn small_types_of_std_come_back_as_they_were() {
     use std::cmp::Reverse;
     use std::marker::PhantomData;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
     use std::num::{NonZeroU32, Saturating, Wrapping};
     use std::path::PathBuf;
 
@@ -109,7 +109,10 @@ fn small_types_of_std_come_back_as_they_were() {
     round_trip(Reverse("text".to_owned())..Reverse("other".to_owned()));
     assert_eq!(round_trip((Wrapping(1_u8), Saturating(2_u8))), 2);
     round_trip(NonZeroU32::MAX);
-    round_trip((PathBuf::from("/a/path"), Ipv4Addr::LOCALHOST));
+    round_trip((PathBuf::from("/a//path"), Ipv4Addr::LOCALHOST));
+    let six = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 80, 1, 2);
+    round_trip((six, SocketAddr::from(six)));
+    round_trip(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)));
     // Zero is no value of this type.
     assert!(Decoder::new(&[0; 4]).get::<NonZeroU32>().is_err());
     assert_eq!(Layout::of::<std::ops::Range<u8>>(), "range of u8");

@@ -78,11 +78,17 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     let mut target = Some(Setter::new(&cell));
     // The action may send, so it counts as unfinished work. A collective does not: it waits for the
     // programs of other ranks, and `quiet` must not wait for those.
-    let waits_for_ranks = |future: &PgasFuture<_>| match &future.state {
-        State::Event(event, _) => event.waits_for_ranks(),
+    let waits_for_ranks = |future: &mut PgasFuture<_>| match &mut future.state {
+        State::Event(event, _) => {
+            event.let_go();
+            event.waits_for_ranks()
+        }
         _ => false,
     };
-    let waits = futures.iter().any(waits_for_ranks);
+    let waits = futures
+        .iter_mut()
+        .filter_map(|future| waits_for_ranks(future).then_some(()));
+    let waits = waits.count() > 0;
     let running = (!waits).then(|| am.transfers.begin());
     am.tasks.spawn(poll_fn(move |_| {
         // It may run the program's codecs, and take a collective's result.

@@ -185,7 +185,8 @@ impl<T> Answer<T> {
 }
 
 /// Runs `action` on the result of `event` when a round of progress finds it complete.
-fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<T>) {
+fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Action<T>) {
+    event.let_go();
     let transfer = (!event.waits_for_ranks()).then(|| am.transfers.begin());
     let mut both = Some((event, action));
     am.tasks.spawn(poll_fn(move |_| {

@@ -65,8 +65,8 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// The layout for segments of `wanted` bytes. Without `wanted`, each of the ranks gets an equal
-/// share of a host with `memory` bytes in pages of `page`.
+/// The layout for segments of `wanted` bytes, in pages of `page`. Without `wanted`, a segment may
+/// take all of the host's `memory`: the system gives a page when it is first written.
 fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let granule = |bytes: u64| {

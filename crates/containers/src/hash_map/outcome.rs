@@ -7,6 +7,7 @@ use zerocopy::FromZeros as _;
 use super::slot::layout::Pair;
 use crate::Result;
 use crate::object::{self, Heap, Object, SlotOf};
+use crate::requests::LONGEST_PART;
 
 /// The effect of an operation on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +56,11 @@ pub(super) trait Outcome<V: Object>: Default {
 
     fn was_there(&self) -> bool;
 
-    fn to_answer(self, heap: &Heap) -> Result<Self::Answer>;
+    /// Puts a long value into the parcel `answered`, or, if it is too long for a message, into a
+    /// block of `heap`.
+    fn to_answer(self, answered: &Heap, heap: &Heap) -> Result<Self::Answer>;
 
-    fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self>;
+    fn of_answer(answer: Self::Answer, parcel: &Heap, heap: &Heap) -> Result<Self>;
 }
 
 impl<V: Object> Outcome<V> for bool {
@@ -68,17 +71,17 @@ impl<V: Object> Outcome<V> for bool {
         *self
     }
 
-    fn to_answer(self, _: &Heap) -> Result<u8> {
+    fn to_answer(self, _: &Heap, _: &Heap) -> Result<u8> {
         Ok(self.into())
     }
 
-    fn of_answer(answer: u8, _: &Heap) -> Result<Self> {
+    fn of_answer(answer: u8, _: &Heap, _: &Heap) -> Result<Self> {
         Ok(answer != 0)
     }
 }
 
 impl<V: Object> Outcome<V> for Option<V> {
-    /// Whether the key was present, and the value.
+    /// How the value is told, and the value.
     type Answer = Pair<u8, SlotOf<V>>;
 
     #[inline]
@@ -86,20 +89,30 @@ impl<V: Object> Outcome<V> for Option<V> {
         self.is_some()
     }
 
-    fn to_answer(self, heap: &Heap) -> Result<Self::Answer> {
-        let is_there = self.is_some().into();
-        let value = self
-            .map(|value| object::to_slot(&value, heap))
-            .transpose()?;
-        Ok(Pair::new(
-            is_there,
-            value.unwrap_or_else(SlotOf::<V>::new_zeroed),
-        ))
+    fn to_answer(self, answered: &Heap, heap: &Heap) -> Result<Self::Answer> {
+        let Some(value) = self else {
+            return Ok(Pair::new(ABSENT, SlotOf::<V>::new_zeroed()));
+        };
+        let n_before = answered.n_packed();
+        let slot = object::to_slot(&value, answered)?;
+        if answered.n_packed() - n_before <= LONGEST_PART {
+            return Ok(Pair::new(PRESENT, slot));
+        }
+        answered.shorten(n_before);
+        Ok(Pair::new(IN_THE_HEAP, object::to_slot(&value, heap)?))
     }
 
-    fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self> {
-        let (is_there, value) = answer.parts();
-        let there = (is_there != 0).then(|| object::from_slot::<V>(value, heap));
-        there.transpose()
+    fn of_answer(answer: Self::Answer, parcel: &Heap, heap: &Heap) -> Result<Self> {
+        match answer.parts() {
+            (ABSENT, _) => Ok(None),
+            (IN_THE_HEAP, slot) => object::take_out::<V>(slot, heap).map(Some),
+            (_, slot) => object::from_slot::<V>(slot, parcel).map(Some),
+        }
     }
 }
+
+/// How an answer tells a value: there is none, it came with the answer, or it lies in a block of the
+/// heap that whoever has asked releases.
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+const IN_THE_HEAP: u8 = 2;

@@ -22,7 +22,8 @@ use super::slot::replayed::Journal;
 use super::table::{LocalView, Table};
 use super::view::{Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
-use crate::{Error, Result, requests};
+use crate::requests::{self, LONGEST_PART};
+use crate::{Error, Result};
 
 /// The longest entry, in bytes, that is sent in messages.
 const LONGEST: usize = 4096;
@@ -87,8 +88,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         let parcel = Heap::parcel(Vec::new());
         let request = request::<K, V, O>(key, given(&parcel)?, &parcel)?;
+        if parcel.n_packed() > LONGEST_PART {
+            return Ok(None);
+        }
         let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, (request, parcel))?;
-        let done = answer.map(|(answer, parcel)| O::Outcome::of_answer(answer, &parcel));
+        let done =
+            answer.map(|(answer, parcel)| O::Outcome::of_answer(answer, &parcel, self.heap()));
         done.transpose()
     }
 

@@ -19,8 +19,8 @@ use super::shard::{Shards, dispatch_shard};
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
-use crate::object::{Heap, KeyHasher, Object, Repr, SlotOf};
-use crate::requests::Operation;
+use crate::object::{self, Heap, KeyHasher, Object, Repr, SlotOf};
+use crate::requests::{Operation, Owed};
 use crate::{Error, Result};
 
 /// Bytes of long values in the answer to a message. Requests behind it are sent once more.
@@ -66,6 +66,22 @@ where
         });
         near.unwrap_or_else(|| serve::<O, _, _, _, _>(&on.remote(rank), requests, parcels))
     }
+
+    fn owed(on: &Arc<Shards<K, V, S>>) -> Vec<Owed> {
+        if object::has_heap::<V>() {
+            on.heap().take_late()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn pay(on: &Arc<Shards<K, V, S>>, owed: Vec<Owed>) {
+        for block in owed {
+            if let Err(error) = on.heap().release_for_other(block) {
+                on.heap().give_up(error);
+            }
+        }
+    }
 }
 
 fn serve<'a, O, K, V, S, R>(
@@ -100,12 +116,12 @@ where
             let hash = hash.unwrap_or_else(|| view.hash(&key));
             let given = O::unpack(given, parcel, view.heap())?;
             let done = O::perform(view, hash, &key, given)?;
-            answers.push(done.to_answer(answered)?);
+            answers.push(done.to_answer(answered, view.heap())?);
             Ok(())
         })
     };
     // The asking rank repeats what failed here, and meets the error or the panic itself.
-    match catch_unwind(AssertUnwindSafe(serve_all)) {
+    match catch_unwind(AssertUnwindSafe(|| object::serving(serve_all))) {
         Ok(_ended_early) => {}
         Err(panic) => discard_panic(panic),
     }

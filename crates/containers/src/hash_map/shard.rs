@@ -14,7 +14,7 @@ use super::slot::local::{Local, LocalArray};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{CountedOf, LayoutOf};
 use super::view::{Shape, View};
-use crate::object::{KeyHasher, Object};
+use crate::object::{Heap, KeyHasher, Object};
 
 /// The shards of a map, as this process reaches them.
 pub(super) struct Shards<K: Object, V: Object, S> {
@@ -65,6 +65,10 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     pub(super) fn world(&self) -> &World {
         self.shape.world()
+    }
+
+    pub(super) fn heap(&self) -> &Heap {
+        &self.shape.heap
     }
 
     /// A view of `rank`'s shard by loads and stores, if it is among `runs`.

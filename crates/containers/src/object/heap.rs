@@ -10,11 +10,12 @@
 //! container that overwrites values checks the slot's version again after it has read a block, and
 //! uses the bytes only if the version is the same.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{GlobalPtr, Symmetric, Team, World, in_handler};
+use pgas_core::{GlobalPtr, Rank, Symmetric, Team, World, in_handler};
 
 use pgas_core::{Error, Result};
 
@@ -93,6 +94,13 @@ impl Heap {
         self.as_parcel().map_or(0, |packed| packed.len())
     }
 
+    /// Takes the end of a parcel away, behind `len` bytes.
+    pub(crate) fn shorten(&self, len: usize) {
+        if let Some(mut packed) = self.as_parcel() {
+            packed.truncate(len);
+        }
+    }
+
     /// The same as [`packed`](Self::packed), if this is a parcel.
     fn as_parcel(&self) -> Option<MutexGuard<'_, Vec<u8>>> {
         match &self.place {
@@ -120,7 +128,7 @@ impl Heap {
         }
         let shared = self.shared();
         let world = shared.returned.world();
-        self.release_late()?;
+        self.release_late();
         let block = shared.allocate(bytes.len())?;
         let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
@@ -136,12 +144,17 @@ impl Heap {
             let lacks = || Error::codec::<[u8]>("reading a message", "a long value is not in it");
             return long.map(<[u8]>::to_vec).ok_or_else(lacks);
         }
-        at.get_vec(self.shared().returned.world(), len)
+        let world = self.shared().returned.world();
+        if SERVES.get() && !is_reached(world, at.rank()) {
+            let what = "a value on another rank";
+            return Err(Error::InHandler { what });
+        }
+        at.get_vec(world, len)
     }
 
     /// Makes the error of a release that of the job.
     #[cold]
-    pub(super) fn give_up(&self, error: Error) {
+    pub(crate) fn give_up(&self, error: Error) {
         let world = self.shared().returned.world();
         // Each rank's next wait returns it.
         drop(world.give_up("the release of a value's memory", error));
@@ -153,25 +166,39 @@ impl Heap {
         if self.as_parcel().is_some() {
             return Ok(());
         }
-        self.release_late()?;
-        match self.release_now(at, len) {
-            // The owner's list has not got it: only the last step adds it there.
-            Err(Error::InHandler { .. }) => {
-                self.shared().blocks().late.push((at, len));
-                Ok(())
-            }
-            released => released,
+        self.release_late();
+        let world = self.shared().returned.world();
+        if in_handler() && !is_reached(world, at.rank()) {
+            self.shared().blocks().late.push((at, len));
+            return Ok(());
         }
+        self.release_now(at, len)
+    }
+
+    /// The blocks that handlers could not release, for whoever can.
+    pub(crate) fn take_late(&self) -> Vec<[u64; 2]> {
+        let late = std::mem::take(&mut self.shared().blocks().late);
+        let late = late.into_iter();
+        late.map(|(at, len)| [at.to_bits(), len as u64]).collect()
+    }
+
+    /// Releases what another rank [could not](Self::take_late).
+    pub(crate) fn release_for_other(&self, [at, len]: [u64; 2]) -> Result<()> {
+        let len = usize::try_from(len).expect("a length of a rank of this job");
+        self.release(GlobalPtr::from_bits(at), len)
     }
 
     /// Releases the blocks that handlers could not release.
-    fn release_late(&self) -> Result<()> {
+    fn release_late(&self) {
         if in_handler() {
-            return Ok(());
+            return;
         }
         let late = std::mem::take(&mut self.shared().blocks().late);
-        let mut late = late.into_iter();
-        late.try_for_each(|(at, len)| self.release_now(at, len))
+        for (at, len) in late {
+            if let Err(error) = self.release_now(at, len) {
+                self.give_up(error);
+            }
+        }
     }
 
     fn release_now(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
@@ -194,6 +221,29 @@ impl Heap {
             }
         }
     }
+}
+
+thread_local! {
+    /// Whether this thread serves a request: it may not even wait as a function of the program may.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `serve`, which carries out requests of other ranks. In a handler it does not load what other
+/// ranks have to help with.
+pub(crate) fn serving<T>(serve: impl FnOnce() -> T) -> T {
+    struct Former(bool);
+    impl Drop for Former {
+        fn drop(&mut self) {
+            SERVES.set(self.0);
+        }
+    }
+    let _former = Former(SERVES.replace(in_handler()));
+    serve()
+}
+
+/// Whether this rank reaches the memory of `rank` without a wait for anybody.
+fn is_reached(world: &World, rank: Rank) -> bool {
+    rank == world.rank() || (world.is_direct(rank) && world.has_direct_atomics())
 }
 
 impl Shared {

@@ -160,7 +160,12 @@ fn numbers_and_addresses_fit_into_their_slots() {
     fits(&IpAddr::V6(six));
     fits(&SocketAddrV4::new(four, u16::MAX));
     fits(&SocketAddrV6::new(six, u16::MAX, u32::MAX, u32::MAX));
-    fits(&SocketAddr::V6(SocketAddrV6::new(six, u16::MAX, 0, 0)));
+    fits(&SocketAddr::V6(SocketAddrV6::new(
+        six,
+        u16::MAX,
+        u32::MAX,
+        u32::MAX,
+    )));
 }
 
 /// A search compares keys, and reads those in slots.

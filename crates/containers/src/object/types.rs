@@ -81,7 +81,7 @@ encoded! { 12: [] NonZero<u64>, [] NonZero<i64>, [] NonZero<usize>, [] NonZero<i
 
 encoded! { 20: [] NonZero<u128>, [] NonZero<i128>, [] Ipv6Addr, [] IpAddr }
 
-encoded! { 24: [] SocketAddrV6, [] SocketAddr }
+encoded! { 28: [] SocketAddrV6, [] SocketAddr }
 
 encoded! {
     60:

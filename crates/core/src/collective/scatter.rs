@@ -55,7 +55,7 @@ impl Team {
     /// # Errors
     ///
     /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
-    /// member with elements of another size.
+    /// member whose elements the bytes do not fit.
     ///
     /// # Panics
     ///
@@ -126,7 +126,7 @@ impl Team {
     /// # Errors
     ///
     /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
-    /// member with elements of another size.
+    /// member whose elements the bytes do not fit.
     ///
     /// # Panics
     ///

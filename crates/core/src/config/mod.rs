@@ -63,7 +63,7 @@ use crate::stats::LONGEST_PATH;
 /// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
 /// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a long wait is reported and a stopped rank counts as failed, `0` for never | `60` |
 /// | `PGAS_STALL_END` | [`stall_ends`](Self::stall_ends) | whether the job ends after the report: `0`, `1` | `0` |
-/// | `PGAS_SILENCE` | [`silence`](Self::silence) | seconds without a sign of life from another host until its ranks count as failed, at least 3, `0` for never | `60` |
+/// | `PGAS_SILENCE` | [`silence`](Self::silence) | seconds without a sign of life from another host until its ranks count as failed, at least 3, `0` for never | `20` |
 ///
 /// # Examples
 ///
@@ -205,7 +205,7 @@ impl Default for Config {
             timeout: None,
             stall: Some(Duration::from_secs(60)),
             stall_ends: false,
-            silence: Some(Duration::from_secs(60)),
+            silence: Some(Duration::from_secs(20)),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::parts;
 use crate::backend::SignalUpdate;
 use crate::cost::CostKind;
 use crate::event::Task;
+use crate::handler::as_handler;
 use crate::waits::{Awaited, TeamCall};
 use crate::{Event, GlobalPtr, Pod, Rank, Result, World};
 
@@ -244,8 +245,10 @@ impl<T, L> Signalled<T, L> {
 
 impl<T: Send, L: Fn(&World) -> Result<Option<T>> + Send> Task<T> for Signalled<T, L> {
     fn is_done(&self) -> bool {
+        // The condition may not wait: whoever looks here may hold what it waits for.
+        let look = || as_handler(|| (self.look)(&self.world)).transpose();
         if self.found.get().is_none()
-            && let Some(found) = (self.look)(&self.world).transpose()
+            && let Some(found) = look()
         {
             self.found.get_or_init(|| found);
         }
@@ -259,6 +262,10 @@ impl<T: Send, L: Fn(&World) -> Result<Option<T>> + Send> Task<T> for Signalled<T
 
     fn world(&self) -> &World {
         &self.world
+    }
+
+    fn let_go(&mut self) {
+        self.world = self.world.clone_uncounted();
     }
 
     fn what(&self) -> &'static str {
@@ -327,7 +334,8 @@ impl GlobalPtr<u64> {
     ///
     /// The condition is asked about the word in each look at the event, at the latest when the rank
     /// makes progress while somebody waits for it. A value that is replaced between two looks is not
-    /// seen. Dropping the event ends the wait.
+    /// seen. It runs as a handler, so it must not wait. Dropping the event ends the wait; one that is
+    /// chained ends at the latest when the rank leaves.
     ///
     /// # Cost
     ///

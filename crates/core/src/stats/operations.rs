@@ -172,8 +172,9 @@ impl Operation {
     /// ```
     /// use pgas_core::stats::{Operation, Price};
     ///
-    /// let find = Operation::new("Tree::find", &[Price::new("", [0, 1, 0])], "absent");
-    /// assert!(!find.is_for_many() && find.for_many().is_for_many());
+    /// const FIND: Operation =
+    ///     Operation::new("Tree::find", &[Price::new("", [0, 1, 0])], "absent");
+    /// assert!(!FIND.is_for_many() && FIND.for_many().is_for_many());
     /// ```
     #[must_use]
     pub const fn is_for_many(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::counting::now;
@@ -76,7 +76,8 @@ impl Works {
             }
             None => false,
         };
-        let Some(turn) = is_due.then(|| Turn::take(self)).flatten() else {
+        // Another thread that has the turn may wait for this one; the next report comes soon.
+        let Some(turn) = is_due.then(|| Turn::try_take(self)).flatten() else {
             return;
         };
         // Another thread may have had the turn, and told this, or the end.
@@ -120,16 +121,26 @@ impl<'w> Turn<'w> {
     /// Waits for the turn. The hook gets no reports of work that it does itself.
     fn take(works: &'w Works) -> Option<Self> {
         // Relaxed: a thread finds its own number if it is in the hook, and never otherwise.
-        if works.teller.load(Ordering::Relaxed) == thread_number::get() {
-            return None;
+        let is_mine = works.teller.load(Ordering::Relaxed) == thread_number::get();
+        (!is_mine).then(|| Self::with(works, lock(&works.turn)))
+    }
+
+    /// The turn, unless a thread has it.
+    fn try_take(works: &'w Works) -> Option<Self> {
+        match works.turn.try_lock() {
+            Ok(locked) => Some(Self::with(works, locked)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Self::with(works, poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
         }
-        let locked = lock(&works.turn);
+    }
+
+    fn with(works: &'w Works, locked: MutexGuard<'w, ()>) -> Self {
         works.teller.store(thread_number::get(), Ordering::Relaxed);
-        Some(Self {
+        Self {
             works,
             hook: lock(&works.hook).take(),
             _locked: locked,
-        })
+        }
     }
 
     fn tell(mut self, own: &LiveWork, all: &[LiveWork]) {

@@ -28,6 +28,9 @@ impl Drop for World {
                 self.tell_statistics(None);
             }
             if handles.drop_last(|| self.backend().notify(self.rank())) {
+                if let Some(layer) = self.inner.layer.get() {
+                    layer.forget_tasks();
+                }
                 return;
             }
         }

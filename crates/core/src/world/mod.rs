@@ -101,6 +101,10 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 
+    /// Drops the tasks that are left when the program has dropped its last handle, such as a wait
+    /// for a signal that never comes: they hold the world, which would stay.
+    fn forget_tasks(&self) {}
+
     /// Keeps the waker of a task that waits for an operation, and says whether the layer will wake
     /// it after the next progress. If not, the task asks to be polled again at once.
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {

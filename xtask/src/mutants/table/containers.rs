@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("requests.rs", "let index = to.index() * self.n_stripes + stripe;", 0, "let index = to.index() * self.n_stripes + (stripe + number) % self.n_stripes;", Tests("a_long_batch_joins")),
     row("requests.rs", "operations.skip(n + 1);", 0, "operations.skip(n);", Tests("a_batch_that_is_served_in_part")),
     row("requests.rs", "&& let Err(error) = take(number, None)", 0, "&& let Err(error) = take(number + 1, None)", Tests("a_batch_that_is_served_in_part")),
-    row("requests.rs", "self.n_in_flight -= operations.weight();", 0, "", Nobody("it only waits for more answers than necessary before it sends more")),
+    row("requests.rs", "self.n_in_flight -= operations.weight;", 0, "", Nobody("it only waits for more answers than necessary before it sends more")),
     row("requests.rs", "while !self.lanes[lane].in_flight.is_empty() {", 0, "if !self.lanes[lane].in_flight.is_empty() {", Tests("a_long_batch_of_finds_and_removals")),
     row("requests.rs", "self.fail(operations.numbers[0], error);", 1, "", Tests("a_panic_where_another_rank_joins")),
     row("requests.rs", "Err(error) if is_gone(&error, from) => Ok(A::default()),", 0, "", Tests("what_a_rank_that_leaves")),

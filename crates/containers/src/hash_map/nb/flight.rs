@@ -54,7 +54,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
             let request = (request::<K, V, O>(key, given, &parcel)?, parcel);
             let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, request);
             if let Some((answer, parcel)) = answer.await? {
-                return O::Outcome::of_answer(answer, &parcel);
+                return O::Outcome::of_answer(answer, &parcel, &shape.heap);
             }
         }
         self.replay(O::IS_READ_ONLY, |view| O::perform(&view, hash, key, given))

@@ -1,6 +1,7 @@
 //! Keys and values that are longer than their slots, between ranks that serve each other.
 
 use std::collections::HashMap as Model;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pgas_core::Rank;
 
@@ -11,8 +12,14 @@ use crate::object::FoundBy;
 
 /// Runs `body` on ranks that serve each other.
 fn served(n_ranks: u32, body: impl Fn(World) + Sync) {
+    served_within(n_ranks, 64 << 20, body);
+}
+
+/// The same, with segments of so many bytes.
+fn served_within(n_ranks: u32, segment_bytes: u64, body: impl Fn(World) + Sync) {
     let mut config = Config::default();
     config.statistics = Statistics::Total;
+    config.segment_bytes = Some(segment_bytes);
     let served = loopback::Options::default().with_served_atomics();
     loopback::run_over(&served, n_ranks, &config, |world| {
         pgas_am::attach(&world).unwrap();
@@ -33,6 +40,13 @@ fn remote_key<V: Object>(map: &HashMap<String, V>, len: usize) -> String {
     };
     let mut keys = (0..).map(|n| text(n, len));
     keys.find(|key| home(key) == Rank::new(1)).unwrap()
+}
+
+/// Keys of rank 1.
+fn remote_numbers<V: Object, const N: usize>(map: &HashMap<u64, V>) -> [u64; N] {
+    let home = |key: &u64| map.table.shape.home_rank(map.table.shape.hash(key));
+    let mut keys = (0..).filter(|key| home(key) == Rank::new(1));
+    std::array::from_fn(|_| keys.next().unwrap())
 }
 
 /// Messages, and operations on global pointers, of `body`.
@@ -234,6 +248,123 @@ fn what_a_full_shard_refuses_keeps_its_value() {
                 assert_eq!(map.find(&n).unwrap().as_ref(), model.get(&n));
             }
         }
+        world.barrier().unwrap();
+    });
+}
+
+/// Values near and above what a call carries.
+#[test]
+fn what_is_too_long_for_a_message_arrives_all_the_same() {
+    served_within(2, 1 << 30, |world| {
+        let used = || world.local_heap_use().used;
+        let before = used();
+        let map = map::<u64, Vec<u8>>(&world, 64);
+        let [key, other] = remote_numbers(&map);
+        let is_asking = world.rank() == Rank::ZERO;
+        for len in [17 << 20, 65 << 20] {
+            let long = vec![7_u8; len];
+            if !is_asking {
+                // Its own memory holds the value.
+                map.insert(&key, long.clone()).unwrap();
+            }
+            world.barrier().unwrap();
+            if is_asking {
+                assert_eq!(map.find(&key).unwrap().as_ref(), Some(&long));
+                let found = map.find_many(&[other, key]).unwrap();
+                assert!(found[0].is_none() && found[1].as_ref() == Some(&long));
+                assert_eq!(map.take(&key).unwrap().as_ref(), Some(&long));
+                assert!(!map.contains(&key).unwrap());
+                let short = |n: u8| vec![n; 100];
+                let entries = [(key, short(1)), (key, long.clone()), (other, long.clone())];
+                assert_eq!(map.insert_many(&entries).unwrap(), 2);
+                assert_eq!(map.find(&key).unwrap().as_ref(), Some(&long));
+                assert_eq!(map.insert(&key, long.clone()).unwrap(), Inserted::Replaced);
+                let entries = [(key, long.clone()), (key, short(2))];
+                assert_eq!(map.insert_many(&entries).unwrap(), 0);
+                assert_eq!(map.find(&key).unwrap(), Some(short(2)));
+                assert_eq!(map.take(&other).unwrap().as_ref(), Some(&long));
+                assert!(map.remove(&key).unwrap());
+            }
+            world.barrier().unwrap();
+        }
+        drop(map);
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(used(), before);
+    });
+}
+
+/// What a rank that only serves cannot release, whoever has asked it releases.
+#[test]
+fn a_rank_that_only_serves_keeps_no_memory_of_others() {
+    served_within(2, 16 << 20, |world| {
+        let map = map::<String, String>(&world, 64);
+        if world.rank() == Rank::ZERO {
+            let key = remote_key(&map, 30);
+            for n in 0..20_000 {
+                map.insert(&key, text(n, 1000)).unwrap();
+                // One-sided: the new value is of this rank.
+                map.update(&key, |_| text(n + 1, 1000)).unwrap();
+            }
+            let used = world.local_heap_use().used;
+            assert!(used < 1 << 20, "{used} bytes");
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// A value that cannot be encoded, and its key, which is longer than a slot.
+#[test]
+fn a_request_that_cannot_be_made_ends_its_batch_alone() {
+    type Refused = (String, Vec<()>);
+    const TOO_MANY: usize = pgas_am::codec::format::EMPTY + 1;
+    served(2, |world| {
+        let map = map::<u64, Refused>(&world, 64);
+        let [first, second, third] = remote_numbers(&map);
+        if world.rank() == Rank::ZERO {
+            let value = |n| (text(n, 1000), Vec::new());
+            let refused = (text(2, 1000), vec![(); TOO_MANY]);
+            let entries = [(first, value(1)), (second, refused), (third, value(3))];
+            let error = map.insert_many(&entries).unwrap_err();
+            assert_eq!(error.done, 1, "{error}");
+            assert_eq!(map.find(&first).unwrap(), Some(value(1)));
+            assert_eq!(map.find(&third).unwrap(), None);
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 1);
+    });
+}
+
+/// Fails for one reason or the other.
+enum Refuse {}
+
+impl Combine<String> for Refuse {
+    fn combine(_: String, _: &String) -> String {
+        panic!("never two of them")
+    }
+}
+
+#[test]
+fn a_combination_that_fails_takes_no_memory() {
+    served(2, |world| {
+        let used = || world.local_heap_use().used;
+        let map = map::<u64, String>(&world, 64);
+        let [key] = remote_numbers(&map);
+        let entries = [(key, text(1, 1000))];
+        if world.rank() == Rank::ZERO {
+            map.insert(&key, text(0, 1000)).unwrap();
+        }
+        world.barrier().unwrap();
+        let before = used();
+        if world.rank() == Rank::ZERO {
+            for _ in 0..300 {
+                let refused = AssertUnwindSafe(|| map.upsert_many::<Refuse>(&entries));
+                assert!(catch_unwind(refused).is_err());
+            }
+        }
+        world.barrier().unwrap();
+        assert!(used() <= before + (16 << 10), "{} and {before}", used());
+        assert_eq!(map.find(&key).unwrap(), Some(text(0, 1000)));
         world.barrier().unwrap();
     });
 }
