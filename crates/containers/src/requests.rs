@@ -34,6 +34,9 @@ pub(crate) trait Operation: 'static {
     /// Whether operations have to be carried out in their order.
     const IS_ORDERED: bool;
 
+    /// Whether requests or answers may have long values.
+    const HAS_PARCELS: bool = false;
+
     /// Whether this rank carries out requests on the part of `rank` itself.
     fn is_local(on: &Self::On, rank: Rank) -> bool;
 
@@ -210,6 +213,13 @@ impl<R> Numbered<R> {
         }
     }
 
+    #[inline]
+    fn push(&mut self, number: usize, request: R) {
+        self.numbers.push(number);
+        self.requests.push(request);
+        self.weight += 1;
+    }
+
     /// Adds a request, unless its long parts are too long for a message.
     fn add(&mut self, number: usize, request: impl FnOnce(&Heap) -> Result<R>) -> Result<bool> {
         let n_before = self.parcel.packed().len();
@@ -219,9 +229,8 @@ impl<R> Numbered<R> {
             self.parcel.packed().truncate(n_before);
             return request.map(|_| false);
         }
-        self.numbers.push(number);
-        self.requests.push(request?);
-        self.weight += 1 + n_packed / size_of::<R>();
+        self.push(number, request?);
+        self.weight += n_packed / size_of::<R>();
         Ok(true)
     }
 
@@ -346,10 +355,16 @@ impl<'a, O: Operation> Batch<'a, O> {
         };
         let collected = &mut self.lanes[lane].collected;
         let before = collected.weight;
-        match collected.add(number, request) {
-            Ok(true) => {}
-            Ok(false) => self.perform_here(lane, number, take),
-            Err(error) => self.fail(number, error),
+        if !O::HAS_PARCELS {
+            match request(&collected.parcel) {
+                Ok(request) => collected.push(number, request),
+                Err(error) => {
+                    self.fail(number, error);
+                    return false;
+                }
+            }
+        } else if !self.push_long(lane, number, request, take) {
+            return false;
         }
         let after = self.lanes[lane].collected.weight;
         self.n_collected += after.saturating_sub(before);
@@ -357,6 +372,22 @@ impl<'a, O: Operation> Batch<'a, O> {
             self.ship(lane, take);
         } else if self.n_collected >= Self::COLLECTED {
             self.ship_all(take);
+        }
+        self.failure.is_none()
+    }
+
+    /// Adds an operation that may have long values to a lane. Returns false if it has failed.
+    fn push_long(
+        &mut self,
+        lane: usize,
+        number: usize,
+        request: impl FnOnce(&Heap) -> Result<O::Request>,
+        take: &mut impl Take<O::Answer>,
+    ) -> bool {
+        match self.lanes[lane].collected.add(number, request) {
+            Ok(true) => {}
+            Ok(false) => self.perform_here(lane, number, take),
+            Err(error) => self.fail(number, error),
         }
         self.failure.is_none()
     }

@@ -93,6 +93,9 @@ impl<V: Object> Outcome<V> for Option<V> {
         let Some(value) = self else {
             return Ok(Pair::new(ABSENT, SlotOf::<V>::new_zeroed()));
         };
+        if !object::has_heap::<V>() {
+            return Ok(Pair::new(PRESENT, object::to_slot(&value, answered)?));
+        }
         let n_before = answered.n_packed();
         let slot = object::to_slot(&value, answered)?;
         if answered.n_packed() - n_before <= LONGEST_PART {
@@ -103,11 +106,14 @@ impl<V: Object> Outcome<V> for Option<V> {
     }
 
     fn of_answer(answer: Self::Answer, parcel: &Heap, heap: &Heap) -> Result<Self> {
-        match answer.parts() {
-            (ABSENT, _) => Ok(None),
-            (IN_THE_HEAP, slot) => object::take_out::<V>(slot, heap).map(Some),
-            (_, slot) => object::from_slot::<V>(slot, parcel).map(Some),
+        let (how, slot) = answer.parts();
+        if how == ABSENT {
+            return Ok(None);
         }
+        if object::has_heap::<V>() && how == IN_THE_HEAP {
+            return object::take_out::<V>(slot, heap).map(Some);
+        }
+        object::from_slot::<V>(slot, parcel).map(Some)
     }
 }
 

@@ -47,6 +47,7 @@ where
     type Answer = Answer<O, K, V>;
 
     const IS_ORDERED: bool = O::IS_ORDERED;
+    const HAS_PARCELS: bool = object::has_heap::<K>() || object::has_heap::<V>();
 
     #[inline]
     fn is_local(on: &Arc<Shards<K, V, S>>, rank: Rank) -> bool {
@@ -109,7 +110,7 @@ where
     };
     let serve_all = || {
         pipelined(requests.len(), begin, |i, hash| -> Result<()> {
-            if answered.n_packed() >= MOST_PACKED {
+            if object::has_heap::<V>() && answered.n_packed() >= MOST_PACKED {
                 return Err(Error::Argument("the answers are long".into()));
             }
             let (key, given) = key_of(i)?;
