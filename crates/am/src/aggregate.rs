@@ -95,7 +95,8 @@ struct Buffer<T> {
 }
 
 impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
-    /// An aggregator of items for ranks of the world, or members of a team. Their target runs `function` on `args` and slices of them.
+    /// An aggregator of items for ranks of the world, or members of a team. Their target runs
+    /// `function` on `args` and slices of them.
     ///
     /// # Cost
     ///

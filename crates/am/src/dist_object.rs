@@ -67,8 +67,9 @@ impl<T> Drop for Instance<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// Builds this rank's instance of an object on the world or on a team. Does not wait for other ranks: calls that reach a member before
-    /// it has built its instance wait there. Those that reach other ranks fail.
+    /// Builds this rank's instance of an object on the world or on a team. Does not wait for other
+    /// ranks: calls that reach a member before it has built its instance wait there. Those that
+    /// reach other ranks fail.
     ///
     /// # Cost
     ///
@@ -123,8 +124,9 @@ impl<T: Send + Sync + 'static> DistObject<T> {
 }
 
 impl<T: Wire + Clone + Send + Sync> DistObject<T> {
-    /// A future of a copy of the instance of `member`, which is named by its [`Rank`](pgas_core::Rank) or by its
-    /// number in the team. It is ready after that member has built its instance.
+    /// A future of a copy of the instance of `member`, which is named by its
+    /// [`Rank`](pgas_core::Rank) or by its number in the team. It is ready after that member has
+    /// built its instance.
     ///
     /// Progress: as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///

@@ -124,8 +124,8 @@ pub trait RemoteCalls {
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target goes on. An
     /// error that it returns comes back as [`Error::Remote`], with its text and the rank.
     ///
-    /// The function may return an event or a future: the call is answered when that is ready, with its value
-    /// ([`Returns`]). So the function may call other ranks, chain actions by
+    /// The function may return an event or a future: the call is answered when that is ready, with
+    /// its value ([`Returns`]). So the function may call other ranks, chain actions by
     /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or [`spawn`](Self::spawn)
     /// a task that awaits.
     ///

@@ -73,7 +73,8 @@ impl Codec<SocketAddr> for OfStd {
     }
 }
 
-/// For containers without what does not tell paths apart, as a second slash: equal paths are one key.
+/// For containers without what does not tell paths apart, as a second slash: equal paths are one
+/// key.
 impl Codec<PathBuf> for OfStd {
     type Array<const N: usize> = Each<Self>;
 

@@ -129,8 +129,9 @@ use table::Table;
 /// it makes progress, as [remote calls](pgas_am::RemoteCalls), and so does a rank that waits for an
 /// answer. An operation that the home rank cannot finish, because the search goes on in the next
 /// rank's slots, costs M and then the other price; that is rare in a map with room. Long keys and
-/// values travel in the message. Slots of more than 4 KiB, operations inside of handlers, and
-/// functions that change values of a type that may be long have the prices in R, W and A everywhere.
+/// values travel in the message. Keys and values of more than 16 MiB, slots of more than 4 KiB,
+/// operations inside of handlers, and functions that change values of a type that may be long have
+/// the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///

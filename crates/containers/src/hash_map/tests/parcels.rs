@@ -313,7 +313,7 @@ fn a_rank_that_only_serves_keeps_no_memory_of_others() {
     });
 }
 
-/// A value that cannot be encoded, and its key, which is longer than a slot.
+/// A value that is refused when a part of it is in the parcel already.
 #[test]
 fn a_request_that_cannot_be_made_ends_its_batch_alone() {
     type Refused = (String, Vec<()>);
@@ -335,7 +335,7 @@ fn a_request_that_cannot_be_made_ends_its_batch_alone() {
     });
 }
 
-/// Fails for one reason or the other.
+/// A function of the program that panics.
 enum Refuse {}
 
 impl Combine<String> for Refuse {
