@@ -8,9 +8,14 @@
 //!
 //! A field is its length, as `u32`, and its bytes. All numbers are little-endian.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use pgas_smp::launcher;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 
 pub(crate) type Token = [u8; 16];
 
@@ -125,7 +130,7 @@ impl Frame {
         sent
     }
 
-    fn write(&self, mut to: &TcpStream) -> io::Result<()> {
+    fn write(&self, to: &TcpStream) -> io::Result<()> {
         let fields = self.fields.iter().flat_map(|field| {
             let len = u32::try_from(field.len()).unwrap_or(u32::MAX);
             [&len.to_le_bytes()[..], field].concat()
@@ -135,8 +140,35 @@ impl Frame {
         let mut bytes = vec![self.kind as u8];
         bytes.extend(len.to_le_bytes());
         bytes.extend(fields);
-        to.write_all(&bytes)
+        send_all(to, &bytes)
     }
+}
+
+/// Sends `bytes`; [`ErrorKind::WouldBlock`] once the other side has read none for the stream's time
+/// limit of a write. The system's own limit is one of each call, and a call that has sent a part
+/// before has succeeded.
+fn send_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    let limit = to.write_timeout()?;
+    let mut moved = Instant::now();
+    while !bytes.is_empty() {
+        match send(to, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(n_bytes) => {
+                bytes = &bytes[n_bytes..];
+                moved = Instant::now();
+            }
+            Err(Errno::AGAIN) => {
+                let left = limit.map(|limit| limit.saturating_sub(moved.elapsed()));
+                let n_ready = launcher::poll(&mut [PollFd::new(to, PollFlags::OUT)], left)?;
+                // Another call may move some bytes, to a buffer here that the system has enlarged.
+                if n_ready == 0 && limit.is_some_and(|limit| moved.elapsed() >= limit) {
+                    return Err(ErrorKind::WouldBlock.into());
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// The received bytes that were not taken yet.
@@ -268,6 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_reads_slowly_gets_everything() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let limit = Duration::from_millis(300);
+        sender.set_write_timeout(Some(limit)).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        let long = Frame::new(Kind::Look, [vec![7; 32 << 20]]);
+        let wanted = long.clone();
+        let reader = std::thread::spawn(move || {
+            let mut inbox = Inbox::default();
+            let began = Instant::now();
+            while inbox.fill(&receiver).unwrap() == Found::Open {
+                // Longer than the limit in all, shorter for each part.
+                if began.elapsed() < 3 * limit {
+                    std::thread::sleep(limit / 100);
+                }
+            }
+            assert_eq!(inbox.next().unwrap(), Some(wanted));
+        });
+        long.send(&sender).unwrap();
+        drop(sender);
+        reader.join().unwrap();
+    }
+
+    #[test]
     fn after_a_part_of_a_message_the_connection_ends() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -277,7 +334,10 @@ mod tests {
         let (receiver, _) = listener.accept().unwrap();
         // More than the system keeps for a receiver that does not read.
         let long = Frame::new(Kind::Look, [vec![7; 64 << 20]]);
-        long.send(&sender).unwrap_err();
+        let began = Instant::now();
+        let error = long.send(&sender).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(began.elapsed() >= Duration::from_millis(50));
         Frame::new(Kind::Alive, [""]).send(&sender).unwrap_err();
         let mut inbox = Inbox::default();
         while inbox.fill(&receiver).unwrap() == Found::Open {}

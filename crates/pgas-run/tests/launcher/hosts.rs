@@ -437,14 +437,16 @@ fn a_host_whose_launcher_is_stopped_ends_the_job_after_the_time_for_silence() {
     }
 }
 
-/// More is sent to it than the system keeps for a process that does not read.
-#[test]
-fn a_host_that_does_not_read_is_told_as_such() {
-    let stopped = file("reads", "");
+/// Ends a job one host of which is stopped, while more is sent to it than the system keeps for a
+/// process that does not read.
+fn one_does_not_read(name: &str, silence: Option<&str>) -> Ended {
+    let all_said = file(&format!("{name}.all"), "");
+    let stopped = file(name, "");
     let script = format!(
         "ask() {{ echo \"cmd=$1\" >&$PMI_FD; read -r line <&$PMI_FD; }}
         ask 'init pmi_version=1 pmi_subversion=1'
         if test $PMI_RANK = 1; then
+            until test -s {1}; do sleep 0.05; done
             echo cmd=barrier_in >&$PMI_FD
             # Its answer comes behind what the host sends for the barrier.
             ask get_maxes
@@ -454,14 +456,41 @@ fn a_host_that_does_not_read_is_told_as_such() {
         fi
         printf -v value %060000d 0
         for i in $(seq 200); do ask \"put kvsname=k key=$i value=$value\"; done
+        echo all > {1}
         until test -s {0}; do sleep 0.05; done
         ask barrier_in
         exec sleep 60",
-        stopped.display()
+        stopped.display(),
+        all_said.display()
     );
-    let ended = run("reads.sh", HERE, &["--hosts", "one,two"], &script);
+    let mut command = on_hosts(
+        &format!("{name}.sh"),
+        HERE,
+        &["--hosts", "one,two"],
+        &script,
+    );
+    command.envs(silence.map(|silence| ("PGAS_SILENCE", silence)));
+    start(command).end()
+}
+
+#[test]
+fn a_host_that_does_not_read_is_told_as_such() {
+    let ended = one_does_not_read("reads", None);
     let told = "host two: the connection to it is lost: it has read nothing for 10 s";
     assert_ended(&ended, 1, told);
+    // Not once more for the part that was sent.
+    assert!(ended.took < Duration::from_secs(20), "{ended:?}");
+}
+
+/// The system gives the connection up before the launcher does.
+#[test]
+fn a_host_that_does_not_read_for_the_time_for_silence_is_silent() {
+    let ended = one_does_not_read("silently", Some("4"));
+    assert_ended(
+        &ended,
+        1,
+        "host two: nothing was heard of it for 4 s (PGAS_SILENCE)",
+    );
 }
 
 #[test]

@@ -204,6 +204,8 @@ impl<'a> Watch<'a> {
                     let text = format!("it has read nothing for {} s", WRITING.as_secs());
                     self.lose(index, &io::Error::other(text));
                 }
+                // The kernel has given it up. What receives would see no more than an end.
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => self.lose(index, &error),
                 // What receives notices any other end of a connection, behind the host's last
                 // words.
                 Ok(()) | Err(_) => {}
