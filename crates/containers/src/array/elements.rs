@@ -55,6 +55,65 @@ pub(super) fn both<T>(before: Option<T>, after: Option<T>, op: &impl ReduceOp<T>
     }
 }
 
+/// The reductions that have names, of an array or a matrix.
+macro_rules! reductions {
+    ($whole:literal) => {
+        #[doc = concat!(
+            "The sum of all elements, on all ranks; 0 if the ", $whole, " is empty. Integers wrap around."
+        )]
+        ///
+        /// # Cost
+        ///
+        /// As [`reduce`](Self::reduce). Collective over the team.
+        ///
+        /// # Errors
+        ///
+        /// Errors of the transport.
+        #[track_caller]
+        pub fn sum(&self) -> Result<T>
+        where
+            Sum: ReduceOp<T>,
+        {
+            Ok(self.reduce(Sum)?.unwrap_or_else(T::new_zeroed))
+        }
+
+        #[doc = concat!("The smallest element, on all ranks; `None` if the ", $whole, " is empty.")]
+        ///
+        /// # Cost
+        ///
+        /// As [`reduce`](Self::reduce). Collective over the team.
+        ///
+        /// # Errors
+        ///
+        /// Errors of the transport.
+        #[track_caller]
+        pub fn min(&self) -> Result<Option<T>>
+        where
+            Min: ReduceOp<T>,
+        {
+            self.reduce(Min)
+        }
+
+        #[doc = concat!("The largest element, on all ranks; `None` if the ", $whole, " is empty.")]
+        ///
+        /// # Cost
+        ///
+        /// As [`reduce`](Self::reduce). Collective over the team.
+        ///
+        /// # Errors
+        ///
+        /// Errors of the transport.
+        #[track_caller]
+        pub fn max(&self) -> Result<Option<T>>
+        where
+            Max: ReduceOp<T>,
+        {
+            self.reduce(Max)
+        }
+    };
+}
+pub(super) use reductions;
+
 /// A container of elements that lie in places of the ranks' memory.
 pub(super) trait Elements<T: Pod> {
     /// What names an element.

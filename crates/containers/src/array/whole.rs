@@ -5,7 +5,7 @@ use pgas_core::collective::op::{Max, Min, Product, Sum};
 use pgas_core::{AsTeam, GlobalPtr, Pod, Team};
 
 use super::distributed::DArray;
-use super::elements::{Access, Elements, both};
+use super::elements::{Access, Elements, both, reductions};
 use super::layout::Distribution;
 use crate::Result;
 use crate::object::{Object, Plain};
@@ -162,56 +162,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.reduce_all(&op)
     }
 
-    /// The sum of all elements, on all ranks; 0 if the array is empty. Integers wrap around.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn sum(&self) -> Result<T>
-    where
-        Sum: ReduceOp<T>,
-    {
-        Ok(self.reduce(Sum)?.unwrap_or_else(T::new_zeroed))
-    }
-
-    /// The smallest element, on all ranks; `None` if the array is empty.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn min(&self) -> Result<Option<T>>
-    where
-        Min: ReduceOp<T>,
-    {
-        self.reduce(Min)
-    }
-
-    /// The largest element, on all ranks; `None` if the array is empty.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn max(&self) -> Result<Option<T>>
-    where
-        Max: ReduceOp<T>,
-    {
-        self.reduce(Max)
-    }
+    reductions!("array");
 
     /// The dot product with `other`: the sum of the products of elements with the same index, on
     /// all ranks. Integers wrap around.

@@ -5,7 +5,7 @@ use pgas_core::collective::ReduceOp;
 use pgas_core::collective::op::{Max, Min, Sum};
 use pgas_core::{AsTeam, GlobalPtr, Pod, Team, part_of, part_of_object};
 
-use super::elements::{Access, Elements};
+use super::elements::{Access, Elements, reductions};
 use super::hosted::Array;
 use super::matrix::DMatrix;
 use crate::Result;
@@ -183,56 +183,7 @@ impl<T: Pod> DMatrix<T> {
         self.reduce_all(&op)
     }
 
-    /// The sum of all elements, on all ranks; 0 if the matrix is empty. Integers wrap around.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn sum(&self) -> Result<T>
-    where
-        Sum: ReduceOp<T>,
-    {
-        Ok(self.reduce(Sum)?.unwrap_or_else(T::new_zeroed))
-    }
-
-    /// The smallest element, on all ranks; `None` if the matrix is empty.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn min(&self) -> Result<Option<T>>
-    where
-        Min: ReduceOp<T>,
-    {
-        self.reduce(Min)
-    }
-
-    /// The largest element, on all ranks; `None` if the matrix is empty.
-    ///
-    /// # Cost
-    ///
-    /// As [`reduce`](Self::reduce). Collective over the team.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    #[track_caller]
-    pub fn max(&self) -> Result<Option<T>>
-    where
-        Max: ReduceOp<T>,
-    {
-        self.reduce(Max)
-    }
+    reductions!("matrix");
 }
 
 impl<T: Object<Repr = Plain> + Pod> Elements<T> for Array<T> {

@@ -7,14 +7,14 @@ use super::row;
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
     // Promises.
-    row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("futures", "every_future_of_a_promise_gets")),
-    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold(_) => {}", Program("futures", "a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::BeingTold(What::Error) => drop(state),", 0, "Value::BeingTold(What::Error) => panic!(),", Program("futures", "a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("futures", "a_value_that_comes_while")),
-    row("future/promise.rs", "matches!(self.inner.lock().value, Value::Told(_))", 0, "matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold(_))", Program("futures", "a_shared_future_that_says")),
+    row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("integration", "futures::every_future_of_a_promise_gets")),
+    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold(_) => {}", Program("integration", "futures::a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::BeingTold(What::Error) => drop(state),", 0, "Value::BeingTold(What::Error) => panic!(),", Program("integration", "futures::a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("integration", "futures::a_value_that_comes_while")),
+    row("future/promise.rs", "matches!(self.inner.lock().value, Value::Told(_))", 0, "matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold(_))", Program("integration", "futures::a_shared_future_that_says")),
     row("future/promise.rs", "depth == 0 || Arc::strong_count(&inner) > 2", 0, "true", Program("allocations", "a_promise_forgets")),
     row("future/promise.rs", "state.cells.iter().any(|cell| cell.is_wanted(depth - 1))", 0, "false", Program("allocations", "a_promise_forgets")),
-    row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("futures", "every_future_of_a_promise_hears")),
+    row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("integration", "futures::every_future_of_a_promise_hears")),
     row("future/promise.rs", "Ordering::AcqRel, Ordering::Relaxed, take", 0, "Ordering::Relaxed, Ordering::Relaxed, take", NoTest("only a model could tell; all atomic instructions of x86 order as much")),
     // Cells.
     row("future/cell.rs", "self.is_done.store(true, Ordering::Release);", 0, "", Tests("future::cell")),
@@ -27,10 +27,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("future/cell.rs", "cell.set(Err(Error::BrokenPromise));", 0, "", Tests("future::cell")),
     row("future/cell.rs", "State::Chained(_, None) => true,", 0, "State::Chained(_, None) => false,", Tests("future::cell")),
     // Actions and joins.
-    row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("futures", "long_chains_are_built")),
-    row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("futures", "an_action_that_panics_keeps")),
-    row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("futures", "an_action_that_panics_keeps")),
-    row("future/join.rs", "self.n_ready == self.futures.len()", 0, "self.n_ready > 0", Program("graphs", "")),
+    row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("integration", "futures::long_chains_are_built")),
+    row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("integration", "futures::an_action_that_panics_keeps")),
+    row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("integration", "futures::an_action_that_panics_keeps")),
+    row("future/join.rs", "self.n_ready == self.futures.len()", 0, "self.n_ready > 0", Program("integration", "graphs::")),
     row("future/join.rs", "if joined.depth() > DEEPEST {", 0, "if false {", Nobody("a nested join is a nested type, and `then` makes a cell of a join: no program nests as deep as the stack")),
     // Long messages, and those that wait.
     row("pieces.rs", "whole.n_missing -= bytes.len();", 0, "", Tests("pieces")),
@@ -54,11 +54,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("lost.rs", "self.n.fetch_sub(n, Ordering::AcqRel) == n", 0, "self.n.fetch_sub(n, Ordering::Relaxed) == n", Nobody("the reason is taken under its lock, which is held here")),
     row("lost.rs", "return std::mem::take(&mut reason);", 0, "return reason.clone();", Tests("lost")),
     // The end of all work.
-    row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("delivery", "quiet_waits_for_what_follows")),
+    row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("integration", "delivery::quiet_waits_for_what_follows")),
     row("quiescence.rs", "if n_all_lost == 0 {", 0, "if true {", Tests("all_ranks_hear_of_items")),
     row("transfers.rs", "self.0.load(Ordering::Acquire)", 0, "self.0.load(Ordering::Relaxed)", NoTest("the action's messages are counted by stores, which x86 keeps in order")),
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "self.0.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
-    row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("delivery", "quiet_waits_for_what_follows")),
+    row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("integration", "delivery::quiet_waits_for_what_follows")),
     // Objects that are named before they are there.
     row("objects.rs", "tables.ready.extend(called);", 0, "drop(called);", Tests("objects")),
     row("objects.rs", "self.n_ready.store(tables.ready.len(), Ordering::Relaxed);", 0, "", Tests("objects")),

@@ -92,10 +92,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
 /// What the tests of messages tell.
 #[rustfmt::skip]
 pub(super) const OF_CALLS: &[Mutant] = &[
-    row("completion.rs", "Ok(true) => self.advance().map(drop),", 0, "Ok(true) => Ok(()),", Program("delivery", "a_rank_that_")),
-    row("collective/call.rs", "1 => self.world().advance().map(drop),", 0, "1 => Ok(()),", Program("delivery", "a_rank_that_need_not_wait")),
-    row("event.rs", "let served = task.world().advance();", 0, "let served = Ok::<bool, Error>(true);", Program("delivery", "a_rank_that_need_not_wait")),
-    row("event.rs", "State::Task(mut task) if is_complete => {", 0, "State::Task(mut task) if is_complete && !in_handler() => {", Program("futures", "a_complete_collective")),
+    row("completion.rs", "Ok(true) => self.advance().map(drop),", 0, "Ok(true) => Ok(()),", Program("integration", "delivery::a_rank_that_")),
+    row("collective/call.rs", "1 => self.world().advance().map(drop),", 0, "1 => Ok(()),", Program("integration", "delivery::a_rank_that_need_not_wait")),
+    row("event.rs", "let served = task.world().advance();", 0, "let served = Ok::<bool, Error>(true);", Program("integration", "delivery::a_rank_that_need_not_wait")),
+    row("event.rs", "State::Task(mut task) if is_complete => {", 0, "State::Task(mut task) if is_complete && !in_handler() => {", Program("integration", "futures::a_complete_collective")),
 ];
 
 /// What a weak network tells.

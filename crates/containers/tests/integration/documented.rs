@@ -1,7 +1,5 @@
 //! The documentation of each operation states the prices of [`prices`].
 
-#![expect(clippy::unwrap_used, reason = "a failure fails the test")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

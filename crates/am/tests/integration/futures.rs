@@ -1,7 +1,5 @@
 //! Chains, joins and promises of futures: long ones, many, concurrent ones, and dropped ones.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;

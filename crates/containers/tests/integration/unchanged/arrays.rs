@@ -4,7 +4,7 @@ use pgas_containers::array::Distribution;
 use pgas_containers::{Array, DArray, Error};
 use pgas_core::Rank;
 
-use crate::common::{Picky, everywhere, used};
+use super::common::{Picky, everywhere, used};
 
 const SEGMENT: u64 = 4 << 20;
 

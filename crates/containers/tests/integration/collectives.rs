@@ -1,8 +1,6 @@
 //! The barriers and further collectives that collective calls of containers cost, counted, as their
 //! documentation says.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_containers::array::{Distribution, Halo};
 use pgas_containers::hash_map::SeededHasher;
 use pgas_containers::{

@@ -1,7 +1,5 @@
 //! Calls to a rank that has left the job in good order.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::pin;

@@ -1,7 +1,5 @@
 //! The cost of the slots that a search passes behind the key's home slot.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_containers::hash_map::Combine;
 use pgas_containers::{HashMap, prices};
 use pgas_core::backend::loopback;

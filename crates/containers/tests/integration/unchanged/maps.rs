@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pgas_containers::{Error, HashMap, HashMapBuffer, MultiMap, Object};
 use pgas_core::{Rank, World};
 
-use crate::common::{Picky, everywhere, used};
+use super::common::{Picky, everywhere, used};
 
 const SEGMENT: u64 = 4 << 20;
 

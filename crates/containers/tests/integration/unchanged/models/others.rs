@@ -39,14 +39,14 @@ fn a_matrix_that_is_refused_leaves_the_others_as_they_are() {
     let op = ([size(), size()], [size(), size()]);
     with_many(op, |world, ops| {
         let matrix = DMatrix::new(world, [4, 3], [2, 2], 7_u64).unwrap();
-        let before = crate::common::used(world);
+        let before = crate::unchanged::common::used(world);
         for (shape, tile) in ops {
             if shape.iter().chain(tile).all(|n| *n > 0 && *n < 10) {
                 continue;
             }
             // Shapes without elements are matrices too.
             drop(DMatrix::new(world, *shape, *tile, 1_u64));
-            assert_eq!(crate::common::used(world), before);
+            assert_eq!(crate::unchanged::common::used(world), before);
             assert_eq!(matrix.get_block(0..4, 0..3).unwrap(), [7; 12]);
         }
     });

@@ -1,7 +1,5 @@
 //! The driver of a program of tokio tasks.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

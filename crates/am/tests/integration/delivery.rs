@@ -1,8 +1,6 @@
 //! The delivery of calls: from handlers, to ranks that never wait for long, to dropped objects, and
 //! at the end of a rank.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

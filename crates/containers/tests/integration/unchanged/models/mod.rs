@@ -14,7 +14,7 @@ use pgas_core::{Rank, World};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::common::{Picky, everywhere};
+use super::common::{Picky, everywhere};
 
 /// The number of sequences of operations for each container. Each runs over three transports.
 const N_SEQUENCES: u32 = if cfg!(debug_assertions) { 8 } else { 100 };

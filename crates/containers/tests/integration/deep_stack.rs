@@ -1,8 +1,6 @@
 //! Large values on a stack of the usual size, also in a build without optimization, which gives
 //! each copy a place of its own.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_containers::array::Distribution;
 use pgas_containers::hash_map::Inserted;
 use pgas_containers::{

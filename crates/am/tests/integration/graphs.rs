@@ -1,8 +1,6 @@
 //! Random graphs of futures, on several ranks at once: every action runs once, every future
 //! completes, and nothing hangs or leaks.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! What handlers and codecs do wrong costs no other call its answer.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,5 @@
 //! The phases of containers in traces.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! The statistics of containers' operations.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_containers::{Array, BloomFilter, CircularQueue, HashMap};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, Statistics, World};

@@ -2,8 +2,6 @@
 //! some of them ranks serve each other's requests. Nothing is lost, nothing comes twice, and
 //! nothing is seen in part.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_containers::array::Distribution;
 use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, Distributor, FastQueue, HashMap, HashMapBuffer,
