@@ -101,5 +101,5 @@ pub(super) const OF_CALLS: &[Mutant] = &[
 /// What a weak network tells.
 #[rustfmt::skip]
 pub(super) const OF_TRANSFERS: &[Mutant] = &[
-    row("rma/checked.rs", "world.flush(self.at.rank)?;", 0, "", Program("signals", "")),
+    row("rma/checked.rs", "world.flush(self.at.rank)?;", 0, "", Program("integration", "signals::")),
 ];

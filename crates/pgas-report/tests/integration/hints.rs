@@ -1,7 +1,5 @@
 //! The hints for jobs with known culprits.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::mem;
 use std::path::Path;
@@ -107,7 +105,7 @@ fn the_line_that_waits_the_rank_that_is_late_and_what_it_does_are_named() {
     let job = job(directory.path());
     assert_eq!((job.n_ranks, job.ranks.len()), (4, 4));
     let hints = words::hints(&job);
-    let at = format!("tests/report.rs:{line} for a barrier");
+    let at = format!("tests/integration/hints.rs:{line} for a barrier");
     let hint = hints.iter().find(|hint| hint.contains(&at));
     let hint = hint.unwrap_or_else(|| panic!("{hints:#?}"));
     // Where ranks do not get a processor at once, the last one waits there, too.
@@ -157,7 +155,7 @@ fn every_call_of_a_collective_is_known_once_with_its_line_and_bytes() {
         });
         let job = job(directory.path());
         let calls = |what: &str, line: u32| -> Vec<(usize, u64, u64)> {
-            let name = format!("{what}@crates/pgas-report/tests/report.rs:{line}");
+            let name = format!("{what}@crates/pgas-report/tests/integration/hints.rs:{line}");
             let named = job.collectives.iter().filter(|one| one.name == name);
             let figures = named.map(|one| (one.calls.len(), one.calls.values().sum(), one.bytes));
             figures.collect()
@@ -266,7 +264,7 @@ fn a_stalled_job_says_who_waits_for_whom() {
     for (rank, hint) in told.iter().take(2).enumerate() {
         let expected = format!("rank {rank} had waited ");
         assert!(hint.starts_with(&expected), "{told:#?}");
-        assert!(hint.contains("tests/report.rs:"), "{told:#?}");
+        assert!(hint.contains("tests/integration/hints.rs:"), "{told:#?}");
         assert!(hint.contains(" for a barrier"), "{told:#?}");
     }
     assert_eq!(

@@ -1,7 +1,5 @@
 //! Long data with a signal, over a network that delivers in any order, as long as nobody flushes.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 

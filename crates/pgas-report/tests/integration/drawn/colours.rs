@@ -7,7 +7,7 @@ use pgas_report::analysis::Job;
 use pgas_report::html;
 use pgas_report::read::{Event, Trace};
 
-use crate::browser::{Browser, Theme};
+use super::browser::{Browser, Theme};
 
 /// A rank that waits, then serves a message, then is in a span, for 30 ms each, and then does
 /// something else for 10 ms.

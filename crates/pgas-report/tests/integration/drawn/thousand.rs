@@ -11,7 +11,7 @@ use pgas_report::analysis::Job;
 use pgas_report::read::{self, Trace};
 use pgas_report::{align, html};
 
-use crate::browser::{Browser, Theme};
+use super::browser::{Browser, Theme};
 
 const N_RANKS: u32 = 1000;
 

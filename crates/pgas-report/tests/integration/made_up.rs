@@ -1,7 +1,5 @@
 //! What is shown of made-up events, whose times and threads are known.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use pgas_core::trace::Kind;
 use pgas_report::analysis::Job;
 use pgas_report::read::{Event, Trace};

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::picture::{Colour, Picture};
+use super::picture::{Colour, Picture};
 
 /// The theme that the system asks for.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum Theme {
 impl Theme {
     /// The colour of this name in the page's style: the light theme's comes first.
     pub(crate) fn colour(self, name: &str) -> Colour {
-        let style = include_str!("../../src/style.css");
+        let style = include_str!("../../../src/style.css");
         let start = format!("--{name}: #");
         let mut colours = style.split(&start).skip(1);
         let text = match self {
