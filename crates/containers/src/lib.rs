@@ -57,7 +57,7 @@
 //! | many elements on any ranks, in one call | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
-//! | errors; prices; members of teams | `error`, `prices`, `team` |
+//! | errors; prices; members of teams; steps of operations in flight | `error`, `prices`, `replay`, `team` |
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -69,6 +69,7 @@ mod mail;
 pub mod object;
 pub mod prices;
 pub mod queue;
+mod replay;
 mod requests;
 pub mod route;
 mod scattered;

@@ -247,10 +247,10 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
     ) -> Option<Result<T>> {
         while journal.rewind() {
             let done = run(self.view_remote(None, Steps::Replayed(journal)));
-            if !journal.is_suspended() {
+            if !journal.record().is_suspended() {
                 return Some(done);
             }
-            if journal.waits() {
+            if journal.record().waits() {
                 break;
             }
         }

@@ -159,7 +159,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
 
     #[inline]
     fn heap(&self) -> &Heap {
-        &self.shape.heap
+        View::heap(self)
     }
 }
 
@@ -203,7 +203,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
     /// The heap for encodings that are longer than their slots.
     #[inline]
     pub(super) fn heap(&self) -> &'a Heap {
-        &self.shape.heap
+        R::heap(self.all).unwrap_or(&self.shape.heap)
     }
 
     #[inline]

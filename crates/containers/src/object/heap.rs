@@ -13,11 +13,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{GlobalPtr, Rank, Symmetric, Team, World, in_handler};
+use pgas_core::{Error, GlobalPtr, Rank, Result, Symmetric, Team, World, in_handler};
 
-use pgas_core::{Error, Result};
+use crate::replay::Record;
 
 /// The next block of the list, and the length that the block was made for.
 type Header = [u64; 2];
@@ -25,8 +25,9 @@ type Header = [u64; 2];
 /// The smallest block, with its header.
 const SMALLEST: usize = 64;
 
-/// The global memory of one container's long values; empty for types that have none. Or a parcel:
-/// the long values of a message, with offsets for pointers.
+/// The global memory of one container's long values; empty for types that have none. Or the same
+/// memory, as an operation in flight uses it. Or a parcel: the long values of a message, with
+/// offsets for pointers.
 pub struct Heap {
     place: Place,
 }
@@ -34,6 +35,7 @@ pub struct Heap {
 enum Place {
     Nowhere,
     Global(Shared),
+    Replayed(Arc<Heap>, Arc<Record>),
     Parcel(Mutex<Vec<u8>>),
 }
 
@@ -81,11 +83,20 @@ impl Heap {
         Self { place }
     }
 
+    /// The memory of `heap` for an operation in flight: each use is a step in its record.
+    pub(crate) fn replayed(heap: &Arc<Self>, record: &Arc<Record>) -> Self {
+        let place = match heap.place {
+            Place::Nowhere => Place::Nowhere,
+            _ => Place::Replayed(Arc::clone(heap), Arc::clone(record)),
+        };
+        Self { place }
+    }
+
     /// What a parcel holds.
     pub(crate) fn packed(&mut self) -> &mut Vec<u8> {
         match &mut self.place {
             Place::Parcel(bytes) => bytes.get_mut().unwrap_or_else(PoisonError::into_inner),
-            Place::Nowhere | Place::Global(_) => unreachable!("this heap is no parcel"),
+            _ => unreachable!("this heap is no parcel"),
         }
     }
 
@@ -106,13 +117,14 @@ impl Heap {
         match &self.place {
             // It is only appended to, so a panic elsewhere leaves it valid.
             Place::Parcel(bytes) => Some(bytes.lock().unwrap_or_else(PoisonError::into_inner)),
-            Place::Nowhere | Place::Global(_) => None,
+            _ => None,
         }
     }
 
     fn shared(&self) -> &Shared {
         match &self.place {
             Place::Global(shared) => shared,
+            Place::Replayed(heap, _) => heap.shared(),
             Place::Nowhere | Place::Parcel(_) => {
                 unreachable!("types with long values have a heap")
             }
@@ -125,6 +137,11 @@ impl Heap {
             let at = packed.len() as u64;
             packed.extend_from_slice(bytes);
             return Ok(GlobalPtr::from_bits(at));
+        }
+        if let Place::Replayed(heap, record) = &self.place {
+            let stored = record.once(|| heap.store(bytes).map(GlobalPtr::to_bits));
+            let stored = stored.unwrap_or(Err(Record::SUSPENDED));
+            return stored.map(GlobalPtr::from_bits);
         }
         let shared = self.shared();
         let world = shared.returned.world();
@@ -145,6 +162,10 @@ impl Heap {
             return long.map(<[u8]>::to_vec).ok_or_else(lacks);
         }
         let world = self.shared().returned.world();
+        if let Place::Replayed(_, record) = &self.place {
+            let read = record.read(|| at.get_vec_nb(world, len), <[u8]>::to_vec);
+            return read.map(|(_, bytes)| bytes);
+        }
         if SERVES.get() && !is_reached(world, at.rank()) {
             let what = "a value on another rank";
             return Err(Error::InHandler { what });
@@ -165,6 +186,11 @@ impl Heap {
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         if self.as_parcel().is_some() {
             return Ok(());
+        }
+        if let Place::Replayed(heap, record) = &self.place {
+            // A run that is suspended releases nothing: it has not come to this step.
+            let released = record.once(|| heap.release(at, len).map(|()| 0));
+            return released.map_or(Ok(()), |released| released.map(drop));
         }
         self.release_late();
         let world = self.shared().returned.world();
@@ -342,6 +368,7 @@ impl fmt::Debug for Heap {
                 let n = shared.blocks().all.len();
                 write!(f, "Heap({n} blocks of this rank)")
             }
+            Place::Replayed(heap, _) => heap.fmt(f),
             Place::Parcel(_) => write!(f, "Heap(of a message)"),
         }
     }

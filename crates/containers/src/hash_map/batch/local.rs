@@ -26,7 +26,7 @@ use super::super::slot::local::Local;
 use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
 use super::super::table::ViewOf;
 use super::super::view::note_line;
-use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
 /// The prefetch distance in operations. It covers the latency of memory, and is as many accesses as
@@ -96,7 +96,7 @@ impl<K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
@@ -110,7 +110,7 @@ impl<K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
             let element = &elements[i];
             let taken = key(element).and_then(|key| {
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
-                let done = O::perform(self, hash, &key, given(element)?)?;
+                let done = O::perform(self, hash, &key, given(element, self.heap())?)?;
                 *n_changed += usize::from(O::is_change(&done));
                 take(i, done)
             });
@@ -185,7 +185,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
                 Ok(())
             };
             let key = |key| K::key_by(key);
-            return Ok(self.perform_batch::<Find<P>, _>(keys, key, |_| Ok(()), take, &mut 0)?);
+            return Ok(self.perform_batch::<Find<P>, _>(keys, key, |_, _| Ok(()), take, &mut 0)?);
         }
         let mut batch = Batch {
             keys,

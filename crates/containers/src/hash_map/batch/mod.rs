@@ -158,7 +158,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError> {
-        let given = |element| given(element, self.heap());
         let _waits = part_of(O::EFFECT.whole());
         let n_together = match (&self.reused, &self.counted) {
             (Some(_), _) => SECTION,
@@ -427,7 +426,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
     {
         let table = &self.table;
-        if object::has_heap::<V>() && (table.is_local() || table.served().is_none()) {
+        if object::has_heap::<V>() && table.is_local() {
             let heap = table.heap();
             return table.perform_many_one_sided::<Fold<_>, _>(
                 entries,

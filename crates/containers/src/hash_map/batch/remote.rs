@@ -9,13 +9,12 @@ use pgas_core::in_handler;
 
 use super::super::hash::Hash;
 use super::super::op::OnKey;
-use super::super::outcome::Effect;
 use super::super::slot::layout::ValueKind;
 use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
 use super::super::slot::{LayoutOf, give_up};
 use super::super::view::View;
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr};
+use crate::object::{Heap, KeyHasher, KeyOf, Object};
 use crate::{BatchError, Error, Result};
 
 /// Operations whose searches are in flight together.
@@ -63,20 +62,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
-        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         let mut start = 0;
         while let Some(first) = elements.get(start) {
             let rest = &elements[start..];
-            let keys = rest
-                .iter()
-                .take(GROUP)
-                .map_while(|element| key(element).ok());
-            let flights = keys
-                .take_while(Self::can_fly::<O>)
-                .map(|key| self.in_flight::<O>(key));
+            // In a handler one operation would have to wait for another one.
+            let n_together = if in_handler() { 0 } else { GROUP };
+            let keys = rest.iter().map_while(|element| key(element).ok());
+            let flights = keys.take(n_together).map(|key| self.in_flight::<O>(key));
             let mut group = Group {
                 flights: flights.collect(),
                 is_change: O::is_change,
@@ -85,14 +81,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             let mut waited = Ok(());
             if group.flights.is_empty() {
                 let mut alone = self.in_flight::<O>(key(first).map_err(failed(start))?);
-                let done = given(first).and_then(|given| {
+                let done = given(first, self.heap()).and_then(|given| {
                     self.shape
                         .perform_one_sided::<O>(alone.hash, &alone.key, given)
                 });
                 alone.done = Some(done);
                 group.flights.push(alone);
             } else {
-                waited = self.perform_together::<O>(&mut group.flights, |k| given(&rest[k]));
+                waited =
+                    self.perform_together::<O>(&mut group.flights, |k, heap| given(&rest[k], heap));
             }
             let mut outcome = Ok(());
             for k in 0..group.flights.len() {
@@ -108,19 +105,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// Whether `O` may run again and again on its way. It then neither allocates memory of the heap
-    /// nor compares a key that lies there. In a handler it would have to wait.
-    fn can_fly<O: OnKey<K, V>>(key: &KeyOf<K>) -> bool {
-        let is_within = !<K::Repr as Repr<K>>::is_key_outside(key);
-        let is_plain = O::EFFECT == Effect::Read || !object::has_heap::<V>();
-        (O::IS_READ_ONLY || is_within && is_plain) && !in_handler()
-    }
-
     fn in_flight<O: OnKey<K, V>>(&self, key: KeyOf<K>) -> InFlight<K, O::Outcome> {
         InFlight {
             hash: self.hash(&key),
             key,
-            journal: Journal::held(O::IS_READ_ONLY),
+            journal: Journal::held(&self.shape.heap, O::IS_READ_ONLY),
             done: None,
         }
     }
@@ -129,9 +118,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn perform_together<O: OnKey<K, V>>(
         &self,
         group: &mut [InFlight<K, O::Outcome>],
-        given: impl Fn(usize) -> Result<O::Given> + Copy,
+        given: impl Fn(usize, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<()> {
-        self.advance::<O>(group, given, |flight| flight.journal.is_stopped())?;
+        self.advance::<O>(group, given, |flight| flight.journal.record().is_stopped())?;
         let changed = self.change_in_order::<O>(group, given);
         changed.map_err(|error| give_up(self.shape.world(), error))
     }
@@ -141,7 +130,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn change_in_order<O: OnKey<K, V>>(
         &self,
         group: &mut [InFlight<K, O::Outcome>],
-        given: impl Fn(usize) -> Result<O::Given> + Copy,
+        given: impl Fn(usize, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<()> {
         let is_word = LayoutOf::<K, V>::KIND != ValueKind::Wide;
         for k in 0..group.len() {
@@ -152,7 +141,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             rest[0].journal.let_go();
             // It is enough that the change of a present word is on its way.
             let is_begun = |flight: &InFlight<K, _>| is_word && !flight.journal.claims();
-            self.advance::<O>(&mut rest[..1], |_| given(k), is_begun)?;
+            self.advance::<O>(&mut rest[..1], |_, heap| given(k, heap), is_begun)?;
             if matches!(rest[0].done, Some(Err(_))) {
                 return self.advance::<O>(before, given, |_| false);
             }
@@ -164,7 +153,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn advance<O: OnKey<K, V>>(
         &self,
         group: &mut [InFlight<K, O::Outcome>],
-        given: impl Fn(usize) -> Result<O::Given>,
+        given: impl Fn(usize, &Heap) -> Result<O::Given>,
         far_enough: impl Fn(&InFlight<K, O::Outcome>) -> bool,
     ) -> Result<()> {
         let mut are_there = || {
@@ -172,9 +161,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             for (k, flight) in group.iter_mut().enumerate() {
                 if flight.done.is_none() {
                     let (journal, hash, key) = (&flight.journal, flight.hash, &flight.key);
-                    flight.done = self
-                        .shape
-                        .replay(journal, |view| O::perform(&view, hash, key, given(k)?));
+                    flight.done = self.shape.replay(journal, |view| {
+                        O::perform(&view, hash, key, given(k, view.heap())?)
+                    });
                 }
                 are_there &= flight.done.is_some() || far_enough(flight);
             }

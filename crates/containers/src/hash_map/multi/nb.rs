@@ -10,7 +10,7 @@ use super::super::operations::{Contains, Find, Insert, Remove};
 use super::super::phase::{Atomic, Finds, Phase};
 use super::super::table::Common;
 use super::{MultiMap, Numbers, Removed, removed};
-use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, SlotOf};
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::{Result, TakeError};
 
 /// An operation in flight on a key: of both maps.
@@ -27,16 +27,17 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
     }
 
     async fn numbers<P: Finds>(&self) -> Result<Numbers> {
-        let word = self.numbers.step::<Find<P>>(&self.key, ()).await?;
+        let word = self.numbers.step::<Find<P>>(&self.key, |_| Ok(())).await?;
         Ok(Numbers::of(word.unwrap_or(0)))
     }
 
     /// As [`MultiMap::insert`].
-    async fn insert(&self, value: SlotOf<V>) -> Result<u64> {
+    async fn insert(&self, value: V) -> Result<u64> {
+        let slot = |heap: &Heap| object::to_slot(&value, heap);
         loop {
             let numbers = self.next_number().await?;
             let place = self.place(numbers.next);
-            if let Err(error) = self.values.step::<Insert>(&place, value).await {
+            if let Err(error) = self.values.step::<Insert>(&place, slot).await {
                 let give_back = |word| Numbers::without(word, numbers.next);
                 self.numbers.update(&self.key, give_back).await?;
                 return Err(error);
@@ -44,7 +45,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
             // As in the blocking form: a removal that has passed the number takes the value out, or
             // this rank does, and begins again.
             let is_passed = self.numbers::<Atomic>().await?.first > numbers.next;
-            if !is_passed || !self.values.step::<Remove>(&place, ()).await? {
+            if !is_passed || !self.values.step::<Remove>(&place, |_| Ok(())).await? {
                 return self.count_of(numbers).await;
             }
         }
@@ -52,12 +53,14 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
 
     /// Takes a new number for a value: `next` of the result.
     async fn next_number(&self) -> Result<Numbers> {
-        let former = self.numbers.step::<Add>(&self.key, 1).await?;
+        let former = self.numbers.step::<Add>(&self.key, |_| Ok(1)).await?;
         let numbers = Numbers::of(former.unwrap_or(0));
         if numbers.next < Numbers::END {
             return Ok(numbers);
         }
-        self.numbers.step::<Add>(&self.key, u64::MAX).await?;
+        self.numbers
+            .step::<Add>(&self.key, |_| Ok(u64::MAX))
+            .await?;
         Err(Numbers::used_up())
     }
 
@@ -68,7 +71,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
     {
         let begun = (numbers.first..numbers.next).map(|number| {
             let (values, place) = (Arc::clone(&self.values), self.place(number));
-            let step = async move { values.step::<O>(&place, ()).await };
+            let step = async move { values.step::<O>(&place, |_| Ok(())).await };
             start(self.values.shape.world(), step)
         });
         let begun: Vec<_> = begun.collect::<Result<_>>()?;
@@ -91,11 +94,11 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
         let begun = (first..next).map(|number| {
             let (values, place) = (Arc::clone(&self.values), self.place(number));
             let take = async move {
-                let value = values.step::<Find<Atomic>>(&place, ()).await;
+                let value = values.step::<Find<Atomic>>(&place, |_| Ok(())).await;
                 let is_removed = if matches!(value, Ok(None)) {
                     Ok(false)
                 } else {
-                    values.step::<Remove>(&place, ()).await
+                    values.step::<Remove>(&place, |_| Ok(())).await
                 };
                 let taken: Removed<V> = (is_removed, value);
                 Ok(taken)
@@ -111,10 +114,8 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
 /// The reads, or the removals, of all values of a key are in flight together.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// Whether operations on the key are performed before the call returns.
-    fn is_at_once(&self, key: &KeyOf<K>) -> bool {
-        // Encodings of numbers have one length.
-        let place: KeyOf<(K, u64)> = (key.clone(), 0);
-        self.numbers.table.is_at_once(key) || self.values.table.is_at_once(&place)
+    fn is_at_once(&self) -> bool {
+        self.numbers.table.is_at_once() || self.values.table.is_at_once()
     }
 
     fn begin(&self, key: KeyOf<K>) -> InFlight<K, V, S> {
@@ -141,11 +142,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return self.find(key).map(PgasFuture::ready);
         }
-        let find = self.begin(of_key);
+        let find = self.begin(K::key_by(key)?);
         start(self.numbers.table.world(), async move {
             let numbers = find.numbers::<P>().await?;
             let values = find.each::<Find<P>>(numbers).await?;
@@ -169,11 +169,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return self.count(key).map(PgasFuture::ready);
         }
-        let count = self.begin(of_key);
+        let count = self.begin(K::key_by(key)?);
         start(self.numbers.table.world(), async move {
             let numbers = count.numbers::<P>().await?;
             count.count_of(numbers).await
@@ -218,12 +217,10 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     where
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return self.insert(key, value).map(PgasFuture::ready);
         }
-        let value = object::to_slot(&value, self.values.table.heap())?;
-        let insert = self.begin(of_key);
+        let insert = self.begin(K::key_by(key)?);
         start(self.numbers.table.world(), async move {
             insert.insert(value).await
         })
@@ -245,11 +242,10 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     where
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return Ok(PgasFuture::ready(self.remove(key)));
         }
-        let remove = self.begin(of_key);
+        let remove = self.begin(K::key_by(key)?);
         start(
             self.numbers.table.world(),
             async move { remove.remove().await },

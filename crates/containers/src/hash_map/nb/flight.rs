@@ -19,8 +19,9 @@ use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
 use super::super::table::{Common, Table};
 use super::super::view::View;
-use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Repr};
-use crate::{Result, requests};
+use crate::Result;
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
+use crate::requests::{self, LONGEST_PART};
 
 /// Operations in flight.
 impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
@@ -31,7 +32,8 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         is_read_only: bool,
         mut run: impl for<'a> FnMut(View<'a, K, V, S, Remote<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let (journal, shape) = (Journal::new(is_read_only), &self.shape);
+        let shape = &self.shape;
+        let journal = Journal::new(&shape.heap, is_read_only);
         poll_fn(move |_| match shape.replay(&journal, &mut run) {
             Some(done) => Poll::Ready(done),
             None => Poll::Pending,
@@ -40,7 +42,11 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     }
 
     /// Performs `O` at the home rank of its key by a message (M), or by one-sided steps.
-    async fn perform<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<O::Outcome>
+    async fn perform<O>(
+        &self,
+        key: &KeyOf<K>,
+        given: impl Fn(&Heap) -> Result<O::Given> + Send,
+    ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
@@ -51,12 +57,16 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
             && Table::<K, V, S>::is_message::<O>(served, home)
         {
             let parcel = Heap::parcel(Vec::new());
-            let request = (request::<K, V, O>(key, given, &parcel)?, parcel);
-            let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, request);
-            if let Some((answer, parcel)) = answer.await? {
-                return O::Outcome::of_answer(answer, &parcel, &shape.heap);
+            let request = request::<K, V, O>(key, given(&parcel)?, &parcel)?;
+            if parcel.n_packed() <= LONGEST_PART {
+                let asked = (request, parcel);
+                let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, asked);
+                if let Some((answer, parcel)) = answer.await? {
+                    return O::Outcome::of_answer(answer, &parcel, &shape.heap);
+                }
             }
         }
+        let given = given(&shape.heap)?;
         self.replay(O::IS_READ_ONLY, |view| O::perform(&view, hash, key, given))
             .await
     }
@@ -65,7 +75,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     pub(in super::super) async fn step<O>(
         &self,
         key: &KeyOf<K>,
-        given: O::Given,
+        given: impl Fn(&Heap) -> Result<O::Given> + Send,
     ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -82,16 +92,16 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
-        if self.served.is_none() {
+        if self.served.is_none() || object::has_heap::<V>() {
             return self.replay_update(key, f).await;
         }
         let slot = |value: &V| object::to_slot(value, &self.shape.heap);
-        let mut there = self.perform::<Find<Atomic>>(key, ()).await?;
+        let mut there = self.perform::<Find<Atomic>>(key, |_| Ok(())).await?;
         loop {
             let Some(value) = there else { return Ok(None) };
             let expected = slot(&value)?;
             let values = Pair::new(expected, slot(&f(value))?);
-            there = self.perform::<Replace>(key, values).await?;
+            there = self.perform::<Replace>(key, |_| Ok(values)).await?;
             if let Some(former) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {
@@ -119,13 +129,10 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Whether an operation on `key` is performed before the call returns: all slots are local, the
-    /// key or value may be longer than its slot, or there are no tasks.
-    pub(in super::super) fn is_at_once(&self, key: &KeyOf<K>) -> bool {
-        self.is_local()
-            || object::has_heap::<V>()
-            || <K::Repr as Repr<K>>::is_key_outside(key)
-            || !pgas_am::is_attached(self.world())
+    /// Whether operations are performed before the call returns: all slots are local, or there are
+    /// no tasks.
+    pub(in super::super) fn is_at_once(&self) -> bool {
+        self.is_local() || !pgas_am::is_attached(self.world())
     }
 
     /// Begins to [perform](Self::perform) `O`.
@@ -133,18 +140,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn perform_nb<O, Q: ?Sized>(
         &self,
         key: &Q,
-        given: impl Fn(&Heap) -> Result<O::Given>,
+        given: impl Fn(&Heap) -> Result<O::Given> + Send + 'static,
     ) -> Result<PgasFuture<O::Outcome>>
     where
         K: FoundBy<Q>,
         O: OnKey<K, V, Given: Pod, Outcome: Send> + 'static,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
         }
-        let (hash, given) = (self.shape.hash(&of_key), given(self.heap())?);
-        if let Some(done) = self.perform_near::<O>(hash, &of_key, |_| Ok(given))? {
+        let of_key = K::key_by(key)?;
+        let hash = self.shape.hash(&of_key);
+        if let Some(done) = self.perform_near::<O>(hash, &of_key, &given)? {
             self.count(O::EFFECT, O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
@@ -163,10 +170,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         K: FoundBy<Q>,
     {
-        let of_key = K::key_by(key)?;
-        if self.is_at_once(&of_key) {
+        if self.is_at_once() {
             return self.update(key, f).map(PgasFuture::ready);
         }
+        let of_key = K::key_by(key)?;
         let near = |there| object::to_slot(&f(there), self.heap());
         let hash = self.shape.hash(&of_key);
         if let Some(former) = self.perform_near::<Update<_>>(hash, &of_key, |_| Ok(near))? {

@@ -24,9 +24,9 @@ use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 /// the phase or the slots of the map waits for operations of this rank, and so does the map's drop.
 ///
 /// An operation on slots that this process reaches by loads and stores is done before the call
-/// returns, and its future is ready. So is one on keys or values that are, or may be, longer than
-/// their slots, and each one on a rank that is not [attached](pgas_am::attach()). The others go on,
-/// a step at a time, when this rank makes progress. Where [ranks serve](HashMap#cost) operations,
+/// returns, and its future is ready. So is each one on a rank that is not
+/// [attached](pgas_am::attach()). The others go on, a step at a time, when this rank makes progress.
+/// Where [ranks serve](HashMap#cost) operations,
 /// there is one step. Elsewhere an operation may have reserved a slot between two of its steps, and
 /// other ranks with the same key wait for this rank's progress.
 ///
@@ -235,7 +235,7 @@ where
         P: Changes,
         K: FoundBy<Q>,
     {
-        let done = self.table.perform_nb::<Add, _>(key, |_| Ok(n))?;
+        let done = self.table.perform_nb::<Add, _>(key, move |_| Ok(n))?;
         Ok(done.then(|former| former.unwrap_or(V::new_zeroed())))
     }
 }

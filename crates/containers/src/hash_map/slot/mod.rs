@@ -50,6 +50,11 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Whether the slots are one rank's shard.
     fn is_shard(all: Self::All) -> bool;
 
+    /// The memory of long keys and values, if it is not used as the map has it.
+    fn heap(_: Self::All) -> Option<&'a Heap> {
+        None
+    }
+
     fn world(&self) -> &'a World;
 
     fn position(&self) -> Position;

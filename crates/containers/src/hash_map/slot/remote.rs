@@ -12,6 +12,7 @@ use super::copied::BlockCopy;
 use super::place::{Place, WordOp};
 use super::replayed::Journal;
 use super::{AWAITED, Access, PartAt, Swapped, give_up, swap_state};
+use crate::object::Heap;
 
 /// How steps on the slots are taken. There is one type of slot for all ways, since a branch takes
 /// no time beside a network, and each type makes the code of all operations once more.
@@ -112,6 +113,13 @@ impl<'a> Access<'a> for Remote<'a> {
         all.shard.is_some()
     }
 
+    fn heap(all: RemoteArray<'a>) -> Option<&'a Heap> {
+        match all.steps {
+            Steps::Replayed(journal) => Some(journal.heap()),
+            Steps::Blocking | Steps::Copied(_) => None,
+        }
+    }
+
     fn world(&self) -> &'a World {
         self.place.world
     }
@@ -174,7 +182,7 @@ impl<'a> Access<'a> for Remote<'a> {
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         match self.steps {
-            Steps::Replayed(journal) => journal.wait_until(ready),
+            Steps::Replayed(journal) => journal.record().wait_until(ready),
             Steps::Blocking | Steps::Copied(_) => self.place.world.wait_for(AWAITED, ready),
         }
     }
@@ -182,7 +190,7 @@ impl<'a> Access<'a> for Remote<'a> {
     fn give_up(&self, error: Error) -> Error {
         match self.steps {
             // The operation goes on later.
-            Steps::Replayed(journal) if journal.is_suspended() => error,
+            Steps::Replayed(journal) if journal.record().is_suspended() => error,
             _ => give_up(self.place.world, error),
         }
     }

@@ -1,9 +1,9 @@
 //! Non-blocking operations.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pgas_am::{Completes as _, PgasFuture, when_all};
+use pgas_am::{Completes as _, PgasFuture, RemoteCalls as _, when_all};
 use pgas_core::{Rank, Result};
 
 use super::concurrent::Random;
@@ -155,8 +155,11 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
         let counts = map::<u64, u64>(&world, 12);
         let raised = map::<u64, u64>(&world, 12);
         let wide = map::<u64, [u64; 6]>(&world, 9);
+        let texts = map::<String, String>(&world, 9);
+        let [grown, whole] = ["g", "w"].map(|name| name.repeat(70));
         let me = u64::from(world.rank().number());
         raised.insert_if_absent(&1, 0).unwrap();
+        texts.insert_if_absent(&grown, "-".repeat(70)).unwrap();
         let mut futures = Vec::new();
         for i in 0..8 {
             futures.push(counts.fetch_add_nb(&(i % 3), 1).then(drop));
@@ -165,7 +168,22 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
             futures.push(wide.find_nb(&((i + me) % 2)).then(|seen| {
                 assert!(seen.is_none_or(|value| value == [value[0]; 6]), "{seen:?}");
             }));
+            if i % 4 == 0 {
+                futures.push(texts.update_nb(&grown, |text| text + "+").then(drop));
+                futures.push(
+                    texts
+                        .insert_nb(&whole, me.to_string().repeat(80))
+                        .then(drop),
+                );
+                futures.push(texts.find_nb(&whole).then(|seen| {
+                    let is_whole = |text: String| text == text[..1].repeat(80);
+                    assert!(seen.is_none_or(is_whole));
+                }));
+            }
             if i % 4 == seed % 4 {
+                texts.update(&grown, |text| text + "+").unwrap();
+                futures.push(texts.remove_nb(&whole).then(drop));
+                futures.push(texts.take_nb(&whole).then(drop));
                 counts.fetch_add(&(i % 3), 1).unwrap();
                 raised.update(&1, |n| n + 1).unwrap();
                 wide.update(&(i % 2), |value| value).unwrap();
@@ -180,6 +198,8 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
         let n_added: u64 = found.into_iter().flatten().sum();
         assert_eq!(n_added, 3 * 10);
         assert_eq!(raised.find(&1).unwrap(), Some(3 * 10));
+        let expected = "-".repeat(70) + &"+".repeat(3 * 4);
+        assert_eq!(texts.find(&grown).unwrap(), Some(expected));
         assert_eq!(counts.len().unwrap(), 3);
         world.barrier().unwrap();
     });
@@ -227,6 +247,19 @@ fn operations_in_flight_overlap() {
         let texts = map::<String, [u64; 5]>(&world, 1 << 12);
         overlap(&world, |key| texts.insert_nb(&key.to_string(), [key; 5]), 4);
         overlap(&world, |key| texts.find_nb(&key.to_string()), 4);
+        // Keys and values that are longer than their slots.
+        let long = |key: u64| format!("{key:080}");
+        let texts = map::<String, String>(&world, 1 << 12);
+        overlap(&world, |key| texts.insert_nb(&long(key), long(key + 1)), 4);
+        overlap(&world, |key| texts.find_nb(&long(key)), 4);
+        overlap(
+            &world,
+            |key| texts.update_nb(&long(key), |text| text + "!"),
+            4,
+        );
+        assert_eq!(texts.find(&long(7)).unwrap(), Some(long(8) + "!"));
+        overlap(&world, |key| texts.take_nb(&long(key)), 4);
+        assert!(texts.is_empty().unwrap());
         let words = words.into_find_phase().unwrap();
         overlap(&world, |key| words.find_nb(&key), 4);
     });
@@ -235,31 +268,84 @@ fn operations_in_flight_overlap() {
 /// All requests are sent before the first one is answered.
 #[test]
 fn requests_of_operations_in_flight_are_with_their_rank_at_once() {
-    static N_SENT: AtomicU64 = AtomicU64::new(0);
-    let served = loopback::Options::default().with_served_atomics();
-    N_SENT.store(0, Ordering::Relaxed);
-    loopback::run_over(&served, 2, &Config::default(), |world| {
-        pgas_am::attach(&world).unwrap();
-        let map = map::<u64, u64>(&world, 1 << 12);
-        if world.rank() == Rank::ZERO {
-            let begun = (0..40).map(|key| map.fetch_add_nb(&key, key + 1).unwrap());
-            let mut begun: Vec<_> = begun.collect();
-            N_SENT.store(1, Ordering::Release);
-            rounds_of_threads(&world, &mut begun);
-            for future in begun {
-                assert_eq!(future.wait().unwrap(), 0);
+    fn check<V: Value>(begin: impl Fn(&HashMap<u64, V>, u64) -> Check + Sync) {
+        let has_sent = AtomicBool::new(false);
+        let served = loopback::Options::default().with_served_atomics();
+        loopback::run_over(&served, 2, &Config::default(), |world| {
+            pgas_am::attach(&world).unwrap();
+            let map = map::<u64, V>(&world, 1 << 12);
+            if world.rank() == Rank::ZERO {
+                let begun = (0..40).map(|key| begin(&map, key));
+                let mut begun: Vec<_> = begun.collect();
+                has_sent.store(true, Ordering::Release);
+                rounds_of_threads(&world, &mut begun);
+                for future in begun {
+                    future.wait().unwrap();
+                }
+            } else {
+                // It serves nobody before the other rank has begun all.
+                while !has_sent.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
             }
-        } else {
-            // It serves nobody before the other rank has begun all.
-            while N_SENT.load(Ordering::Acquire) == 0 {
-                std::thread::yield_now();
-            }
-        }
-        world.barrier().unwrap();
-        let (n, sum) = (map.len().unwrap(), map.find(&39).unwrap());
-        assert_eq!((n, sum), (40, Some(40)));
-        world.barrier().unwrap();
-    });
+            world.barrier().unwrap();
+            let (n, last) = (map.len().unwrap(), map.find(&39).unwrap());
+            assert_eq!((n, last), (40, Some(V::of(139))));
+            world.barrier().unwrap();
+        });
+    }
+    check::<u64>(|map, key| expect(map.fetch_add_nb(&key, key + 100), 0));
+    check::<String>(|map, key| expect(map.insert_nb(&key, Value::of(key + 100)), Inserted::New));
+}
+
+/// Tasks, which must not wait, use a map of long keys and values of other ranks. What they overwrite
+/// is released, once.
+#[test]
+fn tasks_work_on_long_keys_and_values() {
+    fn long(key: u64) -> String {
+        format!("{key:090}")
+    }
+    fn check(world: &World) {
+        let used = || world.local_heap_use().used;
+        let map = std::sync::Arc::new(map::<String, String>(world, 300));
+        let me = u64::from(world.rank().number());
+        let rounds = |n: u64| {
+            let tasks = (0..20).map(|i| {
+                let (map, key) = (std::sync::Arc::clone(&map), long(100 * me + i));
+                world.spawn(async move {
+                    for round in 0..n {
+                        let inserted = map.insert_nb(&key, long(round))?.await?;
+                        assert_eq!(inserted == Inserted::New, round == 0);
+                        let former = map.update_nb(&key, |text| text + " changed")?.await?;
+                        assert_eq!(former, Some(long(round)));
+                        let found = map.find_nb(&key)?.await?;
+                        assert_eq!(found, Some(long(round) + " changed"));
+                        assert!(map.insert_if_absent_nb(&key, long(7))?.await?.is_some());
+                    }
+                    map.take_nb(&key)?.await
+                })
+            });
+            let taken = when_all(tasks.collect::<Vec<_>>()).wait().unwrap();
+            assert!(
+                taken
+                    .iter()
+                    .flatten()
+                    .all(|text| text.ends_with(" changed"))
+            );
+            assert_eq!(taken.iter().flatten().count(), 20);
+            world.barrier().unwrap();
+            used()
+        };
+        let after_few = rounds(3);
+        let after_many = rounds(30);
+        // In all three sizes a block for each key, whoever has it, and as many in flight.
+        let most = after_few + 3 * 256 * 40 * u64::from(world.n_ranks());
+        assert!(after_many <= most, "{after_few} bytes, then {after_many}");
+        assert!(map.is_empty().unwrap());
+    }
+    for n_ranks in [1, 3] {
+        attached_everywhere(n_ranks, |world| check(&world));
+    }
 }
 
 /// As [`rounds`], while another thread serves.
