@@ -30,3 +30,17 @@ pub fn top() -> ExitCode {
     #[cfg(any(pgas_portable, not(target_os = "linux")))]
     linux::main()
 }
+
+#[cfg(all(test, target_os = "linux", not(pgas_portable)))]
+mod tests {
+    #[test]
+    fn the_readme_names_every_option() {
+        const README: &str = include_str!("../README.md");
+        for command in [crate::linux::command(), crate::top::command()] {
+            let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+            for name in shown.filter_map(clap::Arg::get_long) {
+                assert!(README.contains(&format!("--{name}")), "--{name}");
+            }
+        }
+    }
+}

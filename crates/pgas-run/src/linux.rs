@@ -27,9 +27,9 @@ use crate::watch::Watching;
 /// have ended.
 ///
 /// Rank 0 reads standard input, if the job is on this host. The output of the ranks is passed on
-/// line by line; lines of more than 64 KiB may be broken. When a rank fails, one line says which, how and when, and the other ranks are
-/// ended; pgas-run then exits with the failed rank's exit code, or with 128 plus the number of the
-/// signal that killed it.
+/// line by line; lines of more than 64 KiB may be broken. When a rank fails, one line says which,
+/// how and when, and the other ranks are ended; pgas-run then exits with the failed rank's exit
+/// code, or with 128 plus the number of the signal that killed it.
 #[derive(Debug, Parser)]
 #[command(name = "pgas-run", version, override_usage = USAGE, after_help = AFTER_HELP)]
 struct Arguments {
@@ -112,7 +112,13 @@ Memory of a job has no name in any file system, and nothing is left behind howev
 
 Hosts have pgas-run and the program at the same paths, and the program is built with the feature
 `ofi` of pgas. Variables called PGAS_* and FI_*, LD_LIBRARY_PATH and RUST_BACKTRACE go to all ranks,
-others by --env. A host of which nothing is heard for PGAS_SILENCE seconds (60) ends the job.";
+others by --env. A host of which nothing is heard for PGAS_SILENCE seconds (20) ends the job.";
+
+/// The command line.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
 
 pub(crate) fn main() -> ExitCode {
     let arguments = match pgas_command_line::parse("pgas-run") {

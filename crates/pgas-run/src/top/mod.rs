@@ -46,6 +46,12 @@ the notable ones, which are shown if there is no room for all.";
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
+/// The command line.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
+
 /// Runs `pgas-top`.
 pub(crate) fn main() -> ExitCode {
     let arguments: Arguments = match pgas_command_line::parse("pgas-top") {
