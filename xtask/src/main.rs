@@ -196,3 +196,43 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::BenchHosts { over, json, rows } => bench_hosts::run(over, json.as_deref(), &rows),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+    use crate::process::root;
+
+    fn page(path: &str) -> String {
+        fs::read_to_string(root().join(path)).unwrap()
+    }
+
+    #[test]
+    fn contributing_names_every_command() {
+        let page = page("CONTRIBUTING.md");
+        for command in Cli::command().get_subcommands() {
+            let name = format!("`{}`", command.get_name());
+            assert!(page.contains(&name), "CONTRIBUTING.md lacks {name}");
+        }
+    }
+
+    #[test]
+    fn the_guide_and_the_documentation_name_every_setting() {
+        let source = page("crates/core/src/config/names.rs");
+        let names = source.lines().map(str::trim).filter_map(|line| {
+            let name = line.strip_prefix('"')?.strip_suffix("\",")?;
+            name.starts_with("PGAS_").then_some(name)
+        });
+        let names: Vec<_> = names.collect();
+        assert!(names.contains(&"PGAS_RANKS"), "{names:?}");
+        for path in ["docs/guide/clusters.md", "crates/core/src/config/mod.rs"] {
+            let page = page(path);
+            for name in &names {
+                assert!(page.contains(&format!("`{name}`")), "{path} lacks {name}");
+            }
+        }
+    }
+}
