@@ -119,6 +119,18 @@
 //! # Ok::<(), pgas::Error>(())
 //! ```
 //!
+//! # Features of the crate
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `smp` (default) | ranks as processes of one host, or as [`threads`] |
+//! | `mpi` | ranks on several hosts over MPI; needs an MPI library and libclang to build |
+//! | `ofi` | ranks on several hosts over libfabric, which is loaded at run time |
+//! | `sim` | ranks as nodes of a simulated RISC-V machine |
+//! | `tokio` | `Driver`, by which tasks await operations without polling |
+//! | `rayon` | loops of all threads over a rank's part of a container |
+//! | `tracing` | spans for a subscriber of that crate |
+//!
 //! # The crates
 //!
 //! | crate | contents |
@@ -131,9 +143,12 @@
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
 //! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
 //! | `pgas_sim` | ranks as nodes of a simulated RISC-V machine, with feature `sim` |
-//! | `pgas-run` | the launcher, and `pgas-top` |
+//! | `pgas-run` | the launcher, and `pgas-top`, which shows what the ranks of a job do |
+//! | `pgas-report` | pages, hints and Perfetto files from traces of a job |
+//! | `pgas-riscv-sim` | the simulator, `rae` |
 //!
-//! Settings are environment variables, listed at [`Config`].
+//! Settings are environment variables, listed at [`Config`] and in the guide's chapter on
+//! [clusters](guide::clusters).
 //!
 //! What the library does not do:
 //!

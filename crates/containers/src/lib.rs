@@ -18,7 +18,7 @@
 //! | [`Distributor`] | elements on their way from all ranks to all ranks |
 //! | [`Array`] | elements by index, on one rank |
 //! | [`DArray`], [`DMatrix`] | elements by index, over all ranks |
-//! | [`BloomFilter`] | a set with false positives, in a few bits an element |
+//! | [`BloomFilter`], [`WideBloomFilter`] | a set with false positives, in a few bits an element |
 //!
 //! Each is made on `&world`, for all ranks, or on `&team` ([`AsTeam`](pgas_core::AsTeam)), for the
 //! members, and lies in their memory alone. A call that is *collective over the team* is made by
