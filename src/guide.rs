@@ -2,6 +2,24 @@
 //!
 //! The text is in `docs/guide`. Every example in Rust is compiled and run when the library is
 //! tested.
+//!
+//! [first_program]: first_program
+//! [memory_model]: memory_model
+//! [own_types]: own_types
+//! [choosing]: choosing
+//! [halo_exchange]: halo_exchange
+//! [calls_and_futures]: calls_and_futures
+//! [graphs]: graphs
+//! [tokio]: tokio/index.html
+//! [testing]: testing
+//! [clusters]: clusters
+//! [simulated_nodes]: simulated_nodes
+//! [finding_a_hang]: finding_a_hang
+//! [making_it_fast]: making_it_fast
+//! [saving]: saving
+//! [coming_from]: coming_from
+//!
+// The links above precede those of the file, which lead to the files of the chapters.
 #![doc = include_str!("../docs/guide/README.md")]
 
 #[doc = include_str!("../docs/guide/first_program.md")]
