@@ -6,20 +6,19 @@
 //! peers that are [mapped](Backend::mapped) into this process the backend is not used: core loads
 //! and stores their memory itself (the direct path).
 //!
-//! MPI-3 RMA windows, libfabric RDM endpoints, shared memory and the simulated machine each have
-//! most of these operations natively:
+//! How the backends carry out the main operations:
 //!
 //! | here | MPI-3 RMA | libfabric RDM | shared memory |
 //! |---|---|---|---|
-//! | [`put_nb`](Backend::put_nb), stage [`Source`](Stage::Source) | `MPI_Rput`, its request | `fi_write`, default completion | `memcpy` |
-//! | stage [`Operation`](Stage::Operation) | `MPI_Win_flush` | `FI_DELIVERY_COMPLETE` | a fence |
-//! | [`fetch_atomic`](Backend::fetch_atomic) | `MPI_Fetch_and_op` | `fi_fetch_atomic` | a CPU atomic |
+//! | [`put_nb`](Backend::put_nb) | `MPI_Put`, `MPI_Rput` | `fi_write` | a copy |
+//! | stage [`Operation`](Stage::Operation) | `MPI_Win_flush` | `FI_DELIVERY_COMPLETE` | at once |
+//! | [`fetch_atomic`](Backend::fetch_atomic) | a message to the word's rank | the same | a CPU atomic |
 //! | [`put_strided`](Backend::put_strided) | a datatype | a list of `fi_write` | a loop |
-//! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_inject`, `-FI_EAGAIN` | a mailbox |
+//! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_send` and credits | a mailbox |
 //! | [`prepare`](Backend::prepare) | `Elsewhere` | a registered send buffer | a buffer that both ranks see |
 //! | [`barrier_begin`](Backend::barrier_begin) | `MPI_Ibarrier` | `None`: core's own | a counter |
 //! | [`collectives`](Backend::collectives) | `MPI_Iallreduce`, ... | `None`: core's own | `None` |
-//! | [`health`](Backend::health) | `MPI_Comm_test_inter`, our socket | our socket | a word, file locks |
+//! | [`health`](Backend::health) | the host's memory, sockets between hosts | the same | a word, file locks |
 
 #![expect(unsafe_code, reason = "the contract of a transport is on raw bytes")]
 

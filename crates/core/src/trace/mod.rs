@@ -5,8 +5,8 @@
 //! has the texts to which events refer by number. Events stay in memory until there are 1,024 of
 //! them, or for a tenth of a second, or until the rank waits for long; a rank that is killed loses
 //! no more than these. The tenth of a second passes also for a rank that notes nothing more: the
-//! [lookout](crate::lookout) writes its events. A write error ends the trace, with a line on the standard error output, but
-//! not the job. `pgas-report` reads such a directory.
+//! [lookout](crate::lookout) writes its events. A write error ends the trace, with a line on the
+//! standard error output, but not the job. `pgas-report` reads such a directory.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
