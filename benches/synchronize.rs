@@ -3,8 +3,8 @@
 //!
 //! Rank 0 tells rank 1 what to do and how often, so that neither rank waits for a missing partner.
 //!
-//! And what the comparison of calls adds to collectives, which is on by default in builds with debug
-//! assertions: jobs of two threads, with and without it in turn.
+//! And what the comparison of calls adds to collectives, which is on by default in builds with
+//! debug assertions: jobs of two threads, with and without it in turn.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 mod support;

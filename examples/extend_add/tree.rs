@@ -152,8 +152,9 @@ impl Builder<'_> {
         ])
     }
 
-    /// The `vertices` in two parts without a separator: `left`, which the last search has reached, and
-    /// what else is unconnected, until that is half of them. So many parts do not make a deep tree.
+    /// The `vertices` in two parts without a separator: `left`, which the last search has reached,
+    /// and what else is unconnected, until that is half of them. So many parts do not make a deep
+    /// tree.
     fn share_out(&mut self, mut left: Vec<u32>, vertices: &[u32], set: usize) -> [Vec<u32>; 3] {
         let first = self.n_searches;
         for &vertex in vertices {

@@ -178,8 +178,8 @@ fn a_late_rank_is_named_by_threads() {
     }
 }
 
-/// Ranks as threads, which need as much of their stacks as only the main threads of processes have by
-/// default.
+/// Ranks as threads, which need as much of their stacks as only the main threads of processes have
+/// by default.
 pub(crate) fn use_stacks() {
     fn use_stack(depth: u32) -> u64 {
         let page = black_box([depth; 1024]);

@@ -68,7 +68,8 @@ pub(crate) fn panic_meanwhile(world: &World) {
     }
 }
 
-/// A message for nobody comes while rank 1 computes: its next call says so, and the thread serves on.
+/// A message for nobody comes while rank 1 computes: its next call says so, and the thread serves
+/// on.
 pub(crate) fn stray_meanwhile(world: &World) {
     let answered = Arc::new(AtomicBool::new(false));
     let set_answered = Arc::clone(&answered);

@@ -99,8 +99,8 @@ enum Verb {
         /// The example
         #[arg(long, required_unless_present_any = ["suite", "containers"])]
         example: Option<String>,
-        /// Another folder that the example may read. It may always read the repository, and read and
-        /// write the current folder
+        /// Another folder that the example may read. It may always read the repository, and read
+        /// and write the current folder
         #[arg(long)]
         files: Vec<PathBuf>,
         /// Runs the conformance suite instead
@@ -109,7 +109,8 @@ enum Verb {
         /// Runs the part of the suite that the test command runs, with nodes of its own choice
         #[arg(long, requires = "suite", conflicts_with = "nodes")]
         part: bool,
-        /// Shows what operations of containers take with atomics by hardware and by software, and how they scale
+        /// Shows what operations of containers take with atomics by hardware and by software, and
+        /// how they scale
         #[arg(long, conflicts_with_all = ["example", "suite"])]
         containers: bool,
         /// Arguments of the example, or options of `rae containers`

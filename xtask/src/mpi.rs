@@ -1,6 +1,6 @@
-//! The MPI backend's checks, once with each MPI library. Each library has its own build folder: cargo
-//! does not notice that bindings to the other library are needed, and examples with and without MPI
-//! have the same names. So neither builds anew what another step has built.
+//! The MPI backend's checks, once with each MPI library. Each library has its own build folder:
+//! cargo does not notice that bindings to the other library are needed, and examples with and
+//! without MPI have the same names. So neither builds anew what another step has built.
 
 use std::process::Command;
 

@@ -138,8 +138,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The failure of the job, if that has ended the driver before; else the first error of a handler,
-    /// each of which was printed when it came.
+    /// The failure of the job, if that has ended the driver before; else the first error of a
+    /// handler, each of which was printed when it came.
     ///
     /// # Panics
     ///
@@ -191,7 +191,8 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
     let mut n_idle = 0_u32;
     let mut nap = FIRST_NAP;
     let mut failed = Ok(());
-    // Nobody else may serve the other ranks: a panic fails the job, as does an error of the transport.
+    // Nobody else may serve the other ranks: a panic fails the job, as does an error of the
+    // transport.
     let _step = world.in_step(DRIVING);
     // Acquire: pairs with the releases in `Driver::end` and in the drop of `EndWithRuntime`.
     while !is_over.load(Ordering::Acquire) {

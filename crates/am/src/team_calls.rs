@@ -13,7 +13,8 @@ use crate::rpc::{RemoteCalls, call_each};
 /// in the prelude. As in UPC++, where calls take a team and a number.
 ///
 /// A long request goes to a pointer, which names its rank, so it has no form here:
-/// [`ActiveMessages::request_long`]. [`quiet`](crate::quiet) is of the world, also for calls by team.
+/// [`ActiveMessages::request_long`]. [`quiet`](crate::quiet) is of the world, also for calls by
+/// team.
 ///
 /// # Examples
 ///

@@ -30,8 +30,8 @@ type WithCode = extern "C" fn(c_int, *mut c_void);
 pub(crate) fn at_exit(with_code: WithCode, without: extern "C" fn()) {
     #[cfg(target_env = "gnu")]
     // SAFETY: the declaration is that of the GNU library. The function may be called at any time,
-    // by any thread, with any pointer, as its type says. If there is no room for it, nothing is lost
-    // but its effect.
+    // by any thread, with any pointer, as its type says. If there is no room for it, nothing is
+    // lost but its effect.
     let _ = unsafe { on_exit(with_code, std::ptr::null_mut()) };
     #[cfg(not(target_env = "gnu"))]
     // SAFETY: as above.

@@ -1,8 +1,9 @@
 //! Buffers to receive messages in.
 //!
-//! Where the provider has receives of many messages (`FI_MULTI_RECV`), there are a few long buffers.
-//! Libfabric writes messages to them one behind the other, and only a full buffer has to be posted
-//! again. Elsewhere a buffer takes one message. Which of the two is settled when the rank starts.
+//! Where the provider has receives of many messages (`FI_MULTI_RECV`), there are a few long
+//! buffers. Libfabric writes messages to them one behind the other, and only a full buffer has to
+//! be posted again. Elsewhere a buffer takes one message. Which of the two is settled when the rank
+//! starts.
 //!
 //! A message stays in its buffer until it was handed out. If too many of the long buffers are kept
 //! by such messages, those that wait are [copied](Inbox::keep), so that replies and notes always

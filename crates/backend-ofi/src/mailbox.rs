@@ -174,7 +174,8 @@ impl Post {
         }
     }
 
-    /// A rank to which a note could not be sent, and the error, if there is one since the last call.
+    /// A rank to which a note could not be sent, and the error, if there is one since the last
+    /// call.
     #[inline]
     pub(crate) fn take_unreachable(&mut self) -> Option<(u32, Error)> {
         self.unreachable.take()

@@ -53,8 +53,8 @@ pub(crate) struct Network {
     pub(crate) receiving: Receiving,
     pub(crate) parking: Parking,
     pub(crate) failure: FirstFailure,
-    /// The first failed operation: the rank that it shows to have failed, how, and the time. The job
-    /// fails because of it, unless a better explanation comes.
+    /// The first failed operation: the rank that it shows to have failed, how, and the time. The
+    /// job fails because of it, unless a better explanation comes.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
     /// The launcher that is told when the rank has left.
     pub(crate) launcher: Option<Mutex<Pmi>>,

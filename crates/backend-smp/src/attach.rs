@@ -125,8 +125,8 @@ impl Member {
     }
 }
 
-/// Tells those that have joined that the rank that created the job's memory does not: they would wait
-/// for it.
+/// Tells those that have joined that the rank that created the job's memory does not: they would
+/// wait for it.
 #[cold]
 fn tell_of_failed_start(memory: &JobMemory, rank: u32, error: &Error) {
     if let Ok(watcher) = Watcher::new(memory) {

@@ -394,8 +394,8 @@ impl Member {
         ranks.all(|rank| control.membership(rank) == Membership::Left)
     }
 
-    /// As [`abort`](pgas_core::backend::Backend::abort), of a rank that has the number `rank` in the
-    /// job. A member knows its number among the ranks of its host.
+    /// As [`abort`](pgas_core::backend::Backend::abort), of a rank that has the number `rank` in
+    /// the job. A member knows its number among the ranks of its host.
     ///
     /// # Cost
     ///

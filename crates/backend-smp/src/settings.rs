@@ -1,5 +1,5 @@
-//! Settings that all ranks of a job must have, on Linux: ranks with different ones would wait for each
-//! other.
+//! Settings that all ranks of a job must have, on Linux: ranks with different ones would wait for
+//! each other.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -16,15 +16,15 @@ const NAMES: [(&str, &str); 2] = [
     ("PGAS_DIRECT", ""),
 ];
 
-/// The settings as bits: whether collectives compare their calls, and whether ranks reach each other's
-/// memory.
+/// The settings as bits: whether collectives compare their calls, and whether ranks reach each
+/// other's memory.
 pub(crate) fn of(config: &Config) -> u32 {
     let check = config.check.unwrap_or(false);
     u32::from(check) | u32::from(config.direct) << 1
 }
 
-/// An error if another rank that has joined has other settings than `rank`, which has joined itself.
-/// Of two that join at the same time at least one gets it.
+/// An error if another rank that has joined has other settings than `rank`, which has joined
+/// itself. Of two that join at the same time at least one gets it.
 pub(crate) fn compare(control: Control<'_>, (rank, n_ranks): (u32, u32), own: u32) -> Result<()> {
     // Each has stored its own settings before, and loads those of others after it.
     fence(Ordering::SeqCst);

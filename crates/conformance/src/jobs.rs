@@ -2,7 +2,8 @@
 //!
 //! Started by cargo, a test binary starts itself as ranks. They [`serve`]: rank 0 reads the names
 //! of cases, and all of them run these in one world. A case that needs a world of its own has a job
-//! of its own. A rank that finds something wrong ends its job, and the next case starts another one.
+//! of its own. A rank that finds something wrong ends its job, and the next case starts another
+//! one.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

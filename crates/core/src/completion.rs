@@ -77,9 +77,9 @@ impl World {
         outcome.map_err(|error| self.give_up(what, error))
     }
 
-    /// Says that this rank takes part in what several ranks do together, until the value is dropped.
-    /// If it panics meanwhile, also in a handler, the job fails: a program that catches the panic
-    /// would leave the others waiting. Collectives do this by themselves.
+    /// Says that this rank takes part in what several ranks do together, until the value is
+    /// dropped. If it panics meanwhile, also in a handler, the job fails: a program that catches
+    /// the panic would leave the others waiting. Collectives do this by themselves.
     ///
     /// # Cost
     ///

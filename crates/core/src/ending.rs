@@ -107,8 +107,8 @@ impl World {
         tell(&boards, self.n_ranks(), failure.as_deref());
     }
 
-    /// Sends this rank's figures to rank 0, in pieces; the last piece has their number. Once the job
-    /// `has_failed`, they may be lost.
+    /// Sends this rank's figures to rank 0, in pieces; the last piece has their number. Once the
+    /// job `has_failed`, they may be lost.
     fn send_figures(&self, counting: &Counting, has_failed: bool) {
         let began = Instant::now();
         let most_words = (self.capabilities().max_medium - 16) / 8;

@@ -208,8 +208,8 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Whether this waits for what other ranks do: a collective, until they call it, or a wait for a
-    /// [signal](crate::GlobalPtr::wait_until_nb). (Transfers and atomics are completed by the
+    /// Whether this waits for what other ranks do: a collective, until they call it, or a wait for
+    /// a [signal](crate::GlobalPtr::wait_until_nb). (Transfers and atomics are completed by the
     /// transport.)
     #[must_use]
     pub fn waits_for_ranks(&self) -> bool {
@@ -527,8 +527,8 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
     }
 }
 
-/// The error of a wait that ended with `error`. If it was for a collective the job fails, since this
-/// rank gives up a result that the others get. A wait that was only refused is no failure.
+/// The error of a wait that ended with `error`. If it was for a collective the job fails, since
+/// this rank gives up a result that the others get. A wait that was only refused is no failure.
 #[cold]
 fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {
     match error {

@@ -48,8 +48,8 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// An error inside a handler, for a call named `what` that waits: it names the call, and not its first
-/// step.
+/// An error inside a handler, for a call named `what` that waits: it names the call, and not its
+/// first step.
 pub(crate) fn refuse_in_handler(what: &'static str) -> Result<()> {
     if in_handler() {
         return Err(Error::InHandler { what });

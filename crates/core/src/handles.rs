@@ -40,8 +40,8 @@ impl Handles {
         self.n_handles.load(Ordering::Relaxed) == 1
     }
 
-    /// Uncounts a handle, unless it is the last one. Of handles that are dropped at the same time one
-    /// finds that it is the last.
+    /// Uncounts a handle, unless it is the last one. Of handles that are dropped at the same time
+    /// one finds that it is the last.
     pub(crate) fn drop_unless_last(&self) -> bool {
         let fewer = |n: usize| (n > 1).then(|| n - 1);
         // AcqRel, and acquire: what the other handles did comes before the end.
@@ -51,8 +51,8 @@ impl Handles {
         dropped.is_ok()
     }
 
-    /// Uncounts the last handle, and ends the thread with it; `wake` ends its nap. Does nothing, and
-    /// returns false, if there are others again.
+    /// Uncounts the last handle, and ends the thread with it; `wake` ends its nap. Does nothing,
+    /// and returns false, if there are others again.
     pub(crate) fn drop_last(&self, wake: impl FnOnce()) -> bool {
         // Acquire, as in `drop_unless_last`; relaxed: then it is dropped by that.
         let dropped = self

@@ -44,8 +44,9 @@ impl World {
     /// over libfabric it is a registered buffer from which long payloads are sent. Does not wait.
     ///
     /// Holding it delays no other rank. A rank has a limited number of such places, and each is in
-    /// use until its message has been handled, or over libfabric sent. [`Offer::BackPressure`] says that all are in use,
-    /// and that progress may free one. [`Offer::Elsewhere`] says that the transport has none.
+    /// use until its message has been handled, or over libfabric sent. [`Offer::BackPressure`] says
+    /// that all are in use, and that progress may free one. [`Offer::Elsewhere`] says that the
+    /// transport has none.
     ///
     /// # Cost
     ///

@@ -55,8 +55,8 @@ const N_WORDS: usize = 3;
 /// Ranks get it in the order in which they came.
 ///
 /// The next holder sees what the previous one wrote before it released the lock. A rank that dies
-/// ends the job, whether it holds the lock or not, so no rank waits for ever. A guard that is leaked
-/// keeps the lock until the rank drops its `Lock`.
+/// ends the job, whether it holds the lock or not, so no rank waits for ever. A guard that is
+/// leaked keeps the lock until the rank drops its `Lock`.
 ///
 /// A single atomic is faster where it is enough. So there is no type for a team's counter: it is
 /// one element of the team's memory at any member, which begins at 0. With `let counter =

@@ -165,8 +165,8 @@ impl World {
         Ok(())
     }
 
-    /// Serves up to `limit` received messages of each class, and says whether there were any. Errors
-    /// of their handlers wait for a call that [returns](Self::check_handlers) them.
+    /// Serves up to `limit` received messages of each class, and says whether there were any.
+    /// Errors of their handlers wait for a call that [returns](Self::check_handlers) them.
     #[inline]
     pub(crate) fn receive(&self, limit: usize) -> Result<bool> {
         if in_handler() || !self.servers().has_this_thread() {

@@ -70,8 +70,8 @@ pub fn tell(text: &dyn fmt::Display) {
     write(&format!("pgas: {}\n", printable(text)));
 }
 
-/// Writes `text`, whose parts are [`printable`], as it is. Unlike the macros of std it does not panic
-/// if nobody reads the standard error output any more.
+/// Writes `text`, whose parts are [`printable`], as it is. Unlike the macros of std it does not
+/// panic if nobody reads the standard error output any more.
 pub(crate) fn write(text: &str) {
     // A failure of this cannot be reported.
     drop(std::io::stderr().write_all(text.as_bytes()));

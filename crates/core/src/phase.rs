@@ -40,9 +40,10 @@ struct SeenPhase {
 
 impl World {
     /// Records that an object, such as a `hash map`, is in the phase called `phase`. Traces
-    /// (`PGAS_TRACE`) show it, with the line of the program. With feature `tracing` it is also a span
-    /// of that crate, called `phase`, of level `INFO`, which is never entered. `identity` is a number of this object
-    /// alone, the same on all ranks, such as the address of its memory on the first rank.
+    /// (`PGAS_TRACE`) show it, with the line of the program. With feature `tracing` it is also a
+    /// span of that crate, called `phase`, of level `INFO`, which is never entered. `identity` is a
+    /// number of this object alone, the same on all ranks, such as the address of its memory on the
+    /// first rank.
     ///
     /// # Cost
     ///

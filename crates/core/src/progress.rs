@@ -136,9 +136,9 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; the oldest error of a handler that no call has returned yet, such as
-    /// a message for a handler that was not set; the failure of the job, if there was no work, so that
-    /// a loop around this call ends with the job.
+    /// Errors of the transport; the oldest error of a handler that no call has returned yet, such
+    /// as a message for a handler that was not set; the failure of the job, if there was no work,
+    /// so that a loop around this call ends with the job.
     pub fn progress(&self) -> Result<bool> {
         let worked = self.serve()?;
         self.first_untold()?;
@@ -169,12 +169,12 @@ impl World {
     }
 
     /// The oldest error of a handler that no call of this rank has returned yet. Waits go on when a
-    /// handler fails; [`progress`](Self::progress) returns the error, and so do calls of the program
-    /// that begin with this one, and barriers when they are over. What is left is printed when the
-    /// rank leaves the job.
+    /// handler fails; [`progress`](Self::progress) returns the error, and so do calls of the
+    /// program that begin with this one, and barriers when they are over. What is left is printed
+    /// when the rank leaves the job.
     ///
-    /// Returns nothing in a handler, in a part of a larger call ([`part_of`](crate::part_of)), whose
-    /// other parts would be missing, and on a thread that runs no handlers
+    /// Returns nothing in a handler, in a part of a larger call ([`part_of`](crate::part_of)),
+    /// whose other parts would be missing, and on a thread that runs no handlers
     /// ([`serve_here`](Self::serve_here)).
     ///
     /// # Errors

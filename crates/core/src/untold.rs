@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::locks::lock;
 use crate::rank::Rank;
 
-/// Errors of handlers wait here for a call of the program that returns them: a wait in which a handler
-/// fails goes on, since others wait for its end, or what it waits for would be lost. Panics that the
-/// progress thread has met wait here, too.
+/// Errors of handlers wait here for a call of the program that returns them: a wait in which a
+/// handler fails goes on, since others wait for its end, or what it waits for would be lost. Panics
+/// that the progress thread has met wait here, too.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     has_some: AtomicBool,

@@ -228,8 +228,8 @@ pub fn part_of_at(whole: &'static str, at: &'static Location<'static>) -> PartOf
     PartOf::unless_inner(Some(whole), 0, at)
 }
 
-/// As [`part_of`], for what a call of the program `at` a line has left for later: a thread that makes
-/// progress does it, in whatever call that waits. So the innermost of several counts.
+/// As [`part_of`], for what a call of the program `at` a line has left for later: a thread that
+/// makes progress does it, in whatever call that waits. So the innermost of several counts.
 ///
 /// # Cost
 ///

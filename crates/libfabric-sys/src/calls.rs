@@ -1,8 +1,8 @@
 //! The inline functions of libfabric's headers, by their names in C: each calls what the table of
 //! its object has.
 //!
-//! An object that lacks the function gives `-FI_ENOSYS`. Where C has long lists of arguments, those that
-//! belong together are one value here.
+//! An object that lacks the function gives `-FI_ENOSYS`. Where C has long lists of arguments, those
+//! that belong together are one value here.
 //!
 //! # Safety
 //!
@@ -79,7 +79,8 @@ macro_rules! call {
         if table.is_null() {
             return $missing;
         }
-        // SAFETY: tables live as long as their object, and begin with what the headers of 1.17 have.
+        // SAFETY: tables live as long as their object, and begin with what the headers of 1.17
+        // have.
         let function = unsafe { (*table).$function };
         match function {
             // SAFETY: the caller promises what the function asks for.

@@ -29,8 +29,8 @@ impl Drop for Kept {
             let is_changed =
                 action_of(*signal).is_some_and(|now| now.sa_sigaction != before.sa_sigaction);
             if is_changed {
-                // SAFETY: the action is what the system gave for this signal. Its handler was installed
-                // by code of this process, which is still loaded.
+                // SAFETY: the action is what the system gave for this signal. Its handler was
+                // installed by code of this process, which is still loaded.
                 unsafe { sigaction(*signal, before, ptr::null_mut()) };
             }
         }

@@ -114,7 +114,8 @@ impl Library {
 
     fn open(name: &CStr) -> Result<Self, String> {
         let kept = Kept::now();
-        // SAFETY: what initializers of the library do is what programs that are linked with it rely on.
+        // SAFETY: what initializers of the library do is what programs that are linked with it rely
+        // on.
         let loaded = unsafe { Loaded::open(name, libc::RTLD_NOW | libc::RTLD_LOCAL) };
         drop(kept);
         let loaded = loaded?;

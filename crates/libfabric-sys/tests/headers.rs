@@ -1,7 +1,8 @@
-//! The bindings beside the installed headers: every size, offset and constant as a C compiler has it.
+//! The bindings beside the installed headers: every size, offset and constant as a C compiler has
+//! it.
 //!
-//! The bindings say these numbers themselves, in assertions that the Rust compiler has checked: they are
-//! read from the source here, and a program in C that prints the same is compiled and run.
+//! The bindings say these numbers themselves, in assertions that the Rust compiler has checked:
+//! they are read from the source here, and a program in C that prints the same is compiled and run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

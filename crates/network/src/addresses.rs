@@ -24,8 +24,8 @@ pub fn own() -> Vec<IpAddr> {
 
 /// The one of this host's `own` addresses from which it reaches most of the addresses of `others`,
 /// with a list for each rank: by it they reach this host. `from` is the address from which the
-/// system sends to another one ([`sends_from`]). Addresses that several hosts have, or this one, too,
-/// lead nowhere: those of bridges to containers and virtual machines are the same everywhere.
+/// system sends to another one ([`sends_from`]). Addresses that several hosts have, or this one,
+/// too, lead nowhere: those of bridges to containers and virtual machines are the same everywhere.
 #[must_use]
 pub fn towards(
     own: &[IpAddr],

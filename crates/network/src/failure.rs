@@ -39,8 +39,8 @@ impl FirstFailure {
     }
 
     /// Records a failure that another rank has told, if it is the first one, and tells the ranks of
-    /// this host and their launcher, which would blame one of them if it ended before the others hear
-    /// of it.
+    /// this host and their launcher, which would blame one of them if it ended before the others
+    /// hear of it.
     pub fn hear(&self, rank: Rank, cause: &str, neighbours: &Neighbours<impl Backend>) {
         if self.noted.set((rank, cause.to_owned())).is_ok() {
             neighbours.blame(rank, cause);

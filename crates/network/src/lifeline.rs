@@ -254,8 +254,8 @@ impl Lifeline {
         ));
     }
 
-    /// Takes a new connection in. This host introduces itself if it has connected to an `elder`, and
-    /// waits for the other one's secret if not.
+    /// Takes a new connection in. This host introduces itself if it has connected to an `elder`,
+    /// and waits for the other one's secret if not.
     fn join(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;

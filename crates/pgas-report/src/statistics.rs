@@ -234,8 +234,9 @@ impl Operation {
     }
 }
 
-/// The statistics in a directory of the job of these traces. They are empty if there is no [`FILE`],
-/// or if a former job has written it: a job without `PGAS_STATS` replaces the traces alone.
+/// The statistics in a directory of the job of these traces. They are empty if there is no
+/// [`FILE`], or if a former job has written it: a job without `PGAS_STATS` replaces the traces
+/// alone.
 ///
 /// # Errors
 ///
@@ -252,7 +253,8 @@ pub fn read(directory: &Path, traces: &[Trace]) -> Result<Statistics, ReadError>
             path,
             error: error.into(),
         })?;
-    // A job writes them at its end, and on the host of its first rank, whose clock both times are by.
+    // A job writes them at its end, and on the host of its first rank, whose clock both times are
+    // by.
     if traces
         .first()
         .is_some_and(|first| statistics.made < first.began)

@@ -49,8 +49,8 @@ struct Listener {
 
 impl Hosts {
     /// Starts a command on these hosts. Its input has nothing, and ends when it does: MPICH's
-    /// launcher passes the end of its own input on, and dies of that (SIGPIPE) if a short program has
-    /// ended before.
+    /// launcher passes the end of its own input on, and dies of that (SIGPIPE) if a short program
+    /// has ended before.
     ///
     /// # Panics
     ///

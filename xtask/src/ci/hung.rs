@@ -24,7 +24,8 @@ pub(super) fn end(id: u32, printed: &str) -> String {
     for test in long_tests(printed) {
         text += &format!("{NOT_ENDED}{test}\n");
     }
-    // Until there is none that could start one more: what a killed process has started is not found.
+    // Until there is none that could start one more: what a killed process has started is not
+    // found.
     let mut processes = Vec::new();
     loop {
         let n_stopped = processes.len();

@@ -25,14 +25,15 @@ pub(crate) struct Step {
     lane: Lane,
 }
 
-/// What a step runs beside. The steps of a lane run one after the other, beside those of the others.
+/// What a step runs beside. The steps of a lane run one after the other, beside those of the
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     /// These steps share a folder.
     Shared,
-    /// These begin when [`BUILD`] is over: they build in the shared folder, too, or begin with a copy
-    /// of it, and only one at a time builds there. When the steps of [`Lane::Shared`] are over, both
-    /// lanes take the next of these, until none is left.
+    /// These begin when [`BUILD`] is over: they build in the shared folder, too, or begin with a
+    /// copy of it, and only one at a time builds there. When the steps of [`Lane::Shared`] are
+    /// over, both lanes take the next of these, until none is left.
     Own,
     /// These compile and compute in folders of their own, at the least priority: they take what the
     /// tests of the other lanes leave.
@@ -82,9 +83,10 @@ const BUILD: &str = "build";
 /// The steps of `cargo xtask test`, lane by lane. A new step is a new row. The MPI and libfabric
 /// backends and the hosts of their tests have steps of their own; [`EXCLUDED`] names them.
 /// `publish` replaces programs in the shared folder, so it runs behind the steps that start them.
-/// `asan` and `targets` build there for minutes: the one while `tests` does not, the other when `asan`
-/// is over. `open-mpi` waits more than it computes, so it comes while other lanes compute. Two lanes
-/// run tests, not more: the more programs run, the longer ranks poll in vain that wait by MPI.
+/// `asan` and `targets` build there for minutes: the one while `tests` does not, the other when
+/// `asan` is over. `open-mpi` waits more than it computes, so it comes while other lanes compute.
+/// Two lanes run tests, not more: the more programs run, the longer ranks poll in vain that wait by
+/// MPI.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and components of rustup", setup::run),

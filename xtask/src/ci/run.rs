@@ -47,8 +47,8 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
 }
 
 /// Runs the first step, then the lanes side by side, each step as a process of its own. The output
-/// of one lane is shown at once, that of the others between its steps, so that they do not mix. When
-/// that lane has ended it takes steps of [`Lane::Own`], too.
+/// of one lane is shown at once, that of the others between its steps, so that they do not mix.
+/// When that lane has ended it takes steps of [`Lane::Own`], too.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();

@@ -49,7 +49,8 @@ fn told(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("{error}")
 }
 
-/// Horizontal bars from 1 to each ratio, by their logarithms; what several runs gave is a thin line.
+/// Horizontal bars from 1 to each ratio, by their logarithms; what several runs gave is a thin
+/// line.
 pub(super) fn ratios(title: &str, names: &[String], series: &[Bars]) -> Result<String> {
     let all = || series.iter().flat_map(|(_, bars)| bars.iter().flatten());
     let least = all().fold(0.8, |least, range| f64::min(least, range.least));

@@ -1,7 +1,8 @@
-//! `cargo xtask bench --plots`: the tables of `docs/PERFORMANCE.md` as pictures, which the README and the guide show.
+//! `cargo xtask bench --plots`: the tables of `docs/PERFORMANCE.md` as pictures, which the README
+//! and the guide show.
 //!
-//! The tables are the only place of the figures: whoever measures anew changes them, and draws the pictures again. A test
-//! compares the pictures that are there with the tables.
+//! The tables are the only place of the figures: whoever measures anew changes them, and draws the
+//! pictures again. A test compares the pictures that are there with the tables.
 
 mod draw;
 mod tables;
@@ -22,7 +23,8 @@ const PICTURES: &str = "docs/guide/plots";
 /// What is drawn of a table.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Bars from 1 to the ratios of a column, or of several, by what the columns are called in the picture.
+    /// Bars from 1 to the ratios of a column, or of several, by what the columns are called in the
+    /// picture.
     Ratios(&'static [(&'static str, &'static str)]),
     /// A line a row, over the numbers in the heading.
     Lines { x: &'static str, y: &'static str },

@@ -109,8 +109,8 @@ impl Table {
         Ok(self.rows.iter().map(|row| row[index].as_str()).collect())
     }
 
-    /// The ratios in a column: all numbers of a cell, or, where floor and figure are in it, too, those
-    /// behind a colon, or in bold.
+    /// The ratios in a column: all numbers of a cell, or, where floor and figure are in it, too,
+    /// those behind a colon, or in bold.
     pub(super) fn ratios(&self, column: &str) -> Result<Vec<Option<Range>>> {
         let ratio = |cell: &str| {
             let behind = cell.rsplit_once(": ").map_or(cell, |(_, ratios)| ratios);

@@ -3,10 +3,11 @@
 //!
 //! A page is that of a type or trait: its docs, and those of all its impls and methods. A method is
 //! shown by an example of its page, or of its module's; a type or a free function by one anywhere
-//! in its crate, in the README or in the guide, and a type, which programs seldom name, also by what
-//! is shown and has it as an argument, a result, a bound or a field. A page that says "See" and has
-//! a link to another one has the examples of that one, and one that says "None: " and why has no
-//! need of any. Lines that rustdoc hides show nothing, and neither does code that is not compiled.
+//! in its crate, in the README or in the guide, and a type, which programs seldom name, also by
+//! what is shown and has it as an argument, a result, a bound or a field. A page that says "See"
+//! and has a link to another one has the examples of that one, and one that says "None: " and why
+//! has no need of any. Lines that rustdoc hides show nothing, and neither does code that is not
+//! compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -43,8 +43,9 @@ impl Encoder {
         Self::default()
     }
 
-    /// An empty encoder for keys: equal sets and maps have equal bytes, also those of std whose order
-    /// is any. Their elements are sorted by their bytes, except within a type that serde encodes.
+    /// An empty encoder for keys: equal sets and maps have equal bytes, also those of std whose
+    /// order is any. Their elements are sorted by their bytes, except within a type that serde
+    /// encodes.
     #[must_use]
     #[inline]
     pub fn canonical() -> Self {

@@ -46,8 +46,8 @@ impl Layout {
         self.text
     }
 
-    /// Calls `tell` to describe a part of type `T`. Within a description of `T` appends `...` and how
-    /// many descriptions further out that is.
+    /// Calls `tell` to describe a part of type `T`. Within a description of `T` appends `...` and
+    /// how many descriptions further out that is.
     pub(super) fn within<T: 'static>(&mut self, tell: impl FnOnce(&mut Self)) {
         let part = TypeId::of::<T>();
         let mut outwards = self.around.iter().rev();

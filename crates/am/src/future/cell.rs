@@ -18,8 +18,8 @@ use pgas_core::{Error, Result};
 /// The action on the value.
 pub(super) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// Whether somebody waits for what an action passes on. It looks as many links of a chain ahead, and
-/// takes what lies further on as wanted.
+/// Whether somebody waits for what an action passes on. It looks as many links of a chain ahead,
+/// and takes what lies further on as wanted.
 pub(super) type Wanted = Box<dyn Fn(u32) -> bool + Send>;
 
 enum State<T> {

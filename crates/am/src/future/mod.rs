@@ -519,8 +519,8 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// As [`on_ready`](Self::on_ready), for an action that only passes the value on. A promise forgets
-    /// it once it is not wanted.
+    /// As [`on_ready`](Self::on_ready), for an action that only passes the value on. A promise
+    /// forgets it once it is not wanted.
     fn pass_on(mut self, am: &Am, action: cell::Action<T>, is_wanted: cell::Wanted) {
         if let State::Cell(cell) = &self.state {
             cell.on_ready(action, Some(is_wanted));

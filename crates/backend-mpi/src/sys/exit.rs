@@ -1,9 +1,9 @@
 //! What a process does that exits in the middle of a job: it says so, and tells MPICH's launcher.
 //!
 //! That launcher ends the other ranks at once, before they can say what has happened, and often
-//! returns 0 if the process exits with 0. Between hosts it takes such an exit for one in good order,
-//! and waits for the other ranks, which wait for this one. Open MPI's launcher ends the job by
-//! itself, with the code of the process.
+//! returns 0 if the process exits with 0. Between hosts it takes such an exit for one in good
+//! order, and waits for the other ranks, which wait for this one. Open MPI's launcher ends the job
+//! by itself, with the code of the process.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;

@@ -115,8 +115,8 @@ pub trait JobHooks {
     /// Whether `rank`, which exited with code 0, is missed by nobody: it was no longer a member of
     /// the job, or no rank has joined it so far. It is asked again while others go on.
     ///
-    /// A rank that is missed is blamed if another one fails for it, or if others go on for more than two
-    /// seconds: a program may end by `exit` on all ranks.
+    /// A rank that is missed is blamed if another one fails for it, or if others go on for more
+    /// than two seconds: a program may end by `exit` on all ranks.
     fn left_properly(&mut self, rank: u32) -> bool {
         let _ = rank;
         true

@@ -138,8 +138,8 @@ impl<'a> Watch<'a> {
             }
             self.advance(ranks, now);
         }
-        // Programs may drop the errors of a job that has failed. But ranks that exit together, without
-        // leaving, may miss each other.
+        // Programs may drop the errors of a job that has failed. But ranks that exit together,
+        // without leaving, may miss each other.
         if self.outcome == Outcome::Finished
             && self.ended_well.iter().all(|ended| ended.missed.is_none())
             && let Some(culprit) = self.culprit_that_ended_well()

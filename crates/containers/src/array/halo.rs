@@ -221,7 +221,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// # Cost
     ///
     /// B, an allreduce, ℓ for each element of this rank's tiles; a strided R for each tile that a
-    /// rim reaches into, and again beyond an edge, all in flight together. Collective over the team.
+    /// rim reaches into, and again beyond an edge, all in flight together. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
@@ -242,8 +243,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// computes whatever needs no rim.
     ///
     /// The rims are fetched while this rank makes progress. Every rank [waits](Exchange::wait) for
-    /// its exchange before it makes another collective call of the team. An exchange that is dropped
-    /// instead fails the job.
+    /// its exchange before it makes another collective call of the team. An exchange that is
+    /// dropped instead fails the job.
     ///
     /// # Cost
     ///
@@ -429,8 +430,8 @@ impl<T: Pod> Padded<T> {
 
 /// An exchange under way, begun by [`Halo::exchange_nb`].
 ///
-/// If it is dropped without [`wait`](Self::wait), the job fails, since the other ranks wait for this
-/// one.
+/// If it is dropped without [`wait`](Self::wait), the job fails, since the other ranks wait for
+/// this one.
 ///
 /// # Examples
 ///

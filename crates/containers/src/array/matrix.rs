@@ -360,8 +360,8 @@ struct Cut {
     extent: usize,
 }
 
-/// The number of elements of the rank with most tiles, where each tile counts as a whole one. `None`
-/// if all tiles together have 2^64 rows, columns or elements, or more.
+/// The number of elements of the rank with most tiles, where each tile counts as a whole one.
+/// `None` if all tiles together have 2^64 rows, columns or elements, or more.
 fn most_elements(shape: [usize; 2], tile: [usize; 2], n_ranks: usize) -> Option<usize> {
     let n_tiles = |dim: usize| shape[dim].div_ceil(tile[dim]);
     let whole = |dim: usize| n_tiles(dim).checked_mul(tile[dim]);

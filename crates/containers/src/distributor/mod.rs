@@ -541,8 +541,8 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
     Ok(Plan { size, route })
 }
 
-/// Others that wait for this rank are told, or the job fails. A rank that panics has another cause to
-/// tell.
+/// Others that wait for this rank are told, or the job fails. A rank that panics has another cause
+/// to tell.
 impl<T: Object, M> Drop for Distributor<T, M> {
     fn drop(&mut self) {
         if thread::panicking() {

@@ -73,9 +73,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The end of an operation by an `error` in the key's slot. A wait that is refused inside a
-    /// handler, or ends by its limit, has changed nothing, nor has a value that cannot be encoded or
-    /// finds no room: the encoded value is released. After errors of the transport the slot may have
-    /// it.
+    /// handler, or ends by its limit, has changed nothing, nor has a value that cannot be encoded
+    /// or finds no room: the encoded value is released. After errors of the transport the slot may
+    /// have it.
     #[cold]
     fn refused<O: OnKey<K, V>, T>(&self, error: Error, given: &O::Given) -> Result<T> {
         let has_changed_nothing = matches!(

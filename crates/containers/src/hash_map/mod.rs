@@ -101,9 +101,10 @@ use table::Table;
 /// ([`FoundBy`]). Plain keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0
 /// are two; other keys by their encoding, which is the same for equal sets and maps of std, except
 /// within a type that serde encodes. Plain values of four or eight bytes are words: every operation
-/// on one is a single atomic, and on the direct path a find has no atomic instruction at all. Values
-/// of other sizes are read and written whole, under a version in their slot; a reader may have to
-/// wait for a writer of the same key, but never for a reader, and no reader holds up a writer.
+/// on one is a single atomic, and on the direct path a find has no atomic instruction at all.
+/// Values of other sizes are read and written whole, under a version in their slot; a reader may
+/// have to wait for a writer of the same key, but never for a reader, and no reader holds up a
+/// writer.
 ///
 /// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is
 /// called once by each rank; lend it to threads.
@@ -353,8 +354,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// operation on memory of this host takes about twice as long; batches take about as long as
     /// before. Now and then a thread that removes keys frees slots that no operation can still be
     /// using. An insert that finds no room frees all such slots, and waits up to a minute for
-    /// operations that have begun. An [`update`](Self::update) whose function waits delays this, and
-    /// an insert within such a function does not wait for itself: it fails at once.
+    /// operations that have begun. An [`update`](Self::update) whose function waits delays this,
+    /// and an insert within such a function does not wait for itself: it fails at once.
     ///
     /// The call has no effect, and slots stay with their keys, if a part of the map's memory is
     /// reached over a network only (also if ranks there serve each other's operations), or if
@@ -513,9 +514,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry: 2A + W for a new key, 2A + R over a word,
-    /// and so on. Behind a network the latency of the searches is paid once for many. One-sided; or
-    /// M for each rank and as many entries as a message carries. Complete at the target on return.
+    /// That of an [`insert`](Self::insert) for each entry: 2A + W for a new key, 2A + R over a
+    /// word, and so on. Behind a network the latency of the searches is paid once for many.
+    /// One-sided; or M for each rank and as many entries as a message carries. Complete at the
+    /// target on return.
     ///
     /// # Errors
     ///

@@ -88,8 +88,8 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     }
 }
 
-/// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one. An atomic
-/// adds to a value that is a word of a slot; shorter ones are updated as any other value.
+/// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one. An
+/// atomic adds to a value that is a word of a slot; shorter ones are updated as any other value.
 pub(super) enum Add {}
 
 /// Whether values of this type are read and written whole, behind a version.

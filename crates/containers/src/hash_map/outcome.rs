@@ -117,8 +117,8 @@ impl<V: Object> Outcome<V> for Option<V> {
     }
 }
 
-/// How an answer tells a value: there is none, it came with the answer, or it lies in a block of the
-/// heap that whoever has asked releases.
+/// How an answer tells a value: there is none, it came with the answer, or it lies in a block of
+/// the heap that whoever has asked releases.
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 const IN_THE_HEAP: u8 = 2;

@@ -12,8 +12,8 @@ use crate::object::{KeyHasher, Object};
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// As [`for_each_local`](Self::for_each_local), by all threads of rayon's pool.
     ///
-    /// `f` must not wait for another rank: ranks that are threads share the pool, so that its threads
-    /// might all wait for a rank whose own part waits for one of them.
+    /// `f` must not wait for another rank: ranks that are threads share the pool, so that its
+    /// threads might all wait for a rank whose own part waits for one of them.
     ///
     /// # Cost
     ///
@@ -61,8 +61,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Calls `f` with each key that this rank holds, by all threads of rayon's pool.
     ///
-    /// `f` must not wait for another rank: ranks that are threads share the pool, so that its threads
-    /// might all wait for a rank whose own part waits for one of them.
+    /// `f` must not wait for another rank: ranks that are threads share the pool, so that its
+    /// threads might all wait for a rank whose own part waits for one of them.
     ///
     /// # Cost
     ///

@@ -1,5 +1,5 @@
-//! A map's first slots, and those to which its entries move: more of them, or without those of removed
-//! keys.
+//! A map's first slots, and those to which its entries move: more of them, or without those of
+//! removed keys.
 
 use std::marker::PhantomData;
 use std::mem;

@@ -3,7 +3,8 @@
 //!
 //! A search stays within one shard and never waits in a handler. If it reaches the end of the
 //! shard, or a slot that another rank is writing, the asking rank repeats the operation
-//! one-sidedly. It does so, too, where a function of the program panics, which is its own panic then.
+//! one-sidedly. It does so, too, where a function of the program panics, which is its own panic
+//! then.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};

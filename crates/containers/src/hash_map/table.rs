@@ -353,8 +353,8 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         Ok(())
     }
 
-    /// As [`end_flights`](Self::end_flights), within a collective call, in which others wait for this
-    /// rank.
+    /// As [`end_flights`](Self::end_flights), within a collective call, in which others wait for
+    /// this rank.
     #[track_caller]
     pub(super) fn end_flights_for_all(&self) -> Result<()> {
         let ended = self.end_flights();

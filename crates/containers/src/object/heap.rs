@@ -181,8 +181,8 @@ impl Heap {
         drop(world.give_up("the release of a value's memory", error));
     }
 
-    /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what it
-    /// cannot release without a wait is released by the next call outside of handlers.
+    /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what
+    /// it cannot release without a wait is released by the next call outside of handlers.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         if self.as_parcel().is_some() {
             return Ok(());
@@ -254,8 +254,8 @@ thread_local! {
     static SERVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `serve`, which carries out requests of other ranks. In a handler it does not load what other
-/// ranks have to help with.
+/// Runs `serve`, which carries out requests of other ranks. In a handler it does not load what
+/// other ranks have to help with.
 pub(crate) fn serving<T>(serve: impl FnOnce() -> T) -> T {
     struct Former(bool);
     impl Drop for Former {

@@ -279,8 +279,8 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
 }
 
-/// As [`Repr::release`], for a value that an operation has taken out of a container. An error is the
-/// job's: the operation is done, and others may have seen it.
+/// As [`Repr::release`], for a value that an operation has taken out of a container. An error is
+/// the job's: the operation is done, and others may have seen it.
 pub(crate) fn release_taken<T: Object>(slot: &SlotOf<T>, heap: &Heap) {
     if let Err(error) = release::<T>(slot, heap) {
         heap.give_up(error);
@@ -382,7 +382,8 @@ impl Heap {
     ///
     /// # Errors
     ///
-    /// With `PGAS_CHECK=1` [`Mismatch`](pgas_core::Error::Mismatch) if the ranks have different `T`.
+    /// With `PGAS_CHECK=1` [`Mismatch`](pgas_core::Error::Mismatch) if the ranks have different
+    /// `T`.
     #[track_caller]
     pub(crate) fn of<T: Object>(team: &Team) -> Result<Self> {
         if team.world().config().check == Some(true) {

@@ -276,7 +276,8 @@ fn blocks_that_handlers_give_back_are_used_again() {
     });
 }
 
-/// A rank that only serves: what a handler can release without a wait does not wait for a later call.
+/// A rank that only serves: what a handler can release without a wait does not wait for a later
+/// call.
 #[test]
 fn a_rank_that_only_serves_gives_back_at_once_what_it_reaches() {
     near_counted(2, |world| {

@@ -35,8 +35,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// A directory into which nobody else saves while this lives; only opened, if the file system has no
-/// locks.
+/// A directory into which nobody else saves while this lives; only opened, if the file system has
+/// no locks.
 #[derive(Debug)]
 pub(super) struct Claim {
     dir: File,

@@ -100,7 +100,8 @@ fn the_documentation_of_each_operation_states_its_prices() {
                 price.when
             );
             let further = format!("{}A for each further slot", price.further);
-            // An operation that some method documents by message is so in the table, and only there.
+            // An operation that some method documents by message is so in the table, and only
+            // there.
             let by_message: Vec<&String> = stated.iter().filter(|p| p.ends_with('M')).collect();
             let messages = match price.messages {
                 0 => String::new(),

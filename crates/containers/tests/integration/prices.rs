@@ -1,7 +1,7 @@
 //! The prices of the containers' methods in every phase, counted, in one table:
-//! `cargo test -p pgas-containers --test integration prices -- --nocapture` prints it. The third column is the
-//! cost in BCL (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data Structures Library",
-//! 2019, tables 2 to 4).
+//! `cargo test -p pgas-containers --test integration prices -- --nocapture` prints it. The third
+//! column is the cost in BCL (Brock, Buluç, Yelick, "BCL: A Cross-Platform Distributed Data
+//! Structures Library", 2019, tables 2 to 4).
 
 use std::cell::RefCell;
 

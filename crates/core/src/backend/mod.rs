@@ -466,8 +466,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// rank: no more will come from it. A wait asks this about the rank that it waits for.
     fn has_left(&self, rank: Rank) -> bool;
 
-    /// Whether `rank` has joined the job, as far as the transport can tell, for reports of long waits.
-    /// Where ranks begin together, all have.
+    /// Whether `rank` has joined the job, as far as the transport can tell, for reports of long
+    /// waits. Where ranks begin together, all have.
     fn has_joined(&self, _rank: Rank) -> bool {
         true
     }

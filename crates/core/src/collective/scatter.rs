@@ -115,8 +115,8 @@ impl Team {
         })
     }
 
-    /// Gives member `i` the root's `values[i]`. The values of the other members are ignored, and may
-    /// be none.
+    /// Gives member `i` the root's `values[i]`. The values of the other members are ignored, and
+    /// may be none.
     ///
     /// # Cost
     ///

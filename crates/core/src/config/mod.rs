@@ -133,8 +133,8 @@ pub struct Config {
     pub huge_pages: bool,
     /// The route of aggregated elements to their ranks; `None` lets the library choose.
     pub routing: Option<Routing>,
-    /// How long a wait may take before it is an error; `None` for no limit. Between hosts, an atomic
-    /// without an answer in this time also fails the job, since it may be carried out later.
+    /// How long a wait may take before it is an error; `None` for no limit. Between hosts, an
+    /// atomic without an answer in this time also fails the job, since it may be carried out later.
     pub timeout: Option<Duration>,
     /// The time after which a long wait is reported on the standard error output, with the waits of
     /// all ranks; reported again whenever it has doubled. A rank that is stopped for this time

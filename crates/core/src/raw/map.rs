@@ -303,8 +303,8 @@ impl EvenMap {
                 return None;
             }
         }
-        // SAFETY: `index` is below one of the two numbers of ranks, and so below the number of mapped
-        // ranks, whose segments lie in one mapping,
+        // SAFETY: `index` is below one of the two numbers of ranks, and so below the number of
+        // mapped ranks, whose segments lie in one mapping,
         // `stride` bytes from one to the next (`Backend::mapped_stride`), and `fits` says that the
         // offset is inside of this one.
         let place = unsafe {

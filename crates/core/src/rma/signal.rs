@@ -333,9 +333,9 @@ impl GlobalPtr<u64> {
     /// awaited, chained and joined as any other. So a task waits for what another rank puts.
     ///
     /// The condition is asked about the word in each look at the event, at the latest when the rank
-    /// makes progress while somebody waits for it. A value that is replaced between two looks is not
-    /// seen. It runs as a handler, so it must not wait. Dropping the event ends the wait; one that is
-    /// chained ends at the latest when the rank leaves.
+    /// makes progress while somebody waits for it. A value that is replaced between two looks is
+    /// not seen. It runs as a handler, so it must not wait. Dropping the event ends the wait; one
+    /// that is chained ends at the latest when the rank leaves.
     ///
     /// # Cost
     ///

@@ -139,8 +139,8 @@ impl Counting {
         FirstSet::of(&self.board)
     }
 
-    /// Whether the first set of counters is this thread's, as far as it remembers, and has no others
-    /// beside it.
+    /// Whether the first set of counters is this thread's, as far as it remembers, and has no
+    /// others beside it.
     #[inline]
     pub(super) fn is_first_thread(&self) -> bool {
         self.purpose.is_of_this_thread()

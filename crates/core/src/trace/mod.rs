@@ -39,8 +39,8 @@ pub const HEADER_BYTES: usize = 4096;
 pub const CLOCK_AT: usize = 2048;
 /// The size of an event in bytes: four numbers of 8 bytes. The first is its time, in nanoseconds
 /// since the trace began, plus one. The second has its [kind](Kind) in the lowest byte, its
-/// thread's number in the next byte (that of a thread that has ended is used again; 0 is for threads
-/// beside 255 others), its name's number in the next two, and a rank in the upper
+/// thread's number in the next byte (that of a thread that has ended is used again; 0 is for
+/// threads beside 255 others), its name's number in the next two, and a rank in the upper
 /// four. The other two depend on the kind.
 pub const EVENT_BYTES: usize = 32;
 

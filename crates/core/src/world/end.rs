@@ -38,8 +38,8 @@ impl Drop for World {
 }
 
 impl World {
-    /// Leaves the job while the program holds handles: for a rank whose part is over, so that nobody
-    /// waits for it any more. The handles still reach memory.
+    /// Leaves the job while the program holds handles: for a rank whose part is over, so that
+    /// nobody waits for it any more. The handles still reach memory.
     pub(crate) fn leave_held(&self) {
         self.settle_or_tell();
         self.backend()

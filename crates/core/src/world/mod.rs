@@ -290,8 +290,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::Setting`](crate::Error::Setting) if the segment is smaller than
-    /// [`segment::MIN_SEGMENT_BYTES`] or larger than a [`GlobalPtr`](crate::GlobalPtr) can address, or
-    /// if the path of the [statistics](Config::statistics_file) is too long.
+    /// [`segment::MIN_SEGMENT_BYTES`] or larger than a [`GlobalPtr`](crate::GlobalPtr) can address,
+    /// or if the path of the [statistics](Config::statistics_file) is too long.
     pub fn new(backend: Arc<dyn Backend>, config: Config) -> Result<Self> {
         let segment_bytes = backend.segment_bytes();
         segment::check_size(segment_bytes)?;

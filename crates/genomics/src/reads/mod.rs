@@ -101,8 +101,8 @@ pub struct Input {
 pub struct Segment<'a> {
     /// The letters.
     pub letters: &'a [u8],
-    /// Whether the record has letters before these. Then the first `k - 1` of these are the last ones
-    /// of the segment before, perhaps one of another share.
+    /// Whether the record has letters before these. Then the first `k - 1` of these are the last
+    /// ones of the segment before, perhaps one of another share.
     pub continues: bool,
 }
 

@@ -180,8 +180,8 @@ pub trait SlotMemory: Copy {
     /// Fetches the heap memory of the value (R), which may have been released by now.
     fn fetch(value: Self::Value, heap: &Self::Heap) -> Result<Self::Loaded, Self::Error>;
 
-    /// Releases the heap memory of a value that no slot holds any more. Has no error, which would say
-    /// that the operation was not done that has taken the value out.
+    /// Releases the heap memory of a value that no slot holds any more. Has no error, which would
+    /// say that the operation was not done that has taken the value out.
     fn release(value: &Self::Value, heap: &Self::Heap);
 
     /// Makes progress until `ready`.

@@ -148,9 +148,9 @@ impl Peers {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, before the message was accepted; an error if `to` has announced that
-    /// it has left. Messages that reach `to` before it announces that are reported by `to` itself.
-    /// What the transport does not send of what was accepted,
+    /// Errors of the transport, before the message was accepted; an error if `to` has announced
+    /// that it has left. Messages that reach `to` before it announces that are reported by `to`
+    /// itself. What the transport does not send of what was accepted,
     /// [`take_unreachable`](Self::take_unreachable) tells.
     pub fn send(
         &mut self,

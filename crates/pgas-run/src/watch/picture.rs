@@ -237,8 +237,8 @@ impl Former {
     }
 }
 
-/// Whether this process is the one that was seen at first. A number is given to another process once
-/// one has ended.
+/// Whether this process is the one that was seen at first. A number is given to another process
+/// once one has ended.
 fn is_same(first: Option<(u32, u64)>, now: (u32, u64)) -> bool {
     first.is_none_or(|first| first.0 != now.0 || first.1 == now.1)
 }

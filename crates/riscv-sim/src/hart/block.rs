@@ -80,8 +80,8 @@ impl CodeCache {
         self.blocks.clear();
     }
 
-    /// The instructions from `pc` on, and behind them [`LONGEST`] slots, the first of which tells of
-    /// [their end](end_of); nothing if there is no code at `pc`.
+    /// The instructions from `pc` on, and behind them [`LONGEST`] slots, the first of which tells
+    /// of [their end](end_of); nothing if there is no code at `pc`.
     #[inline(always)]
     pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> &[Slot] {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);

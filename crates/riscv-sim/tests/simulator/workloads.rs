@@ -140,8 +140,8 @@ fn additions_without_results_are_all_made_and_several_at_once_take_less_time() {
     }
 }
 
-/// The last node of many comes to a barrier long after the first: without pauses these would execute
-/// an instruction nearly every cycle.
+/// The last node of many comes to a barrier long after the first: without pauses these would
+/// execute an instruction nearly every cycle.
 #[test]
 fn many_nodes_that_wait_long_execute_little() {
     let workload = additions::workload(additions::Spread::OneNode, 256, 12, 64, 3);

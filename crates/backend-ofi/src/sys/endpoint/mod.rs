@@ -306,8 +306,8 @@ impl Endpoint {
         })
     }
 
-    /// Posts a receive of many messages, one behind the other. Each has a completion of its own, and
-    /// one of them or a further one says that the receive takes no more.
+    /// Posts a receive of many messages, one behind the other. Each has a completion of its own,
+    /// and one of them or a further one says that the receive takes no more.
     ///
     /// # Safety
     ///

@@ -1,6 +1,6 @@
-//! Local slots, accessed by loads and stores: every step is an instruction or two. In counted blocks
-//! each is noted as what it is on other slots. Where no other rank writes, a block is read at once
-//! (R).
+//! Local slots, accessed by loads and stores: every step is an instruction or two. In counted
+//! blocks each is noted as what it is on other slots. Where no other rank writes, a block is read
+//! at once (R).
 
 use std::panic::Location;
 

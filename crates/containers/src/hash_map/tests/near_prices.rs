@@ -1,5 +1,6 @@
-//! What operations pay where all slots are near: steps by this process's own instructions, which are
-//! those of the documented prices but for what a line of slots or a second look makes different.
+//! What operations pay where all slots are near: steps by this process's own instructions, which
+//! are those of the documented prices but for what a line of slots or a second look makes
+//! different.
 
 use super::*;
 use crate::hash_map::Combine;

@@ -11,7 +11,8 @@ use crate::hash_map::Combine;
 use crate::testing::{Unlucky, assert_names_panic};
 use crate::{HashMapBuffer, MultiMap};
 
-/// Checks that the number of keys is that of the entries, and that the map can get another capacity.
+/// Checks that the number of keys is that of the entries, and that the map can get another
+/// capacity.
 fn assert_counted<K: Object, V: Object>(mut map: HashMap<K, V>) {
     let entries = map.local_iter().count() as u64;
     let n = map.team().allreduce(entries, Sum).unwrap();

@@ -10,7 +10,8 @@ const LOG: u64 = 4;
 const N: usize = N_RANKS as usize;
 
 /// A collective, and the most messages that a member sends for it. In a tree to the root that is
-/// one, in however many rounds; of a reduction member 0 sends the result on, if another is the root.
+/// one, in however many rounds; of a reduction member 0 sends the result on, if another is the
+/// root.
 type Row = (&'static str, u64, fn(&Team) -> Result<()>);
 
 /// A root that is not member 0.

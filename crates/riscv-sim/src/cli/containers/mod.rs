@@ -41,8 +41,8 @@ const ATOMICS: [&str; 3] = ["hardware", "software", "messages"];
 const MANY: usize = 128;
 
 /// Operations on the one queue of all nodes, and how many of a node there are by software on more
-/// than [`MANY`] nodes: each fails once for every other node that tries, so that what all take grows
-/// with the square of the nodes.
+/// than [`MANY`] nodes: each fails once for every other node that tries, so that what all take
+/// grows with the square of the nodes.
 const OF_ONE_QUEUE: [&str; 2] = ["push", "pop"];
 const N_CROWDED: usize = 4;
 
