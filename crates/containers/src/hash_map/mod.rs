@@ -119,9 +119,7 @@ use table::Table;
 /// present key and 7.5 for an absent one. A key or value whose encoding is longer than its slot
 /// costs W more to write, R to compare, and R + A to read.
 ///
-/// Behind a network, a batch has many searches in flight, and many changes of present words. While
-/// ranks write, operations on keys that are longer than their slots, and changes of values that may
-/// be, take place one after another.
+/// Behind a network, a batch has many searches in flight, and many changes of present words.
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pgas_am::{PgasFuture, RemoteCalls as _};
-use pgas_core::{Pod, World, as_handler};
+use pgas_core::{Pod, World, as_handler, in_handler};
 use zerocopy::IntoBytes as _;
 
 use super::super::op::OnKey;
@@ -19,9 +19,9 @@ use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
 use super::super::table::{Common, Table};
 use super::super::view::View;
-use crate::Result;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::requests::{self, LONGEST_PART};
+use crate::{Error, Result};
 
 /// Operations in flight.
 impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
@@ -130,9 +130,11 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether operations are performed before the call returns: all slots are local, or there are
-    /// no tasks.
+    /// no tasks. A handler may not wait for the other ranks that work on a slot. But where slots are
+    /// reused, operations have to be in a section.
     pub(in super::super) fn is_at_once(&self) -> bool {
-        self.is_local() || !pgas_am::is_attached(self.world())
+        let is_local = self.is_local() && !in_handler();
+        is_local || self.reused.is_some() || !pgas_am::is_attached(self.world())
     }
 
     /// Begins to [perform](Self::perform) `O`.
@@ -151,7 +153,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
-        if let Some(done) = self.perform_near::<O>(hash, &of_key, &given)? {
+        let near = self.perform_near::<O>(hash, &of_key, &given);
+        if let Some(done) = unless_it_waits(near)? {
             self.count(O::EFFECT, O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
@@ -174,14 +177,24 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return self.update(key, f).map(PgasFuture::ready);
         }
         let of_key = K::key_by(key)?;
-        let near = |there| object::to_slot(&f(there), self.heap());
         let hash = self.shape.hash(&of_key);
-        if let Some(former) = self.perform_near::<Update<_>>(hash, &of_key, |_| Ok(near))? {
+        let there = |there| object::to_slot(&f(there), self.heap());
+        let near = self.perform_near::<Update<_>>(hash, &of_key, |_| Ok(there));
+        if let Some(former) = unless_it_waits(near)? {
             return Ok(PgasFuture::ready(former));
         }
         let common = Arc::clone(&self.common);
         let update = async move { common.update(&of_key, f).await };
         start(self.world(), update)
+    }
+}
+
+/// The result of an operation on near slots. `None`, too, if it would have had to wait within a
+/// handler; then it has changed nothing.
+fn unless_it_waits<T>(near: Result<Option<T>>) -> Result<Option<T>> {
+    match near {
+        Err(Error::InHandler { .. }) => Ok(None),
+        near => near,
     }
 }
 

@@ -26,9 +26,9 @@ use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 /// An operation on slots that this process reaches by loads and stores is done before the call
 /// returns, and its future is ready. So is each one on a rank that is not
 /// [attached](pgas_am::attach()). The others go on, a step at a time, when this rank makes progress.
-/// Where [ranks serve](HashMap#cost) operations,
-/// there is one step. Elsewhere an operation may have reserved a slot between two of its steps, and
-/// other ranks with the same key wait for this rank's progress.
+/// Where [ranks serve](HashMap#cost) operations, there is one step. Elsewhere an operation may have
+/// reserved a slot between two of its steps, and other ranks with the same key wait for this rank's
+/// progress.
 ///
 /// A batch ([`insert_many`](Self::insert_many) and others) is cheaper if all keys are known
 /// beforehand. Some hundred operations at a time are enough to hide the latency of a network; each

@@ -348,6 +348,36 @@ fn tasks_work_on_long_keys_and_values() {
     }
 }
 
+/// A task that meets a slot on which another rank works goes on when it is free again.
+#[test]
+fn tasks_of_several_ranks_change_the_same_values() {
+    fn check<V: Value>(world: &World, grow: fn(V) -> V, expected: V) {
+        let map = std::sync::Arc::new(map::<u64, V>(world, 24));
+        let tasks = (0..4).map(|_| {
+            let map = std::sync::Arc::clone(&map);
+            world.spawn(async move {
+                for _ in 0..20 {
+                    map.insert_if_absent_nb(&1, V::of(0))?.await?;
+                    map.update_nb(&1, grow)?.await?;
+                    let seen = map.find_nb(&1)?.await?;
+                    assert!(seen.is_some());
+                }
+                Ok(())
+            })
+        });
+        when_all(tasks.collect::<Vec<_>>()).wait().unwrap();
+        world.barrier().unwrap();
+        assert_eq!(map.find(&1).unwrap(), Some(expected));
+        world.barrier().unwrap();
+    }
+    attached_everywhere(3, |world| {
+        let n = 3 * 4 * 20;
+        check::<[u64; 5]>(&world, |value| value.map(|n| n + 1), [n; 5]);
+        let text = "+".repeat(usize::try_from(n).unwrap());
+        check::<String>(&world, |text| text + "+", text);
+    });
+}
+
 /// As [`rounds`], while another thread serves.
 fn rounds_of_threads<T: Send + 'static>(world: &World, futures: &mut [PgasFuture<T>]) {
     let is_done = || Ok(futures.iter_mut().all(PgasFuture::is_ready));
