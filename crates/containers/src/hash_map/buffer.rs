@@ -188,7 +188,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     ) -> u64 {
         let mut n_new = 0;
         let arrive = |i: usize| -> Result<_> {
-            let key = <K::Repr as Repr<K>>::key_in(slots[i].members().0, self.heap())?;
+            let key = <K::Repr as Repr<K>>::load(slots[i].members().0, self.heap())?;
             let hash = self.hash(&key);
             self.prefetch(hash);
             Ok((hash, key))

@@ -250,7 +250,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         const { check_takes::<K, V>() }
-        self.table.perform::<Take, _>(key, |_| Ok(()))
+        let taken = self.table.perform::<Take, _>(key, |_| Ok(()))?;
+        Ok(taken.map(|taken| taken.value))
     }
 }
 

@@ -83,7 +83,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     where
         K: FoundBy<Q>,
     {
-        Ok(self.own::<Take, _>(key, |_| Ok(()))?.flatten())
+        let taken = self.own::<Take, _>(key, |_| Ok(()))?.flatten();
+        Ok(taken.map(|taken| taken.value))
     }
 
     /// The value of `key`, if it is on this rank.

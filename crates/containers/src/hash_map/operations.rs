@@ -11,12 +11,12 @@ use super::Combine;
 use super::found::FoundSlot;
 use super::hash::Hash;
 use super::op::{Add, OnKey};
-use super::outcome::Effect;
+use super::outcome::{Effect, Taken};
 use super::phase::Phase;
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
-use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, SlotOf};
 use crate::{Result, prices};
 
 /// Defines an operation whose functions are inlined into their callers. `$held` is what it does in
@@ -169,9 +169,8 @@ operation! {
     /// As [`HashMap::take`](super::HashMap::take).
     Take of [Object], Remove, IS_ORDERED: bool = true;
     rows [&prices::HASH_MAP_TAKE, &prices::HASH_MAP_REMOVE_MANY];
-    |at, _none: ()| -> Option<V> {
-        let decode = <V::Repr as Repr<V>>::decode;
-        let taken = value::take(&at.slot, at.view.heap(), at.held, decode)?;
+    |at, _none: ()| -> Option<Taken<V>> {
+        let taken = value::take(&at.slot, at.view.heap(), at.held, Taken::read)?;
         Ok(taken.map(Some))
     }
 }

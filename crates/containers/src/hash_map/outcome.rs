@@ -5,9 +5,9 @@ use pgas_core::Pod;
 use zerocopy::FromZeros as _;
 
 use super::slot::layout::Pair;
-use crate::Result;
-use crate::object::{self, Heap, Object, SlotOf};
+use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 use crate::requests::LONGEST_PART;
+use crate::{Error, Result};
 
 /// The effect of an operation on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +56,11 @@ pub(super) trait Outcome<V: Object>: Default {
 
     fn was_there(&self) -> bool;
 
-    /// Puts a long value into the parcel `answered`, or, if it is too long for a message, into a
-    /// block of `heap`.
-    fn to_answer(self, answered: &Heap, heap: &Heap) -> Result<Self::Answer>;
+    /// Puts a long value into the parcel `answered`, unless it is too long for a message. The
+    /// operation may have changed the map: only where it is safe to repeat does this fail.
+    fn to_answer(&self, answered: &Heap) -> Result<Self::Answer>;
 
-    fn of_answer(answer: Self::Answer, parcel: &Heap, heap: &Heap) -> Result<Self>;
+    fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self>;
 }
 
 impl<V: Object> Outcome<V> for bool {
@@ -71,17 +71,17 @@ impl<V: Object> Outcome<V> for bool {
         *self
     }
 
-    fn to_answer(self, _: &Heap, _: &Heap) -> Result<u8> {
-        Ok(self.into())
+    fn to_answer(&self, _: &Heap) -> Result<u8> {
+        Ok((*self).into())
     }
 
-    fn of_answer(answer: u8, _: &Heap, _: &Heap) -> Result<Self> {
+    fn of_answer(answer: u8, _: &Heap) -> Result<Self> {
         Ok(answer != 0)
     }
 }
 
 impl<V: Object> Outcome<V> for Option<V> {
-    /// How the value is told, and the value.
+    /// Whether there is a value, and the value.
     type Answer = Pair<u8, SlotOf<V>>;
 
     #[inline]
@@ -89,36 +89,79 @@ impl<V: Object> Outcome<V> for Option<V> {
         self.is_some()
     }
 
-    fn to_answer(self, answered: &Heap, heap: &Heap) -> Result<Self::Answer> {
+    fn to_answer(&self, answered: &Heap) -> Result<Self::Answer> {
         let Some(value) = self else {
-            return Ok(Pair::new(ABSENT, SlotOf::<V>::new_zeroed()));
+            return Ok(Pair::new(0, SlotOf::<V>::new_zeroed()));
         };
-        if !object::has_heap::<V>() {
-            return Ok(Pair::new(PRESENT, object::to_slot(&value, answered)?));
-        }
         let n_before = answered.n_packed();
-        let slot = object::to_slot(&value, answered)?;
-        if answered.n_packed() - n_before <= LONGEST_PART {
-            return Ok(Pair::new(PRESENT, slot));
+        let slot = object::to_slot(value, answered)?;
+        if answered.n_packed() - n_before > LONGEST_PART {
+            answered.shorten(n_before);
+            return Err(too_long());
         }
-        answered.shorten(n_before);
-        Ok(Pair::new(IN_THE_HEAP, object::to_slot(&value, heap)?))
+        Ok(Pair::new(1, slot))
     }
 
-    fn of_answer(answer: Self::Answer, parcel: &Heap, heap: &Heap) -> Result<Self> {
-        let (how, slot) = answer.parts();
-        if how == ABSENT {
-            return Ok(None);
-        }
-        if object::has_heap::<V>() && how == IN_THE_HEAP {
-            return object::take_out::<V>(slot, heap).map(Some);
-        }
-        object::from_slot::<V>(slot, parcel).map(Some)
+    fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self> {
+        let (is_there, slot) = answer.parts();
+        let value = (is_there != 0).then(|| object::from_slot::<V>(slot, parcel));
+        value.transpose()
     }
 }
 
-/// How an answer tells a value: there is none, it came with the answer, or it lies in a block of
-/// the heap that whoever has asked releases.
-const ABSENT: u8 = 0;
-const PRESENT: u8 = 1;
-const IN_THE_HEAP: u8 = 2;
+/// Why the asking rank performs an operation whose answer would be too long.
+pub(super) fn too_long() -> Error {
+    Error::Argument("the answer is long".into())
+}
+
+/// A value that is taken out of the map.
+pub(super) struct Taken<V: Object> {
+    pub(super) value: V,
+    /// What a rank that serves answers. It is there before the value is taken out, since afterwards
+    /// nothing may fail.
+    sent: Option<(SlotOf<V>, Heap)>,
+}
+
+impl<V: Object> Taken<V> {
+    /// The value, and if this rank serves, its answer.
+    pub(super) fn read(loaded: KeyOf<V>) -> Result<Self> {
+        let mut sent = None;
+        if object::has_heap::<V>() && object::is_serving() {
+            let parcel = Heap::parcel(Vec::new());
+            let slot = <V::Repr as Repr<V>>::key_slot(&loaded, &parcel)?;
+            if parcel.n_packed() > LONGEST_PART {
+                return Err(too_long());
+            }
+            sent = Some((slot, parcel));
+        }
+        let value = <V::Repr as Repr<V>>::decode(loaded)?;
+        Ok(Self { value, sent })
+    }
+}
+
+impl<V: Object> Outcome<V> for Option<Taken<V>> {
+    type Answer = <Option<V> as Outcome<V>>::Answer;
+
+    #[inline]
+    fn was_there(&self) -> bool {
+        self.is_some()
+    }
+
+    fn to_answer(&self, answered: &Heap) -> Result<Self::Answer> {
+        let slot = match self {
+            None => return Ok(Pair::new(0, SlotOf::<V>::new_zeroed())),
+            Some(Taken { value, sent: None }) => object::to_slot(value, answered)?,
+            Some(Taken {
+                sent: Some((slot, parcel)),
+                ..
+            }) => object::unpack::<V>(*slot, parcel, answered)?,
+        };
+        Ok(Pair::new(1, slot))
+    }
+
+    fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self> {
+        let value = <Option<V> as Outcome<V>>::of_answer(answer, parcel)?;
+        let sent = None;
+        Ok(value.map(|value| Taken { value, sent }))
+    }
+}

@@ -284,7 +284,7 @@ where
             continue;
         }
         let (key, value) = slot.entry()?;
-        let seek = <K::Repr as Repr<K>>::key_in(key, from.heap())?;
+        let seek = <K::Repr as Repr<K>>::load(key, from.heap())?;
         let hash = to.hash(&seek);
         let home = to.home(hash);
         let ProbeResult::Free(slot) =

@@ -92,8 +92,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(None);
         }
         let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, (request, parcel))?;
-        let done =
-            answer.map(|(answer, parcel)| O::Outcome::of_answer(answer, &parcel, self.heap()));
+        let done = answer.map(|(answer, parcel)| O::Outcome::of_answer(answer, &parcel));
         done.transpose()
     }
 

@@ -306,7 +306,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// The home slot of the key in `slot`, if the key can be read.
     fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Position>> {
-        let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap());
+        let key = <K::Repr as Repr<K>>::load(slot.key()?, self.heap());
         Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
     }
 

@@ -15,14 +15,14 @@ use pgas_core::{Pod, Rank};
 
 use super::batch::local::pipelined;
 use super::op::OnKey;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, too_long};
 use super::shard::{Shards, dispatch_shard};
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
+use crate::Result;
 use crate::object::{self, Heap, KeyHasher, Object, Repr, SlotOf};
 use crate::requests::{Operation, Owed};
-use crate::{Error, Result};
 
 /// Bytes of long values in the answer to a message. Requests behind it are sent once more.
 const MOST_PACKED: usize = 1 << 20;
@@ -100,7 +100,7 @@ where
 {
     let key_of = |i: usize| -> Result<_> {
         let (key, given) = requests[i].parts();
-        Ok((<K::Repr as Repr<K>>::key_in(key, parcel)?, given))
+        Ok((<K::Repr as Repr<K>>::load(key, parcel)?, given))
     };
     let mut answers = Vec::with_capacity(requests.len());
     let begin = |i| {
@@ -112,13 +112,13 @@ where
     let serve_all = || {
         pipelined(requests.len(), begin, |i, hash| -> Result<()> {
             if object::has_heap::<V>() && answered.n_packed() >= MOST_PACKED {
-                return Err(Error::Argument("the answers are long".into()));
+                return Err(too_long());
             }
             let (key, given) = key_of(i)?;
             let hash = hash.unwrap_or_else(|| view.hash(&key));
             let given = O::unpack(given, parcel, view.heap())?;
             let done = O::perform(view, hash, &key, given)?;
-            answers.push(done.to_answer(answered, view.heap())?);
+            answers.push(done.to_answer(answered)?);
             Ok(())
         })
     };

@@ -9,8 +9,7 @@ use super::hash::{KeyHasher, mix};
 use super::heap::Heap;
 use super::parts::Parts;
 use super::repr::{
-    KeyOf, LoadedOf, Object, Repr, ReprOf, SlotOf, each_from_slot, each_to_slot, has_heap, key,
-    release,
+    KeyOf, Object, Repr, ReprOf, SlotOf, each_from_slot, each_to_slot, has_heap, key, release,
 };
 
 impl<T: Object, const N: usize> Object for [T; N] {
@@ -52,17 +51,15 @@ impl<T: Object, const N: usize> Repr<[T; N]> for Parts {
         each_to_slot::<T, ReprOf<T>>(values, heap).map(exact)
     }
 
-    type Loaded = [LoadedOf<T>; N];
-
     fn is_outside(slot: &Self::Slot) -> bool {
         slot.iter().any(<ReprOf<T> as Repr<T>>::is_outside)
     }
 
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
         try_map(slot, |slot| <ReprOf<T> as Repr<T>>::load(slot, heap))
     }
 
-    fn decode(loaded: Self::Loaded) -> Result<[T; N]> {
+    fn decode(loaded: Self::Key) -> Result<[T; N]> {
         try_map(loaded, <ReprOf<T> as Repr<T>>::decode)
     }
 
@@ -113,10 +110,6 @@ impl<T: Object, const N: usize> Repr<[T; N]> for Parts {
     fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool {
         let mut pairs = a.iter().zip(b);
         pairs.all(|(a, b)| <ReprOf<T> as Repr<T>>::is_same_key(a, b))
-    }
-
-    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
-        try_map(slot, |slot| <ReprOf<T> as Repr<T>>::key_in(slot, heap))
     }
 
     fn hash_key<H: KeyHasher>(keys: &Self::Key, hasher: &H) -> u64 {

@@ -97,19 +97,23 @@ impl<T: Wire, const INLINE: usize> Repr<T> for Encoded<INLINE> {
         <Self as Repr<T>>::key_slot(&<Self as Repr<T>>::key(value)?, heap)
     }
 
-    type Loaded = (EncodedSlot<INLINE>, Option<Vec<u8>>);
-
     fn is_outside(slot: &Self::Slot) -> bool {
         slot.outside().is_some()
     }
 
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
-        let outside = slot.outside();
-        let long = outside.map(|(at, len)| heap.load(at, len)).transpose()?;
-        Ok((slot, long))
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
+        let Some((at, len)) = slot.outside() else {
+            return Ok(EncodedKey { slot, long: None });
+        };
+        let mut key = EncodedKey {
+            slot,
+            long: Some(heap.load(at, len)?),
+        };
+        key.slot.bytes.fill(0);
+        Ok(key)
     }
 
-    fn decode((slot, long): Self::Loaded) -> Result<T> {
+    fn decode(EncodedKey { slot, long }: Self::Key) -> Result<T> {
         match long {
             None => codec::decode(&slot.bytes[..slot.len()]),
             Some(bytes) => codec::decode(&bytes),
@@ -156,18 +160,6 @@ impl<T: Wire, const INLINE: usize> Repr<T> for Encoded<INLINE> {
 
     fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool {
         a.slot.as_bytes() == b.slot.as_bytes() && a.long == b.long
-    }
-
-    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
-        let Some((at, len)) = slot.outside() else {
-            return Ok(EncodedKey { slot, long: None });
-        };
-        let mut key = EncodedKey {
-            slot,
-            long: Some(heap.load(at, len)?),
-        };
-        key.slot.bytes.fill(0);
-        Ok(key)
     }
 
     fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64 {

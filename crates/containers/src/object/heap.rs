@@ -166,7 +166,7 @@ impl Heap {
             let read = record.read(|| at.get_vec_nb(world, len), <[u8]>::to_vec);
             return read.map(|(_, bytes)| bytes);
         }
-        if SERVES.get() && !is_reached(world, at.rank()) {
+        if is_serving() && !is_reached(world, at.rank()) {
             let what = "a value on another rank";
             return Err(Error::InHandler { what });
         }
@@ -265,6 +265,11 @@ pub(crate) fn serving<T>(serve: impl FnOnce() -> T) -> T {
     }
     let _former = Former(SERVES.replace(in_handler()));
     serve()
+}
+
+/// Whether this thread serves a request within a handler.
+pub(crate) fn is_serving() -> bool {
+    SERVES.get()
 }
 
 /// Whether this rank reaches the memory of `rank` without a wait for anybody.

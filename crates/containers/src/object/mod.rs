@@ -74,7 +74,7 @@ pub use encoded::{Encoded, EncodedKey, EncodedSlot};
 pub use found::FoundBy;
 pub use hash::KeyHasher;
 pub use heap::Heap;
-pub(crate) use heap::serving;
+pub(crate) use heap::{is_serving, serving};
 pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
 pub(crate) use repr::{

@@ -1,7 +1,7 @@
 //! Tuples: the slots of their members side by side.
 //!
-//! The slot, the key and the loaded form of a tuple are those of its first member and those of the
-//! rest, which is the last member or a shorter tuple.
+//! The slot and the key of a tuple are those of its first member and those of the rest, which is the
+//! last member or a shorter tuple.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::hash::{KeyHasher, mix};
 use super::heap::Heap;
 use super::repr::{
-    KeyOf, LoadedOf, Object, Repr, ReprOf, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap,
-    key, release, to_slot,
+    KeyOf, Object, Repr, ReprOf, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap, key,
+    release, to_slot,
 };
 use pgas_core::Result;
 
@@ -118,8 +118,6 @@ macro_rules! tuple {
                 slot_of!(heap, $a: $A, $($b: $B),+)
             }
 
-            type Loaded = (LoadedOf<$A>, LoadedOf<$Rest>);
-
             #[inline]
             fn is_outside(slot: &Self::Slot) -> bool {
                 let (first, rest) = slot.members();
@@ -128,14 +126,14 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+            fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
                 let (first, rest) = slot.members();
                 let first = <ReprOf<$A> as Repr<$A>>::load(first, heap)?;
                 Ok((first, <ReprOf<$Rest> as Repr<$Rest>>::load(rest, heap)?))
             }
 
             #[inline]
-            fn decode((first, rest): Self::Loaded) -> Result<($A, $($B),+)> {
+            fn decode((first, rest): Self::Key) -> Result<($A, $($B),+)> {
                 let $a = <ReprOf<$A> as Repr<$A>>::decode(first)?;
                 let $rest = <ReprOf<$Rest> as Repr<$Rest>>::decode(rest)?;
                 Ok(($a, $($b),+))
@@ -184,13 +182,6 @@ macro_rules! tuple {
             fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
                 <ReprOf<$A> as Repr<$A>>::is_same_key(a, c)
                     && <ReprOf<$Rest> as Repr<$Rest>>::is_same_key(b, d)
-            }
-
-            #[inline]
-            fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
-                let (first, rest) = slot.members();
-                let first = <ReprOf<$A> as Repr<$A>>::key_in(first, heap)?;
-                Ok((first, <ReprOf<$Rest> as Repr<$Rest>>::key_in(rest, heap)?))
             }
 
             #[inline]

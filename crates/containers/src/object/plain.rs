@@ -27,8 +27,6 @@ impl<T: Pod> Repr<T> for Plain {
         Ok(*value)
     }
 
-    type Loaded = T;
-
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     fn is_outside(_: &T) -> bool {
@@ -87,12 +85,6 @@ impl<T: Pod> Repr<T> for Plain {
 
     fn is_same_key(a: &T, b: &T) -> bool {
         a.as_bytes() == b.as_bytes()
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "no code at all")]
-    fn key_in(slot: T, _: &Heap) -> Result<T> {
-        Ok(slot)
     }
 
     #[inline(always)]

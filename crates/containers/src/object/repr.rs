@@ -90,14 +90,12 @@ pub trait Repr<T>: Sealed {
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
 
-    /// The content of a slot, together with its heap memory.
-    type Loaded: Clone;
-
     /// Whether the slot points to heap memory.
     fn is_outside(slot: &Self::Slot) -> bool;
 
-    /// Fetches the heap memory of a slot. It may have been released by now: unless the caller can
-    /// rule that out, it checks that the slot is unchanged before it decodes the result.
+    /// The content of a slot, together with its heap memory. That may have been released by now:
+    /// unless the caller can rule that out, it checks that the slot is unchanged before it uses the
+    /// result.
     ///
     /// # Cost
     ///
@@ -106,14 +104,14 @@ pub trait Repr<T>: Sealed {
     /// # Errors
     ///
     /// Errors of the transport.
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Key>;
 
     /// The value that was loaded.
     ///
     /// # Errors
     ///
     /// [`Error::Codec`](crate::Error::Codec) if the slot did not hold a `T`.
-    fn decode(loaded: Self::Loaded) -> Result<T>;
+    fn decode(loaded: Self::Key) -> Result<T>;
 
     /// The value in a slot that no other rank releases at the same time.
     ///
@@ -154,8 +152,9 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn hash(value: &T, former: u64) -> Result<u64>;
 
-    /// The form of a key that a search compares: the value itself if it is plain, else its
-    /// encoding. Two values are one key if they have the same bytes or the same encoding.
+    /// A value outside of its slot, in the form that a search compares: the value itself if it is
+    /// plain, else its encoding. Two values are one key if they have the same bytes or the same
+    /// encoding.
     type Key: Clone + Send + Sync;
 
     /// The form of `value` that a search compares.
@@ -188,17 +187,6 @@ pub trait Repr<T>: Sealed {
 
     /// Whether two keys are the same.
     fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool;
-
-    /// The key of the value in a slot. No rank may release the slot at the same time.
-    ///
-    /// # Cost
-    ///
-    /// As [`load`](Self::load).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key>;
 
     /// The key's hash.
     fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64;
@@ -248,15 +236,12 @@ pub(crate) fn unpack<T: Object>(slot: SlotOf<T>, parcel: &Heap, heap: &Heap) -> 
     if !<T::Repr as Repr<T>>::is_outside(&slot) {
         return Ok(slot);
     }
-    let encoded = <T::Repr as Repr<T>>::key_in(slot, parcel)?;
+    let encoded = <T::Repr as Repr<T>>::load(slot, parcel)?;
     <T::Repr as Repr<T>>::key_slot(&encoded, heap)
 }
 
-/// The form of a `T` that a search compares.
+/// A `T` outside of its slot, in the form that a search compares.
 pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
-
-/// The content of a slot for a `T`, with its heap memory.
-pub(super) type LoadedOf<T> = <<T as Object>::Repr as Repr<T>>::Loaded;
 
 /// As [`Repr::key`].
 #[inline(always)]

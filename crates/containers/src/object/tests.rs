@@ -193,7 +193,7 @@ fn keys_of_many_parts_are_told_apart() {
                 assert_eq!(is_it, i == j);
                 assert_eq!(<Parts as Repr<Key>>::is_same_key(form, other), i == j);
             }
-            let read = <Parts as Repr<Key>>::key_in(slot, &heap).unwrap();
+            let read = <Parts as Repr<Key>>::load(slot, &heap).unwrap();
             assert!(<Parts as Repr<Key>>::is_same_key(&read, form));
             let hash = |key| <Parts as Repr<Key>>::hash_key(key, &RapidHasher);
             assert_eq!(hash(&read), hash(form));

@@ -213,7 +213,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         let take = &mut |i: usize, answer: Option<With<'_, Answer<O, K, V>>>| {
             let done = match answer {
-                Some((answer, parcel)) => O::Outcome::of_answer(answer, parcel, self.heap()),
+                Some((answer, parcel)) => O::Outcome::of_answer(answer, parcel),
                 None => unless_panic(&mut panic, || perform(i)),
             };
             take(i, done?)

@@ -62,7 +62,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
                 let asked = (request, parcel);
                 let answer = requests::ask_nb::<OnShards<O, K, V, S>>(served, home, asked);
                 if let Some((answer, parcel)) = answer.await? {
-                    return O::Outcome::of_answer(answer, &parcel, &shape.heap);
+                    return O::Outcome::of_answer(answer, &parcel);
                 }
             }
         }

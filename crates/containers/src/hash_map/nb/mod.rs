@@ -209,7 +209,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         const { check_takes::<K, V>() }
-        self.table.perform_nb::<Take, _>(key, |_| Ok(()))
+        let taken = self.table.perform_nb::<Take, _>(key, |_| Ok(()))?;
+        Ok(taken.then(|taken| taken.map(|taken| taken.value)))
     }
 }
 

@@ -249,7 +249,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R>
     type Key = KeyOf<K>;
     type KeySlot = SlotOf<K>;
     type Value = SlotOf<V>;
-    type Loaded = <V::Repr as Repr<V>>::Loaded;
+    type Loaded = KeyOf<V>;
     type Heap = Heap;
 
     const HAS_HEAP: bool = object::has_heap::<V>();

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap as Model;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use pgas_am::Wire;
+use pgas_am::codec::{Codec, Decoder, Each, Encoder};
 use pgas_core::Rank;
 
 use super::super::{Combine, Inserted};
 use super::concurrent::Random;
 use super::*;
-use crate::object::FoundBy;
+use crate::object::{Encoded, FoundBy};
 
 /// Runs `body` on ranks that serve each other.
 fn served(n_ranks: u32, body: impl Fn(World) + Sync) {
@@ -366,5 +369,55 @@ fn a_combination_that_fails_takes_no_memory() {
         assert!(used() <= before + (16 << 10), "{} and {before}", used());
         assert_eq!(map.find(&key).unwrap(), Some(text(0, 1000)));
         world.barrier().unwrap();
+    });
+}
+
+/// Texts that cannot be written while `REFUSES`.
+#[derive(Debug, PartialEq)]
+struct Moody(String);
+
+static REFUSES: AtomicBool = AtomicBool::new(false);
+
+enum Moodily {}
+
+impl Codec<Moody> for Moodily {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Moody, out: &mut Encoder) -> crate::Result<()> {
+        assert!(!REFUSES.load(Ordering::Relaxed), "not now");
+        out.put(&value.0)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> crate::Result<Moody> {
+        input.get().map(Moody)
+    }
+}
+
+impl Wire for Moody {
+    type By = Moodily;
+}
+
+impl Object for Moody {
+    type Repr = Encoded<28>;
+}
+
+#[test]
+fn a_value_that_is_taken_need_not_be_written_once_more() {
+    served(2, |world| {
+        let map = map::<u64, Moody>(&world, 64);
+        let keys: [u64; 2] = remote_numbers(&map);
+        if world.rank() == Rank::ZERO {
+            for (key, len) in keys.iter().zip([10, 1000]) {
+                let value = || Moody(text(*key, len));
+                map.insert(key, value()).unwrap();
+                REFUSES.store(true, Ordering::Relaxed);
+                assert_eq!(map.find(key).unwrap(), Some(value()));
+                assert_eq!(map.take(key).unwrap(), Some(value()));
+                assert_eq!(map.take(key).unwrap(), None);
+                REFUSES.store(false, Ordering::Relaxed);
+            }
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 0);
     });
 }
