@@ -4,21 +4,18 @@ use pgas_core::Rank;
 use pgas_lockfree::pending::Outcome;
 
 use crate::codec::{Decoder, Encoder, Wire};
+use crate::error::shortened;
 use pgas_core::{Error, RemoteError, RemotePanic, Result};
 
-/// A failure's texts are cut to this, so that they fit a message of every transport.
+/// A failure's texts are shortened to this, so that they fit a message of every transport.
 const MAX_TEXT: usize = 200;
 
 /// The answer to call `cookie` with the error's text, and with the location of a panic.
 #[cold]
 pub(crate) fn failure(cookie: u64, text: &str, panicked_at: Option<&str>) -> Result<Encoder> {
-    let cut = |text: &str| {
-        let mut ends = (0..=MAX_TEXT).rev();
-        let end = ends.find(|end| text.is_char_boundary(*end));
-        text[..end.unwrap_or(0)].to_owned()
-    };
     let mut out = Encoder::new();
     out.write(&cookie.to_ne_bytes());
+    let cut = |text| shortened(text, MAX_TEXT);
     out.put(&(cut(text), panicked_at.map(cut)))?;
     Ok(out)
 }

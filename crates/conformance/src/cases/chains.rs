@@ -43,6 +43,19 @@ fn hop((here, left): (Here, u32)) -> Result<PgasFuture<u64>> {
     Ok(rest.then(move |sum| sum + own))
 }
 
+/// Makes `left` further hops, and fails.
+fn refused_at_the_end((here, left): (Here, u32)) -> Result<PgasFuture<u64>> {
+    if left == 0 {
+        return Err(Error::Argument("the way ends".into()));
+    }
+    let world = here.world();
+    world.rpc(
+        neighbour(world, 1),
+        refused_at_the_end,
+        (here.clone(), left - 1),
+    )
+}
+
 fn a_call_answers_with_what_further_ranks_say(world: &World) -> Result<()> {
     attach(world)?;
     let n = world.n_ranks();
@@ -218,6 +231,12 @@ fn what_fails_on_the_way_is_told_to_the_first_caller(world: &World) -> Result<()
         panic!("{failed:?}")
     };
     assert!(error.message.contains("too small"), "{error}");
+    // However many ranks pass it on.
+    let failed = world.rpc(next, refused_at_the_end, (Here::new(world), 20))?;
+    let Err(Error::Remote(error)) = failed.wait() else {
+        panic!("20 hops have not failed")
+    };
+    assert!(error.message.ends_with("the way ends"), "{error}");
     let forgets = |here: Here| Promise::<u64>::of_value(here.world()).map(|told| told.future());
     let failed = world.rpc(next, forgets, Here::new(world))?.wait();
     let Err(Error::Remote(error)) = failed else {
