@@ -49,6 +49,13 @@ struct Incoming {
     buffer: Buffer,
     /// Whether libfabric has it.
     is_posted: bool,
+    /// Whether libfabric puts no further messages into it. The last one may be complete before
+    /// others are: `tcp;ofi_rxm` receives a long message in parts, among which short ones come.
+    is_released: bool,
+    /// The bytes of complete messages, and the end of the last one of these. They are equal if all
+    /// messages before that are complete.
+    n_received: usize,
+    end: usize,
     /// Messages in it that were not handed out.
     n_unread: usize,
 }
@@ -126,6 +133,8 @@ impl Inbox {
             Ok(Begun::Yes) => {
                 self.free.pop();
                 incoming.is_posted = true;
+                incoming.is_released = false;
+                (incoming.n_received, incoming.end) = (0, 0);
                 self.n_posted += 1;
                 Ok(Begun::Yes)
             }
@@ -146,6 +155,9 @@ impl Inbox {
         self.buffers.push(Incoming {
             buffer,
             is_posted: false,
+            is_released: false,
+            n_received: 0,
+            end: 0,
             n_unread: 0,
         });
         self.free.push(index);
@@ -160,19 +172,26 @@ impl Inbox {
             return Ok(None);
         };
         if completion.is_released || !takes_many {
-            incoming.is_posted = false;
+            incoming.is_released = true;
             self.n_posted -= 1;
         }
         let is_message = completion.error.is_none() && (completion.is_received || !takes_many);
+        let start = incoming.buffer.range().0.addr();
+        let address = if takes_many {
+            completion.address
+        } else {
+            start
+        };
+        if is_message {
+            let end = address.wrapping_sub(start).wrapping_add(completion.len);
+            incoming.end = incoming.end.max(end);
+            incoming.n_received = incoming.n_received.saturating_add(completion.len);
+        }
+        incoming.is_posted = !incoming.is_released || incoming.n_received < incoming.end;
         if !is_message {
             self.reuse(index);
             return Ok(None);
         }
-        let address = if takes_many {
-            completion.address
-        } else {
-            incoming.buffer.range().0.addr()
-        };
         // SAFETY: the completion says that they were received. The buffer lives as long as this,
         // which messages do not outlive, and is posted again when all are given back.
         let received = unsafe { incoming.buffer.received(address, completion.len) };
@@ -279,6 +298,36 @@ mod tests {
     #[test]
     fn messages_wait_for_their_reader_over_shm() {
         messages_wait_for_their_reader("shm", None);
+    }
+
+    /// A long message that comes in parts may be complete after the short one behind it, with which
+    /// the buffer is full.
+    #[test]
+    fn messages_that_are_complete_after_their_buffer_was_released_are_there() {
+        let mut other = endpoint("tcp;ofi_rxm", Some("127.0.0.1"));
+        let mut inbox = Inbox::new(true, |index| index as u64);
+        assert_eq!(inbox.post(&mut other).unwrap(), Begun::Yes);
+        let start = inbox.buffers[0].buffer.range().0.addr();
+        let take = |inbox: &mut Inbox, at, len, is_released| {
+            let completion = Completion {
+                number: 0,
+                len,
+                address: start + at,
+                is_received: true,
+                is_released,
+                error: None,
+            };
+            inbox.take(0, &completion).unwrap()
+        };
+        let short = take(&mut inbox, SLOT_BYTES, 1520, true).unwrap();
+        assert!(inbox.wants_more());
+        inbox.give_back(short);
+        assert!(inbox.free.is_empty(), "libfabric still writes to it");
+        let long = take(&mut inbox, 0, SLOT_BYTES, false).unwrap();
+        assert!(inbox.free.is_empty());
+        inbox.give_back(long);
+        assert_eq!(inbox.free, [0]);
+        other.shut(None);
     }
 
     #[test]
