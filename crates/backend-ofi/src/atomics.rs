@@ -1,15 +1,11 @@
-//! Atomics: all are executed by a CPU that has the word in its memory.
+//! Atomics: all of a job have one executor ([`executor`](crate::executor)).
 //!
-//! An atomic on a word of another host is a note with the operation, which the target executes with
-//! a CPU atomic when it makes progress, and a note with the former bits. Several may be in flight;
-//! a flush waits for the answers. A rank executes atomics on its own words, and on those of ranks
-//! that it shares memory with, itself.
+//! If that is the rank that holds the word, an atomic on a word of another host is a note with the
+//! operation, which the target executes with a CPU atomic when it makes progress, and a note with
+//! the former bits. A rank executes atomics on its own words, and on those of ranks that it shares
+//! memory with, itself. If it is the provider, all of these go through it.
 //!
-//! `fi_atomic` is not used. All atomics on a word must have one implementation, or updates are
-//! lost, and no tested provider has all of them. `tcp;ofi_rxm` and `shm` offer each, but their
-//! minima and maxima of floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers some
-//! that it does not have, and `tcp` has none. Providers execute them in the target's progress, too,
-//! so nothing would be saved.
+//! Several may be in flight; a flush waits for the answers.
 #![expect(unsafe_code, reason = "promises when former bits are written")]
 
 use pgas_core::Result;
@@ -22,8 +18,8 @@ use pgas_smp::Member;
 use crate::network::Network;
 use crate::ops::Flight;
 
-// SAFETY: an answer frees its place in the table of operations, and `abandon` sees to it that a
-// later one is not written.
+// SAFETY: an answer, or the provider's completion, frees its place in the table of operations, and
+// `abandon` sees to it that a later one is not written.
 unsafe impl Orders for Network {
     type Member = Member;
 
@@ -32,11 +28,17 @@ unsafe impl Orders for Network {
     }
 
     fn nearby<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
+        if self.has_provided_atomics() {
+            return None;
+        }
         self.on_this_host(word)
     }
 
     /// Sends the atomic to the target. Waits for earlier operations if too many are in flight.
     fn send(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
+        if self.has_provided_atomics() {
+            return self.provide(order, former);
+        }
         let target = order.target();
         let from = target.rank.number();
         let mut op = OpId::DONE;

@@ -5,6 +5,7 @@ use pgas_core::{Config, Error, Result};
 use pgas_smp::Member;
 
 use crate::bootstrap::{Way, agree, gather};
+use crate::executor;
 use crate::network::{N_COMPLETIONS, State};
 use crate::outbox::SLOT_BYTES;
 use crate::provider;
@@ -25,12 +26,15 @@ pub(crate) fn open(
     let told = gather(way, names.map_err(Clone::clone))?;
     let chosen = provider::choose(candidates?, &told);
     let n_ranks = way.n_ranks();
-    let open = |info| Endpoint::open(info, n_ranks, N_COMPLETIONS, SLOT_BYTES);
+    let asked = config.ofi_atomics;
+    let prepared = |info| executor::prepared(info, asked);
+    let open = |info| Endpoint::open(prepared(info), n_ranks, N_COMPLETIONS, SLOT_BYTES);
     let endpoint = chosen.and_then(open);
     let mut endpoint = agree(way, endpoint)?;
     let (segments, exposed) = Segments::open(&mut endpoint, member, way)?;
     // No rank begins before all have posted receives.
-    let state = agree(way, State::new(endpoint, exposed, (rank, n_ranks)))?;
+    let state = State::new(endpoint, exposed, (rank, n_ranks));
+    let state = executor::decide(way, state, (&segments, rank), asked)?;
     Ok((state, segments))
 }
 

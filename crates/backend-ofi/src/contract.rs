@@ -44,10 +44,11 @@ fn check_length(to: Rank, len: usize) -> Result<()> {
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
 // the member.
 // 2. An operation names its bytes to libfabric, and is reported after libfabric's own completion,
-// or when the endpoint is closed; atomics at the target change one word.
+// or when the endpoint is closed; atomics change one word.
 // 3. Writes are complete when they are delivered, and atomics when they are answered, which `flush`
 // waits for.
-// 4. All atomics are executed by a CPU that has the word in its memory.
+// 4. All atomics of a job have one executor: a CPU that has the word in its memory, or the provider
+// (`executor.rs`).
 // 5. Endpoints are reliable: libfabric delivers a message once and whole.
 // 6. A place is part of a send buffer, which is not used for anything else until it is taken back,
 // and lives as long as the state.
@@ -107,7 +108,7 @@ unsafe impl Backend for Network {
     }
 
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
-        if let Some((local, local_signal)) = self.on_this_host(put).zip(self.on_this_host(signal)) {
+        if let Some((local, local_signal)) = self.on_this_host(put).zip(self.nearby(signal)) {
             return self.member().put_signal(local, local_signal);
         }
         self.put_bytes(&put)?;

@@ -21,8 +21,10 @@
 //! |---|---|---|---|---|
 //! | ranks of a job on one host | loads and stores | CPU atomics | mailboxes in shared memory | a counter in shared memory |
 //! | ranks of one host, in a job on several | loads and stores | CPU atomics | mailboxes in shared memory | core's, over messages |
-//! | hosts | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
-//! | different ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
+//! | hosts | `fi_write`, `fi_read` | at the target, by message (*) | `fi_send`, credits | core's, over messages |
+//! | different ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message (*) | `fi_send`, credits | core's, over messages |
+//!
+//! (*) Or all atomics of the job by the provider, those within a host and on own words, too.
 //!
 //! A job on one host uses shared memory alone, and does not even load libfabric. With
 //! `PGAS_DIRECT=0` all operations on other ranks go through the network; this is how it is tested.
@@ -38,8 +40,16 @@
 //! registered as the provider demands: by address or offset, with its keys or ours, local buffers
 //! too, bound to an endpoint.
 //!
-//! Providers' atomics are not used: none that was tried has all that the contract demands, and a
-//! mixture of network and CPU atomics would lose updates.
+//! # Who executes atomics
+//!
+//! A mixture of the provider's and CPU atomics would lose updates, so a job has one of them for all.
+//! The provider executes them if it does so without the target's processor, as the card of `cxi`
+//! does; ranks try that when they start. Otherwise the target's processor does, which with several
+//! related atomics in one message takes less time than a provider of software.
+//! `PGAS_OFI_ATOMICS=provider` or `target` chooses. `Capabilities::atomics` tells which it is.
+//! Operations that the provider lacks (all on 1 and 2 bytes, sums and extremes of floats, with some
+//! providers others) take it a compare-and-swap, or several. Where the provider executes atomics,
+//! one on a word of the same host takes it as long as one on another host.
 //!
 //! # Lost hosts
 //!
@@ -55,12 +65,14 @@
 //! |---|---|
 //! | joining a job | `start` |
 //! | joining one of several hosts; the contract | `contract`, `hosts` |
-//! | its parts; opening the network | `atomics`, `connect`, `shutdown`, `rma`, `serve` |
+//! | its parts; opening the network | `atomics`, `connect`, `provided`, `shutdown`, `rma`, `serve` |
+//! | who executes atomics | `executor` |
 //! | a rank that communicates over libfabric | `network` |
 //! | messages of a rank | `mailbox` |
 //! | buffers to send from and to receive in | `inbox`, `outbox` |
-//! | parts of a rank that use libfabric | `ops`, `segment`, `staging` |
-//! | several notes in a message | `bundle` |
+//! | parts of a rank that use libfabric | `ops`, `segment`, `staging`, `trial` |
+//! | several notes in a message; an atomic as steps of the provider | `bundle`, `steps` |
+//! | the provider's atomics | `native` |
 //! | choice of the network, and the bootstrap | `bootstrap`, `provider` |
 //! | every call of libfabric and PMIx | `sys` |
 
@@ -72,12 +84,15 @@ mod bootstrap;
 mod bundle;
 mod connect;
 mod contract;
+mod executor;
 mod hosts;
 mod inbox;
 mod mailbox;
+mod native;
 mod network;
 mod ops;
 mod outbox;
+mod provided;
 mod provider;
 mod rma;
 mod segment;
@@ -85,6 +100,8 @@ mod serve;
 mod shutdown;
 mod staging;
 mod start;
+mod steps;
 mod sys;
+mod trial;
 
 pub use start::init;

@@ -21,6 +21,7 @@ use pgas_smp::Member;
 
 use crate::bootstrap::Pmi;
 use crate::mailbox::Post;
+use crate::native::Provider;
 use crate::ops::{LIMIT, Ops};
 use crate::outbox::MAX_MEDIUM;
 use crate::segment::Segments;
@@ -66,11 +67,13 @@ pub(crate) struct State {
     pub(crate) post: Post,
     pub(crate) ops: Ops,
     pub(crate) staging: Staging,
+    /// What this rank needs for atomics of the provider, if that executes them.
+    pub(crate) provider: Option<Provider>,
     pub(crate) completions: Vec<Completion>,
     /// The notes of the message that is being processed; otherwise empty.
     pub(crate) notes: Vec<Note>,
-    /// This rank's segment, which peers access.
-    exposed: Option<Region>,
+    /// What peers access: this rank's segment, and a word that was lost in a trial.
+    pub(crate) exposed: Vec<Region>,
     /// The endpoint. It is dropped last, since all registrations are made with it.
     pub(crate) endpoint: Endpoint,
     /// The time of the last question to another rank whether it has left.
@@ -109,9 +112,10 @@ impl State {
             post: Post::new(&endpoint, (rank, n_ranks), numbers),
             ops: Ops::new(|index| (index as u64) << 2 | OPERATION),
             staging: Staging::default(),
+            provider: None,
             completions: Vec::new(),
             notes: Vec::new(),
-            exposed: Some(exposed),
+            exposed: vec![exposed],
             endpoint,
             asked: None,
             unanswered: HashSet::new(),
@@ -130,7 +134,7 @@ impl State {
     /// meets the error `why`. Peers' access to the segment ends first, since a provider may keep an
     /// endpoint open for registrations that are bound to it.
     pub(crate) fn shut(&mut self, why: Option<Error>) {
-        drop(self.exposed.take());
+        self.exposed.clear();
         self.endpoint.shut(why);
     }
 }
@@ -147,9 +151,10 @@ impl Network {
         config: &Config,
     ) -> Self {
         let max_bytes = state.endpoint.info().max_bytes() as u64;
+        let (atomics, needs_target) = executor(state.provider.as_ref().filter(|it| it.is_executor));
         let capabilities = Capabilities {
-            atomics: AtomicsBy::Cpu,
-            needs_target: NeedsTarget::EVERYTHING,
+            atomics,
+            needs_target,
             max_short: SHORT_BYTES,
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER.min(max_bytes),
@@ -178,6 +183,12 @@ impl Network {
         &self.neighbours.member
     }
 
+    /// Whether the provider executes all atomics of the job.
+    #[inline]
+    pub(crate) fn has_provided_atomics(&self) -> bool {
+        self.capabilities.atomics == AtomicsBy::Network
+    }
+
     /// The operand for [`member`](Self::member), if its rank is accessed directly.
     #[inline]
     pub(crate) fn on_this_host<O: Operand>(&self, operand: O) -> Option<O> {
@@ -203,4 +214,16 @@ impl Network {
             Err(TryLockError::WouldBlock) => None,
         }
     }
+}
+
+/// Who executes atomics, and what needs the target for that.
+fn executor(provider: Option<&Provider>) -> (AtomicsBy, NeedsTarget) {
+    let by_message = (AtomicsBy::Cpu, NeedsTarget::EVERYTHING);
+    provider.map_or(by_message, |provider| {
+        let needs_target = NeedsTarget {
+            atomics: provider.needs_target,
+            ..NeedsTarget::EVERYTHING
+        };
+        (AtomicsBy::Network, needs_target)
+    })
 }

@@ -7,7 +7,8 @@ use pgas_core::Rank;
 use pgas_core::backend::{Former, OpId};
 use pgas_network::mix::Mix;
 
-use crate::sys::{Buffer, Context, Region};
+use crate::steps::Steps;
+use crate::sys::{Buffer, Cell, Context, Region, Target};
 
 /// The most operations in flight. A further one waits until one of them is over.
 pub(crate) const LIMIT: usize = 4096;
@@ -37,6 +38,31 @@ pub(crate) enum Flight {
     },
     /// An atomic at the target: its answer. Without a place for the result it is only counted.
     Answer { from: u32, result: Option<Former> },
+    /// An atomic of the provider.
+    Provided(Provided),
+}
+
+/// An atomic that the provider executes.
+#[derive(Debug)]
+pub(crate) struct Provided {
+    pub(crate) rank: u32,
+    /// The word.
+    pub(crate) target: Target,
+    pub(crate) steps: Steps,
+    /// The memory of the current step.
+    pub(crate) cell: Cell,
+    /// Without a place for the result it is only counted.
+    pub(crate) result: Option<Former>,
+}
+
+impl Flight {
+    fn rank(&self) -> u32 {
+        match self {
+            Self::Put { rank, .. } | Self::Get { rank, .. } => *rank,
+            Self::Answer { from, .. } => *from,
+            Self::Provided(atomic) => atomic.rank,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -151,8 +177,10 @@ impl Ops {
 
     /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
-        if let Flight::Answer { from: rank, .. } | Flight::Put { rank, .. } = flight {
-            self.slots[index].epoch = self.open.entry(rank).or_default().begin();
+        // No flush waits for a get.
+        if !matches!(flight, Flight::Get { .. }) {
+            let open = self.open.entry(flight.rank()).or_default();
+            self.slots[index].epoch = open.begin();
         }
         self.slots[index].flight = Some(flight);
         self.id(index)
@@ -171,24 +199,27 @@ impl Ops {
 
     /// The rank of the operation in slot `index`.
     pub(crate) fn rank_of(&self, index: usize) -> Option<u32> {
-        match self.slots.get(index)?.flight.as_ref()? {
-            Flight::Put { rank, .. } | Flight::Get { rank, .. } => Some(*rank),
-            Flight::Answer { from, .. } => Some(*from),
+        self.slots.get(index)?.flight.as_ref().map(Flight::rank)
+    }
+
+    /// The atomic of the provider in slot `index`, if there is one, and its context.
+    pub(crate) fn provided(&mut self, index: usize) -> Option<(&mut Provided, &Context)> {
+        let slot = self.slots.get_mut(index)?;
+        match &mut slot.flight {
+            Some(Flight::Provided(atomic)) => Some((atomic, &slot.context)),
+            _ => None,
         }
     }
 
-    /// Records that the transfer in slot `index` is complete. Returns the copy of a put's source.
-    pub(crate) fn complete(&mut self, index: usize) -> Option<Buffer> {
+    /// Records that the operation in slot `index` is complete, and returns it.
+    pub(crate) fn complete(&mut self, index: usize) -> Option<Flight> {
         let slot = self.slots.get_mut(index)?;
         let (flight, epoch) = (slot.flight.take()?, slot.epoch);
         self.release(index);
-        match flight {
-            Flight::Put { rank, copy, .. } => {
-                self.close(rank, epoch);
-                copy
-            }
-            Flight::Get { .. } | Flight::Answer { .. } => None,
+        if !matches!(flight, Flight::Get { .. }) {
+            self.close(flight.rank(), epoch);
         }
+        Some(flight)
     }
 
     /// Stores the answer of an atomic's target. Its slot is free at once: a caller that never asks
@@ -220,7 +251,8 @@ impl Ops {
     /// Abandons `op`: its result is not needed any more.
     pub(crate) fn abandon(&mut self, op: OpId) {
         if let Some(index) = self.index_of(op)
-            && let Some(Flight::Answer { result, .. }) = &mut self.slots[index].flight
+            && let Some(Flight::Answer { result, .. } | Flight::Provided(Provided { result, .. })) =
+                &mut self.slots[index].flight
         {
             *result = None;
         }
@@ -290,7 +322,7 @@ mod tests {
             let op = ops.begin(index, put(3));
             assert_eq!(ops.awaited(), [Rank::new(3)]);
             assert!(!ops.is_over(op));
-            assert!(ops.complete(index).is_none());
+            assert!(matches!(ops.complete(index), Some(Flight::Put { .. })));
             assert!(!ops.has_any() && ops.is_over(op));
             assert_eq!(index, 0, "the only slot");
             ids.push(op);

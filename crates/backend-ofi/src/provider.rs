@@ -10,6 +10,10 @@ const ORDER: &[&str] = &["cxi", "efa", "psm3", "opx", "psm2", "verbs;ofi_rxm", T
 /// The provider over TCP, which every host has.
 const TCP: &str = "tcp;ofi_rxm";
 
+/// Providers that leave atomics to the card, although they report manual progress: by it
+/// `cxi` means the completions of its own operations.
+const IN_CARDS: &[&str] = &["cxi"];
+
 /// The separator of names in a message.
 const BETWEEN: char = '\n';
 
@@ -80,6 +84,12 @@ pub(crate) fn choose(candidates: Vec<Info>, told: &[Vec<u8>]) -> Result<Info> {
         let text = format!("the ranks have no provider in common: {}", lists.join("; "));
         Error::backend("fi_getinfo", 0, text)
     })
+}
+
+/// Whether the provider executes atomics without the target's processor, as far as is known before
+/// it is tried.
+pub(crate) fn needs_no_target(info: &Info) -> bool {
+    info.progresses_alone() || IN_CARDS.contains(&info.provider().as_str())
 }
 
 fn place_of(provider: &str) -> Option<usize> {

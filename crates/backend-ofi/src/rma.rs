@@ -92,7 +92,7 @@ impl Network {
     }
 
     /// Begins an operation as soon as there is room for it.
-    fn begin(
+    pub(crate) fn begin(
         &self,
         rank: Rank,
         mut issue: impl FnMut(&mut State, usize) -> Result<Option<Flight>>,
@@ -100,7 +100,7 @@ impl Network {
         let mut op = OpId::DONE;
         let missing = || vec![rank];
         let awaited = Awaited {
-            what: "room for a transfer",
+            what: "room for a transfer or an atomic",
             missing: &missing,
         };
         self.wait(awaited, |state| {
@@ -214,7 +214,10 @@ impl Network {
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
         if self.neighbours.reached(rank).is_some() {
-            return self.member().flush_all();
+            self.member().flush_all()?;
+            if !self.has_provided_atomics() {
+                return Ok(());
+            }
         }
         let flush = self.state().ops.begin_flush(rank.number());
         self.await_flushes(&[flush], &|| vec![rank])

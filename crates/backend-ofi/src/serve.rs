@@ -42,6 +42,7 @@ impl Network {
             self.receiving.note(|class| state.post.n_arrived(class));
         }
         outcome?;
+        self.go_on(state);
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments);
         post.send_open((endpoint, &self.segments));
@@ -82,6 +83,10 @@ impl Network {
         let Ok(index) = usize::try_from(completion.number >> 2) else {
             return Ok(());
         };
+        if completion.number == Completion::OF_TRIAL {
+            // It comes too late, or after an error, which `tcp;ofi_rxm` reports twice.
+            return Ok(());
+        }
         let kind = completion.number & KINDS;
         if let Some(text) = &completion.error {
             let rank = match kind {
@@ -107,9 +112,7 @@ impl Network {
         }
         match kind {
             OPERATION => {
-                if let Some(copy) = state.ops.complete(index) {
-                    state.staging.give_back(copy);
-                }
+                self.has_completed(state, index);
             }
             RECEIVE => {
                 let mut notes = mem::take(&mut state.notes);
@@ -129,7 +132,7 @@ impl Network {
 
     /// Records that nothing goes to `rank` any more.
     #[cold]
-    fn has_lost(&self, rank: u32, why: &dyn Display) {
+    pub(crate) fn has_lost(&self, rank: u32, why: &dyn Display) {
         self.has_broken(rank, format!("cannot be reached any more ({why})"));
     }
 

@@ -18,11 +18,32 @@ struct Way {
     /// One in so many cases runs, unless all are asked for.
     share: usize,
     settings: &'static [(&'static str, &'static str)],
+    /// What the names of the cases contain, one of these.
+    about: &'static [&'static str],
 }
+
+/// All cases.
+const ALL: &[&str] = &[""];
+/// Cases on atomics, signals, locks and containers.
+#[rustfmt::skip]
+const ATOMICS: &[&str] = &[
+    "atomic", "concurrent", "elements", "exchange", "filter", "flag", "integers", "items", "keys",
+    "lock", "map", "own_words", "queue", "sets", "signal", "swap", "values", "word",
+];
 
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
 const STRICT: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("FI_STRICT_AGAIN", "3")];
+/// With atomics by the provider.
+const TCP_ATOMICS: &[(&str, &str)] = &[TCP[0], TCP[1], ("PGAS_OFI_ATOMICS", "provider")];
+const SHM_ATOMICS: &[(&str, &str)] = &[SHM[0], SHM[1], ("PGAS_OFI_ATOMICS", "provider")];
+/// With compare-and-swap alone, in which other atomics are.
+const STRICT_SWAPS: &[(&str, &str)] = &[
+    ("PGAS_DIRECT", "0"),
+    ("PGAS_OFI_ATOMICS", "provider"),
+    ("FI_STRICT_ATOMICS", "2"),
+    ("FI_STRICT_AGAIN", "5"),
+];
 /// Without receives of many messages, which all others have.
 const STRICT_ONE: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("FI_STRICT_MANY", "0")];
 
@@ -34,19 +55,24 @@ const ALONE: usize = 4;
 /// leaves out.
 #[rustfmt::skip]
 const WAYS: &[Way] = &[
-    Way { name: "tcp", n_ranks: 1, share: 8, settings: TCP },
-    Way { name: "tcp", n_ranks: 2, share: 2, settings: TCP },
-    Way { name: "tcp", n_ranks: 3, share: 8, settings: TCP },
-    Way { name: "tcp", n_ranks: 4, share: 16, settings: TCP },
-    Way { name: "tcp", n_ranks: 7, share: 32, settings: TCP },
-    Way { name: "shm", n_ranks: 3, share: 32, settings: SHM },
-    Way { name: "shm", n_ranks: 2, share: 2, settings: SHM },
-    Way { name: "shm", n_ranks: 1, share: 64, settings: SHM },
-    Way { name: "shm", n_ranks: 4, share: 64, settings: SHM },
-    Way { name: "shm", n_ranks: 7, share: 64, settings: SHM },
-    Way { name: "direct", n_ranks: 3, share: 16, settings: &[] },
-    Way { name: strict::STRICT, n_ranks: 2, share: 16, settings: STRICT },
-    Way { name: strict::STRICT, n_ranks: 3, share: 32, settings: STRICT_ONE },
+    Way { name: "tcp", n_ranks: 1, share: 8, settings: TCP, about: ALL },
+    Way { name: "tcp", n_ranks: 2, share: 2, settings: TCP, about: ALL },
+    Way { name: "tcp", n_ranks: 3, share: 8, settings: TCP, about: ALL },
+    Way { name: "tcp", n_ranks: 4, share: 16, settings: TCP, about: ALL },
+    Way { name: "tcp", n_ranks: 7, share: 32, settings: TCP, about: ALL },
+    Way { name: "shm", n_ranks: 3, share: 32, settings: SHM, about: ALL },
+    Way { name: "shm", n_ranks: 2, share: 2, settings: SHM, about: ALL },
+    Way { name: "shm", n_ranks: 1, share: 64, settings: SHM, about: ALL },
+    Way { name: "shm", n_ranks: 4, share: 64, settings: SHM, about: ALL },
+    Way { name: "shm", n_ranks: 7, share: 64, settings: SHM, about: ALL },
+    Way { name: "direct", n_ranks: 3, share: 16, settings: &[], about: ALL },
+    Way { name: strict::STRICT, n_ranks: 2, share: 16, settings: STRICT, about: ALL },
+    Way { name: strict::STRICT, n_ranks: 3, share: 32, settings: STRICT_ONE, about: ALL },
+    Way { name: "tcp_atomics", n_ranks: 2, share: 12, settings: TCP_ATOMICS, about: ATOMICS },
+    Way { name: "tcp_atomics", n_ranks: 3, share: 24, settings: TCP_ATOMICS, about: ATOMICS },
+    Way { name: "shm_atomics", n_ranks: 2, share: 4, settings: SHM_ATOMICS, about: ATOMICS },
+    Way { name: "shm_atomics", n_ranks: 3, share: 8, settings: SHM_ATOMICS, about: ATOMICS },
+    Way { name: "strict_atomics", n_ranks: 2, share: 24, settings: STRICT_SWAPS, about: ATOMICS },
 ];
 
 fn main() -> ExitCode {
@@ -62,7 +88,10 @@ fn main() -> ExitCode {
             (false, false) => way.share,
             (false, true) => ALONE * way.share,
         };
-        let is_chosen = |i: usize, case: &Case| (i + shift).is_multiple_of(share_of(case));
+        let is_chosen = |i: usize, case: &Case| {
+            let is_about = way.about.iter().any(|what| case.name.contains(what));
+            is_about && (i + shift).is_multiple_of(share_of(case))
+        };
         suite = suite.over_jobs(way.name, way.n_ranks, is_chosen, || ranks(*way));
     }
     suite.main()
@@ -80,7 +109,7 @@ const RANK: &str = "--rank";
 fn ranks(way: Way) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(RANK).envs(way.settings.iter().copied());
-    if way.name == strict::STRICT {
+    if way.name.starts_with(strict::STRICT) {
         strict::choose(&mut command);
     }
     command

@@ -17,8 +17,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::bindings::{
-    FI_ENOSYS, fi_addr_t, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fi_msg, fi_msg_rma,
-    fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
+    FI_ENOSYS, fi_addr_t, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fi_ioc, fi_msg,
+    fi_msg_atomic, fi_msg_rma, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
 };
 
 /// What an object without the function gives.
@@ -420,12 +420,82 @@ pub unsafe fn fi_compare_atomic(
     )
 }
 
-/// Whether there is such an atomic, and for how many words at once.
+/// An atomic with its result, as `flags` say.
+pub unsafe fn fi_fetch_atomicmsg(
+    endpoint: *mut fid_ep,
+    message: *const fi_msg_atomic,
+    result: Local,
+    flags: u64,
+) -> isize {
+    let (mut words, mut desc) = (one_word(result), result.desc);
+    call!(
+        endpoint.atomic.readwritemsg(
+            endpoint,
+            message,
+            &raw mut words,
+            &raw mut desc,
+            1,
+            flags
+        ),
+        or NOTHING_DONE
+    )
+}
+
+/// A compare and swap with its result, as `flags` say. The message has the words that replace those
+/// of `compare`.
+pub unsafe fn fi_compare_atomicmsg(
+    endpoint: *mut fid_ep,
+    message: *const fi_msg_atomic,
+    compare: Local,
+    result: Local,
+    flags: u64,
+) -> isize {
+    let (expected, mut expected_desc) = (one_word(compare), compare.desc);
+    let (mut words, mut desc) = (one_word(result), result.desc);
+    call!(
+        endpoint.atomic.compwritemsg(
+            endpoint,
+            message,
+            &raw const expected,
+            &raw mut expected_desc,
+            1,
+            &raw mut words,
+            &raw mut desc,
+            1,
+            flags
+        ),
+        or NOTHING_DONE
+    )
+}
+
+/// A list of one word.
+fn one_word(local: Local) -> fi_ioc {
+    fi_ioc {
+        addr: local.start,
+        count: 1,
+    }
+}
+
+/// Whether there is such an atomic with a result, and for how many words at once.
 pub unsafe fn fi_fetch_atomicvalid(endpoint: *mut fid_ep, kind: Kind, count: *mut usize) -> c_int {
     call!(
         endpoint
             .atomic
             .readwritevalid(endpoint, kind.datatype, kind.op, count),
+        or - FI_ENOSYS.cast_signed()
+    )
+}
+
+/// Whether there is such a compare and swap, and for how many words at once.
+pub unsafe fn fi_compare_atomicvalid(
+    endpoint: *mut fid_ep,
+    kind: Kind,
+    count: *mut usize,
+) -> c_int {
+    call!(
+        endpoint
+            .atomic
+            .compwritevalid(endpoint, kind.datatype, kind.op, count),
         or - FI_ENOSYS.cast_signed()
     )
 }

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p pgas-ofi` prints, for each operation, the median of both and of the ratios of
 //! neighbouring samples. With `--test` each is done once. `PGAS_OFI_PROVIDER` chooses the provider
-//! of both.
+//! of both, and `PGAS_OFI_ATOMICS=provider` has it execute the atomics of both.
 
 #![expect(
     clippy::print_stdout,

@@ -6,12 +6,11 @@ use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use pgas_core::{Error, Result};
-#[cfg(test)]
-use pgas_libfabric_sys::bindings::FI_ATOMIC;
 use pgas_libfabric_sys::bindings::{
-    FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
+    FI_ATOMIC, FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
     FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG,
-    FI_MULTI_RECV, FI_ORDER_SAS, FI_RM_ENABLED, FI_RMA, FI_SOURCE, FI_THREAD_DOMAIN, fi_info,
+    FI_MULTI_RECV, FI_ORDER_SAS, FI_PROGRESS_AUTO, FI_RM_ENABLED, FI_RMA, FI_SOURCE,
+    FI_THREAD_DOMAIN, fi_info,
 };
 
 use super::{check, failed, library};
@@ -180,24 +179,34 @@ impl Info {
         domain.mr_mode |= FI_MR_LOCAL.cast_signed();
     }
 
-    /// Asks for atomics, too.
-    #[cfg(test)]
-    pub(super) fn want_atomics(&mut self) {
-        // SAFETY: the structure is this value's, and this has the only reference.
-        let info = unsafe { &mut *self.at };
-        // SAFETY: libfabric fills all parts.
-        let send = unsafe { &mut *info.tx_attr };
-        // SAFETY: as above.
-        let receive = unsafe { &mut *info.rx_attr };
-        for caps in [&mut info.caps, &mut send.caps, &mut receive.caps] {
-            *caps |= u64::from(FI_ATOMIC);
-        }
+    /// The same fabric with receives for many messages each, if the provider has them.
+    pub(super) fn receiving_many(self) -> Self {
+        self.asked_for(FI_MULTI_RECV, |hints| {
+            // SAFETY: the structure is this value's alone, with all its parts.
+            let receive = unsafe { &mut *hints.rx_attr };
+            receive.caps |= u64::from(FI_MULTI_RECV);
+        })
     }
 
-    /// The same fabric with receives for many messages each, if the provider has them. A provider
-    /// need not say so before it is asked.
-    pub(super) fn receiving_many(self) -> Self {
-        if self.receives_many() {
+    /// The same fabric with atomics, if the provider has them. Providers order less with atomics,
+    /// so that only the order is asked for that is needed.
+    pub(crate) fn with_atomics(self) -> Self {
+        self.asked_for(FI_ATOMIC, |hints| {
+            // SAFETY: the structure is this value's alone, with all its parts.
+            let send = unsafe { &mut *hints.tx_attr };
+            // SAFETY: as above.
+            let receive = unsafe { &mut *hints.rx_attr };
+            send.caps |= u64::from(FI_ATOMIC);
+            receive.caps |= u64::from(FI_ATOMIC);
+            send.msg_order = u64::from(FI_ORDER_SAS);
+            receive.msg_order = u64::from(FI_ORDER_SAS);
+        })
+    }
+
+    /// The same fabric with a capability, if the provider has it. It need not say so before it is
+    /// asked. `ask_parts` asks its parts.
+    fn asked_for(self, capability: u32, ask_parts: impl Fn(&mut fi_info)) -> Self {
+        if self.can(capability) {
             return self;
         }
         let Ok(library) = library() else {
@@ -209,17 +218,25 @@ impl Info {
             return self;
         }
         let hints = Self { at: hints };
-        // SAFETY: the structure is this function's alone.
+        // SAFETY: the structure is this function's alone, and libfabric fills all parts.
         let info = unsafe { &mut *hints.at };
-        // SAFETY: libfabric fills all parts.
-        let receive = unsafe { &mut *info.rx_attr };
-        for caps in [&mut info.caps, &mut receive.caps] {
-            *caps |= u64::from(FI_MULTI_RECV);
-        }
-        // Without them the provider stays as it is.
+        info.caps |= u64::from(capability);
+        ask_parts(info);
+        // Without the capability the provider stays as it is.
         let found = ask(&hints, None).unwrap_or_default();
-        let found = found.into_iter().find(Self::receives_many);
+        let found = found.into_iter().find(|info| info.can(capability));
         found.unwrap_or(self)
+    }
+
+    /// Whether the provider has atomics.
+    pub(crate) fn has_atomics(&self) -> bool {
+        self.can(FI_ATOMIC)
+    }
+
+    /// Whether the provider says that transfers need no call of this process once they have begun.
+    pub(crate) fn progresses_alone(&self) -> bool {
+        // SAFETY: libfabric fills all parts.
+        unsafe { &*self.parts().domain_attr }.data_progress == FI_PROGRESS_AUTO
     }
 
     /// Whether a receive can take many messages.

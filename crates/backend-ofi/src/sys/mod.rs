@@ -4,6 +4,7 @@ mod endpoint;
 mod info;
 mod memory;
 pub(crate) mod pmix;
+mod words;
 
 use std::ffi::c_int;
 
@@ -13,6 +14,7 @@ use pgas_libfabric_sys::{Library, load};
 pub(crate) use endpoint::{Begun, Completion, Endpoint, Target};
 pub(crate) use info::{Info, find, unsuitable};
 pub(crate) use memory::{Buffer, Context, Received, Region};
+pub(crate) use words::{Cell, Words, bits_of, bytes_of};
 
 /// The library. An error says why it cannot be loaded, and names alternatives.
 pub(crate) fn library() -> Result<&'static Library> {

@@ -3,6 +3,7 @@
 //!
 //! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
 
+mod executors;
 #[path = "../../../backend-mpi/tests/support/figures.rs"]
 mod figures;
 mod in_place;
@@ -55,6 +56,7 @@ const PARTS: &[(&str, Part)] = &[
     ("in_place", in_place::play),
     ("letters", letters::play),
     ("absent", absent),
+    ("executors", executors::play),
 ];
 
 /// What the others do when rank 1 fails.
@@ -66,6 +68,10 @@ const TESTS: &[(&str, fn())] = &[
     ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
     ("a_provider_that_lacks_what_is_needed_is_named_with_what_it_lacks", provider_unsuitable),
     ("ranks_with_different_providers_are_refused", providers_differ),
+    ("ranks_with_different_executors_of_atomics_are_refused", executors::other_settings),
+    ("the_provider_executes_all_atomics_of_a_job_or_none", executors::decided_alike),
+    ("a_provider_executes_atomics_after_a_trial", executors::tried),
+    ("a_provider_that_cannot_execute_atomics_is_refused_with_what_it_lacks", executors::refused),
     ("any_number_of_transfers_is_in_flight", many_in_flight),
     ("the_statistics_and_traces_of_all_ranks_are_written", figures_written),
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
@@ -415,8 +421,12 @@ fn absent(_: &str) {
 }
 
 fn many_in_flight() {
-    let ended = run(ranks(2, "overflow", ""));
-    assert_eq!(ended.code(), 0, "{ended:?}");
+    for executor in ["target", "provider"] {
+        let mut command = ranks(2, "overflow", "");
+        command.env("PGAS_OFI_ATOMICS", executor);
+        let ended = run(command);
+        assert_eq!(ended.code(), 0, "{executor}: {ended:?}");
+    }
 }
 
 /// More puts, gets and atomics in flight than the table of operations has places. They are waited

@@ -8,11 +8,12 @@
  * - The context of an operation is memory of the provider until the operation is complete, and is
  *   overwritten.
  * - One thread at a time is inside of the domain.
- * - Writes are complete at the target (FI_DELIVERY_COMPLETE). Nothing is injected.
+ * - Writes and atomics are complete at the target (FI_DELIVERY_COMPLETE). Nothing is injected.
  * - Registrations for peers are closed before the endpoint, all others before the domain.
  * - A posted receive buffer is memory of the provider until its completion, and is overwritten.
  *
- * It says that it has atomics, and has none. FI_STRICT_AGAIN=n refuses each n-th operation with
+ * It says that it has atomics. FI_STRICT_ATOMICS says which it has (`enum atomics`). With
+ * FI_STRICT_AUTO it says that it makes progress by itself, and does not. FI_STRICT_AGAIN=n refuses each n-th operation with
  * -FI_EAGAIN, FI_STRICT_LIMIT=n registers n bytes at most, FI_STRICT_LACKS has the bits of capabilities
  * that it does not have. The bytes go over `tcp;ofi_rxm`.
  *
@@ -52,6 +53,16 @@ enum many {
 	MANY_BROKEN,
 };
 
+enum atomics {
+	ATOMICS_NONE,
+	/* Those of the provider below. */
+	ATOMICS_ALL,
+	/* Compare-and-swap alone. */
+	ATOMICS_SWAPS,
+	/* None, although the queries say that it has all. */
+	ATOMICS_REFUSED,
+};
+
 #define DEMAND(condition, ...) \
 	do { \
 		if (!(condition)) { \
@@ -88,6 +99,7 @@ static struct fi_ops_mr mr_below;
 static struct fi_ops_cq cq_below;
 static struct fi_ops_msg msg_below;
 static struct fi_ops_rma rma_below;
+static struct fi_ops_atomic atomic_below;
 
 static void enter(void)
 {
@@ -199,8 +211,11 @@ static int mr_control(struct fid *fid, int command, void *argument)
 	if (!(region->access & REMOTE))
 		return 0;
 	struct fid_domain *domain = region->mr.fid.context;
-	return mr_below.reg(&domain->fid, (void *)(uintptr_t)region->start, region->len,
-			    region->access, 0, region->key, 0, &region->below, NULL);
+	/* Offsets below count from the page that is in the key. */
+	uint64_t before = region->start & (PAGE - 1);
+	return mr_below.reg(&domain->fid, (void *)(uintptr_t)(region->start - before),
+			    region->len + before, region->access, 0, region->key, 0,
+			    &region->below, NULL);
 }
 
 static struct fi_ops mr_fid = {
@@ -385,8 +400,98 @@ static struct fi_ops_rma rma_ops = {
 	.writemsg = rma_writemsg,
 };
 
-/* It says that it has atomics. */
-static struct fi_ops_atomic atomic_ops = {.size = sizeof(struct fi_ops_atomic)};
+static enum atomics atomics(void)
+{
+	return setting("FI_STRICT_ATOMICS", ATOMICS_NONE);
+}
+
+/* The registration of the result of an atomic. */
+static struct region *result_of(const struct fi_msg_atomic *msg, const struct fi_ioc *results,
+				void **descs, uint64_t flags)
+{
+	size_t len = msg->datatype == FI_UINT32 || msg->datatype == FI_INT32 ? 4 : 8;
+	DEMAND(msg->iov_count == 1 && msg->rma_iov_count == 1 && results->count == 1,
+	       "an atomic has several words");
+	DEMAND(msg->op == FI_ATOMIC_READ || flags & FI_DELIVERY_COMPLETE,
+	       "an atomic says nothing about the target");
+	used(msg->desc[0], msg->msg_iov->addr, len, FI_WRITE);
+	check_free(msg->context);
+	return used(descs[0], results->addr, len, FI_READ);
+}
+
+static ssize_t do_fetch(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *results,
+			void **descs, uint64_t flags)
+{
+	struct fi_msg_atomic below = *msg;
+	struct fi_rma_ioc there = *msg->rma_iov;
+	struct region *region = result_of(msg, results, descs, flags);
+	if (atomics() == ATOMICS_REFUSED)
+		return -FI_ENOSYS;
+	if (is_refused())
+		return -FI_EAGAIN;
+	there.addr = offset_of(there.addr, there.key);
+	below.desc = NULL;
+	below.rma_iov = &there;
+	return begun(atomic_below.readwritemsg(ep, &below, results, NULL, 1, flags), msg->context,
+		     region);
+}
+
+static ssize_t fetch(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *results,
+		     void **descs, size_t count, uint64_t flags)
+{
+	DEMAND(count == 1, "an atomic has several results");
+	return INSIDE(do_fetch(ep, msg, results, descs, flags));
+}
+
+static ssize_t do_swap(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+		       const struct fi_ioc *compares, void **compare_descs, struct fi_ioc *results,
+		       void **descs, uint64_t flags)
+{
+	struct fi_msg_atomic below = *msg;
+	struct fi_rma_ioc there = *msg->rma_iov;
+	struct region *region = result_of(msg, results, descs, flags);
+	used(compare_descs[0], compares->addr, 4, FI_WRITE);
+	if (atomics() == ATOMICS_REFUSED)
+		return -FI_ENOSYS;
+	if (is_refused())
+		return -FI_EAGAIN;
+	there.addr = offset_of(there.addr, there.key);
+	below.desc = NULL;
+	below.rma_iov = &there;
+	return begun(atomic_below.compwritemsg(ep, &below, compares, NULL, 1, results, NULL, 1,
+					       flags),
+		     msg->context, region);
+}
+
+static ssize_t swap(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+		    const struct fi_ioc *compares, void **compare_descs, size_t compare_count,
+		    struct fi_ioc *results, void **descs, size_t count, uint64_t flags)
+{
+	DEMAND(count == 1 && compare_count == 1, "an atomic has several results");
+	return INSIDE(do_swap(ep, msg, compares, compare_descs, results, descs, flags));
+}
+
+static int fetch_valid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	if (atomics() == ATOMICS_NONE || atomics() == ATOMICS_SWAPS)
+		return -FI_EOPNOTSUPP;
+	return atomic_below.readwritevalid(ep, datatype, op, count);
+}
+
+static int swap_valid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	if (atomics() == ATOMICS_NONE)
+		return -FI_EOPNOTSUPP;
+	return atomic_below.compwritevalid(ep, datatype, op, count);
+}
+
+static struct fi_ops_atomic atomic_ops = {
+	.size = sizeof(struct fi_ops_atomic),
+	.readwritemsg = fetch,
+	.compwritemsg = swap,
+	.readwritevalid = fetch_valid,
+	.compwritevalid = swap_valid,
+};
 
 /* Completions. */
 
@@ -441,9 +546,12 @@ static struct fi_info *info_below(const struct fi_info *info)
 {
 	struct fi_info *below = fi_dupinfo(info);
 	below->mode = 0;
-	below->caps &= ~FI_ATOMIC;
-	below->tx_attr->caps &= ~FI_ATOMIC;
-	below->rx_attr->caps &= ~FI_ATOMIC;
+	below->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	if (atomics() == ATOMICS_NONE) {
+		below->caps &= ~FI_ATOMIC;
+		below->tx_attr->caps &= ~FI_ATOMIC;
+		below->rx_attr->caps &= ~FI_ATOMIC;
+	}
 	below->tx_attr->mode = below->rx_attr->mode = 0;
 	below->tx_attr->inject_size = INJECT;
 	below->domain_attr->mr_mode = 0;
@@ -459,6 +567,8 @@ static int endpoint_control(struct fid *fid, int command, void *argument)
 	if (command == FI_ENABLE && !outcome) {
 		msg_below = *ep->msg;
 		rma_below = *ep->rma;
+		if (ep->atomic)
+			atomic_below = *ep->atomic;
 		ep->msg = &msg_ops;
 		ep->rma = &rma_ops;
 		ep->atomic = &atomic_ops;
@@ -589,6 +699,8 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 			it->caps &= ~FI_MULTI_RECV;
 			it->rx_attr->caps &= ~FI_MULTI_RECV;
 		}
+		if (setting("FI_STRICT_AUTO", 0))
+			it->domain_attr->data_progress = FI_PROGRESS_AUTO;
 		it->tx_attr->inject_size = 0;
 		it->domain_attr->mr_mode = MODES;
 		free(it->fabric_attr->prov_name);

@@ -52,6 +52,7 @@ use crate::stats::LONGEST_PATH;
 /// | `PGAS_SEGMENT` | [`segment_bytes`](Self::segment_bytes) | bytes a rank: `512M`, `8G` | as much as the host has memory |
 /// | `PGAS_BACKEND` | [`backend`](Self::backend) | `smp`, `mpi`, `ofi`, `sim` | by launcher |
 /// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
+/// | `PGAS_OFI_ATOMICS` | [`ofi_atomics`](Self::ofi_atomics) | `provider`, `target` | by the provider |
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `1` in builds with debug assertions and among threads, else `0` |
 /// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file), [`statistics_latencies`](Self::statistics_latencies) | `0`, or with commas: `1`, `peers`, `latency`, `FILE.json` | `0` |
@@ -87,6 +88,10 @@ pub struct Config {
     pub backend: Option<BackendKind>,
     /// The provider that libfabric shall use, if the user chose one.
     pub ofi_provider: Option<String>,
+    /// The executor of atomics over libfabric, if the user chose one. `None`: the provider if it
+    /// executes them without the target's CPU, else the target. Jobs whose ranks all reach each
+    /// other's memory do not use it.
+    pub ofi_atomics: Option<OfiAtomics>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
     /// Whether mapped segments are accessed by direct loads and stores, without the backend. If
@@ -161,6 +166,15 @@ pub enum BackendKind {
     Sim,
 }
 
+/// The executor of atomics over libfabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfiAtomics {
+    /// Libfabric's provider, such as the network card.
+    Provider,
+    /// The CPU of the rank that holds the word, by a message.
+    Target,
+}
+
 /// The route of aggregated elements to their ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
@@ -189,6 +203,7 @@ impl Default for Config {
             launcher: Launcher::Single,
             backend: None,
             ofi_provider: None,
+            ofi_atomics: None,
             segment_bytes: None,
             direct: true,
             check: None,
@@ -320,6 +335,7 @@ impl Config {
             launcher,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
             ofi_provider: setting(lookup, "PGAS_OFI_PROVIDER", name)?,
+            ofi_atomics: setting(lookup, "PGAS_OFI_ATOMICS", ofi_atomics)?,
             segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
             direct: setting(lookup, "PGAS_DIRECT", switch)?.unwrap_or(defaults.direct),
             check: setting(lookup, "PGAS_CHECK", switch)?,
@@ -443,6 +459,14 @@ fn backend_kind(value: &str) -> Result<BackendKind, &'static str> {
         "ofi" => Ok(BackendKind::Ofi),
         "sim" => Ok(BackendKind::Sim),
         _ => Err("say smp, mpi, ofi or sim"),
+    }
+}
+
+fn ofi_atomics(value: &str) -> Result<OfiAtomics, &'static str> {
+    match value {
+        "provider" => Ok(OfiAtomics::Provider),
+        "target" => Ok(OfiAtomics::Target),
+        _ => Err("say provider or target"),
     }
 }
 

@@ -7,13 +7,14 @@ use std::sync::Once;
 use crate::{Error, Result, notice};
 
 /// All variables that the library reads.
-pub(crate) const KNOWN: [&str; 19] = [
+pub(crate) const KNOWN: [&str; 20] = [
     "PGAS_BACKEND",
     "PGAS_CHECK",
     "PGAS_DIRECT",
     "PGAS_HUGE_PAGES",
     "PGAS_JOB_FD",
     "PGAS_JOB_ID",
+    "PGAS_OFI_ATOMICS",
     "PGAS_OFI_PROVIDER",
     "PGAS_PROGRESS",
     "PGAS_RANK",
@@ -170,6 +171,7 @@ mod tests {
         ("PGAS_HUGE_PAGES", Kind::Word),
         ("PGAS_JOB_FD", Kind::Count),
         ("PGAS_JOB_ID", Kind::Word),
+        ("PGAS_OFI_ATOMICS", Kind::Word),
         ("PGAS_OFI_PROVIDER", Kind::Word),
         ("PGAS_PROGRESS", Kind::Word),
         ("PGAS_RANK", Kind::Count),

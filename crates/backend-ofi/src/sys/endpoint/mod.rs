@@ -61,6 +61,8 @@ pub(crate) struct Completion {
 impl Completion {
     /// In the place of a number: a send that has none, as it was complete on return, has failed.
     pub(crate) const WITHOUT_CONTEXT: u64 = 3;
+    /// The number of all trials before the job begins.
+    pub(crate) const OF_TRIAL: u64 = 1 << 2 | Self::WITHOUT_CONTEXT;
 }
 
 /// Memory of a peer: the peer's place in the table of addresses, the address, and the key.
@@ -671,8 +673,10 @@ unsafe impl OfC for fi_cq_attr {}
 // SAFETY: numbers and raw pointers.
 unsafe impl OfC for fi_cq_err_entry {}
 
-#[cfg(test)]
 mod atomics;
+
+#[cfg(test)]
+mod floats;
 
 #[cfg(test)]
 mod tests;

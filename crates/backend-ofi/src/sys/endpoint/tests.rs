@@ -12,12 +12,11 @@ const BYTES: usize = 4096;
 pub(super) fn pair(
     provider: &str,
     node: Option<&str>,
-    change: impl Fn(&mut Info),
+    change: impl Fn(Info) -> Info,
 ) -> (Endpoint, Endpoint, Buffer, Region, Target) {
     let open = || {
         let mut found = find(Some(provider), node).unwrap();
-        let mut info = found.swap_remove(0);
-        change(&mut info);
+        let info = change(found.swap_remove(0));
         Endpoint::open(info, 2, 64, BYTES).unwrap()
     };
     let (mut one, mut other) = (open(), open());
@@ -52,10 +51,11 @@ pub(super) fn complete(one: &mut Endpoint, other: &mut Endpoint) -> Completion {
 }
 
 fn bytes_go_there_and_back(provider: &str, node: Option<&str>, local: bool) {
-    let (mut one, mut other, memory, region, target) = pair(provider, node, |info| {
+    let (mut one, mut other, memory, region, target) = pair(provider, node, |mut info| {
         if local {
             info.pretend_local();
         }
+        info
     });
     assert_eq!(one.info().registers_local(), local);
     let mut source = one.buffer(64, 7).unwrap();
@@ -117,7 +117,8 @@ fn bytes_go_there_and_back_with_local_memory_registered() {
 
 #[test]
 fn a_closed_endpoint_refuses_everything_with_what_closed_it() {
-    let (mut one, _other, memory, region, target) = pair("tcp;ofi_rxm", Some("127.0.0.1"), |_| {});
+    let (mut one, _other, memory, region, target) =
+        pair("tcp;ofi_rxm", Some("127.0.0.1"), |info| info);
     let why = Error::rank_failed(Rank::new(1), "ended early");
     one.shut(Some(why.clone()));
     one.shut(None);
