@@ -47,6 +47,20 @@ const A_FEW: &[&str] = &[
     "swaps_pass_every_value_on_exactly_once",
 ];
 
+/// Cases on words that ranks of the same host and of another one change, while puts and gets within
+/// a host are loads and stores.
+const ON_WORDS: &[&str] = &[
+    "atomics_and_flushed_puts_see_each_other",
+    "concurrent_compare_exchange_loops_lose_nothing",
+    "own_words_are_not_special",
+    "long_data_arrives_before_its_signal",
+    "a_waiting_rank_is_woken_by_a_plain_atomic_too",
+    "a_barrier_flushes_every_kind_of_operation",
+    "values_in_flight_of_all_ranks_are_found_and_removed_once",
+    "elements_of_many_parts_come_back_as_they_were",
+    "items_of_all_ranks_are_in_a_filter_until_it_is_cleared",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     if let Some((first, words)) = args.split_first()
@@ -98,6 +112,8 @@ fn trials() -> Vec<Trial> {
         Box::new(end_after_a_cut),
     );
     add("pgas_run::suite".to_owned(), Box::new(pass_the_suite_alone));
+    let name = "pgas_run::atomics_by_the_provider".to_owned();
+    add(name, Box::new(leave_atomics_to_the_provider));
     add(
         "pgas_run::faults".to_owned(),
         Box::new(end_alone_after_faults),
@@ -214,6 +230,18 @@ fn pass_the_suite_alone() {
     assert!(ended.in_time && ended.status.success(), "{ended:#?}");
     assert!(ended.stdout.starts_with("[0] "), "{ended:#?}");
     assert!(ended.stdout.contains(" cases passed"), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// All atomics go through the provider, those within a host, too.
+fn leave_atomics_to_the_provider() {
+    let _deadline = Deadline::new("atomics by the provider", LIMIT);
+    let hosts = hosts(2);
+    let options = ["-e", "PGAS_OFI_ATOMICS=provider"];
+    let ended = hosts.run(pgas_run(&hosts, &options, &["words"]), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    let told = " cases passed, with atomics by Network";
+    assert!(ended.stdout.contains(told), "{ended:#?}");
     assert_nothing_left(&hosts);
 }
 
@@ -377,6 +405,7 @@ fn play(words: &[String]) -> ExitCode {
     let played = match words[..] {
         ["suite"] => run_cases(OF_EVERY_KIND),
         ["a_few"] => run_cases(A_FEW),
+        ["words"] => run_cases(ON_WORDS),
         ["late"] => be_late(),
         ["fail", fault] => fail(Fault::named(fault)),
         ["sleep"] => {
@@ -415,7 +444,10 @@ fn run_cases(wanted: &[&str]) -> Result<()> {
     }
     world.barrier()?;
     if world.rank().number() == 0 {
-        say(&format!("{n_cases} cases passed"));
+        let executor = world.capabilities().atomics;
+        say(&format!(
+            "{n_cases} cases passed, with atomics by {executor:?}"
+        ));
     }
     Ok(())
 }

@@ -97,12 +97,16 @@ fn main() -> ExitCode {
             continue;
         }
         let name = format!("a_rank_that_fails_ends_the_job::barrier::{}", fault.name());
-        trials.push(trial(name, move || ends_by(fault, "barrier")));
+        trials.push(trial(name, move || ends_by(fault, "barrier", "target")));
     }
     for wait in &WAITS[1..] {
         let name = format!("a_rank_that_fails_ends_the_job::{wait}::kill");
-        trials.push(trial(name, move || ends_by(Fault::Kill, wait)));
+        trials.push(trial(name, move || ends_by(Fault::Kill, wait, "target")));
     }
+    // `tcp;ofi_rxm` never completes an atomic on a rank that has ended.
+    let name = "a_rank_that_fails_ends_the_job::atomic_of_the_provider::kill".to_owned();
+    let ends = || ends_by(Fault::Kill, "fetch_add", "provider");
+    trials.push(trial(name, ends));
     for &(name, body) in TESTS {
         trials.push(trial(name.to_owned(), body));
     }
@@ -147,9 +151,11 @@ fn world() -> World {
     joined().expect("a rank of the job")
 }
 
-fn ends_by(fault: Fault, wait: &str) {
+fn ends_by(fault: Fault, wait: &str, executor: &str) {
     let mut command = ranks(3, "fail", &format!("{}/{wait}", fault.name()));
-    command.env(STALL.0, STALL.1);
+    command
+        .env(STALL.0, STALL.1)
+        .env("PGAS_OFI_ATOMICS", executor);
     let ended = run(command);
     assert_blamed(&ended, fault, 1);
     // A rank that aborts or leaves the job says so itself. The others may be ended before they do.
