@@ -56,6 +56,7 @@ const ON_WORDS: &[&str] = &[
     "long_data_arrives_before_its_signal",
     "a_waiting_rank_is_woken_by_a_plain_atomic_too",
     "a_barrier_flushes_every_kind_of_operation",
+    "a_flush_of_one_rank_completes_operations_on_it",
     "values_in_flight_of_all_ranks_are_found_and_removed_once",
     "elements_of_many_parts_come_back_as_they_were",
     "items_of_all_ranks_are_in_a_filter_until_it_is_cleared",

@@ -94,6 +94,22 @@ pub(crate) fn refused() {
     }
 }
 
+/// A rank's atomics on its own words go through the provider, too, or none does.
+pub(crate) fn own_words() {
+    for (executor, at_least) in [("provider", 4 * N + 1), ("target", 0)] {
+        let mut command = job(strict::STRICT, &[("PGAS_OFI_ATOMICS", executor)]);
+        command
+            .env("PGAS_RANKS", "1")
+            .env("FI_STRICT_ATOMICS", "1")
+            .env("FI_STRICT_TELL", "1");
+        let ended = run(command);
+        let told = ended.stderr.split("of many messages; ").nth(1);
+        let n: Option<u32> = told.and_then(|told| told.split(' ').next()?.parse().ok());
+        let n = n.unwrap_or_else(|| panic!("{ended:?}"));
+        assert!(n >= at_least && (n > 0) == (at_least > 0), "{n}: {ended:?}");
+    }
+}
+
 pub(crate) fn other_settings() {
     let ended = run(ranks(2, "executors", "differ"));
     assert_refused(

@@ -70,6 +70,7 @@ const TESTS: &[(&str, fn())] = &[
     ("ranks_with_different_providers_are_refused", providers_differ),
     ("ranks_with_different_executors_of_atomics_are_refused", executors::other_settings),
     ("the_provider_executes_all_atomics_of_a_job_or_none", executors::decided_alike),
+    ("atomics_on_own_words_have_the_executor_of_all_others", executors::own_words),
     ("a_provider_executes_atomics_after_a_trial", executors::tried),
     ("a_provider_that_cannot_execute_atomics_is_refused_with_what_it_lacks", executors::refused),
     ("any_number_of_transfers_is_in_flight", many_in_flight),

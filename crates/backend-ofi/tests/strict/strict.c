@@ -19,7 +19,7 @@
  *
  * It says that it has receives of many messages if it is asked, as libfabric permits. FI_STRICT_MANY
  * says how it has them (`enum many`). With FI_STRICT_TELL it says in the end how many of its receives
- * were such.
+ * were such, and how many atomics it was given.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -85,7 +85,7 @@ struct region {
 };
 
 static struct region *regions;
-static uint64_t n_bytes, n_made, n_begun, n_receives, n_receives_of_many;
+static uint64_t n_bytes, n_made, n_begun, n_receives, n_receives_of_many, n_atomics;
 /* The endpoint was asked for receives of many messages. */
 static int has_many;
 /* What is below is open. */
@@ -416,6 +416,7 @@ static struct region *result_of(const struct fi_msg_atomic *msg, const struct fi
 	       "an atomic says nothing about the target");
 	used(msg->desc[0], msg->msg_iov->addr, len, FI_WRITE);
 	check_free(msg->context);
+	n_atomics++;
 	return used(descs[0], results->addr, len, FI_READ);
 }
 
@@ -624,8 +625,10 @@ static int domain_close(struct fid *fid)
 {
 	DEMAND(!regions, "%lu bytes are registered in the end", (unsigned long)n_bytes);
 	if (setting("FI_STRICT_TELL", 0))
-		fprintf(stderr, "strict has posted %lu receives, %lu of them of many messages\n",
-			(unsigned long)n_receives, (unsigned long)n_receives_of_many);
+		fprintf(stderr,
+			"strict has posted %lu receives, %lu of them of many messages; %lu atomics\n",
+			(unsigned long)n_receives, (unsigned long)n_receives_of_many,
+			(unsigned long)n_atomics);
 	return domain_fid_below.close(fid);
 }
 

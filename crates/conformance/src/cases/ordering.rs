@@ -58,14 +58,17 @@ fn a_flush_completes_what_is_in_flight_too(world: &World) -> Result<()> {
 
 fn a_flush_of_one_rank_completes_operations_on_it(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<u64>(world.n_ranks() as usize)?;
+    let counts = world.alloc_symmetric::<u64>(world.n_ranks() as usize)?;
     let me = world.rank().index();
     for round in 1..=20 {
         for rank in world.ranks() {
             array.on(rank).add(me).put(world, round)?;
+            counts.on(rank).add(me).atomic_add(world, 1)?;
         }
         for rank in world.ranks() {
             world.flush(rank)?;
             assert_eq!(array.on(rank).add(me).get(world)?, round);
+            assert_eq!(counts.on(rank).add(me).get(world)?, round);
         }
     }
     world.barrier()
