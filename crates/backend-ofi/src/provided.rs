@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "lends libfabric the words of atomics")]
 
 use std::mem;
+use std::sync::atomic::{Ordering, fence};
 
 use pgas_core::Result;
 use pgas_core::backend::{Former, OpId};
@@ -16,6 +17,8 @@ impl Network {
     /// Begins an atomic of the provider.
     pub(crate) fn provide(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
         let at = order.target();
+        // Who sees the atomic sees what this rank has stored before in its host's memory.
+        fence(Ordering::Release);
         self.begin(at.rank, |state, index| {
             let State {
                 endpoint,

@@ -79,28 +79,25 @@ pub(crate) fn decide(
     asked: Option<OfiAtomics>,
 ) -> Result<State> {
     let examined = state.and_then(|mut state| {
-        let (finding, provider) = examine_own(&mut state, (segments, rank), asked)?;
-        Ok((state, finding, provider))
+        let finding = examine_own(&mut state, (segments, rank), asked)?;
+        Ok((state, finding))
     });
     let told = examined.as_ref();
-    let told = told.map(|(_, finding, _)| encoded(asked, finding));
+    let told = told.map(|(_, finding)| encoded(asked, finding));
     let all = gather(way, told.map_err(Clone::clone))?;
-    let (mut state, _, provider) = examined?;
+    let (mut state, _) = examined?;
     let all: Vec<_> = all.iter().map(|told| decoded(told)).collect();
-    let agreed = agreed(asked, &all);
-    if let Some(mut provider) = provider {
-        if let Ok(Some(is_alone)) = agreed {
-            let tried = (&mut state, &mut provider);
-            let may_be_idle = is_alone && serves_idly(way, tried, (segments, rank))?;
+    if let Some(is_alone) = agreed(asked, &all)? {
+        let may_be_idle = is_alone && serves_idly(way, &mut state, (segments, rank))?;
+        if let Some(provider) = &mut state.provider {
             provider.needs_target = !may_be_idle;
             provider.is_executor = may_be_idle || asked.is_some();
         }
-        // The provider may still write the result of an atomic that it has not answered.
-        if provider.is_executor || !provider.words.are_free() {
-            state.provider = Some(provider);
-        }
     }
-    agreed.map(|_| state)
+    // The provider may still write the result of an atomic that it has not answered.
+    let is_needed = |it: &Provider| it.is_executor || !it.words.are_free();
+    state.provider = state.provider.take().filter(is_needed);
+    Ok(state)
 }
 
 /// Examines this rank's provider, as far as its answer matters.
@@ -108,23 +105,24 @@ fn examine_own(
     state: &mut State,
     (segments, rank): (&Segments, u32),
     asked: Option<OfiAtomics>,
-) -> Result<(Finding, Option<Provider>)> {
+) -> Result<Finding> {
     let info = state.endpoint.info();
     let (name, is_alone) = (info.provider(), needs_no_target(info));
     if asked == Some(OfiAtomics::Target) {
-        return Ok((Finding::Lacks("was not asked".to_owned()), None));
+        return Ok(Finding::Lacks("was not asked".to_owned()));
     }
     if asked.is_none() && !is_alone {
         let text = format!("{name} needs the target's processor");
-        return Ok((Finding::Lacks(text), None));
+        return Ok(Finding::Lacks(text));
     }
-    let mut provider = Provider::new(&mut state.endpoint)?;
+    let provider = Provider::new(&mut state.endpoint)?;
+    let provider = state.provider.insert(provider);
     let peer = segments.peer(rank);
     let mut own = OwnWord::open(&mut state.endpoint, &mut provider.words, peer)?;
     let (finding, native) = examined(&name, &mut own);
     state.exposed.extend(own.close());
     provider.native = native;
-    Ok((finding, Some(provider)))
+    Ok(finding)
 }
 
 /// Examines a provider.
@@ -241,13 +239,16 @@ fn agreed(
 /// Whether an atomic is complete although its target does nothing for it; collective.
 fn serves_idly(
     way: &mut dyn Way,
-    (state, provider): (&mut State, &mut Provider),
+    state: &mut State,
     (segments, rank): (&Segments, u32),
 ) -> Result<bool> {
     let last = segments.n_ranks() - 1;
     let mut is_served = true;
     // Meanwhile all others are in the exchange below, which calls nothing of libfabric.
-    if rank == 0 && last > 0 {
+    if rank == 0
+        && last > 0
+        && let Some(provider) = &mut state.provider
+    {
         let load = AtomicCall {
             op: AtomicOp::Load,
             ty: AtomicType::U64,
