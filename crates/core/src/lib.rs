@@ -67,7 +67,7 @@
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | maps of segments, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `seen`, `serving`, `untold`, `wire` |
+//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `seen`, `serving`, `spares`, `untold`, `wire` |
 //! | locks of handlers | `handler_mutex` |
 //! | handlers | `handler` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
@@ -126,6 +126,7 @@ pub mod segment;
 mod serving;
 mod sleeps;
 mod span;
+mod spares;
 mod stall;
 pub mod stats;
 mod symmetric;
@@ -161,6 +162,7 @@ pub use pod::Pod;
 pub use progress::Serving;
 pub use rank::Rank;
 pub use span::Span;
+pub use spares::Spare;
 pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};

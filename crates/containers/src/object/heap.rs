@@ -13,9 +13,9 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pgas_core::{Error, GlobalPtr, Rank, Result, Symmetric, Team, World, in_handler};
+use pgas_core::{Error, GlobalPtr, Rank, Result, Spare, Symmetric, Team, World, in_handler};
 
 use crate::replay::Record;
 
@@ -34,7 +34,7 @@ pub struct Heap {
 
 enum Place {
     Nowhere,
-    Global(Shared),
+    Global(Arc<Shared>),
     Replayed(Arc<Heap>, Arc<Record>),
     Parcel(Mutex<Vec<u8>>),
 }
@@ -69,10 +69,12 @@ impl Heap {
             let place = Place::Nowhere;
             return Ok(Self { place });
         }
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             returned: team.alloc_symmetric(1)?,
             mine: Mutex::default(),
-        };
+        });
+        let spare: Weak<Shared> = Arc::downgrade(&shared);
+        team.world().on_exhausted(spare);
         let place = Place::Global(shared);
         Ok(Self { place })
     }
@@ -298,17 +300,10 @@ impl Shared {
         if let Some(block) = blocks.take(class) {
             return Ok(block);
         }
-        let words = (1 << class) / size_of::<u64>();
-        let block = match world.alloc(words) {
-            Ok(block) => block,
-            Err(exhausted) => {
-                if !blocks.give_up_free(world) {
-                    return Err(exhausted);
-                }
-                world.alloc(words)?
-            }
-        };
-        blocks.all.push(block.cast());
+        // Not locked meanwhile: where memory is short, free blocks of all containers are freed.
+        drop(blocks);
+        let block = world.alloc((1 << class) / size_of::<u64>())?;
+        self.blocks().all.push(block.cast());
         Ok(block)
     }
 
@@ -337,7 +332,7 @@ impl Blocks {
         self.free.get_mut(&class)?.pop()
     }
 
-    /// Frees the unused blocks, for requests of other sizes. Returns whether there were any.
+    /// Frees the unused blocks. Returns whether there were any.
     fn give_up_free(&mut self, world: &World) -> bool {
         let mut given_up: Vec<u64> = Vec::new();
         for block in std::mem::take(&mut self.free).into_values().flatten() {
@@ -348,6 +343,19 @@ impl Blocks {
         self.all
             .retain(|block| given_up.binary_search(&block.to_bits()).is_err());
         !given_up.is_empty()
+    }
+}
+
+impl Spare for Shared {
+    fn free_unused(&self) -> bool {
+        // Whoever lacks memory has an error already.
+        let returned = self.take_returned().unwrap_or_default();
+        // The lists are locked for a few steps at a time, and never during an allocation.
+        let mut blocks = self.blocks();
+        for (len, block) in returned {
+            blocks.put_back(len, block);
+        }
+        blocks.give_up_free(self.returned.world())
     }
 }
 

@@ -5,12 +5,14 @@ mod tests;
 mod together;
 
 use std::ops::Range;
+use std::sync::Weak;
 
 use crate::backend::SEGMENT_ALIGN;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
 use crate::segment::{Block, HeapUse};
+use crate::spares::Spare;
 use crate::symmetric::Symmetric;
 use crate::world::World;
 
@@ -88,10 +90,51 @@ impl World {
     #[track_caller]
     pub fn alloc_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<GlobalPtr<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);
-        let block = self.local_heap().allocate(self.rank(), bytes, align)?;
+        let allocate = || self.local_heap().allocate(self.rank(), bytes, align);
+        let block = match allocate() {
+            Err(_) if self.spares().free_unused() => allocate(),
+            done => done,
+        }?;
         self.count_local_heap();
         self.zero(&block)?;
         Ok(GlobalPtr::new(self.rank(), block.range.start))
+    }
+
+    /// Has `spare` free what it does not use, before an allocation in the local heap fails. So
+    /// memory that a container keeps for later use is there for others.
+    ///
+    /// # Cost
+    ///
+    /// ℓ. Not collective.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex, Weak};
+    ///
+    /// use pgas_core::{GlobalPtr, Spare, World};
+    ///
+    /// struct Kept(World, Mutex<Option<GlobalPtr<u8>>>);
+    ///
+    /// impl Spare for Kept {
+    ///     fn free_unused(&self) -> bool {
+    ///         let unused = self.1.try_lock().ok().and_then(|mut kept| kept.take());
+    ///         unused.inspect(|unused| self.0.free(*unused)).is_some()
+    ///     }
+    /// }
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let all = world.local_heap_use().largest as usize;
+    /// let kept = Arc::new(Kept(world.clone(), Mutex::new(Some(world.alloc(all)?))));
+    /// let as_spare: Arc<dyn Spare> = kept.clone();
+    /// world.on_exhausted(Arc::downgrade(&as_spare));
+    /// let block = world.alloc::<u8>(all)?; // would have failed
+    /// assert_eq!(*kept.1.lock().unwrap(), None);
+    /// # world.free(block);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn on_exhausted(&self, spare: Weak<dyn Spare>) {
+        self.spares().add(spare);
     }
 
     /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it. Another rank asks

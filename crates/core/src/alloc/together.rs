@@ -129,7 +129,11 @@ impl Team {
         let world = self.world();
         let mut end = u64::MAX;
         loop {
-            let taken = world.local_heap().take_highest(bytes, align, end);
+            let take = || world.local_heap().take_highest(bytes, align, end);
+            let taken = match take() {
+                None if world.spares().free_unused() => take(),
+                taken => taken,
+            };
             // No block begins at 0.
             let start = taken.as_ref().map_or(0, |block| block.range.start);
             let mut bounds = [start, !start];

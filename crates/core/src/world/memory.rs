@@ -11,6 +11,7 @@ use crate::locks::lock;
 use crate::rank::Rank;
 use crate::raw::map::{Mapped, SegmentMap};
 use crate::segment::Heap;
+use crate::spares::Spares;
 use crate::stats::Counting;
 
 impl World {
@@ -153,5 +154,9 @@ impl World {
 
     pub(crate) fn local_heap(&self) -> MutexGuard<'_, Heap> {
         lock(&self.inner.local)
+    }
+
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.inner.spares
     }
 }

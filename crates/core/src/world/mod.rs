@@ -31,6 +31,7 @@ use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap};
 use crate::serving::Servers;
+use crate::spares::Spares;
 use crate::stats::{Counting, FirstSet, Now, Opening, Purpose, Works};
 use crate::tasks::Tasks;
 use crate::trace::{Trace, Wanted};
@@ -258,6 +259,7 @@ struct Inner {
     n_ranks: u32,
     local: Mutex<Heap>,
     symmetric: Mutex<Heap>,
+    spares: Spares,
     handlers: Handlers<Handler>,
     servers: Servers,
     layer: OnceLock<Arc<dyn Layer>>,
@@ -300,19 +302,15 @@ impl World {
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let (counting, trace) = observers(&*backend, &config)?;
         let backend = timed(backend, counting.as_ref());
-        let are_counted = counting.is_some();
+        let (counts, are_counted) = (counting.as_ref(), counting.is_some());
         let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), are_counted);
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
             fast_memory: fast(&memory),
             fast_words: fast(&words),
-            first_set: counting
-                .as_ref()
-                .map_or_else(FirstSet::unread, |counting| counting.first_set()),
-            purpose: counting
-                .as_ref()
-                .map_or(Purpose::NOTHING, |counting| counting.purpose()),
+            first_set: counts.map_or_else(FirstSet::unread, |counting| counting.first_set()),
+            purpose: counts.map_or(Purpose::NOTHING, |counting| counting.purpose()),
             memory,
             words,
             segment_bytes,
@@ -323,6 +321,7 @@ impl World {
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
             symmetric: Mutex::new(Heap::new("symmetric", symmetric)),
+            spares: Spares::default(),
             handlers: Handlers::default(),
             servers: Servers::default(),
             layer: OnceLock::new(),

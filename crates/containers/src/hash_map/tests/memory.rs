@@ -48,3 +48,32 @@ fn memory_stays_flat_while_all_ranks_overwrite_and_remove_long_values() {
     let body = |world: World| overwrite(&world, n / 2);
     pgas_smp::threads_with(2, &config, body).unwrap();
 }
+
+/// What a container keeps for its later values is there for others where memory is short.
+#[test]
+fn a_map_that_was_emptied_leaves_its_memory_to_others() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(4 << 20);
+    let body = |world: World| {
+        let [full, other] = [(), ()].map(|()| map::<u64, Vec<u8>>(&world, 1 << 12));
+        let value = || vec![1; 3000];
+        let keys = || (0..).map(|n| (n << 8) + u64::from(world.rank().number()));
+        let n = keys().take_while(|key| full.insert(key, value()).is_ok());
+        let n = n.count();
+        assert!(n > 200, "{n}");
+        world.barrier().unwrap();
+        // The other rank's values: it gets them back by its list.
+        let others = keys().take(n).map(|key| key ^ 1);
+        others.for_each(|key| assert!(full.remove(&key).unwrap()));
+        world.barrier().unwrap();
+        for key in keys().take(n) {
+            other.insert(&key, value()).unwrap();
+        }
+        world.barrier().unwrap();
+        keys()
+            .take(n)
+            .for_each(|key| drop(other.take(&key).unwrap()));
+        assert!(world.alloc::<u8>(1 << 20).is_ok());
+    };
+    pgas_smp::threads_with(2, &config, body).unwrap();
+}
