@@ -13,7 +13,7 @@ use std::mem;
 
 use pgas_am::codec::{AsBytes, Wire};
 use pgas_am::{DistObject, PgasFuture, RemoteCalls as _, WeakObject};
-use pgas_core::{Pod, Rank};
+use pgas_core::{Pod, Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::mail::{BESIDE, fit};
@@ -124,9 +124,19 @@ fn send<O: Operation>(
     world.rpc_views(to, serve::<O>, on.downgrade(), (requests, parcel))
 }
 
-/// Waits for the answer of a rank. The default if the rank has left the job; its memory stays.
-pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
-    unless_gone(from, answer.wait())
+/// Waits for the answer of a rank. The default if the rank has left the job; its memory stays. If a
+/// time limit ends the wait, the rank may carry the operation out later, and nobody would have what
+/// it takes out: then the job fails.
+pub(crate) fn receive<A: Wire + Default + Send>(
+    world: &World,
+    from: Rank,
+    answer: PgasFuture<A>,
+) -> Result<A> {
+    let answered = unless_gone(from, answer.wait());
+    answered.map_err(|error| match error {
+        Error::Timeout(_) => world.give_up("an operation that another rank carries out", error),
+        error => error,
+    })
 }
 
 /// Replaces the error of a rank that has left by the default.
@@ -152,7 +162,7 @@ pub(crate) fn ask<O: Operation>(
     (request, mut parcel): (O::Request, Heap),
 ) -> Result<Option<(O::Answer, Heap)>> {
     let sent = send::<O>(on, to, (&[request], parcel.packed()))?;
-    let answered = receive(to, sent)?;
+    let answered = receive(on.team().world(), to, sent)?;
     Ok(only::<O>(on, answered))
 }
 
@@ -514,7 +524,7 @@ impl<'a, O: Operation> Batch<'a, O> {
             return;
         };
         self.n_in_flight -= operations.weight;
-        match receive(to, answers) {
+        match receive(self.on.team().world(), to, answers) {
             Ok(answered) => {
                 self.settle(lane, &mut operations, answered, take);
             }

@@ -421,3 +421,28 @@ fn a_value_that_is_taken_need_not_be_written_once_more() {
         assert_eq!(map.len().unwrap(), 0);
     });
 }
+
+/// The other rank may carry the operation out later, and what is taken out then would be lost.
+#[test]
+fn an_operation_that_a_time_limit_ends_fails_the_job() {
+    let has_ended = AtomicBool::new(false);
+    let mut config = Config::default();
+    config.timeout = Some(std::time::Duration::from_millis(300));
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<String, String>(&world, 1 << 10);
+        if world.rank() == Rank::ZERO {
+            let key = remote_key(&map, 70);
+            let error = map.insert(&key, text(1, 100)).unwrap_err();
+            assert!(matches!(error, crate::Error::Timeout(_)), "{error}");
+            has_ended.store(true, Ordering::Release);
+        } else {
+            while !has_ended.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        }
+        let failed = world.barrier().unwrap_err();
+        assert!(matches!(failed, crate::Error::RankFailed(_)), "{failed}");
+    });
+}
