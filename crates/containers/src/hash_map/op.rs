@@ -42,6 +42,9 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     /// Whether the order of two such operations on one key matters.
     const IS_ORDERED: bool = false;
 
+    /// Whether it may run again and again on its way: it stores long values by the view's heap.
+    const MAY_RUN_AGAIN: bool = true;
+
     /// The operation on one key and on many in the statistics, if it is there.
     fn rows() -> Option<[&'static Operation; 2]> {
         None

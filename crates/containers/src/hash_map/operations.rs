@@ -229,6 +229,7 @@ impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V>
     type Given = F;
     type Outcome = bool;
     const EFFECT: Effect = Effect::Claim;
+    const MAY_RUN_AGAIN: bool = false;
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(

@@ -426,7 +426,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
     {
         let table = &self.table;
-        if object::has_heap::<V>() && table.is_local() {
+        if object::has_heap::<V>() && (table.is_local() || table.served().is_none()) {
             let heap = table.heap();
             return table.perform_many_one_sided::<Fold<_>, _>(
                 entries,

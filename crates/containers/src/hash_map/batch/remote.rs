@@ -70,7 +70,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         while let Some(first) = elements.get(start) {
             let rest = &elements[start..];
             // In a handler one operation would have to wait for another one.
-            let n_together = if in_handler() { 0 } else { GROUP };
+            let can_fly = O::MAY_RUN_AGAIN && !in_handler();
+            let n_together = if can_fly { GROUP } else { 0 };
             let keys = rest.iter().map_while(|element| key(element).ok());
             let flights = keys.take(n_together).map(|key| self.in_flight::<O>(key));
             let mut group = Group {
