@@ -1,9 +1,9 @@
 //! Many small items to many ranks, in few large messages.
 //!
 //! Items for a rank are collected in a buffer, which is sent as one message when it is full, as in
-//! bale's conveyors. So an item costs a store here and a load there, instead of a message. The
-//! number of buffers is limited, and ranks may share one in turn, so the memory does not grow with
-//! the job.
+//! bale's conveyors. So an item costs a store here and a load there, instead of a message. Each rank
+//! has a buffer from its first item on. In jobs of more than 8,192 ranks buffers are shorter, so
+//! that all of them together take no more memory than there.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,11 +17,14 @@ use crate::rpc::RemoteCalls;
 use crate::state::am;
 use pgas_core::Result;
 
-/// The maximum number of buffers of an aggregator, and the bytes of one; together 2 MiB.
-const N_BUFFERS: usize = 256;
+/// The maximum bytes of one buffer, and of all.
 const BUFFER_BYTES: usize = 8192;
+const BYTES: usize = 64 << 20;
 
 /// Sends many small items in few messages: other ranks run a function on slices of them.
+///
+/// It has a buffer of up to 8 KiB for each rank to which items have been sent, and up to 64 MiB for
+/// all (one item a rank if that is more).
 ///
 /// Items that were not sent when it is dropped are lost, and the next [`quiet`] returns
 /// [`Error::Undelivered`](pgas_core::Error::Undelivered) on all ranks. End it by
@@ -84,14 +87,16 @@ pub struct Aggregator<A: Wire + Clone, T: Pod, M = Rank> {
     args: A,
     /// The number of items in one message.
     capacity: usize,
-    buffers: Vec<Buffer<T>>,
+    /// The items for each member.
+    buffers: Vec<Vec<T>>,
     member: PhantomData<fn(M)>,
 }
 
-/// Items for one member at a time.
-struct Buffer<T> {
-    to: u32,
-    items: Vec<T>,
+/// The number of items in one message of up to `bytes` with items, to each of `n_ranks`.
+fn items_in_message<T>(bytes: usize, n_ranks: usize) -> usize {
+    let size = size_of::<T>().max(1);
+    let in_memory = BYTES / n_ranks.max(1) / size;
+    (bytes.min(BUFFER_BYTES) / size).min(in_memory.max(1))
 }
 
 impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
@@ -117,26 +122,22 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
         // The header of a call, and the padding after the arguments.
         let beside = out.bytes().len() + 64;
         let bytes = team.world().capabilities().max_medium.min(BUFFER_BYTES);
-        let capacity = bytes.saturating_sub(beside) / size_of::<T>().max(1);
+        let n_ranks = team.n_ranks() as usize;
+        let capacity = items_in_message::<T>(bytes.saturating_sub(beside), n_ranks);
         assert!(capacity > 0, "an item does not fit a message");
-        let n_buffers = N_BUFFERS.min(team.n_ranks() as usize);
-        let empty = || Buffer {
-            to: 0,
-            items: Vec::new(),
-        };
         Ok(Self {
             team,
             function,
             args,
             capacity,
-            buffers: (0..n_buffers).map(|_| empty()).collect(),
+            buffers: (0..n_ranks).map(|_| Vec::new()).collect(),
             member: PhantomData,
         })
     }
 
     /// Adds `item` to the buffer for `to`: a [`Rank`] if the aggregator was made on the world, the
-    /// number of a member if on a team. The buffer is sent when it is full, when another rank needs
-    /// it, or by [`flush`](Self::flush).
+    /// number of a member if on a team. The buffer is sent when it is full and another item comes, or
+    /// by [`flush`](Self::flush).
     ///
     /// Progress: user level while there is no room for a message, else none.
     ///
@@ -154,21 +155,19 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
     #[inline]
     #[track_caller]
     pub fn push(&mut self, to: M, item: T) -> Result<()> {
-        let index = self.make_room(to.number())?;
-        self.buffers[index].items.push(item);
+        let to = to.number();
+        if !self.has_room(to) {
+            self.make_room(to)?;
+        }
+        self.buffers[to as usize].push(item);
         Ok(())
     }
 
-    /// The buffer of member `to`, with room for one item.
+    /// Whether the buffer of member `to` has memory and room for one more item.
     #[inline]
-    #[track_caller]
-    fn make_room(&mut self, to: u32) -> Result<usize> {
-        let index = to as usize % self.buffers.len();
-        let buffer = &self.buffers[index];
-        if buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0 {
-            self.turn(index, to)?;
-        }
-        Ok(index)
+    fn has_room(&self, to: u32) -> bool {
+        let has_room = |items: &Vec<T>| items.len() < self.capacity && items.capacity() > 0;
+        self.buffers.get(to as usize).is_some_and(has_room)
     }
 
     /// As [`push`](Self::push), without waiting: returns the item if a message would have to wait
@@ -189,46 +188,50 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
     /// If there is no such rank.
     #[track_caller]
     pub fn try_push(&mut self, to: M, item: T) -> Result<Option<T>> {
-        let index = to.number() as usize % self.buffers.len();
-        let buffer = &self.buffers[index];
-        let is_in_the_way = buffer.to != to.number() || buffer.items.len() >= self.capacity;
-        if is_in_the_way && !buffer.items.is_empty() {
-            let (world, to) = (self.team.world(), self.team.world_rank(buffer.to));
-            let sent = world.try_rpc_ff_view(to, self.function, &self.args, &buffer.items)?;
+        let rank = self.world_rank(to.number());
+        let items = &mut self.buffers[to.number() as usize];
+        if items.len() >= self.capacity {
+            let world = self.team.world();
+            let sent = world.try_rpc_ff_view(rank, self.function, &self.args, items)?;
             if sent == Sent::BackPressure {
                 return Ok(Some(item));
             }
-            self.buffers[index].items.clear();
+            items.clear();
         }
         self.push(to, item)?;
         Ok(None)
     }
 
-    /// Sends the items of a buffer and assigns it to member `to`.
-    #[cold]
+    /// The rank of member `to`. Panics if there is none.
     #[track_caller]
-    fn turn(&mut self, index: usize, to: u32) -> Result<()> {
+    fn world_rank(&self, to: u32) -> Rank {
         if self.team.is_world() {
             self.team.world().assert_rank(Rank::new(to));
         }
-        let _rank = self.team.world_rank(to); // panics if there is none
-        self.send(index)?;
-        let buffer = &mut self.buffers[index];
-        buffer.to = to;
-        buffer.items.reserve_exact(self.capacity);
+        self.team.world_rank(to)
+    }
+
+    /// Sends the items for member `to` if they fill its buffer, which has memory then.
+    #[cold]
+    #[track_caller]
+    fn make_room(&mut self, to: u32) -> Result<()> {
+        let _is_there = self.world_rank(to);
+        if self.buffers[to as usize].len() >= self.capacity {
+            self.send(to)?;
+        }
+        self.buffers[to as usize].reserve_exact(self.capacity);
         Ok(())
     }
 
     #[track_caller]
-    fn send(&mut self, index: usize) -> Result<()> {
-        let Buffer { to, items } = &mut self.buffers[index];
+    fn send(&mut self, to: u32) -> Result<()> {
+        let rank = self.world_rank(to);
+        let items = &mut self.buffers[to as usize];
         if items.is_empty() {
             return Ok(());
         }
-        let (args, to) = (self.args.clone(), self.team.world_rank(*to));
-        self.team
-            .world()
-            .rpc_ff_view(to, self.function, args, items)?;
+        let (world, args) = (self.team.world(), self.args.clone());
+        world.rpc_ff_view(rank, self.function, args, items)?;
         items.clear();
         Ok(())
     }
@@ -248,8 +251,8 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
     pub fn flush(&mut self) -> Result<()> {
         let mut outcome = Ok(());
         // No closure: it would stand for the program's line in traces.
-        for index in 0..self.buffers.len() {
-            outcome = outcome.and(self.send(index));
+        for to in 0..self.team.n_ranks() {
+            outcome = outcome.and(self.send(to));
         }
         outcome
     }
@@ -277,7 +280,7 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
 
 impl<A: Wire + Clone, T: Pod, M> Aggregator<A, T, M> {
     fn n_items(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.items.len()).sum()
+        self.buffers.iter().map(Vec::len).sum()
     }
 }
 
@@ -317,32 +320,72 @@ mod tests {
         batches.lock().unwrap().push(items.to_vec());
     }
 
-    /// Every rank sends numbers to all ranks, in turn or not, by `push`, whatever shares a buffer.
+    /// Every rank sends numbers to all ranks by `push`.
     fn check(push: fn(&mut Aggregator<Batches, u64>, Rank, u64)) {
         loopback::run(2, |world| {
             crate::attach(&world).unwrap();
             let (me, n_ranks) = (u64::from(world.rank().number()), world.n_ranks());
-            for n_buffers in [1, 2] {
-                let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
-                let mut sender = Aggregator::new(&world, keep, batches.clone()).unwrap();
-                sender.buffers.truncate(n_buffers);
-                let capacity = sender.capacity;
-                let n = 3 * capacity as u64 + 1;
-                for i in 0..n {
-                    // Long runs for one rank, interrupted by single items for the other one.
-                    let to = u32::from(i % 1000 == 7);
-                    push(&mut sender, Rank::new(to % n_ranks), i << 1 | me);
-                }
-                sender.finish().unwrap();
-                let batches = batches.lock().unwrap();
-                assert!(batches.iter().all(|batch| batch.len() <= capacity));
-                let mut come = batches.concat();
-                come.sort_unstable();
-                let is_here = |i: &u64| u64::from(i % 1000 == 7) == me;
-                let all = (0..n).filter(is_here).flat_map(|i| [i << 1, i << 1 | 1]);
-                assert!(come.into_iter().eq(all), "each item once");
+            let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
+            let mut sender = Aggregator::new(&world, keep, batches.clone()).unwrap();
+            let capacity = sender.capacity;
+            let n = 3 * capacity as u64 + 1;
+            for i in 0..n {
+                // Long runs for one rank, interrupted by single items for the other one.
+                let to = u32::from(i % 1000 == 7);
+                push(&mut sender, Rank::new(to % n_ranks), i << 1 | me);
             }
+            sender.finish().unwrap();
+            let batches = batches.lock().unwrap();
+            assert!(batches.iter().all(|batch| batch.len() <= capacity));
+            let mut come = batches.concat();
+            come.sort_unstable();
+            let is_here = |i: &u64| u64::from(i % 1000 == 7) == me;
+            let all = (0..n).filter(is_here).flat_map(|i| [i << 1, i << 1 | 1]);
+            assert!(come.into_iter().eq(all), "each item once");
         });
+    }
+
+    #[test]
+    fn all_buffers_together_are_bounded() {
+        assert_eq!(items_in_message::<u64>(8100, 2), 1012);
+        assert_eq!(items_in_message::<u64>(100_000, 1), 1024, "8 KiB");
+        assert_eq!(items_in_message::<[u64; 2]>(8192, 65_536), 64, "1 KiB");
+        assert_eq!(items_in_message::<[u8; 4000]>(8192, 65_536), 1);
+        assert_eq!(items_in_message::<[u8; 4000]>(3999, 65_536), 0, "none fits");
+        assert_eq!(items_in_message::<()>(8192, 65_536), 1024);
+    }
+
+    #[test]
+    fn items_to_many_ranks_in_turn_are_not_messages_of_their_own() {
+        const N_RANKS: u32 = 300;
+        loopback::run(N_RANKS, |world| {
+            crate::attach(&world).unwrap();
+            let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
+            let mut sender = Aggregator::new(&world, keep, batches.clone()).unwrap();
+            if world.rank() == Rank::new(0) {
+                for (i, to) in (0..10).flat_map(|i| world.ranks().map(move |to| (i, to))) {
+                    sender.push(to, i).unwrap();
+                }
+                assert_eq!(
+                    sender.n_items(),
+                    10 * N_RANKS as usize,
+                    "all are here still"
+                );
+            }
+            sender.finish().unwrap();
+            let all: Vec<_> = (0..10).collect();
+            assert_eq!(*batches.lock().unwrap(), [all]);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "rank 1")]
+    fn a_rank_that_is_not_there_is_named() {
+        let world = loopback::world();
+        crate::attach(&world).unwrap();
+        let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
+        let mut sender = Aggregator::new(&world, keep, batches).unwrap();
+        let _result = sender.try_push(Rank::new(1), 5);
     }
 
     #[test]
