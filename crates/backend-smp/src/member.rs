@@ -165,7 +165,7 @@ impl Member {
             return Ok(Sent::BackPressure);
         };
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
-            return Err(has_left(to));
+            return Err(self.has_departed(to));
         }
         Ok(Sent::Accepted)
     }
@@ -221,7 +221,7 @@ impl Member {
         let control = self.job.control();
         if control.bell(to).has_left() && handler.is_heard_of() {
             self.take_back(place.id);
-            return Err(has_left(to));
+            return Err(self.has_departed(to));
         }
         self.send_opened(place, to, (class, handler), opening)
     }
@@ -249,7 +249,7 @@ impl Member {
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             // The target leaves at this moment, and checks its mailbox once more: either it gives
             // the buffer back, or the buffer stays taken until the job ends.
-            return Err(has_left(to));
+            return Err(self.has_departed(to));
         }
         Ok(Some(Sent::Accepted))
     }
@@ -386,6 +386,16 @@ impl Member {
         }
     }
 
+    /// The error of a message to a rank that has left: why the job failed, if it has left for that.
+    #[cold]
+    fn has_departed(&self, to: u32) -> Error {
+        let (rank, cause) = match self.job.control().failure() {
+            Some(failure) => failure,
+            None => (to, "has left the job".to_owned()),
+        };
+        Error::rank_failed(Rank::new(rank), cause)
+    }
+
     /// Whether every rank has [left](pgas_core::backend::Backend::leave).
     #[must_use]
     pub fn have_all_left(&self) -> bool {
@@ -435,12 +445,6 @@ impl Member {
             control.bell(rank).ring();
         }
     }
-}
-
-/// The error of a message to a rank that has left.
-#[cold]
-fn has_left(to: u32) -> Error {
-    Error::rank_failed(Rank::new(to), "has left the job")
 }
 
 /// An error for a message that is too long.
@@ -556,6 +560,21 @@ mod tests {
             let error = sender.send_from(place, 1, of, &[1; 8]).unwrap_err();
             assert!(error.to_string().contains("rank 1 has left"), "{error}");
         }
+    }
+
+    #[test]
+    fn who_sends_to_a_rank_that_left_a_failed_job_is_told_why_that_failed() {
+        let [sender, target] = two_members();
+        let failed = target.record_failure(Rank::new(1), "was killed");
+        target.mark_left(&mut |_| ());
+        let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+        let short = sender.send(1, of.0, of.1, &[&[1; 8]]).unwrap_err();
+        assert_eq!(short.to_string(), failed.to_string());
+        let Offer::InPlace(place) = sender.offer(Rank::new(1), 1000).unwrap() else {
+            panic!("a buffer is free");
+        };
+        let in_place = sender.send_from(place, 1, of, &[1; 8]).unwrap_err();
+        assert_eq!(in_place.to_string(), failed.to_string());
     }
 
     #[test]

@@ -157,8 +157,10 @@ impl World {
     /// An error if a refused message would be refused for ever. The caller is about to try again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
         self.count(CostKind::Refusal, None, 1, 0);
+        // In this order: a rank may leave because the job has failed, and then that is the error.
+        let has_left = self.backend().has_left(to);
         self.backend().health()?;
-        if self.backend().has_left(to) {
+        if has_left {
             let cause = "has left the job, and its mailbox is full";
             return Err(Error::rank_failed(to, cause));
         }

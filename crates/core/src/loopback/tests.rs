@@ -2,6 +2,7 @@
 //! without a hang.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 
 use super::*;
 use crate::{Config, GlobalPtr, World};
@@ -329,6 +330,29 @@ fn a_rank_that_left_is_named_by_a_collective_in_flight_and_by_its_full_mailbox()
         assert_eq!(in_flight, expected);
         assert!(full.starts_with("rank 1 has left the job"), "{full}");
     }
+}
+
+#[test]
+fn a_rank_that_leaves_since_the_job_has_failed_has_not_left_in_good_order() {
+    let (failed, left) = (Barrier::new(3), Barrier::new(3));
+    let outcomes = run(3, |world| {
+        let backend = world.backend();
+        if world.rank() == Rank::new(2) {
+            drop(backend.blame(world.rank(), "was killed"));
+        }
+        failed.wait();
+        if world.rank() == Rank::new(1) {
+            drop(world);
+            left.wait();
+            return None;
+        }
+        left.wait();
+        assert!(backend.has_left(Rank::new(1)) && !world.has_left(Rank::new(1)));
+        let full = world.check_after_refusal(Rank::new(1));
+        Some(full.unwrap_err().to_string())
+    });
+    let why = Some("rank 2 was killed".to_owned());
+    assert_eq!(outcomes, [why.clone(), None, why]);
 }
 
 #[test]

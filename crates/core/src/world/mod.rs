@@ -469,8 +469,8 @@ impl World {
         }
     }
 
-    /// Whether `rank` has left the job, and every message that it sent to this rank has been
-    /// served.
+    /// Whether `rank` has left the job in good order, and every message that it sent to this rank
+    /// has been served. No rank has left a job in good order that has failed.
     ///
     /// # Panics
     ///
@@ -479,7 +479,8 @@ impl World {
     #[track_caller]
     pub fn has_left(&self, rank: Rank) -> bool {
         self.assert_rank(rank);
-        self.backend().has_left(rank)
+        // In this order: a rank may leave because the job has failed.
+        self.backend().has_left(rank) && self.backend().health().is_ok()
     }
 
     /// Ends the whole job at once: prints `message`, ends every rank, and makes `code` the job's
