@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::state::{Fingerprint, StateWord};
-use super::value::{load, remove, store};
+use super::value::{load, remove, store, take};
 use super::{Held, SlotMemory};
 
 /// The result of a read of released memory.
@@ -49,9 +49,9 @@ impl Script {
 }
 
 #[derive(Clone, Copy)]
-struct Slot<'a>(&'a Script);
+struct Slot<'a, const IS_WORD: bool = false>(&'a Script);
 
-impl SlotMemory for Slot<'_> {
+impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     type Error = &'static str;
     type Failure = &'static str;
     type Key = ();
@@ -61,7 +61,7 @@ impl SlotMemory for Slot<'_> {
     type Heap = Script;
 
     const HAS_HEAP: bool = true;
-    const IS_WORD: bool = false;
+    const IS_WORD: bool = IS_WORD;
     const IS_LOCAL: bool = false;
 
     fn is_same(&self, other: &Self) -> bool {
@@ -112,7 +112,7 @@ impl SlotMemory for Slot<'_> {
     }
 
     fn load_word(&self) -> Result<u64, Self::Error> {
-        unreachable!("values are wide")
+        self.value()
     }
 
     fn swap_word(&self, _: u64) -> Result<(), Self::Error> {
@@ -163,12 +163,12 @@ fn ready() -> StateWord {
 fn what_was_given_back_while_it_was_fetched_is_not_used() {
     let script = Script::new(ready(), Some(1));
     script.at_fetch.set(Some((ready().overwritten(), 2)));
-    let loaded = load(&Slot(&script), &script, Held::new(ready(), 1));
+    let loaded = load(&Slot::<false>(&script), &script, Held::new(ready(), 1));
     assert_eq!(loaded, Ok(Some(2)));
     // The same after a removal.
     let script = Script::new(ready(), Some(1));
     script.at_fetch.set(Some((ready().removed(), 1)));
-    let loaded = load(&Slot(&script), &script, Held::new(ready(), 1));
+    let loaded = load(&Slot::<false>(&script), &script, Held::new(ready(), 1));
     assert_eq!(loaded, Ok(None));
 }
 
@@ -178,7 +178,7 @@ fn what_is_given_back_for_a_key_that_is_removed_is_what_it_had_last() {
     let script = Script::new(ready().locked(), Some(1));
     script.at_wait.set(Some((ready().overwritten(), 2)));
     let held = Held::new(ready().locked(), 1);
-    assert_eq!(remove(&Slot(&script), &script, held), Ok(true));
+    assert_eq!(remove(&Slot::<false>(&script), &script, held), Ok(true));
     assert_eq!(*script.released.borrow(), [2]);
 }
 
@@ -187,15 +187,28 @@ fn what_is_given_back_for_a_value_that_is_overwritten_is_what_was_there_last() {
     // The value was read before another rank wrote the next one.
     let script = Script::new(ready().overwritten(), Some(2));
     let held = Held::new(ready(), 1);
-    assert_eq!(store(&Slot(&script), &script, held, 3), Ok(true));
+    assert_eq!(store(&Slot::<false>(&script), &script, held, 3), Ok(true));
     assert_eq!(*script.released.borrow(), [2]);
 }
 
 #[test]
 fn who_cannot_read_what_a_locked_slot_has_gives_it_up() {
     let script = Script::new(ready(), None);
-    let stored = store(&Slot(&script), &script, Held::unread(ready()), 3);
+    let stored = store(&Slot::<false>(&script), &script, Held::unread(ready()), 3);
     assert_eq!(stored, Err("the value cannot be read"));
     assert_eq!(script.n_given_up.get(), 1);
     assert_eq!(script.state.get(), ready().locked());
+}
+
+#[test]
+fn who_takes_a_value_leaves_a_slot_alone_that_is_locked_again() {
+    // The slot was locked when the key was found, is ready, and then locked for the next value.
+    let locked = ready().removed().locked();
+    let script = Script::new(ready(), Some(1));
+    script.at_fetch.set(Some((locked, 1)));
+    script.at_wait.set(Some((ready(), 2)));
+    let slot = Slot::<true>(&script);
+    let taken = take(&slot, &script, Held::unread(locked), Ok);
+    assert_eq!(taken, Ok(Some(2)));
+    assert_eq!(script.state.get(), ready().removed());
 }

@@ -53,10 +53,16 @@ fn load_snapshot<M: SlotMemory>(
     if !M::IS_WORD {
         return load_wide(slot, heap, held);
     }
-    if !has_word(slot, held)? {
+    // Without a version a state that was locked may be locked again.
+    let state = if held.is_ready {
+        held.state
+    } else {
+        wait_unlocked_slow(*slot)?
+    };
+    if state.state() != SlotState::Ready {
         return Ok(None);
     }
-    Snapshot::of_word(held.state, slot.load_word()?, heap).map(Some)
+    Snapshot::of_word(state, slot.load_word()?, heap).map(Some)
 }
 
 /// A value that was read whole.
