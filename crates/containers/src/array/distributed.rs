@@ -345,9 +345,11 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         self.deal.block
     }
 
-    /// Whether both have the same length and are dealt out in the same way.
+    /// Whether both have the same length and are dealt out in the same way, to the same ranks.
     pub(super) fn is_dealt_as(&self, other: &Self) -> bool {
-        self.deal == other.deal
+        let (team, its) = (self.team(), other.team());
+        let is_to_same = || team.id() == its.id() || team.ranks().eq(its.ranks());
+        self.deal == other.deal && is_to_same()
     }
 
     /// The ranks that hold some of `elements`, and the places of these on each.

@@ -472,6 +472,13 @@ fn operations_on_all_elements_are_those_of_a_vector() {
         let differ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.dot(&b)));
         assert!(differ.is_err(), "they are dealt out in different ways");
         world.barrier().unwrap();
+        let reversed = world.team().reorder(9 - world.rank().number()).unwrap();
+        let by = Distribution::BlockCyclic(1);
+        let [c, d] = [(); 2].map(|()| DArray::new(&reversed, 10, by, &7).unwrap());
+        assert_eq!(c.dot(&d).unwrap(), 490);
+        let differ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.dot(&c)));
+        assert_eq!(differ.is_err(), world.n_ranks() > 1);
+        world.barrier().unwrap();
     });
 }
 
