@@ -184,7 +184,8 @@ impl Heap {
     }
 
     /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what
-    /// it cannot release without a wait is released by the next call outside of handlers.
+    /// it cannot release without a wait is released by the next call outside of handlers, or by the
+    /// next operation in flight.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         if self.as_parcel().is_some() {
             return Ok(());
@@ -216,6 +217,20 @@ impl Heap {
         self.release(GlobalPtr::from_bits(at), len)
     }
 
+    /// As [`release_late`](Self::release_late), by steps that do not wait: for tasks, which cannot
+    /// release blocks of other ranks, either.
+    pub(crate) async fn release_late_nb(&self) {
+        if !matches!(self.place, Place::Global(_)) {
+            return;
+        }
+        let late = std::mem::take(&mut self.shared().blocks().late);
+        for (at, len) in late {
+            if let Err(error) = self.release_now_nb(at, len).await {
+                self.give_up(error);
+            }
+        }
+    }
+
     /// Releases the blocks that handlers could not release.
     fn release_late(&self) {
         if in_handler() {
@@ -229,11 +244,26 @@ impl Heap {
         }
     }
 
-    fn release_now(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
-        let shared = self.shared();
+    /// As [`release_now`](Self::release_now), of a block of another rank.
+    async fn release_now_nb(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        let (shared, block) = (self.shared(), block_of(at));
         let world = shared.returned.world();
-        let start = at.offset_bytes() - size_of::<Header>() as u64;
-        let block = GlobalPtr::new(at.rank(), start);
+        let head = shared.returned.on(at.rank());
+        let mut next = head.atomic_load_nb(world)?.await?;
+        loop {
+            let header = [next, len as u64];
+            block.cast().put_nb(world, header)?.await?;
+            let swapped = head.compare_exchange_nb(world, next, block.to_bits())?;
+            match swapped.await? {
+                Ok(_) => return Ok(()),
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    fn release_now(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        let (shared, block) = (self.shared(), block_of(at));
+        let world = shared.returned.world();
         if at.rank() == world.rank() {
             shared.blocks().put_back(len, block);
             return Ok(());
@@ -249,6 +279,12 @@ impl Heap {
             }
         }
     }
+}
+
+/// The block whose bytes begin at `at`.
+fn block_of(at: GlobalPtr<u8>) -> GlobalPtr<u64> {
+    let start = at.offset_bytes() - size_of::<Header>() as u64;
+    GlobalPtr::new(at.rank(), start)
 }
 
 thread_local! {

@@ -41,8 +41,22 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         .await
     }
 
-    /// Performs `O` at the home rank of its key by a message (M), or by one-sided steps.
+    /// Performs `O`, and releases the memory of other ranks that its handlers could not release.
     async fn perform<O>(
+        &self,
+        key: &KeyOf<K>,
+        given: impl Fn(&Heap) -> Result<O::Given> + Send,
+    ) -> Result<O::Outcome>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let done = self.perform_alone::<O>(key, given).await;
+        self.shape.heap.release_late_nb().await;
+        done
+    }
+
+    /// Performs `O` at the home rank of its key by a message (M), or by one-sided steps.
+    async fn perform_alone<O>(
         &self,
         key: &KeyOf<K>,
         given: impl Fn(&Heap) -> Result<O::Given> + Send,
@@ -93,7 +107,9 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
         if self.served.is_none() || object::has_heap::<V>() {
-            return self.replay_update(key, f).await;
+            let done = self.replay_update(key, f).await;
+            self.shape.heap.release_late_nb().await;
+            return done;
         }
         let slot = |value: &V| object::to_slot(value, &self.shape.heap);
         let mut there = self.perform::<Find<Atomic>>(key, |_| Ok(())).await?;

@@ -348,6 +348,38 @@ fn tasks_work_on_long_keys_and_values() {
     }
 }
 
+/// Ranks that never call an operation that waits overwrite and take each other's long values.
+#[test]
+fn what_is_overwritten_in_flight_goes_back_to_the_rank_that_wrote_it() {
+    attached_everywhere(2, |world| {
+        const N: u64 = 10;
+        let used = || world.local_heap_use().used;
+        let map = map::<u64, String>(&world, 100);
+        let me = u64::from(world.rank().number());
+        let mut most = 0;
+        for round in 0..40 {
+            if round % 2 == me {
+                let text = || "v".repeat(200);
+                let begun = (0..N).map(|key| match (round / 2 + key) % 4 {
+                    0 => map.take_nb(&key).unwrap().then(drop),
+                    1 => map.remove_nb(&key).unwrap().then(drop),
+                    2 => map.update_nb(&key, move |_| text()).unwrap().then(drop),
+                    _ => map.insert_nb(&key, text()).unwrap().then(drop),
+                });
+                when_all(begun.collect::<Vec<_>>()).wait().unwrap();
+            }
+            world.barrier().unwrap();
+            if round < 8 {
+                most = used().max(most);
+            }
+        }
+        // A block for each key, and one more for each that has come back and was not needed yet.
+        let most = most + N * 256;
+        assert!(used() <= most, "{} bytes of {most}", used());
+        world.barrier().unwrap();
+    });
+}
+
 /// A task that meets a slot on which another rank works goes on when it is free again.
 #[test]
 fn tasks_of_several_ranks_change_the_same_values() {
