@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{Error, Event, Result};
+use pgas_core::{Error, Event, Pod, Result};
 
 /// The answer to a step.
 pub(crate) enum Answer {
@@ -147,6 +147,33 @@ impl Record {
             Ok(Answer::Acted(result)) => result,
             _ => unreachable!("a run takes the steps of the one before"),
         }))
+    }
+
+    /// What `make` makes, in the first run; later ones get the same. So a function of the program is
+    /// not called while a slot is locked. `make` takes no steps.
+    pub(crate) fn made<T: Pod>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut state = self.state();
+        let number = state.n_taken;
+        if number == state.answers.len() {
+            drop(state);
+            let made = make().map(|made| Answer::Bytes(made.as_bytes().to_vec()));
+            state = self.state();
+            state.answers.push(made);
+        }
+        let number = state.answered(number)?;
+        drop(state);
+        let of_bytes = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
+        Ok(self.read_again(number, of_bytes))
+    }
+
+    /// The number of steps that this run has taken.
+    pub(crate) fn n_taken(&self) -> usize {
+        self.state().n_taken
+    }
+
+    /// Goes on behind the first `n` steps, whose results are known.
+    pub(crate) fn skip(&self, n: usize) {
+        self.state().n_taken = n;
     }
 
     /// Calls `f` with the answer to a step.

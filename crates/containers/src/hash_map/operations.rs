@@ -184,7 +184,9 @@ operation! {
         let mut unused = Unused::<V>::new(*value, heap);
         let given = object::from_slot::<V>(*value, heap);
         let combine = |given: V| {
-            at.update(|there| object::to_slot(&C::combine(there, &given), heap))
+            at.update(|there| {
+                heap.once_made(|| object::to_slot(&C::combine(there, &given), heap))
+            })
         };
         let former = given.and_then(combine);
         if !matches!(former, Ok(Some(_))) {

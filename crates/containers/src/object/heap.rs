@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pgas_core::{Error, GlobalPtr, Rank, Result, Spare, Symmetric, Team, World, in_handler};
+use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Spare, Symmetric, Team, World, in_handler};
 
 use crate::replay::Record;
 
@@ -87,11 +87,17 @@ impl Heap {
 
     /// The memory of `heap` for an operation in flight: each use is a step in its record.
     pub(crate) fn replayed(heap: &Arc<Self>, record: &Arc<Record>) -> Self {
-        let place = match heap.place {
-            Place::Nowhere => Place::Nowhere,
-            _ => Place::Replayed(Arc::clone(heap), Arc::clone(record)),
-        };
+        let place = Place::Replayed(Arc::clone(heap), Arc::clone(record));
         Self { place }
+    }
+
+    /// What `make` makes of values, without this heap: once, also for an operation that runs again.
+    #[inline]
+    pub(crate) fn once_made<T: Pod>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        match &self.place {
+            Place::Replayed(_, record) => record.made(make),
+            _ => make(),
+        }
     }
 
     /// What a parcel holds.

@@ -151,7 +151,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// As [`perform_many_into`](Self::perform_many_into), without messages.
     #[track_caller]
-    fn perform_many_one_sided<'k, O: OnKey<K, V>, E>(
+    fn perform_many_one_sided<'k, O: OnKey<K, V, Given: Copy>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,

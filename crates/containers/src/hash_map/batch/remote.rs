@@ -20,23 +20,28 @@ use crate::{BatchError, Error, Result};
 /// Operations whose searches are in flight together.
 const GROUP: usize = 64;
 
-/// An operation of a group, with a result of type `T`.
-struct InFlight<K: Object, T> {
+/// An operation of a group, with arguments of type `G` and a result of type `T`.
+struct InFlight<K: Object, G, T> {
     key: KeyOf<K>,
     hash: Hash,
     journal: Journal,
+    /// The arguments, once they are made, and the number of steps that this has taken.
+    given: Option<(G, usize)>,
     done: Option<Result<T>>,
 }
 
+/// The flight of an operation `O`.
+type Flight<K, V, O> = InFlight<K, <O as OnKey<K, V>>::Given, <O as OnKey<K, V>>::Outcome>;
+
 /// The operations of a group. Those that are done and were not taken, as a function of the program
 /// has panicked, are counted by the drop.
-struct Group<'n, K: Object, T> {
-    flights: Vec<InFlight<K, T>>,
+struct Group<'n, K: Object, G, T> {
+    flights: Vec<InFlight<K, G, T>>,
     is_change: fn(&T) -> bool,
     n_changed: &'n mut usize,
 }
 
-impl<K: Object, T> Group<'_, K, T> {
+impl<K: Object, G, T> Group<'_, K, G, T> {
     /// Takes the result of operation `k`, and counts it.
     fn take(&mut self, k: usize) -> Option<Result<T>> {
         let done = self.flights[k].done.take();
@@ -47,7 +52,7 @@ impl<K: Object, T> Group<'_, K, T> {
     }
 }
 
-impl<K: Object, T> Drop for Group<'_, K, T> {
+impl<K: Object, G, T> Drop for Group<'_, K, G, T> {
     fn drop(&mut self) {
         for k in 0..self.flights.len() {
             drop(self.take(k));
@@ -58,7 +63,7 @@ impl<K: Object, T> Drop for Group<'_, K, T> {
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     /// Performs `O` on the keys of `elements`, group by group. `take` receives each result.
     /// `n_changed` is raised by the number of inserted or removed keys.
-    pub(super) fn perform_batch<'k, O: OnKey<K, V>, E>(
+    pub(super) fn perform_batch<'k, O: OnKey<K, V, Given: Copy>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
@@ -106,19 +111,20 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    fn in_flight<O: OnKey<K, V>>(&self, key: KeyOf<K>) -> InFlight<K, O::Outcome> {
+    fn in_flight<O: OnKey<K, V>>(&self, key: KeyOf<K>) -> Flight<K, V, O> {
         InFlight {
             hash: self.hash(&key),
             key,
             journal: Journal::held(&self.shape.heap, O::IS_READ_ONLY),
+            given: None,
             done: None,
         }
     }
 
     /// Performs `O` for all of `group`, up to the first one that fails.
-    fn perform_together<O: OnKey<K, V>>(
+    fn perform_together<O: OnKey<K, V, Given: Copy>>(
         &self,
-        group: &mut [InFlight<K, O::Outcome>],
+        group: &mut [Flight<K, V, O>],
         given: impl Fn(usize, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<()> {
         self.advance::<O>(group, given, |flight| flight.journal.record().is_stopped())?;
@@ -128,9 +134,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
 
     /// Lets the operations change memory, once all have found their slots. No other one is advanced
     /// while one holds a slot: a function of the caller that panics leaves none reserved or locked.
-    fn change_in_order<O: OnKey<K, V>>(
+    fn change_in_order<O: OnKey<K, V, Given: Copy>>(
         &self,
-        group: &mut [InFlight<K, O::Outcome>],
+        group: &mut [Flight<K, V, O>],
         given: impl Fn(usize, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<()> {
         let is_word = LayoutOf::<K, V>::KIND != ValueKind::Wide;
@@ -141,7 +147,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             }
             rest[0].journal.let_go();
             // It is enough that the change of a present word is on its way.
-            let is_begun = |flight: &InFlight<K, _>| is_word && !flight.journal.claims();
+            let is_begun = |flight: &Flight<K, V, O>| is_word && !flight.journal.claims();
             self.advance::<O>(&mut rest[..1], |_, heap| given(k, heap), is_begun)?;
             if matches!(rest[0].done, Some(Err(_))) {
                 return self.advance::<O>(before, given, |_| false);
@@ -151,20 +157,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     /// Performs steps of `group`, until each operation is complete or has come `far_enough`.
-    fn advance<O: OnKey<K, V>>(
+    fn advance<O: OnKey<K, V, Given: Copy>>(
         &self,
-        group: &mut [InFlight<K, O::Outcome>],
+        group: &mut [Flight<K, V, O>],
         given: impl Fn(usize, &Heap) -> Result<O::Given>,
-        far_enough: impl Fn(&InFlight<K, O::Outcome>) -> bool,
+        far_enough: impl Fn(&Flight<K, V, O>) -> bool,
     ) -> Result<()> {
         let mut are_there = || {
             let mut are_there = true;
             for (k, flight) in group.iter_mut().enumerate() {
                 if flight.done.is_none() {
-                    let (journal, hash, key) = (&flight.journal, flight.hash, &flight.key);
-                    flight.done = self.shape.replay(journal, |view| {
-                        O::perform(&view, hash, key, given(k, view.heap())?)
-                    });
+                    self.continue_flight::<O>(flight, |heap| given(k, heap));
                 }
                 are_there &= flight.done.is_some() || far_enough(flight);
             }
@@ -176,6 +179,30 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         // One wait for all kinds of batches: it is not compiled for each.
         let ready: &mut dyn FnMut() -> Result<bool> = &mut || Ok(are_there());
         self.shape.world().wait_for("a batch on a hash map", ready)
+    }
+
+    /// Takes the steps of an operation that need no wait. Its arguments are made in the first run.
+    fn continue_flight<O: OnKey<K, V, Given: Copy>>(
+        &self,
+        flight: &mut Flight<K, V, O>,
+        given: impl Fn(&Heap) -> Result<O::Given>,
+    ) {
+        let InFlight {
+            key,
+            hash,
+            journal,
+            given: made,
+            done,
+        } = flight;
+        *done = self.shape.replay(journal, |view| {
+            let (given, n_steps) = match *made {
+                Some(made) => made,
+                None => (given(view.heap())?, journal.record().n_taken()),
+            };
+            *made = Some((given, n_steps));
+            journal.record().skip(n_steps);
+            O::perform(&view, *hash, key, given)
+        });
     }
 }
 

@@ -129,16 +129,13 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     /// As [`update`](Self::update), by one-sided steps. A run takes the values that `f` has made in
     /// runs before.
     async fn replay_update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        let (mut made, heap) = (Vec::new(), &self.shape.heap);
+        let heap = &self.shape.heap;
         self.replay(false, move |view| {
-            let mut n = 0;
-            view.perform::<Update<_>>(view.hash(key), key, |there| {
-                if n == made.len() {
-                    made.push(object::to_slot(&f(there), heap)?);
-                }
-                n += 1;
-                Ok(made[n - 1])
-            })
+            let replaced = |there| {
+                let made = || object::to_slot(&f(there), heap);
+                view.heap().once_made(made)
+            };
+            view.perform::<Update<_>>(view.hash(key), key, replaced)
         })
         .await
     }

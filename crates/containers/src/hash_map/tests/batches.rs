@@ -1,13 +1,17 @@
 //! Batches so long that the lines of later finds are prefetched.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgas_am::Wire;
+use pgas_am::codec::{Codec, Decoder, Each, Encoder};
 use pgas_core::Rank;
 use pgas_core::process::panic_text;
 
 use super::concurrent::Random;
 use super::*;
 use crate::hash_map::Combine;
+use crate::object::Encoded;
 
 /// Batches of at most `longest` finds, among keys `0..2 * n_present`, of which every second one is
 /// present. If the search for an absent key visits the whole table, few of them are searched.
@@ -180,6 +184,74 @@ fn a_panic_where_another_rank_joins_values_is_one_of_who_asked_and_leaves_the_en
             assert_eq!(map.find_many(&keys).unwrap(), [Some(6), Some(5), Some(7)]);
         }
         world.barrier().unwrap();
+    });
+}
+
+/// The calls of a program's functions.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// The sum of two values. Counts its calls.
+enum Counted {}
+
+impl<const N: usize> Combine<[u64; N]> for Counted {
+    fn combine(there: [u64; N], given: &[u64; N]) -> [u64; N] {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        std::array::from_fn(|i| there[i] + given[i])
+    }
+}
+
+/// A text of 100 bytes. Counts how often one is written.
+#[derive(Clone, Debug, PartialEq)]
+struct Written(String);
+
+enum Writes {}
+
+impl Codec<Written> for Writes {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Written, out: &mut Encoder) -> crate::Result<()> {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        out.put(&value.0)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> crate::Result<Written> {
+        input.get().map(Written)
+    }
+}
+
+impl Wire for Written {
+    type By = Writes;
+}
+
+impl Object for Written {
+    type Repr = Encoded<28>;
+}
+
+/// While a slot is locked nothing of the program runs, also where steps are in flight: it might
+/// panic, or wait for the slot.
+#[test]
+fn a_batch_calls_functions_of_the_program_once_for_each_value_that_they_meet() {
+    fn check<const N: usize>(world: &World) {
+        let map = map::<u64, [u64; N]>(world, 200);
+        let entries: Vec<_> = (0..20_u64).map(|key| (key, [key; N])).collect();
+        map.insert_many(&entries).unwrap();
+        let before = CALLS.load(Ordering::Relaxed);
+        assert_eq!(map.upsert_many::<Counted>(&entries).unwrap(), 0);
+        assert_eq!(CALLS.load(Ordering::Relaxed) - before, 20);
+        assert_eq!(map.find(&7).unwrap(), Some([14; N]));
+    }
+    everywhere(1, |world| {
+        check::<1>(&world);
+        check::<3>(&world);
+        let map = map::<u64, Written>(&world, 200);
+        let text = |n: u64| Written(format!("{n:100}"));
+        for round in 0..2 {
+            let entries: Vec<_> = (0..20).map(|key| (key, text(key + round))).collect();
+            let before = CALLS.load(Ordering::Relaxed);
+            map.insert_many(&entries).unwrap();
+            assert_eq!(CALLS.load(Ordering::Relaxed) - before, 20);
+            assert_eq!(map.find(&7).unwrap(), Some(text(7 + round)));
+        }
     });
 }
 
