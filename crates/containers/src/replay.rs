@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pgas_core::{Error, Event, Pod, Result};
+use pgas_core::{Error, Event, GlobalPtr, Pod, Result};
 
 /// The answer to a step.
 pub(crate) enum Answer {
@@ -21,6 +21,9 @@ pub(crate) enum Answer {
     /// The result of an action of this rank.
     Acted(u64),
 }
+
+/// The place of a block of memory, and its length.
+pub(crate) type Stored = (GlobalPtr<u8>, usize);
 
 /// A step that was begun: the answer when it is there.
 type Begun = Box<dyn FnMut() -> Option<Result<Answer>> + Send>;
@@ -40,6 +43,8 @@ struct State {
     is_stopped: bool,
     /// The number of steps that this run has taken.
     n_taken: usize,
+    /// The memory that the operation has taken, and has not given back.
+    stored: Vec<Stored>,
 }
 
 impl State {
@@ -174,6 +179,26 @@ impl Record {
     /// Goes on behind the first `n` steps, whose results are known.
     pub(crate) fn skip(&self, n: usize) {
         self.state().n_taken = n;
+    }
+
+    /// Notes memory that the operation has taken.
+    pub(crate) fn note_stored(&self, stored: Stored) {
+        self.state().stored.push(stored);
+    }
+
+    /// Forgets memory that the operation gives back.
+    pub(crate) fn forget_stored(&self, stored: Stored) {
+        self.state().stored.retain(|there| *there != stored);
+    }
+
+    /// The memory of an operation that is given up, if it was held back to the end.
+    pub(crate) fn take_unused(&self) -> Vec<Stored> {
+        let mut state = self.state();
+        if state.is_held {
+            std::mem::take(&mut state.stored)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Calls `f` with the answer to a step.

@@ -100,6 +100,19 @@ impl Heap {
         }
     }
 
+    /// Releases what an operation in flight has stored, if it has not come to a change of memory and
+    /// will not go on.
+    pub(crate) fn release_unused(&self) {
+        let Place::Replayed(heap, record) = &self.place else {
+            return;
+        };
+        for (at, len) in record.take_unused() {
+            if let Err(error) = heap.release_now(at, len) {
+                self.give_up(error);
+            }
+        }
+    }
+
     /// What a parcel holds.
     pub(crate) fn packed(&mut self) -> &mut Vec<u8> {
         match &mut self.place {
@@ -147,7 +160,11 @@ impl Heap {
             return Ok(GlobalPtr::from_bits(at));
         }
         if let Place::Replayed(heap, record) = &self.place {
-            let stored = record.once(|| heap.store(bytes).map(GlobalPtr::to_bits));
+            let stored = record.once(|| {
+                let at = heap.store(bytes)?;
+                record.note_stored((at, bytes.len()));
+                Ok(at.to_bits())
+            });
             let stored = stored.unwrap_or(Err(Record::SUSPENDED));
             return stored.map(GlobalPtr::from_bits);
         }
@@ -198,7 +215,10 @@ impl Heap {
         }
         if let Place::Replayed(heap, record) = &self.place {
             // A run that is suspended releases nothing: it has not come to this step.
-            let released = record.once(|| heap.release(at, len).map(|()| 0));
+            let released = record.once(|| {
+                record.forget_stored((at, len));
+                heap.release(at, len).map(|()| 0)
+            });
             return released.map_or(Ok(()), |released| released.map(drop));
         }
         self.release_late();

@@ -71,12 +71,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
-        let mut start = 0;
+        let (mut start, mut has_memory) = (0, true);
         while let Some(first) = elements.get(start) {
             let rest = &elements[start..];
             // In a handler one operation would have to wait for another one.
             let can_fly = O::MAY_RUN_AGAIN && !in_handler();
-            let n_together = if can_fly { GROUP } else { 0 };
+            let n_together = if can_fly && has_memory { GROUP } else { 0 };
             let keys = rest.iter().map_while(|element| key(element).ok());
             let flights = keys.take(n_together).map(|key| self.in_flight::<O>(key));
             let mut group = Group {
@@ -106,7 +106,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 outcome = outcome.and(taken.map_err(failed(start)));
                 start += 1;
             }
-            outcome?;
+            // Those behind had memory, too, and give it back: alone, the operation may have enough.
+            has_memory = group.flights.len() == 1 || !lacks_memory(&outcome);
+            match outcome {
+                Err(BatchError { done, .. }) if !has_memory => start = done,
+                outcome => outcome?,
+            }
         }
         Ok(())
     }
@@ -204,6 +209,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             O::perform(&view, *hash, key, given)
         });
     }
+}
+
+/// Whether a batch has ended since this rank has no memory for long keys or values.
+fn lacks_memory(outcome: &Result<(), BatchError>) -> bool {
+    let error = outcome.as_ref().err().map(|failed| &failed.error);
+    matches!(error, Some(Error::Exhausted(_)))
 }
 
 /// Makes the batch's error of an error at element `i`.

@@ -80,6 +80,14 @@ impl Journal {
     }
 }
 
+/// An operation that is given up before it changes slots, as one before it has failed, leaves no
+/// long key or value behind.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.heap.release_unused();
+    }
+}
+
 /// Steps on a slot at a place, as those of [`Access`](super::Access).
 impl Journal {
     /// Writes the part, then the state.

@@ -1,9 +1,13 @@
 //! The memory of long values, however often they are overwritten.
 
+use pgas_am::Wire;
+use pgas_am::codec::{Codec, Decoder, Each, Encoder};
 use pgas_testkit::setting;
 
 use super::concurrent::Random;
 use super::*;
+use crate::Error;
+use crate::object::Encoded;
 
 const N_KEYS: u64 = 32;
 
@@ -76,4 +80,85 @@ fn a_map_that_was_emptied_leaves_its_memory_to_others() {
         assert!(world.alloc::<u8>(1 << 20).is_ok());
     };
     pgas_smp::threads_with(2, &config, body).unwrap();
+}
+
+/// A batch prepares the entries behind a refused one, too.
+#[test]
+fn a_batch_that_is_refused_leaves_nothing_of_the_entries_behind() {
+    everywhere(1, |world| {
+        let used = || world.local_heap_use().used;
+        let map = map::<String, Text>(&world, 8);
+        let n = usize::try_from(map.capacity()).unwrap();
+        let key = |i: usize| format!("{i:.<200}");
+        let entry = |i: usize| (key(i), Text("x".repeat(300)));
+        let all: Vec<_> = (0..n + 60).map(entry).collect();
+        assert_eq!(map.insert_many(&all).unwrap_err().done, n);
+        let before = used();
+        for _ in 0..20 {
+            let full = map.insert_many(&all).unwrap_err();
+            assert!(matches!(full.error, Error::Full { .. }) && full.done == n);
+            let mut refused: Vec<_> = (0..n).map(entry).collect();
+            refused[3].1.0.clear();
+            let error = map.insert_many(&refused).unwrap_err();
+            assert!(matches!(error.error, Error::Codec(_)) && error.done == 3);
+        }
+        // In each of both sizes a block of an entry in flight.
+        assert!(used() <= before + 2 * 64 * 512, "{} and {before}", used());
+        let after_some = used();
+        for _ in 0..20 {
+            map.insert_many(&all).unwrap_err();
+        }
+        assert_eq!(used(), after_some);
+        assert_eq!(map.len().unwrap(), n as u64);
+    });
+}
+
+/// A text that is written if it is not empty.
+#[derive(Clone)]
+struct Text(String);
+
+enum NotEmpty {}
+
+impl Codec<Text> for NotEmpty {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Text, out: &mut Encoder) -> crate::Result<()> {
+        assert!(!value.0.is_empty(), "nothing to write");
+        out.put(&value.0)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> crate::Result<Text> {
+        input.get().map(Text)
+    }
+}
+
+impl Wire for Text {
+    type By = NotEmpty;
+}
+
+impl Object for Text {
+    type Repr = Encoded<28>;
+}
+
+/// Values that are there once, and one more of them.
+#[test]
+fn a_batch_needs_no_more_memory_than_its_entries_one_by_one() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(2 << 20);
+    loopback::run_with(1, &config, |world| {
+        let map = map::<u64, Vec<u8>>(&world, 100);
+        let n = (0..).take_while(|key| map.insert(key, vec![1; 30_000]).is_ok());
+        let n = n.count() as u64;
+        assert!((10..60).contains(&n), "{n}");
+        map.remove(&0).unwrap();
+        let entries: Vec<_> = (1..n).map(|key| (key, vec![2; 30_000])).collect();
+        for (key, value) in &entries {
+            map.insert(key, value.clone()).unwrap();
+        }
+        assert_eq!(map.insert_many(&entries).unwrap(), 0);
+        assert!(
+            matches!(map.insert_many(&[(0, vec![3; 30_000]), (n, vec![3; 30_000])]),
+            Err(error) if error.done == 1)
+        );
+    });
 }
