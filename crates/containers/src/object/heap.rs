@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pgas_am::RemoteCalls as _;
 use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Spare, Symmetric, Team, World, in_handler};
 
 use crate::replay::Record;
@@ -100,8 +101,8 @@ impl Heap {
         }
     }
 
-    /// Releases what an operation in flight has stored, if it has not come to a change of memory and
-    /// will not go on.
+    /// Releases what an operation in flight has stored, if it has not come to a change of memory,
+    /// and will not go on.
     pub(crate) fn release_unused(&self) {
         let Place::Replayed(heap, record) = &self.place else {
             return;
@@ -142,7 +143,7 @@ impl Heap {
         }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &Arc<Shared> {
         match &self.place {
             Place::Global(shared) => shared,
             Place::Replayed(heap, _) => heap.shared(),
@@ -201,33 +202,42 @@ impl Heap {
     /// Makes the error of a release that of the job.
     #[cold]
     pub(crate) fn give_up(&self, error: Error) {
-        let world = self.shared().returned.world();
-        // Each rank's next wait returns it.
-        drop(world.give_up("the release of a value's memory", error));
+        self.shared().give_up(error);
     }
 
     /// Releases the block with `len` bytes at `at`. A handler may not wait for another rank: what
-    /// it cannot release without a wait is released by the next call outside of handlers, or by the
-    /// next operation in flight.
+    /// it cannot release without a wait is released by the next call outside of handlers, or by a
+    /// task.
     pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
         if self.as_parcel().is_some() {
             return Ok(());
         }
         if let Place::Replayed(heap, record) = &self.place {
             // A run that is suspended releases nothing: it has not come to this step.
+            // The operation itself releases at its end what is kept for later.
             let released = record.once(|| {
                 record.forget_stored((at, len));
-                heap.release(at, len).map(|()| 0)
+                heap.release_or_keep(at, len).map(|_| 0)
             });
             return released.map_or(Ok(()), |released| released.map(drop));
         }
+        if self.release_or_keep(at, len)? {
+            self.shared().release_in_task();
+        }
+        Ok(())
+    }
+
+    /// As [`release`](Self::release). Returns whether blocks are kept for later, and none were
+    /// before.
+    fn release_or_keep(&self, at: GlobalPtr<u8>, len: usize) -> Result<bool> {
         self.release_late();
         let world = self.shared().returned.world();
         if in_handler() && !is_reached(world, at.rank()) {
-            self.shared().blocks().late.push((at, len));
-            return Ok(());
+            let late = &mut self.shared().blocks().late;
+            late.push((at, len));
+            return Ok(late.len() == 1);
         }
-        self.release_now(at, len)
+        self.release_now(at, len).map(|()| false)
     }
 
     /// The blocks that handlers could not release, for whoever can.
@@ -246,14 +256,8 @@ impl Heap {
     /// As [`release_late`](Self::release_late), by steps that do not wait: for tasks, which cannot
     /// release blocks of other ranks, either.
     pub(crate) async fn release_late_nb(&self) {
-        if !matches!(self.place, Place::Global(_)) {
-            return;
-        }
-        let late = std::mem::take(&mut self.shared().blocks().late);
-        for (at, len) in late {
-            if let Err(error) = self.release_now_nb(at, len).await {
-                self.give_up(error);
-            }
+        if let Place::Global(shared) = &self.place {
+            shared.release_late_nb().await;
         }
     }
 
@@ -266,23 +270,6 @@ impl Heap {
         for (at, len) in late {
             if let Err(error) = self.release_now(at, len) {
                 self.give_up(error);
-            }
-        }
-    }
-
-    /// As [`release_now`](Self::release_now), of a block of another rank.
-    async fn release_now_nb(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
-        let (shared, block) = (self.shared(), block_of(at));
-        let world = shared.returned.world();
-        let head = shared.returned.on(at.rank());
-        let mut next = head.atomic_load_nb(world)?.await?;
-        loop {
-            let header = [next, len as u64];
-            block.cast().put_nb(world, header)?.await?;
-            let swapped = head.compare_exchange_nb(world, next, block.to_bits())?;
-            match swapped.await? {
-                Ok(_) => return Ok(()),
-                Err(now) => next = now,
             }
         }
     }
@@ -342,6 +329,54 @@ fn is_reached(world: &World, rank: Rank) -> bool {
 }
 
 impl Shared {
+    #[cold]
+    fn give_up(&self, error: Error) {
+        let world = self.returned.world();
+        // Each rank's next wait returns it.
+        drop(world.give_up("the release of a value's memory", error));
+    }
+
+    /// Begins to release the blocks that handlers could not release, if there are tasks: the
+    /// program may never call a container outside of handlers.
+    fn release_in_task(self: &Arc<Self>) {
+        let world = self.returned.world();
+        if !pgas_am::is_attached(world) {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        drop(world.spawn(async move {
+            if let Some(shared) = shared.upgrade() {
+                shared.release_late_nb().await;
+            }
+            Ok(())
+        }));
+    }
+
+    async fn release_late_nb(&self) {
+        let late = std::mem::take(&mut self.blocks().late);
+        for (at, len) in late {
+            if let Err(error) = self.release_nb(at, len).await {
+                self.give_up(error);
+            }
+        }
+    }
+
+    /// Releases a block of another rank.
+    async fn release_nb(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        let (world, block) = (self.returned.world(), block_of(at));
+        let head = self.returned.on(at.rank());
+        let mut next = head.atomic_load_nb(world)?.await?;
+        loop {
+            let header = [next, len as u64];
+            block.cast().put_nb(world, header)?.await?;
+            let swapped = head.compare_exchange_nb(world, next, block.to_bits())?;
+            match swapped.await? {
+                Ok(_) => return Ok(()),
+                Err(now) => next = now,
+            }
+        }
+    }
+
     fn blocks(&self) -> MutexGuard<'_, Blocks> {
         // Lists are only pushed to and popped from as a whole, so a panic elsewhere leaves them
         // valid.

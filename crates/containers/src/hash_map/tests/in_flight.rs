@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pgas_am::{Completes as _, PgasFuture, RemoteCalls as _, when_all};
-use pgas_core::{Rank, Result};
+use pgas_core::{Rank, Result, as_handler};
 
 use super::concurrent::Random;
 use super::*;
@@ -375,6 +375,33 @@ fn what_is_overwritten_in_flight_goes_back_to_the_rank_that_wrote_it() {
         }
         // A block for each key, and one more for each that has come back and was not needed yet.
         let most = most + N * 256;
+        assert!(used() <= most, "{} bytes of {most}", used());
+        world.barrier().unwrap();
+    });
+}
+
+/// A rank that calls containers in handlers alone.
+#[test]
+fn what_handlers_take_out_goes_back_to_the_rank_that_wrote_it() {
+    attached_everywhere(2, |world| {
+        let used = || world.local_heap_use().used;
+        let map = map::<u64, String>(&world, 100);
+        let mut most = 0;
+        for round in 0..40 {
+            if world.rank() == Rank::ZERO {
+                map.insert(&round, "v".repeat(200)).unwrap();
+            }
+            world.barrier().unwrap();
+            if world.rank() == Rank::new(1) {
+                // Some transports do not allow it.
+                let removed = as_handler(|| map.remove(&round));
+                assert!(removed.or_else(|_| map.remove(&round)).unwrap());
+            }
+            world.barrier().unwrap();
+            most = if round < 10 { used() } else { most };
+        }
+        // The tasks may be some rounds behind.
+        let most = most + 10 * 256;
         assert!(used() <= most, "{} bytes of {most}", used());
         world.barrier().unwrap();
     });
