@@ -206,7 +206,7 @@ impl Layer for Attached {
 
     fn is_idle(&self) -> bool {
         let Self(am) = self;
-        !am.outbox.has_some() && !am.objects.has_ready()
+        !am.outbox.has_some() && !am.objects.has_ready() && am.chained.n_running() == 0
     }
 
     fn refuse(&self, message: &Message<'_>) {

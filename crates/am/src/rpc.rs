@@ -412,8 +412,9 @@ pub trait RemoteCalls {
     ///
     /// A handler or the body of a call uses it for work that would have to wait: it returns the
     /// task's future. The task must not wait either, but it can await everything. If the task
-    /// panics, the future has [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for the task.
-    /// On a world that is not attached the future has [`Error::NotAttached`].
+    /// panics, the future has [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for the task; a
+    /// rank that leaves does not, and a task with a handle on the world of its own keeps it from
+    /// leaving. On a world that is not attached the future has [`Error::NotAttached`].
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///

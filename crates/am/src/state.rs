@@ -41,6 +41,9 @@ pub(crate) struct Am {
     pub(crate) tasks: Tasks,
     /// The number of actions chained to transfers.
     pub(crate) transfers: Transfers,
+    /// The number of actions chained to transfers and collectives, before the end of which the rank
+    /// does not leave.
+    pub(crate) chained: Transfers,
     pub(crate) buffers: Buffers,
     pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
@@ -94,6 +97,7 @@ impl Am {
             outbox: Outbox::default(),
             tasks: Tasks::default(),
             transfers: Transfers::default(),
+            chained: Transfers::default(),
             buffers: Buffers::default(),
             pieces: Pieces::default(),
             objects: Objects::default(),

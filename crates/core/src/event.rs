@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use crate::backend::{OpId, Stage};
 use crate::error::{Error, Result};
 use crate::few_words::{FewWords, N_WORDS};
-use crate::flight::{Begun, Finish, Flight};
+use crate::flight::{Begun, Flight};
 use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::waits::{Awaited, TeamCall};
@@ -73,8 +73,9 @@ pub(crate) trait Task<T>: Send {
     fn take(&mut self) -> Result<T>;
     /// The world that advances it.
     fn world(&self) -> &World;
-    /// From now on it does not keep this rank in the job.
-    fn let_go(&mut self) {}
+    /// From now on its handle does not keep this rank in the job. Returns whether it ends without
+    /// the program.
+    fn let_go(&mut self) -> bool;
     /// Its name, for the report of a long wait.
     fn what(&self) -> &'static str;
     /// Its team, and its number among the team's collectives, if it is one.
@@ -91,6 +92,9 @@ struct Pending<T: Send + 'static> {
     /// Makes the result; owns the buffers. `None` once the operation is over.
     finish: Option<Finish<T>>,
 }
+
+/// Makes an operation's result of its buffers.
+pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
 
 /// An operation on a few bytes, which needs no memory of its own but the buffer.
 struct Brief<T: Send + 'static> {
@@ -216,13 +220,21 @@ impl<T: Send + 'static> Event<T> {
         matches!(self.state, State::Task(_))
     }
 
-    /// For a layer that completes it in the background: from now on a wait for a signal, which may
-    /// never come, does not keep this rank in the job.
+    /// For a layer that completes it in the background: from now on its handle on the world does
+    /// not keep this rank in the job. Returns whether the layer has to see to that until the
+    /// operation is complete. A signal may never come, and nothing has to be done for what is
+    /// complete.
     #[doc(hidden)]
-    pub fn let_go(&mut self) {
-        if let State::Task(task) = &mut self.state {
-            task.let_go();
-        }
+    pub fn let_go(&mut self) -> bool {
+        let world = match &mut self.state {
+            State::Brief(brief) => &mut brief.world,
+            State::Pending(pending) => &mut pending.world,
+            State::Flight(flight) => flight.world_mut(),
+            State::Task(task) => return task.let_go(),
+            State::Ready(_) | State::Failed(_) | State::Taken => return false,
+        };
+        *world = world.clone_uncounted();
+        true
     }
 
     /// The world whose progress completes it; `None` if it is complete.
@@ -448,6 +460,10 @@ impl<T: Send + 'static> Task<(T, Event<()>)> for AtEnd<T> {
 
     fn world(&self) -> &World {
         self.0.world()
+    }
+
+    fn let_go(&mut self) -> bool {
+        self.0.let_go()
     }
 
     fn what(&self) -> &'static str {

@@ -20,9 +20,6 @@ use crate::few_words::FewWords;
 use crate::locks::lock;
 use crate::world::World;
 
-/// Makes an operation's result of its buffers.
-pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
-
 /// Parts of an operation that were begun.
 #[derive(Debug)]
 pub(crate) struct Begun {
@@ -45,8 +42,11 @@ pub(crate) struct Flight<T> {
     /// At which stage the program may have the buffers.
     buffers_at: Stage,
     /// `None` once the value was taken, or an error in its place.
-    take: Option<Finish<T>>,
+    take: Option<Take<T>>,
 }
+
+/// Makes the value. It is given the world, which it does not keep meanwhile.
+type Take<T> = Box<dyn FnOnce(&World) -> T + Send>;
 
 /// The stage of an operation, as the engine reports it.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl<T: Send + 'static> Flight<T> {
         if let Some(error) = failure {
             return Err(error);
         }
-        let take = move || {
+        let take = move |_: &World| {
             let buffers = lock(&kept).take();
             finish(buffers.expect("the buffers are taken once"))
         };
@@ -129,6 +129,11 @@ impl<T: Send + 'static> Flight<T> {
         &self.world
     }
 
+    /// The handle on that world, to be replaced by another one.
+    pub(crate) fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
     /// The value, if it is there and was not given before.
     ///
     /// # Errors
@@ -140,7 +145,7 @@ impl<T: Send + 'static> Flight<T> {
         }
         match self.report.error.get() {
             Some(error) => Err(error.clone()),
-            None => Ok(self.take.take().map(|take| take())),
+            None => Ok(self.take.take().map(|take| take(&self.world))),
         }
     }
 
@@ -160,14 +165,20 @@ impl<T: Send + 'static> Flight<T> {
             buffers_at,
             take,
         } = self;
-        let whole = Flight {
-            world: world.clone(),
-            report: Arc::clone(&report),
-            at,
-            buffers_at,
-            take: Some(Box::new(|| ()) as Finish<()>),
+        let same = Arc::clone(&report);
+        let both = move |take: Take<T>| -> Take<(T, R)> {
+            Box::new(move |world| {
+                let whole = Flight {
+                    world: world.clone(),
+                    report: same,
+                    at,
+                    buffers_at,
+                    take: Some(Box::new(|_: &World| ()) as Take<()>),
+                };
+                (take(world), rest(whole))
+            })
         };
-        let take = take.map(|take| Box::new(move || (take(), rest(whole))) as Finish<(T, R)>);
+        let take = take.map(both);
         Flight {
             world,
             report,

@@ -324,9 +324,7 @@ impl World {
 
     /// Serves arrived messages, and sends those that the layer holds back, before the rank leaves.
     pub(crate) fn settle(&self) -> Result<()> {
-        // A guard that was forgotten has no effect any more.
-        self.servers().dismiss_all();
-        let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
+        let mut waiting = self.own_wait("what this rank has to send before it leaves");
         let mut n_rounds = 0_u32;
         loop {
             // Others may send for ever.

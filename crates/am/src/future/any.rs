@@ -6,7 +6,7 @@ use std::task::Poll;
 use pgas_core::{Error, Result, as_handler};
 
 use super::cell::{Cell, Setter};
-use super::{Completes, PgasFuture, State};
+use super::{Completes, PgasFuture};
 use crate::state::Handle;
 
 /// The first ready one of several futures, and the others.
@@ -76,19 +76,14 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     };
     let cell = Cell::new(am.handle, None);
     let mut target = Some(Setter::new(&cell));
+    // They may have the last handle on the world, which they let go.
+    let _held = am.world.upgrade();
     // The action may send, so it counts as unfinished work. A collective does not: it waits for the
     // programs of other ranks, and `quiet` must not wait for those.
-    let waits_for_ranks = |future: &mut PgasFuture<_>| match &mut future.state {
-        State::Event(event, _) => {
-            event.let_go();
-            event.waits_for_ranks()
-        }
-        _ => false,
-    };
-    let waits = futures
-        .iter_mut()
-        .filter_map(|future| waits_for_ranks(future).then_some(()));
-    let waits = waits.count() > 0;
+    let mut waits = false;
+    for future in &mut futures {
+        waits |= future.let_go();
+    }
     let running = (!waits).then(|| am.transfers.begin());
     am.tasks.spawn(poll_fn(move |_| {
         // It may run the program's codecs, and take a collective's result.

@@ -121,6 +121,14 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
         self.futures[self.n_ready].detach()
     }
 
+    fn let_go(&mut self) -> bool {
+        let mut waits = false;
+        for future in &mut self.futures {
+            waits |= future.let_go();
+        }
+        waits
+    }
+
     fn depth(&self) -> u32 {
         let rest = &self.futures[self.n_ready..];
         1 + rest.iter().map(PgasFuture::depth).max().unwrap_or(0)
@@ -173,6 +181,12 @@ macro_rules! tuples {
                     return self.$i.detach();
                 })+
                 Box::new(|next| next())
+            }
+
+            fn let_go(&mut self) -> bool {
+                let mut waits = false;
+                $(waits |= self.$i.let_go();)+
+                waits
             }
 
             fn depth(&self) -> u32 {

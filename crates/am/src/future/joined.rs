@@ -21,6 +21,8 @@ pub(super) trait Joined<T>: Send {
     fn watch(&mut self, waker: &Waker) -> bool;
     /// Detaches the first unready future, and leaves a cell's future in its place.
     fn detach_first(&mut self) -> Detached;
+    /// As that of a single future, for each of them.
+    fn let_go(&mut self) -> bool;
     /// The nesting depth of joins.
     fn depth(&self) -> u32;
     /// Adds the ranks whose answers are missing.
@@ -37,6 +39,8 @@ pub(super) fn on_ready<T: Send + 'static>(mut joined: Box<dyn Joined<T>>, action
         actions::run(move || action(values));
         return;
     }
+    // Those behind the first one wait in its action.
+    joined.let_go();
     let first = joined.detach_first();
     first(Box::new(move || on_ready(joined, action)));
 }

@@ -186,7 +186,7 @@ impl<T> Answer<T> {
 
 /// Runs `action` on the result of `event` when a round of progress finds it complete.
 fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Action<T>) {
-    event.let_go();
+    let chained = event.let_go().then(|| am.chained.begin());
     let transfer = (!event.waits_for_ranks()).then(|| am.transfers.begin());
     let mut both = Some((event, action));
     am.tasks.spawn(poll_fn(move |_| {
@@ -202,7 +202,7 @@ fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Act
             actions::run(move || action(result));
         }
         // The transfer counts as unfinished until the action has sent its messages.
-        let _ = &transfer;
+        let _ = (&transfer, &chained);
         Poll::Ready(())
     }));
 }
@@ -512,8 +512,15 @@ impl<T: Send + 'static> PgasFuture<T> {
                 }
             }
             State::Cell(cell) => cell.on_ready(action, None),
-            State::Joined(joined) => joined::on_ready(joined, action),
-            State::Event(event, _) => spawn(am, event, action),
+            State::Joined(joined) => {
+                let _held = am.world.upgrade();
+                joined::on_ready(joined, action);
+            }
+            State::Event(event, _) => {
+                // The event may have the last handle on the world, which it lets go.
+                let _held = am.world.upgrade();
+                spawn(am, event, action);
+            }
             State::Ready(result) => actions::run(move || action(result)),
             State::Taken => panic!("the future's value was taken already"),
         }
@@ -546,6 +553,19 @@ impl<T: Send + 'static> PgasFuture<T> {
             });
             future.on_ready(&am, action);
         })
+    }
+
+    /// For a task that completes it in the background: from now on it does not keep this rank in the
+    /// job. Returns whether it waits for what other ranks do, which only their programs know.
+    fn let_go(&mut self) -> bool {
+        match &mut self.state {
+            State::Event(event, _) => {
+                event.let_go();
+                event.waits_for_ranks()
+            }
+            State::Joined(joined) => joined.let_go(),
+            State::Ready(_) | State::Answer(_) | State::Cell(_) | State::Taken => false,
+        }
     }
 
     /// The nesting depth of joins.

@@ -253,6 +253,11 @@ impl<T: Send> Task<T> for Launched<T> {
         &self.world
     }
 
+    fn let_go(&mut self) -> bool {
+        self.world = self.world.clone_uncounted();
+        true
+    }
+
     fn what(&self) -> &'static str {
         self.kind.name()
     }

@@ -264,8 +264,10 @@ impl<T: Send, L: Fn(&World) -> Result<Option<T>> + Send> Task<T> for Signalled<T
         &self.world
     }
 
-    fn let_go(&mut self) {
+    fn let_go(&mut self) -> bool {
         self.world = self.world.clone_uncounted();
+        // It may never come.
+        false
     }
 
     fn what(&self) -> &'static str {

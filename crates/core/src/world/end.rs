@@ -48,9 +48,12 @@ impl World {
 
     fn settle_or_tell(&self) {
         let what = "the collectives that this rank has begun, before it leaves";
+        // A guard that was forgotten has no effect any more.
+        self.servers().dismiss_all();
+        // What the layer has chained to them may send.
         let settled = self
-            .settle()
-            .and_then(|()| self.wait_for(what, || Ok(!self.tasks().has_some())));
+            .wait_for(what, || Ok(!self.tasks().has_some()))
+            .and_then(|()| self.settle());
         // Nobody is left to return the error to. The failure of a job has been reported already.
         if let Err(error) = settled
             && self.backend().health().is_ok()

@@ -88,7 +88,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether the layer has sent all that it has to send. The rank stays in the job until then.
+    /// Whether the layer has sent all that it has to send, also when operations in flight are
+    /// complete. The rank stays in the job until then.
     fn is_idle(&self) -> bool {
         true
     }
@@ -103,7 +104,7 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     fn end(&self) {}
 
     /// Drops the tasks that are left when the program has dropped its last handle, such as a wait
-    /// for a signal that never comes: they hold the world, which would stay.
+    /// for a signal that never comes: they may hold the world, which would stay.
     fn forget_tasks(&self) {}
 
     /// Keeps the waker of a task that waits for an operation, and says whether the layer will wake
