@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use pgas_core::backend::{Message, MessageClass};
 use pgas_core::{GlobalPtr, World};
-use pgas_lockfree::message_counts::Served;
+use pgas_lockfree::message_counts::{MessageCounts, Served};
 
 use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::codec::{Decoder, Wire};
@@ -13,19 +13,33 @@ use crate::ids::{REPLY_LONG, REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
 use crate::state::{Am, Arrived};
 use pgas_core::Result;
 
+/// A request that is being served. Its drop counts it, also after a panic, unless there is a reply,
+/// with which it is counted.
+struct Request<'a> {
+    message_counts: &'a MessageCounts,
+    has_replied: Cell<bool>,
+}
+
+impl Drop for Request<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.has_replied.get() {
+            self.message_counts.count_served();
+        }
+    }
+}
+
 /// Sets the handler of requests that name the type `H`.
 #[track_caller]
 pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
     let run = move |arrived: Arrived<'_>| {
-        let served = Served::new(&arrived.am.message_counts);
+        let request = Request {
+            message_counts: &arrived.am.message_counts,
+            has_replied: Cell::new(false),
+        };
         let (args, payload) = decode::<H::Args>(&arrived)?;
-        let has_replied = Cell::new(false);
-        let token = Token::new(origin(&arrived), arrived.am, &has_replied);
-        let handled = handler.handle(token, args, payload);
-        if has_replied.get() {
-            served.cancel();
-        }
-        handled
+        let token = Token::new(origin(&arrived), arrived.am, &request.has_replied);
+        handler.handle(token, args, payload)
     };
     am.registry.add::<H>(MessageClass::Request, Box::new(run));
 }

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_am::{
-    ActiveMessages, Completes, DistObject, Error, Here, Payload, PgasFuture, RemoteCalls,
+    ActiveMessages, Completes, DistObject, Error, Here, Origin, Payload, PgasFuture, RemoteCalls,
 };
-use pgas_am::{RequestHandler, Token, quiet};
+use pgas_am::{ReplyHandler, RequestHandler, Token, quiet};
 use pgas_core::backend::{HandlerId, MessageClass, Offer};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
@@ -337,6 +337,40 @@ fn a_handler_that_panics_leaves_quiet_in_step() {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(progress));
         assert!(panicked.is_err());
         quiet(&world)
+    });
+}
+
+/// A request is served once, with its reply, whatever its handler does after that.
+#[test]
+fn a_handler_that_panics_after_its_reply_leaves_quiet_in_step() {
+    struct Ask;
+    struct Answer;
+    impl RequestHandler for Ask {
+        type Args = bool;
+        fn handle(&self, token: Token<'_>, replies: bool, _: Payload<'_>) -> pgas_am::Result<()> {
+            if replies {
+                token.reply::<Answer>(&())?;
+            }
+            panic!("on purpose");
+        }
+    }
+    impl ReplyHandler for Answer {
+        type Args = ();
+        fn handle(&self, _: Origin<'_>, (): (), _: Payload<'_>) -> pgas_am::Result<()> {
+            Ok(())
+        }
+    }
+    ranks(1, |world| {
+        world.register(Ask)?;
+        world.register_reply(Answer)?;
+        for replies in [false, true] {
+            world.request::<Ask>(Rank::ZERO, &replies)?;
+            let progress = || world.progress();
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(progress));
+            assert!(panicked.is_err());
+            quiet(&world)?;
+        }
+        Ok(())
     });
 }
 
