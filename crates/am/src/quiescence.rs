@@ -26,8 +26,9 @@ use pgas_core::{Error, Result};
 ///
 /// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last `quiet`,
 /// or received malformed messages; all other work is done then. The failure of the job while
-/// waiting; inside a handler [`Error::InHandler`]. Once all is done, an error of a handler of this
-/// rank that no call has [returned](World::check_handlers).
+/// waiting; [`Error::Timeout`], which fails the job, since the others do not know of it; inside a
+/// handler [`Error::InHandler`]. Once all is done, an error of a handler of this rank that no call
+/// has [returned](World::check_handlers).
 ///
 /// # Examples
 ///
@@ -85,7 +86,9 @@ pub fn quiet(world: &World) -> Result<()> {
         if was_idle {
             // Nothing has changed since the last round: this is a long wait, although each of its
             // rounds is short.
-            waiting.pause(&missing)?;
+            let paused = waiting.pause(&missing);
+            // The others are in the next round.
+            paused.map_err(|error| world.give_up(what, error))?;
         } else {
             waiting.begin_anew();
         }

@@ -374,6 +374,27 @@ fn a_handler_that_panics_after_its_reply_leaves_quiet_in_step() {
     });
 }
 
+/// The others are in the next round, and this rank's next collective would be taken for that.
+#[test]
+fn a_quiet_that_a_time_limit_ends_fails_the_job() {
+    let _deadline = Deadline::new("a quiet of limited time", LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(1));
+    let ended = pgas_smp::threads_with(3, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let never = world.spawn(std::future::pending::<pgas_am::Result<()>>());
+        quiet(&world).unwrap_err();
+        let error = world.barrier().unwrap_err().to_string();
+        drop(never);
+        error
+    });
+    for error in ended.unwrap() {
+        let told = "failed in the end of all asynchronous work: rank ";
+        assert!(error.contains(told), "{error}");
+    }
+}
+
 /// Over a network on which a transfer may be in flight for long.
 #[test]
 fn quiet_waits_for_what_follows_transfers() {
