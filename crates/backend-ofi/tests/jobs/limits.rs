@@ -92,6 +92,32 @@ pub(crate) fn memory_taken_back() {
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
+pub(crate) fn late_leave() {
+    let mut command = limited("leave_late", 16 * SEGMENT);
+    command.env("PGAS_TIMEOUT", "0.5");
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let why = "s for the end of its operations before it leaves";
+    assert!(ended.stderr.contains(why), "{ended:?}");
+    assert_obeyed(&ended);
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+/// Rank 0 leaves while gets are in flight whose events it has dropped. Rank 1 serves nobody.
+pub(crate) fn leave_late(_: &str) {
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(LONG).expect("room");
+    world.barrier().expect("all are here");
+    if world.rank() != Rank::ZERO {
+        thread::sleep(Duration::from_secs(20));
+        return;
+    }
+    // Rank 1 may have served some when it leaves the barrier.
+    for _ in 0..100 {
+        drop(words.on(Rank::new(1)).get_vec_nb(&world, LONG));
+    }
+}
+
 /// Rank 0 gives up waiting for a long get from rank 1, which serves nobody.
 pub(crate) fn give_up(_: &str) {
     let world = world();

@@ -193,6 +193,22 @@ fn what_came_before_the_job_failed_ends_a_wait_well() {
     assert!(matches!(error, Error::RankFailed(_)), "{error}");
 }
 
+/// It has begun a collective that the other rank never calls.
+#[test]
+fn a_rank_that_cannot_leave_in_time_fails_the_job() {
+    let config = Config {
+        timeout: Some(Duration::from_millis(100)),
+        ..Config::default()
+    };
+    let mut worlds = worlds(2, &config).unwrap();
+    let (other, leaving) = (worlds.pop().unwrap(), worlds.pop().unwrap());
+    drop(leaving.barrier_nb());
+    drop(leaving);
+    let error = other.barrier().unwrap_err().to_string();
+    let told = "rank 0 failed in leaving the job: rank 0 waited ";
+    assert!(error.contains(told), "{error}");
+}
+
 /// Its handler sends it another message whenever one comes.
 #[test]
 fn a_rank_that_is_never_without_work_hears_of_failures_and_of_limits() {

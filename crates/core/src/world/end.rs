@@ -1,7 +1,7 @@
 //! A rank leaves the job with its last handle, when none of its operations is in flight.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Inner, World};
 use crate::backend::{HandlerId, Message, Stage};
@@ -59,6 +59,8 @@ impl World {
             && self.backend().health().is_ok()
         {
             notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
+            // Others may wait for what this rank has not done.
+            drop(self.give_up("leaving the job", error));
         }
     }
 }
@@ -78,7 +80,7 @@ impl Inner {
     /// that panics does not leave in good order, and its death is reported as such.
     fn leave(&self) {
         let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
-        let mut rounds = 0_u32;
+        let (mut rounds, began) = (0_u32, Instant::now());
         while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
             let step = self
                 .backend
@@ -96,6 +98,7 @@ impl Inner {
                 thread::yield_now();
             } else {
                 self.backend.park(LEAVING_NAP);
+                self.check_limit(began);
             }
         }
         if !thread::panicking() {
@@ -108,6 +111,20 @@ impl Inner {
             if let Some(trace) = &self.trace {
                 trace.note(Kind::Left, 0, None, [0, 0]);
             }
+        }
+    }
+
+    /// Fails the job if this rank has taken longer to leave than a wait may take.
+    fn check_limit(&self, began: Instant) {
+        let waited = began.elapsed();
+        if self.config.timeout.is_some_and(|limit| waited >= limit) {
+            let what = "the end of its operations before it leaves";
+            let cause = format!("waited {:.1}s for {what}", waited.as_secs_f64());
+            if self.backend.health().is_ok() {
+                notice::tell(&format!("rank {} {cause}", self.rank));
+            }
+            // An earlier failure says more.
+            drop(self.backend.blame(self.rank, &cause));
         }
     }
 
