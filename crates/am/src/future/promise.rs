@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use pgas_core::World;
 
@@ -85,6 +86,8 @@ enum Value<T> {
     /// A thread is passing the value, or an error, to futures. It checks again for new cells before
     /// it stores that here.
     BeingTold(What),
+    /// The value or an error was told. This thread clones it for a further future.
+    Lent(What, ThreadId),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +117,7 @@ impl<T: Clone + Send + 'static> Inner<T> {
     /// Ends the promise with an error, unless it has ended.
     fn end(&self, error: Error) {
         let mut state = self.lock();
-        if matches!(state.value, Value::Told(_) | Value::BeingTold(_)) {
+        if !matches!(state.value, Value::Missing | Value::Given(_)) {
             return;
         }
         let former = mem::replace(&mut state.value, Value::BeingTold(What::Error));
@@ -275,7 +278,11 @@ impl<T: Clone + Send + 'static> Promise<T> {
 
     /// Whether the futures of the promise are ready.
     pub(super) fn is_told(&self) -> bool {
-        matches!(self.inner.lock().value, Value::Told(_))
+        match self.inner.lock().value {
+            Value::Told(_) => true,
+            Value::Lent(_, by) => by != thread::current().id(),
+            Value::Missing | Value::Given(_) | Value::BeingTold(_) => false,
+        }
     }
 
     /// Whether there is another handle on the promise besides this one, or a future that waits for
@@ -352,7 +359,9 @@ impl<T: Clone + Send + 'static> Promise<T> {
                     self.inner.tell(Ok(value));
                 }
                 // The promise has failed before.
-                former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,
+                former @ (Value::Told(_) | Value::BeingTold(_) | Value::Lent(..)) => {
+                    state.value = former;
+                }
                 Value::Missing => {
                     state.value = Value::Missing;
                     drop(state);
@@ -377,8 +386,13 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 self.fulfil(1);
             }
             // The promise has failed before, so no future gets the value.
-            Value::Told(Err(_)) | Value::BeingTold(What::Error) => drop(state),
-            Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold(What::Value) => {
+            Value::Told(Err(_)) | Value::BeingTold(What::Error) | Value::Lent(What::Error, _) => {
+                drop(state);
+            }
+            Value::Given(_)
+            | Value::Told(Ok(_))
+            | Value::BeingTold(What::Value)
+            | Value::Lent(What::Value, _) => {
                 drop(state);
                 panic!("a promise has one value");
             }
@@ -394,9 +408,16 @@ impl<T: Clone + Send + 'static> Promise<T> {
     /// else a clone of the value.
     pub fn future(&self) -> PgasFuture<T> {
         let mut state = self.inner.lock();
+        let me = thread::current().id();
+        // A future of a value that was told is ready. The value comes back when it was cloned.
+        while matches!(state.value, Value::Lent(_, by) if by != me) {
+            drop(state);
+            thread::yield_now();
+            state = self.inner.lock();
+        }
         if let Value::Told(result) = &state.value {
-            let being_told = Value::BeingTold(What::of(result));
-            let Value::Told(result) = mem::replace(&mut state.value, being_told) else {
+            let lent = Value::Lent(What::of(result), me);
+            let Value::Told(result) = mem::replace(&mut state.value, lent) else {
                 unreachable!("it was told a moment ago");
             };
             drop(state);

@@ -389,6 +389,46 @@ fn a_shared_future_that_says_that_it_is_ready_is() {
     });
 }
 
+/// One thread clones the value while others look at it, in handlers, too.
+#[test]
+fn a_shared_future_that_is_ready_stays_ready_while_its_value_is_cloned() {
+    struct Slow(Arc<[AtomicBool; 3]>);
+    impl Clone for Slow {
+        fn clone(&self) -> Self {
+            let [is_slow, is_cloned, may_end] = &*self.0;
+            is_cloned.store(is_slow.load(Ordering::Acquire), Ordering::Release);
+            while is_slow.load(Ordering::Acquire) && !may_end.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            Self(Arc::clone(&self.0))
+        }
+    }
+    ranks(1, |world| {
+        let flags = Arc::new([const { AtomicBool::new(false) }; 3]);
+        let promise = Promise::of_value(world)?;
+        let shared = promise.future().shared();
+        promise.fulfil_with(Slow(Arc::clone(&flags)));
+        let [is_slow, is_cloned, may_end] = &*flags;
+        is_slow.store(true, Ordering::Release);
+        thread::scope(|scope| {
+            let other = shared.clone();
+            let cloning = scope.spawn(move || other.future().is_ready());
+            while !is_cloned.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let is_ready = shared.is_ready();
+            let ending = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                may_end.store(true, Ordering::Release);
+            });
+            let waited = pgas_core::as_handler(|| shared.wait());
+            ending.join().unwrap();
+            assert!(cloning.join().unwrap() && is_ready && waited.is_ok());
+        });
+        Ok(())
+    });
+}
+
 /// The action holds the last handle on another promise, or on the promise whose future it follows.
 #[test]
 fn actions_that_are_dropped_unrun_may_end_promises() {
