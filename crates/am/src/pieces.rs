@@ -29,12 +29,30 @@ pub(crate) struct Piece {
     pub(crate) handler: u64,
 }
 
+/// In the place of a position: the rest of the whole does not come. Behind the header are the bytes
+/// that were sent of it, as a number.
+const GIVEN_UP: u64 = u64::MAX;
+
+/// The piece by which a sender gives up a whole of `len` bytes, of which it has sent `n_sent`.
+pub(crate) fn given_up(whole: u64, len: usize, n_sent: usize) -> Vec<u8> {
+    let header = Piece {
+        whole,
+        len: len as u64,
+        at: GIVEN_UP,
+        handler: 0,
+    };
+    [header.as_bytes(), (n_sent as u64).as_bytes()].concat()
+}
+
 /// A message that is still incomplete. Its bytes begin at a multiple of eight, as those of messages
 /// do.
 pub(crate) struct Whole {
+    /// Empty if it was given up.
     words: Vec<u64>,
     len: usize,
+    /// The bytes that are still to come.
     n_missing: usize,
+    is_given_up: bool,
 }
 
 impl Whole {
@@ -87,12 +105,17 @@ impl Pieces {
             return None;
         }
         let mut wholes = self.wholes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut entry = match wholes.entry((message.from, piece.whole)) {
+        let entry = wholes.entry((message.from, piece.whole));
+        if piece.at == GIVEN_UP {
+            return give_up(entry, len, bytes).map(|()| None);
+        }
+        let mut entry = match entry {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => entry.insert_entry(Whole {
                 words: vec![0; len.div_ceil(size_of::<u64>())],
                 len,
                 n_missing: len,
+                is_given_up: false,
             }),
         };
         let whole = entry.get_mut();
@@ -100,19 +123,54 @@ impl Pieces {
         if whole.len != len || end > len || bytes.len() > whole.n_missing {
             return None;
         }
-        whole.words.as_mut_bytes()[at..end].copy_from_slice(bytes);
+        if !whole.is_given_up {
+            whole.words.as_mut_bytes()[at..end].copy_from_slice(bytes);
+        }
         whole.n_missing -= bytes.len();
-        let is_complete = whole.n_missing == 0;
-        Some(is_complete.then(|| (entry.remove(), handler)))
+        if whole.n_missing > 0 {
+            return Some(None);
+        }
+        let whole = entry.remove();
+        Some((!whole.is_given_up).then_some((whole, handler)))
     }
+}
+
+/// Frees the memory of a whole whose rest does not come. What was sent may come after this. `None`
+/// if the piece is malformed.
+fn give_up(entry: Entry<'_, (Rank, u64), Whole>, len: usize, bytes: &[u8]) -> Option<()> {
+    let n_sent = u64::read_from_bytes(bytes).ok()?;
+    let n_sent = usize::try_from(n_sent).ok().filter(|sent| *sent < len)?;
+    let n_come = match &entry {
+        Entry::Occupied(entry) => entry.get().len - entry.get().n_missing,
+        Entry::Vacant(_) => 0,
+    };
+    let given_up = Whole {
+        words: Vec::new(),
+        len,
+        n_missing: n_sent.checked_sub(n_come)?,
+        is_given_up: true,
+    };
+    match entry {
+        Entry::Occupied(entry) if given_up.n_missing == 0 => drop(entry.remove()),
+        entry if given_up.n_missing > 0 => drop(entry.insert_entry(given_up)),
+        Entry::Occupied(_) | Entry::Vacant(_) => {}
+    }
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
-    use pgas_core::backend::MessageClass;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::Duration;
+
+    use pgas_core::backend::{MessageClass, loopback};
+    use pgas_core::{Config, Error};
 
     use super::*;
     use crate::ids::PIECE;
+    use crate::state::am;
+    use crate::{RemoteCalls as _, quiet};
 
     fn payload(len: u64, at: u64, bytes: &[u8]) -> Vec<u8> {
         let header = Piece {
@@ -141,6 +199,57 @@ mod tests {
         assert_eq!(whole.bytes(), b"abcdefghi");
         assert_eq!(id, HandlerId(7));
         assert!(pieces.wholes.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_was_given_up_takes_no_memory_in_whatever_order_it_comes() {
+        let four = payload(9, 0, b"abcd");
+        let two = payload(9, 4, b"ef");
+        let end = given_up(3, 9, 6);
+        for order in [
+            [&four, &two, &end],
+            [&two, &end, &four],
+            [&end, &four, &two],
+        ] {
+            let pieces = Pieces::default();
+            for piece in order {
+                assert!(matches!(add(&pieces, piece), Some(None)));
+            }
+            assert!(pieces.wholes.lock().unwrap().is_empty());
+        }
+        let pieces = Pieces::default();
+        assert!(matches!(add(&pieces, &given_up(3, 9, 0)), Some(None)));
+        assert!(pieces.wholes.lock().unwrap().is_empty());
+        assert!(
+            add(&pieces, &given_up(3, 9, 9)).is_none(),
+            "nothing is left of it"
+        );
+        assert!(matches!(add(&pieces, &four), Some(None)));
+        assert!(add(&pieces, &given_up(3, 9, 3)).is_none(), "more has come");
+    }
+
+    /// The target serves nobody until a time limit has ended the call.
+    #[test]
+    fn a_call_that_a_time_limit_ends_in_the_middle_leaves_nothing_at_its_target() {
+        static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+        let mut config = Config::default();
+        config.timeout = Some(Duration::from_millis(500));
+        loopback::run_with(2, &config, |world| {
+            crate::attach(&world).unwrap();
+            let to = Rank::new(1);
+            if world.rank() == to {
+                while !HAS_ENDED.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            } else {
+                let error = world.rpc_ff(to, drop::<Vec<u8>>, vec![7; 10 << 20]);
+                assert!(matches!(error, Err(Error::Timeout(_))), "{error:?}");
+                HAS_ENDED.store(true, Ordering::Release);
+            }
+            quiet(&world).unwrap();
+            let wholes = &am(&world).unwrap().pieces.wholes;
+            assert!(wholes.lock().unwrap().is_empty());
+        });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::codec::LONGEST;
 use crate::error::says_left;
 use crate::function::LAYER_KEY;
 use crate::ids::PIECE;
-use crate::pieces::Piece;
+use crate::pieces::{Piece, given_up};
 use crate::state::Am;
 use pgas_core::{Error, Result};
 
@@ -156,24 +156,53 @@ impl Am {
             return Err(Error::BackPressure { to });
         }
         let bytes = parts.concat();
-        let whole = self.pieces.next();
-        let piece_bytes = limit - size_of::<Piece>();
-        for (i, piece) in bytes.chunks(piece_bytes).enumerate() {
+        let mut unfinished = Unfinished {
+            am: self,
+            to,
+            whole: self.pieces.next(),
+            len: bytes.len(),
+            n_sent: 0,
+        };
+        for piece in bytes.chunks(limit - size_of::<Piece>()) {
             let header = Piece {
-                whole,
+                whole: unfinished.whole,
                 len: bytes.len() as u64,
-                at: (i * piece_bytes) as u64,
+                at: unfinished.n_sent as u64,
                 handler: u64::from(handler.0),
             };
             let parts = [header.as_bytes(), piece];
-            match class {
-                MessageClass::Request if is_kept => {
-                    self.request_or_keep(world, to, PIECE, &parts)?;
-                }
-                MessageClass::Request => self.request(world, to, PIECE, &parts)?,
-                MessageClass::Reply => self.reply(world, to, PIECE, &parts)?,
+            let sent = match class {
+                MessageClass::Request if is_kept => self.request_or_keep(world, to, PIECE, &parts),
+                MessageClass::Request => self.request(world, to, PIECE, &parts),
+                MessageClass::Reply => self.reply(world, to, PIECE, &parts),
+            };
+            if sent.as_ref().is_err_and(|error| says_left(error, to)) {
+                unfinished.n_sent = 0;
             }
+            sent?;
+            unfinished.n_sent += piece.len();
         }
         Ok(())
+    }
+}
+
+/// A message in pieces. If it ends before all were sent, by an error or by the panic of a handler
+/// that runs while the sender waits for room, the receiver is told, which keeps the others.
+struct Unfinished<'a> {
+    am: &'a Am,
+    to: Rank,
+    whole: u64,
+    len: usize,
+    n_sent: usize,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.n_sent == 0 || self.n_sent == self.len {
+            return;
+        }
+        let given_up = given_up(self.whole, self.len, self.n_sent);
+        self.am.message_counts.count_sent();
+        self.am.outbox.keep_piece(self.to, PIECE, given_up);
     }
 }
