@@ -245,6 +245,9 @@ fn memory_is_aligned_as_it_was_asked_for(world: &World) -> Result<()> {
         world.barrier()?;
     }
     assert_panics("no power of two", || world.alloc_aligned::<u8>(1, 24));
+    // Below the alignment of the type, too.
+    assert_panics("no power of two", || world.alloc_aligned::<u64>(1, 3));
+    assert_panics("no power of two", || world.alloc_aligned::<u64>(1, 0));
     assert_panics("no power of two", || world.alloc_aligned::<u8>(1, 8192));
     for ptr in kept {
         world.free(ptr);

@@ -19,11 +19,14 @@ use crate::world::World;
 /// The layout of `n` elements with an alignment of `align` bytes.
 #[track_caller]
 fn bytes_and_align<T>(n: usize, align: usize) -> (u64, u64) {
+    // What was asked for as well as the type's own, which may be larger.
+    for align in [align, align_of::<T>()] {
+        assert!(
+            align.is_power_of_two() && align <= SEGMENT_ALIGN,
+            "memory aligned to {align} bytes, which is no power of two up to {SEGMENT_ALIGN}"
+        );
+    }
     let align = align.max(align_of::<T>());
-    assert!(
-        align.is_power_of_two() && align <= SEGMENT_ALIGN,
-        "memory aligned to {align} bytes, which is no power of two up to {SEGMENT_ALIGN}"
-    );
     let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
     (bytes, align as u64)
 }
