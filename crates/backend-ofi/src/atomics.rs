@@ -42,7 +42,7 @@ unsafe impl Orders for Network {
         let target = order.target();
         let from = target.rank.number();
         let mut op = OpId::DONE;
-        let missing = || self.state().ops.awaited();
+        let missing = || self.state().ops.in_flight();
         let awaited = Awaited {
             what: "room for an atomic",
             missing: &missing,

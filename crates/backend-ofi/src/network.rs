@@ -130,6 +130,14 @@ impl State {
         Ok(this)
     }
 
+    /// Whether all room that this rank has for operations in flight, or for a kind of them, is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        let provider = self.provider.as_ref();
+        self.ops.is_full()
+            || self.staging.is_full()
+            || provider.is_some_and(|provider| provider.words.are_taken())
+    }
+
     /// Closes the endpoint: from here on libfabric uses no memory of this process, and who calls it
     /// meets the error `why`. Peers' access to the segment ends first, since a provider may keep an
     /// endpoint open for registrations that are bound to it.

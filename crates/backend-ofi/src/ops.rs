@@ -157,6 +157,11 @@ impl Ops {
         Some(index)
     }
 
+    /// Whether there may be no further operation.
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.slots.len() == LIMIT
+    }
+
     /// Gives back a reserved slot.
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
@@ -292,7 +297,16 @@ impl Ops {
         self.open.values().any(|open| !open.counts.is_empty())
     }
 
-    /// The ranks with such operations.
+    /// The ranks with operations of any kind in flight.
+    pub(crate) fn in_flight(&self) -> Vec<Rank> {
+        let flights = self.slots.iter().filter_map(|slot| slot.flight.as_ref());
+        let mut ranks: Vec<u32> = flights.map(Flight::rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks.into_iter().map(Rank::new).collect()
+    }
+
+    /// The ranks with operations that a flush waits for.
     pub(crate) fn awaited(&self) -> Vec<Rank> {
         let open = self.open.iter().filter(|(_, open)| !open.counts.is_empty());
         let mut ranks: Vec<u32> = open.map(|(rank, _)| *rank).collect();
@@ -372,11 +386,28 @@ mod tests {
     }
 
     #[test]
+    fn ranks_with_operations_in_flight_are_known_also_those_of_gets() {
+        let mut ops = Ops::new(|index| index as u64);
+        assert_eq!(ops.in_flight(), []);
+        let get = Flight::Get {
+            rank: 7,
+            region: None,
+        };
+        for flight in [put(3), get, put(3)] {
+            let index = ops.reserve().unwrap();
+            ops.begin(index, flight);
+        }
+        assert_eq!(ops.in_flight(), [3, 7].map(Rank::new));
+        assert_eq!(ops.awaited(), [Rank::new(3)]);
+    }
+
+    #[test]
     fn the_table_has_a_limit() {
         let mut ops = Ops::new(|index| index as u64);
         assert!((0..LIMIT).all(|index| ops.reserve() == Some(index)));
-        assert_eq!(ops.reserve(), None);
+        assert_eq!((ops.reserve(), ops.is_full()), (None, true));
         ops.release(5);
+        assert!(!ops.is_full());
         assert_eq!(ops.reserve(), Some(5));
     }
 }

@@ -98,7 +98,12 @@ impl Network {
         mut issue: impl FnMut(&mut State, usize) -> Result<Option<Flight>>,
     ) -> Result<OpId> {
         let mut op = OpId::DONE;
-        let missing = || vec![rank];
+        // Without room here, this rank waits for earlier operations, whatever their ranks.
+        let missing = || {
+            let state = self.state();
+            let ranks = state.is_full().then(|| state.ops.in_flight());
+            ranks.unwrap_or_else(|| vec![rank])
+        };
         let awaited = Awaited {
             what: "room for a transfer or an atomic",
             missing: &missing,

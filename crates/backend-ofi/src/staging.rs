@@ -31,6 +31,11 @@ impl Staging {
         Ok(Some(made))
     }
 
+    /// Whether all copies are in use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.n_made == LIMIT
+    }
+
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
         self.free.push(buffer);
     }

@@ -50,6 +50,11 @@ impl Words {
         self.free.push(cell);
     }
 
+    /// Whether operations have all cells.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// Whether no operation has a cell.
     pub(crate) fn are_free(&self) -> bool {
         self.free.len() == self.n

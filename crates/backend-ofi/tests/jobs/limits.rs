@@ -92,6 +92,39 @@ pub(crate) fn memory_taken_back() {
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
+pub(crate) fn who_takes_the_room() {
+    let mut command = ranks(3, "take_room", "");
+    command.env("PGAS_TIMEOUT", "0.5");
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let told = "s for room for a transfer or an atomic; missing: rank 1";
+    assert!(ended.stdout.contains(told), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+/// Rank 0 has as many atomics in flight as it may have, all on words of rank 1, which serves nobody.
+/// Then it wants to put to rank 2, which does.
+pub(crate) fn take_room(_: &str) {
+    const MOST: usize = 4096;
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(1).expect("room");
+    world.barrier().expect("all are here");
+    match world.rank().number() {
+        0 => {
+            // Rank 1 leaves the barrier meanwhile.
+            thread::sleep(Duration::from_secs(1));
+            let there = words.on(Rank::new(1));
+            let adds: Vec<_> = (0..MOST).map(|_| there.fetch_add_nb(&world, 1)).collect();
+            let put = words.on(Rank::new(2)).put_nb(&world, 1);
+            job::say(&format!("refused: {}", put.expect_err("there is no room")));
+            drop(adds);
+            job::exit(1);
+        }
+        1 => thread::sleep(Duration::from_secs(20)),
+        _ => while world.serve().is_ok() {},
+    }
+}
+
 pub(crate) fn late_leave() {
     let mut command = limited("leave_late", 16 * SEGMENT);
     command.env("PGAS_TIMEOUT", "0.5");

@@ -54,6 +54,7 @@ const PARTS: &[(&str, Part)] = &[
     ("refused_put", limits::put_and_go_on),
     ("give_up", limits::give_up),
     ("leave_late", limits::leave_late),
+    ("take_room", limits::take_room),
     ("in_place", in_place::play),
     ("letters", letters::play),
     ("absent", absent),
@@ -83,6 +84,7 @@ const TESTS: &[(&str, fn())] = &[
     ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
     ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),
     ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),
+    ("who_finds_no_room_is_told_whose_operations_take_it", limits::who_takes_the_room),
     ("a_rank_whose_operations_do_not_end_leaves_at_the_limit", limits::late_leave),
     ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
