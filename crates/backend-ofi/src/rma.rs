@@ -159,7 +159,10 @@ impl Network {
         let cause = format!("gave up waiting for a transfer: {error}");
         let gave_up = || self.blame(Rank::new(self.rank), &cause);
         let why = self.health().err().unwrap_or_else(gave_up);
-        self.state().shut(Some(why));
+        let mut state = self.state();
+        // Another thread may have been inside of libfabric when the failure was recorded.
+        self.tell_failure(&mut state);
+        state.shut(Some(why));
     }
 
     pub(crate) fn has_reached(&self, op: OpId, _stage: Stage) -> bool {

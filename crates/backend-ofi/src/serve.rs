@@ -199,7 +199,7 @@ impl Network {
 
     /// Tells all other ranks of a recorded failure, once.
     #[inline]
-    fn tell_failure(&self, state: &mut State) {
+    pub(crate) fn tell_failure(&self, state: &mut State) {
         if self.failure.is_untold() {
             self.tell_all(state);
         }
