@@ -77,6 +77,8 @@ impl Network {
             if let Some(place) = atomic.result.take() {
                 place.set(bits);
             }
+            // Who takes the result sees what its rank has stored before in this host's memory.
+            fence(Ordering::Acquire);
         }
         match state.ops.complete(index) {
             Some(Flight::Put {
