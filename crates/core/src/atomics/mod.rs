@@ -7,7 +7,9 @@
 //!
 //! Integers of 8 and 16 bits, and a [`Flag`], change by compare-and-swap of the aligned four bytes
 //! around them, by the same executor. So they are atomic also with respect to atomics on their
-//! neighbours and on the whole word. A plain put to a neighbouring byte is not ordered with them.
+//! neighbours and on the whole word. A plain put to one of these four bytes is not ordered with them.
+//! Where a network executes the atomics ([`World::has_direct_atomics`] is false), it may be lost if
+//! an atomic on another of the bytes is performed meanwhile.
 //!
 //! There is no compare-and-swap of 128 bits. Operands and results of atomics have 64 bits
 //! throughout: in the contract of transports, in messages and in events. All atomics would pay for
@@ -42,7 +44,8 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then it was not performed.
+    /// Errors of the transport; then it was not performed. After [`Error::Timeout`](crate::Error)
+    /// it may be performed later, so the job fails, too.
     ///
     /// # Panics
     ///
@@ -177,7 +180,8 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport (the outer result); then it was not replaced.
+    /// Errors of the transport (the outer result); then it was not replaced. After a time limit as
+    /// [`fetch_op`](Self::fetch_op).
     ///
     /// # Panics
     ///
