@@ -42,20 +42,28 @@ impl FirstFailure {
     /// this host and their launcher, which would blame one of them if it ended before the others
     /// hear of it.
     pub fn hear(&self, rank: Rank, cause: &str, neighbours: &Neighbours<impl Backend>) {
-        if self.noted.set((rank, cause.to_owned())).is_ok() {
-            neighbours.blame(rank, cause);
-        }
+        self.record(rank, cause, neighbours);
     }
 
     /// Records a failure that this rank has found, if it is the first one, and tells the ranks of
     /// this host. Those of others are left to [`take_untold`](Self::take_untold).
     pub fn note(&self, rank: Rank, cause: &str, neighbours: &Neighbours<impl Backend>) {
-        if self.noted.set((rank, cause.to_owned())).is_ok() {
-            neighbours.blame(rank, cause);
+        if self.record(rank, cause, neighbours) {
             // Release: pairs with the acquire of the thread that tells, which then sees the
             // failure.
             self.is_untold.store(true, Ordering::Release);
         }
+    }
+
+    /// Records a failure, if it is the first one, and says whether it is. The ranks of this host are
+    /// told before: another thread that sees the failure may end this rank at once, which would
+    /// then be the first to fail as far as they know.
+    fn record(&self, rank: Rank, cause: &str, neighbours: &Neighbours<impl Backend>) -> bool {
+        if self.noted.get().is_some() {
+            return false;
+        }
+        neighbours.blame(rank, cause);
+        self.noted.set((rank, cause.to_owned())).is_ok()
     }
 
     /// Whether other ranks have to be told.
@@ -97,6 +105,8 @@ impl FirstFailure {
 
 #[cfg(test)]
 mod tests {
+    use std::{hint, thread};
+
     use pgas_core::backend::loopback::{self, Options};
 
     use super::*;
@@ -126,6 +136,24 @@ mod tests {
         assert_eq!(failure.take_untold(), None);
         let error = failure.check(&neighbours, never).unwrap_err().to_string();
         assert!(error.contains("rank 7 was the first one"), "{error}");
+    }
+
+    /// A thread that sees the failure may end this rank at once, and with it what it has not said.
+    #[test]
+    fn who_sees_a_failure_sees_that_the_host_knows_it() {
+        for n in 0..if cfg!(miri) { 10 } else { 150 } {
+            let (failure, neighbours) = (FirstFailure::default(), neighbours());
+            thread::scope(|scope| {
+                scope.spawn(|| match n % 2 {
+                    0 => failure.hear(Rank::new(9), "was heard of", &neighbours),
+                    _ => failure.note(Rank::new(9), "was found", &neighbours),
+                });
+                while failure.get().is_none() {
+                    hint::spin_loop();
+                }
+                assert!(neighbours.health().is_err(), "{n}");
+            });
+        }
     }
 
     #[test]
