@@ -125,8 +125,8 @@ impl<T> From<Error> for TakeError<T> {
 }
 
 /// Why a batch ended early: the elements before index `done` were carried out, in order, and the
-/// one with that index was not. Nor were those behind it, unless elements travel to several ranks
-/// at once.
+/// one with that index was not. Nor were those behind it, unless the memory is behind a network,
+/// over which many are under way at once.
 ///
 /// `?` turns it into the plain [`Error`].
 #[derive(Debug, thiserror::Error)]

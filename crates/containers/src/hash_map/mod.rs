@@ -513,24 +513,24 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`insert`](Self::insert) for each entry: 2A + W for a new key, 2A + R over a
-    /// word, and so on. Behind a network the latency of the searches is paid once for many.
-    /// One-sided; or M for each rank and as many entries as a message carries. Complete at the
+    /// word, and so on. Behind a network latency is paid once for many, but not for entries of one
+    /// key. One-sided; or M for each rank and as many entries as a message carries. Complete at the
     /// target on return.
     ///
     /// # Errors
     ///
     /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
-    /// Where they travel by messages (M), some of those behind may be inserted, too.
+    /// Behind a network some of those behind may be inserted, too.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use pgas_containers::{Error, HashMap};
+    /// # use pgas_containers::{BatchError, Error, HashMap};
     /// # let world = pgas_core::backend::loopback::world();
     /// let map = HashMap::<u64, u64>::with_capacity(&world, 2)?;
-    /// let refused = map.insert_many(&[(1, 10), (2, 20), (1, 11), (3, 30), (2, 21)]).unwrap_err();
-    /// assert_eq!(refused.done, 3); // (3, 30) found no room
-    /// assert!(matches!(refused.error, Error::Full { capacity: 2 }));
+    /// map.insert_many(&[(1, 10), (2, 20)])?;
+    /// let refused = map.insert_many(&[(1, 11), (3, 30)]).unwrap_err();
+    /// assert!(matches!(refused, BatchError { done: 1, error: Error::Full { capacity: 2 } }));
     /// assert_eq!(map.find_many(&[1, 2])?, [Some(11), Some(20)]);
     /// # Ok::<(), Error>(())
     /// ```

@@ -42,6 +42,10 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     /// Whether the order of two such operations on one key matters.
     const IS_ORDERED: bool = false;
 
+    /// Whether it calls functions of the program in the key's slot. If one panics, what other
+    /// operations of a batch hold must be given up.
+    const CALLS_PROGRAM: bool = true;
+
     /// Whether it may run again and again on its way: it stores long values by the view's heap.
     const MAY_RUN_AGAIN: bool = true;
 

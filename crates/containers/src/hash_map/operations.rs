@@ -95,7 +95,7 @@ operation! {
 operation! {
     /// As [`HashMap::insert`](super::HashMap::insert). The former value is read only if it may own
     /// memory on the heap, which has to be released.
-    Insert of [Object], Claim, IS_ORDERED: bool = true,
+    Insert of [Object], Claim, IS_ORDERED: bool = true, CALLS_PROGRAM: bool = false,
     READ_VALUE: ReadValue = if object::has_heap::<V>() { ReadValue::Yes } else { ReadValue::No };
     rows [&prices::HASH_MAP_INSERT, &prices::HASH_MAP_INSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
@@ -118,7 +118,7 @@ operation! {
 
 operation! {
     /// As [`HashMap::remove`](super::HashMap::remove).
-    Remove of [Object], Remove;
+    Remove of [Object], Remove, CALLS_PROGRAM: bool = false;
     rows [&prices::HASH_MAP_REMOVE, &prices::HASH_MAP_REMOVE_MANY];
     |at, _none: ()| -> bool {
         let was_there = value::remove(&at.slot, at.view.heap(), at.held)?;
@@ -128,7 +128,8 @@ operation! {
 
 operation! {
     /// As [`Add`], but returns only whether the key was present.
-    Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = Add::read_value::<K, V>();
+    Count of [AtomicInteger + Object<Repr = Plain>], Claim, CALLS_PROGRAM: bool = false,
+    READ_VALUE: ReadValue = Add::read_value::<K, V>();
     rows [&prices::HASH_MAP_FETCH_ADD, &prices::HASH_MAP_ADD_MANY];
     |at, n: V| -> bool {
         let former = <Add as OnKey<K, V>>::held(at, n)?;

@@ -319,14 +319,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of a [`remove`](Self::remove) for each key; behind a network the latency of the
-    /// searches is paid once for many. One-sided; or M for each rank and as many keys as a message
-    /// carries. Complete at the target on return.
+    /// That of a [`remove`](Self::remove) for each key; behind a network latency is paid once for
+    /// many. One-sided; or M for each rank and as many keys as a message carries. Complete at the
+    /// target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`remove`](Self::remove), with the number of keys that were removed before. Where
-    /// they travel by messages (M), some of those behind may be removed, too.
+    /// Those of [`remove`](Self::remove), with the number of keys that were removed before. Behind
+    /// a network some of those behind may be removed, too.
     ///
     /// # Examples
     ///
@@ -392,13 +392,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`upsert`](Self::upsert) for each entry, and 2A + W for a new key; behind a
-    /// network the latency of the searches is paid once for many. One-sided; or M for each rank and
-    /// as many entries as a message carries. Complete at the target on return.
+    /// network the latency of combining words is paid once for many. One-sided; or M for each rank
+    /// and as many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
     /// Those of [`upsert`](Self::upsert), with the number of entries that were combined or inserted
-    /// before. Where they travel by messages (M), some of those behind may be, too.
+    /// before. Behind a network some of those behind may be, too.
     ///
     /// # Examples
     ///
@@ -458,13 +458,13 @@ where
     /// # Cost
     ///
     /// That of a [`fetch_add`](Self::fetch_add) for each key: 2A + R, or 2A + W for a new one.
-    /// Behind a network the latency of the searches is paid once for many. One-sided; or M for each
-    /// rank and as many keys as a message carries. Complete at the target on return.
+    /// Behind a network latency is paid once for many. One-sided; or M for each rank and as many
+    /// keys as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
     /// Those of [`fetch_add`](Self::fetch_add), with the number of keys that were added to before.
-    /// Where they travel by messages (M), some of those behind may be added to, too.
+    /// Behind a network some of those behind may be added to, too.
     ///
     /// # Examples
     ///

@@ -1,7 +1,8 @@
 //! Batches on slots behind a network. The searches of up to [`GROUP`] operations are in flight
-//! together. Then the operations change memory, in their order. Changes of present words are in
-//! flight together, too. Any other change is complete before the next one begins: it holds a slot
-//! meanwhile, and if it takes a free one, the next operation may find none.
+//! together. Then the operations begin to change memory, in their order, and their changes are in
+//! flight together, too. Two on one key are not, if their order matters. An operation that calls
+//! functions of the program has others beside it only if these change words that are present: any
+//! other change holds a slot meanwhile, and would leave it so if a function panics.
 
 use std::mem;
 
@@ -50,6 +51,13 @@ impl<K: Object, G, T> Group<'_, K, G, T> {
         }
         done
     }
+
+    /// Whether no operation is done behind one that has failed.
+    fn is_done_in_order(&self) -> bool {
+        let flights = self.flights.iter();
+        let mut behind = flights.skip_while(|flight| !matches!(flight.done, Some(Err(_))));
+        behind.all(|flight| !matches!(flight.done, Some(Ok(_))))
+    }
 }
 
 impl<K: Object, G, T> Drop for Group<'_, K, G, T> {
@@ -97,6 +105,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 waited =
                     self.perform_together::<O>(&mut group.flights, |k, heap| given(&rest[k], heap));
             }
+            let is_in_order = group.is_done_in_order();
             let mut outcome = Ok(());
             for k in 0..group.flights.len() {
                 let taken = match group.take(k) {
@@ -107,7 +116,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 start += 1;
             }
             // Those behind had memory, too, and give it back: alone, the operation may have enough.
-            has_memory = group.flights.len() == 1 || !lacks_memory(&outcome);
+            has_memory = !(is_in_order && group.flights.len() > 1 && lacks_memory(&outcome));
             match outcome {
                 Err(BatchError { done, .. }) if !has_memory => start = done,
                 outcome => outcome?,
@@ -137,8 +146,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         changed.map_err(|error| give_up(self.shape.world(), error))
     }
 
-    /// Lets the operations change memory, once all have found their slots. No other one is advanced
-    /// while one holds a slot: a function of the caller that panics leaves none reserved or locked.
+    /// Lets the operations change memory, once all have found their slots, up to the first one that
+    /// has failed by then. While one calls a function of the program, no other one holds a slot: a
+    /// panic leaves none reserved or locked.
     fn change_in_order<O: OnKey<K, V, Given: Copy>>(
         &self,
         group: &mut [Flight<K, V, O>],
@@ -147,12 +157,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let is_word = LayoutOf::<K, V>::KIND != ValueKind::Wide;
         for k in 0..group.len() {
             let (before, rest) = group.split_at_mut(k);
-            if O::IS_ORDERED && before.iter().any(|other| other.hash == rest[0].hash) {
+            let is_same_key =
+                |other: &Flight<K, V, O>| other.done.is_none() && other.hash == rest[0].hash;
+            if O::IS_ORDERED && before.iter().any(is_same_key) {
                 self.advance::<O>(before, given, |_| false)?;
             }
             rest[0].journal.let_go();
-            // It is enough that the change of a present word is on its way.
-            let is_begun = |flight: &Flight<K, V, O>| is_word && !flight.journal.claims();
+            // It is enough that the change is on its way: of a present word, or any.
+            let is_begun =
+                |flight: &Flight<K, V, O>| !O::CALLS_PROGRAM || is_word && !flight.journal.claims();
             self.advance::<O>(&mut rest[..1], |_, heap| given(k, heap), is_begun)?;
             if matches!(rest[0].done, Some(Err(_))) {
                 return self.advance::<O>(before, given, |_| false);

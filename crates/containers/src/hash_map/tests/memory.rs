@@ -92,6 +92,9 @@ fn a_batch_that_is_refused_leaves_nothing_of_the_entries_behind() {
         let key = |i: usize| format!("{i:.<200}");
         let entry = |i: usize| (key(i), Text("x".repeat(300)));
         let all: Vec<_> = (0..n + 60).map(entry).collect();
+        for (key, value) in &all[..n] {
+            map.insert(key, value.clone()).unwrap();
+        }
         assert_eq!(map.insert_many(&all).unwrap_err().done, n);
         let before = used();
         for _ in 0..20 {

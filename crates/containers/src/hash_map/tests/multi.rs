@@ -108,7 +108,9 @@ fn of_many_values_those_before_the_first_refused_one_are_there() {
         let refused = values.extend(entries(2..30)).unwrap_err();
         assert!(matches!(refused.error, crate::Error::Full { .. }));
         let done = 2 + refused.done as u64;
-        assert!((10..20).contains(&done), "{done}");
+        let is_in_order = map::<u64, u64>(&world, 8).table.is_local();
+        let least = if is_in_order { 10 } else { 2 };
+        assert!((least..20).contains(&done), "{done}");
         assert_eq!(values.len().unwrap(), done);
         for key in 0..2 {
             let expected: Vec<u64> = (0..done).filter(|i| i % 2 == key).collect();
@@ -118,8 +120,10 @@ fn of_many_values_those_before_the_first_refused_one_are_there() {
         // The numbers of refused values were given back.
         assert_eq!(values.remove(&0).unwrap().len() as u64, done.div_ceil(2));
         let before = values.count(&1).unwrap();
-        let refused = values.extend([(1, 7), (1, 8)]).unwrap_err();
-        assert_eq!((refused.done, values.count(&1).unwrap()), (0, before));
+        if is_in_order {
+            let refused = values.extend([(1, 7), (1, 8)]).unwrap_err();
+            assert_eq!((refused.done, values.count(&1).unwrap()), (0, before));
+        }
     });
 }
 

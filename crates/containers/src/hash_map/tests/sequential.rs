@@ -189,9 +189,11 @@ fn perform<K: Object, V: Object + Clone>(
     }
 }
 
-/// Whether batches travel to several ranks at once.
-fn travels(world: &World) -> bool {
-    world.n_ranks() > 1 && world.capabilities().ranks_serve_atomics()
+/// Whether many entries of a batch are under way at once.
+fn travels<K: Object, V: Object>(map: &HashMap<K, V>, op: &Op) -> bool {
+    let world = map.world();
+    let is_served = world.n_ranks() > 1 && world.capabilities().ranks_serve_atomics();
+    is_served || matches!(op, Op::InsertMany(_)) && !map.table.is_local()
 }
 
 /// As a batch of inserts.
@@ -236,7 +238,7 @@ fn check<K, V>(
             let answer = match op {
                 // Some entries behind the refused one may have found room.
                 Op::InsertMany(entries) | Op::UpsertMany(entries)
-                    if is_refused && travels(world) =>
+                    if is_refused && travels(&map, op) =>
                 {
                     one_by_one(&map, entries, key, value)
                 }

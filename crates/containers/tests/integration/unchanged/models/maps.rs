@@ -81,6 +81,15 @@ impl Combine<Picky> for Longer {
     }
 }
 
+/// The number of entries of a batch up to the one that had no room. Behind a network the map may
+/// have some of those behind it.
+fn n_tried(outcome: &Result<usize, BatchError>, n_entries: usize) -> usize {
+    match outcome {
+        Err(refused) if matches!(refused.error, Error::Full { .. }) => refused.done + 1,
+        _ => n_entries,
+    }
+}
+
 /// A map and its model.
 #[derive(Default)]
 struct Model(BTreeMap<u64, Picky>);
@@ -120,6 +129,19 @@ impl Model {
         }
     }
 
+    /// Updates the model by the entries behind one that had no room, each of which the map may have.
+    fn inserted_behind(&mut self, map: &HashMap<u64, Picky>, behind: &[Entry]) {
+        for (key, text) in behind {
+            let is_there = match map.find(key) {
+                Ok(found) => found.as_ref() == Some(text),
+                Err(_) => !is_read(text),
+            };
+            if is_there {
+                self.0.insert(*key, text.clone());
+            }
+        }
+    }
+
     /// An operation of one rank alone.
     fn perform(&mut self, map: &HashMap<u64, Picky>, op: &Op) {
         match op {
@@ -129,7 +151,9 @@ impl Model {
             },
             Op::InsertMany(entries) => {
                 let inserted = map.insert_many(entries);
+                let n_tried = n_tried(&inserted, entries.len());
                 self.changed(entries, inserted, |_, text| text.clone());
+                self.inserted_behind(map, &entries[n_tried..]);
             }
             Op::Update((key, text)) => match map.update(key, |_| text.clone()) {
                 Ok(former) => {
@@ -423,8 +447,13 @@ impl Counts {
     }
 
     /// Updates the model by the outcome of a batch of additions.
-    fn added(&mut self, entries: &[(Picky, u64)], added: Result<usize, BatchError>) {
-        let n_before = self.0.len();
+    fn added(
+        &mut self,
+        map: &HashMap<Picky, u64>,
+        entries: &[(Picky, u64)],
+        added: Result<usize, BatchError>,
+    ) {
+        let (n_before, n_tried) = (self.0.len(), n_tried(&added, entries.len()));
         let done = added
             .as_ref()
             .map_or_else(|error| error.done, |_| entries.len());
@@ -434,6 +463,24 @@ impl Counts {
         match added {
             Ok(n_new) => assert_eq!(n_new, self.0.len() - n_before),
             Err(error) => self.assert_reason(&error.error, &entries[done].0),
+        }
+        self.added_behind(map, &entries[n_tried..]);
+    }
+
+    /// Updates the model by the entries behind one that had no room, each of which the map may have.
+    fn added_behind(&mut self, map: &HashMap<Picky, u64>, behind: &[(Picky, u64)]) {
+        let texts: BTreeSet<_> = behind.iter().map(|(text, _)| text).collect();
+        for text in texts {
+            let Ok(Some(found)) = map.find(text) else {
+                continue;
+            };
+            let mut sums = BTreeSet::from([self.0.get(text).copied().unwrap_or(0)]);
+            for (_, n) in behind.iter().filter(|(other, _)| other == text) {
+                let more: Vec<_> = sums.iter().map(|sum| sum.wrapping_add(*n)).collect();
+                sums.extend(more);
+            }
+            assert!(sums.contains(&found), "{found} is none of {sums:?}");
+            self.0.insert(text.clone(), found);
         }
     }
 
@@ -452,9 +499,9 @@ impl Counts {
             },
             CountOp::AddMany(texts, n) => {
                 let entries: Vec<_> = texts.iter().map(|text| (text.clone(), *n)).collect();
-                self.added(&entries, map.add_many(texts, *n));
+                self.added(map, &entries, map.add_many(texts, *n));
             }
-            CountOp::AddEach(entries) => self.added(entries, map.add_each(entries)),
+            CountOp::AddEach(entries) => self.added(map, entries, map.add_each(entries)),
             CountOp::Look(_) => {}
         }
     }
