@@ -119,7 +119,8 @@ use table::Table;
 /// present key and 7.5 for an absent one. A key or value whose encoding is longer than its slot
 /// costs W more to write, R to compare, and R + A to read.
 ///
-/// Behind a network, a batch has many searches in flight, and many changes of present words.
+/// Behind a network, a batch has many searches and many changes in flight; one that combines values
+/// only those of present words.
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank
