@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod files;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
+
+pub use files::{overwritten, place};
 
 /// The exit code for a command line that makes no sense.
 const USAGE: u8 = 2;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgas_command_line::{overwritten, place};
 use pgas_core::notice;
 use pgas_report::analysis::Job;
 use pgas_report::{align, chrome, html, read, statistics, words};
@@ -74,8 +75,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 
 /// An error if a file to be written is one that is read, or the other one.
 fn check_names(directory: &Path, outputs: [&Path; 2]) -> Result<(), String> {
-    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if place(outputs[0]) == place(outputs[1]) {
+    if overwritten(&outputs, &[]).is_some() {
         let both = outputs[0].display();
         return Err(format!(
             "{both}: the page and the trace for Perfetto need a file each"

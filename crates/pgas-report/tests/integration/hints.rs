@@ -581,7 +581,15 @@ fn what_is_read_is_not_written_over() {
         run.arg("--json").arg(json).output().unwrap()
     };
     let [page, other] = ["page", "other"].map(|name| dir.path().join(name));
-    for [html, json] in [[&trace, &other], [&page, &trace], [&page, &page]] {
+    fs::create_dir(dir.path().join("below")).unwrap();
+    let page_again = dir.path().join("below/../page");
+    let pairs = [
+        [&trace, &other],
+        [&page, &trace],
+        [&page, &page],
+        [&page, &page_again],
+    ];
+    for [html, json] in pairs {
         let ended = report(html, json);
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         let line = String::from_utf8_lossy(&ended.stderr);

@@ -256,6 +256,17 @@ fn read_text(path: &Path) -> Result<String, Trouble> {
     Ok(String::from_utf8(read(path)?)?)
 }
 
+/// Refuses outputs that are one of the inputs, or one file.
+fn check_names(outputs: &[&Path], inputs: &[&Path]) -> Result<(), Trouble> {
+    match pgas_command_line::overwritten(outputs, inputs) {
+        None => Ok(()),
+        Some((output, other)) => {
+            let (output, other) = (output.display(), other.display());
+            Err(format!("{output}: the output is the same file as {other}").into())
+        }
+    }
+}
+
 /// A file that is written after the run can be written now: it is made, or left as it is.
 fn can_be_written(path: &Path) -> Result<(), Trouble> {
     let opened = std::fs::OpenOptions::new()

@@ -19,7 +19,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::console::{as_it_is, by_node};
-use super::{Run, TROUBLE, Trouble, can_be_written, guest, timed};
+use super::{Run, TROUBLE, Trouble, can_be_written, check_names, guest, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
@@ -120,9 +120,7 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
             return Err(format!("--shared {start:x}:{end:x}: {why}").into());
         }
     }
-    for path in [&arguments.stats, &arguments.trace].into_iter().flatten() {
-        can_be_written(path)?;
-    }
+    check_outputs(arguments)?;
     let mut machine = Machine::new(&config, &image)?;
     set_consoles(&mut machine, &config);
     let (outcome, machine) = if arguments.timed {
@@ -154,6 +152,16 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
     })
+}
+
+/// Whether the files that the run writes can be written, and are not read.
+fn check_outputs(arguments: &Run) -> Result<(), Trouble> {
+    let outputs = [arguments.stats.as_deref(), arguments.trace.as_deref()];
+    let outputs: Vec<_> = outputs.into_iter().flatten().collect();
+    let inputs = [Some(arguments.command().0), arguments.config.as_deref()];
+    let inputs: Vec<_> = inputs.into_iter().flatten().collect();
+    check_names(&outputs, &inputs)?;
+    outputs.into_iter().try_for_each(can_be_written)
 }
 
 /// What guests write goes to this process's own outputs.

@@ -13,9 +13,10 @@ use pgas_riscv_sim::disasm::disassemble as one;
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Image, asm};
 
-use super::{Asm, Disasm, Trouble, guest, read_text};
+use super::{Asm, Disasm, Trouble, check_names, guest, read_text};
 
 pub(super) fn assemble(arguments: &Asm) -> Result<ExitCode, Trouble> {
+    check_names(&[&arguments.output], &[&arguments.source])?;
     let name = arguments.source.display();
     let text = read_text(&arguments.source).map_err(|why| format!("{name}: {why}"))?;
     let image = asm::assemble(&text, arguments.encodings.profile())

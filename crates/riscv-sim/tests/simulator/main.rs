@@ -11,6 +11,7 @@ mod images;
 mod linux;
 mod memory_model;
 mod objdump;
+mod outputs;
 mod privileged;
 mod qemu;
 mod remote;
