@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pgas_riscv_sim::hart::CompareSwapForm;
 use pgas_riscv_sim::isa::Profile;
-use pgas_riscv_sim::machine::MAX_NODES;
+use pgas_riscv_sim::machine::{MAX_NODES, MAX_QUANTUM};
 
 /// The exit status when the simulator, not the guest, has something to say.
 pub(crate) const TROUBLE: u8 = 125;
@@ -123,8 +123,8 @@ struct Run {
     /// The addresses that other nodes reach, as START:END in hexadecimal; all memory if not given.
     #[arg(long, value_name = "START:END", value_parser = run::range)]
     shared: Option<std::ops::Range<u64>>,
-    /// How many instructions a core runs before it is the next one's turn.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// How many instructions a core runs before it is the next one's turn, at most 1000000.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=MAX_QUANTUM))]
     quantum: u64,
     /// Give up after this many instructions of all nodes together.
     #[arg(long, value_name = "N")]

@@ -48,6 +48,9 @@ const CLOCK_MHZ: u32 = 2000;
 /// The most nodes that a machine may have.
 pub const MAX_NODES: usize = 1024;
 
+/// The most instructions of a turn. A run can be given up between turns alone.
+pub const MAX_QUANTUM: u64 = 1_000_000;
+
 /// How a machine is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineConfig {
@@ -65,7 +68,8 @@ pub struct MachineConfig {
     pub profile: Profile,
     /// Where the new value of a compare-and-swap is.
     pub compare_swap: CompareSwapForm,
-    /// How many instructions a core runs before it is the next one's turn.
+    /// How many instructions a core runs before it is the next one's turn, at most
+    /// [`MAX_QUANTUM`].
     pub quantum: u64,
     /// The guest is a program of Linux, and is given this.
     pub linux: Option<LinuxConfig>,
@@ -131,9 +135,11 @@ impl MachineConfig {
             let what = "a node has at most 4 GiB of memory";
             return Err(Error::Config(what.to_owned()));
         }
-        if self.quantum == 0 {
-            let what = "a core must run at least one instruction in its turn";
-            return Err(Error::Config(what.to_owned()));
+        if !(1..=MAX_QUANTUM).contains(&self.quantum) {
+            return Err(Error::Config(format!(
+                "a core runs 1 to {MAX_QUANTUM} instructions in its turn, not {}",
+                self.quantum
+            )));
         }
         if self.linux.is_some() && self.cores_per_node != 1 {
             return Err(Error::Config(format!(

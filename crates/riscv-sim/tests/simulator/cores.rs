@@ -2,6 +2,7 @@
 //! and what is atomic.
 
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::machine::MAX_QUANTUM;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::{Simulation, SimulationStats};
 use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, asm};
@@ -249,4 +250,26 @@ fn a_node_fails_by_any_of_its_cores() {
     );
     let mut simulation = timed(3, Profile::Rae2020, code, 1);
     assert_eq!(simulation.run(100_000).unwrap(), failure);
+}
+
+#[test]
+fn a_turn_ends_so_that_a_run_of_a_guest_that_never_ends_can_be_given_up() {
+    let image = asm::assemble("_start: j _start", Profile::default()).unwrap();
+    let machine = |quantum| {
+        let config = MachineConfig {
+            n_nodes: 1,
+            ram_bytes: 1 << 20,
+            quantum,
+            ..MachineConfig::default()
+        };
+        Machine::new(&config, &image)
+    };
+    let run = machine(MAX_QUANTUM).unwrap().run(1000);
+    assert!(matches!(run, Err(Error::NoEnd(1000))), "{run:?}");
+    for quantum in [0, MAX_QUANTUM + 1, u64::MAX] {
+        let Err(Error::Config(why)) = machine(quantum) else {
+            panic!("a turn of {quantum} instructions");
+        };
+        assert!(why.ends_with(&format!("not {quantum}")), "{why}");
+    }
 }
