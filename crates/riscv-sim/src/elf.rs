@@ -80,12 +80,16 @@ impl Image {
         let is_bare = entry >= RAM_BASE;
         let mut mappings = Vec::new();
         let mut segments = Vec::new();
+        let mut left = copied_at_most(file);
         for header in parsed.elf_program_headers() {
             if header.p_type(endian) != elf::PT_LOAD || header.p_memsz(endian) == 0 {
                 continue;
             }
             let cut = || Error::Elf("a segment lies beyond the end of the file".to_owned());
             let bytes = header.data(endian, file).map_err(|()| cut())?;
+            left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                Error::Elf("segments have the same bytes of the file again and again".to_owned())
+            })?;
             let n_bytes = header.p_memsz(endian);
             if bytes.len() as u64 > n_bytes {
                 return Err(Error::Elf(
@@ -120,7 +124,7 @@ impl Image {
         Ok(Self {
             entry,
             segments,
-            symbols: symbols(&parsed, bias),
+            symbols: symbols(&parsed, bias, copied_at_most(file))?,
             program_headers: program_headers(&parsed, &mappings),
             mappings,
         })
@@ -214,26 +218,39 @@ fn program_headers(file: &ElfFile64<'_, LittleEndian>, mappings: &[Mapping]) -> 
     })
 }
 
-fn symbols(file: &ElfFile64<'_, LittleEndian>, bias: u64) -> Vec<Symbol> {
-    let mut symbols: Vec<Symbol> = file
-        .symbols()
-        .filter(|symbol| {
-            // Those of a thread's variables are places within a block of each thread.
-            let is_address = !matches!(
-                symbol.kind(),
-                SymbolKind::File | SymbolKind::Section | SymbolKind::Tls
-            );
-            !symbol.is_undefined() && is_address
-        })
-        .filter_map(|symbol| {
-            let name = symbol.name().ok()?;
-            // Mapping symbols say where code and data start, and are nobody's names.
-            (!name.is_empty() && !name.starts_with('$')).then(|| Symbol {
-                address: symbol.address().wrapping_add(bias),
-                name: name.to_owned(),
-            })
-        })
-        .collect();
+/// The bytes of a file that are copied out of it at most. Neighbours share a few of them, but a
+/// forged file may name the same ones any number of times.
+fn copied_at_most(file: &[u8]) -> usize {
+    file.len().saturating_mul(4)
+}
+
+/// The names of addresses, which have `left` bytes at most.
+fn symbols(file: &ElfFile64<'_, LittleEndian>, bias: u64, mut left: usize) -> Result<Vec<Symbol>> {
+    let mut symbols = Vec::new();
+    let addresses = file.symbols().filter(|symbol| {
+        // Those of a thread's variables are places within a block of each thread.
+        let is_address = !matches!(
+            symbol.kind(),
+            SymbolKind::File | SymbolKind::Section | SymbolKind::Tls
+        );
+        !symbol.is_undefined() && is_address
+    });
+    for symbol in addresses {
+        let Ok(name) = symbol.name() else {
+            continue;
+        };
+        // Mapping symbols say where code and data start, and are nobody's names.
+        if name.is_empty() || name.starts_with('$') {
+            continue;
+        }
+        left = left.checked_sub(name.len()).ok_or_else(|| {
+            Error::Elf("the names of symbols are longer than the file".to_owned())
+        })?;
+        symbols.push(Symbol {
+            address: symbol.address().wrapping_add(bias),
+            name: name.to_owned(),
+        });
+    }
     symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-    symbols
+    Ok(symbols)
 }

@@ -85,6 +85,15 @@ impl Directive<'_> {
             .ok_or_else(|| "an alignment is a power of two, at most 2^20".to_owned())
     }
 
+    /// Whether it is room that is zero. Nobody runs what is in a section of zeros.
+    pub(super) fn is_zero(&self, among_zeros: bool, resolve: Resolver<'_>) -> Result<bool, String> {
+        match self {
+            Self::Space(_, fill) => Ok(evaluate(fill, resolve)? as u8 == 0),
+            Self::Align(_) | Self::BAlign(_) => Ok(among_zeros),
+            _ => Ok(false),
+        }
+    }
+
     /// Its bytes.
     pub(super) fn bytes(&self, n_bytes: u64, resolve: Resolver<'_>) -> Result<Vec<u8>, String> {
         let room = n_bytes as usize;

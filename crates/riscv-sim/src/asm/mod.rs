@@ -53,6 +53,16 @@ use crate::error::{Error, Result};
 use crate::isa::Profile;
 use crate::memory::RAM_BASE;
 
+/// The most bytes of a guest: those of the largest memory of a node.
+const MOST_BYTES: u64 = 1 << 32;
+
+/// The bytes from the start of a guest within which everything lies that is not zero. A guest holds
+/// these bytes, and no zeros behind them.
+const MOST_STORED: u64 = 1 << 28;
+
+/// Letters of a mistake that are told at most: a source may have lines of any length.
+const MOST_LETTERS: usize = 200;
+
 const LOW_PART: &str = "%pcrel_lo(";
 
 /// Assembles a guest.
@@ -62,12 +72,21 @@ const LOW_PART: &str = "%pcrel_lo(";
 pub fn assemble(source: &str, profile: Profile) -> Result<Image> {
     let mut program = Program::new(profile);
     for line in source::lines(source) {
-        program.place(&line).map_err(|message| Error::Assembly {
-            line: line.number,
-            message,
-        })?;
+        program
+            .place(&line)
+            .map_err(|message| mistake(line.number, &message))?;
     }
     program.finish()
+}
+
+/// What is wrong with a line.
+fn mistake(line: usize, message: &str) -> Error {
+    let mut letters = message.chars();
+    let mut message: String = letters.by_ref().take(MOST_LETTERS).collect();
+    if letters.next().is_some() {
+        message += "...";
+    }
+    Error::Assembly { line, message }
 }
 
 /// One section and what was put into it.
@@ -106,6 +125,8 @@ struct Program {
     names: HashMap<String, Meaning>,
     /// Numeric labels: number, section, offset.
     numbered: Vec<(u64, usize, u64)>,
+    /// The room of all statements.
+    n_bytes: u64,
 }
 
 impl Program {
@@ -116,6 +137,7 @@ impl Program {
             current: 0,
             names: HashMap::new(),
             numbered: Vec::new(),
+            n_bytes: 0,
         };
         program.enter(".text");
         program
@@ -158,6 +180,11 @@ impl Program {
             }
         }
         let n_bytes = self.size_of(&statement)?;
+        self.n_bytes += n_bytes;
+        if self.n_bytes > MOST_BYTES {
+            let whole = self.n_bytes;
+            return Err(format!("a guest has at most 2^32 bytes, not {whole}"));
+        }
         let section = &mut self.sections[self.current];
         section.items.push(Item {
             line: line.number,
@@ -261,26 +288,43 @@ impl Program {
         } = self.sections[section];
         let mut bytes = Vec::new();
         for item in items {
-            let here = address + item.offset;
-            let resolve = |name: &str| self.resolve(name, section, item, here);
-            let statement = self.with_low_parts(&item.statement, section, &resolve);
-            let made = statement.and_then(|statement| self.bytes(&statement, item, here, &resolve));
-            let made = made.and_then(|made| {
-                let expected = made.len() as u64 == item.n_bytes;
-                expected
-                    .then_some(made)
-                    .ok_or_else(|| "this number must be known before it is used".to_owned())
-            });
-            bytes.extend(made.map_err(|message| Error::Assembly {
-                line: item.line,
-                message,
-            })?);
+            let made = self
+                .made(section, item)
+                .map_err(|message| mistake(item.line, &message))?;
+            if !made.is_empty() {
+                bytes.resize(item.offset as usize, 0);
+                bytes.extend(made);
+            }
         }
         Ok(Segment {
             address,
             bytes,
             n_bytes,
         })
+    }
+
+    /// The bytes of an item; none if it is room that is zero.
+    fn made(&self, section: usize, item: &Item) -> Result<Vec<u8>, String> {
+        let Section { address, name, .. } = &self.sections[section];
+        let here = address + item.offset;
+        let resolve = |name: &str| self.resolve(name, section, item, here);
+        let statement = self.with_low_parts(&item.statement, section, &resolve)?;
+        if statement.name.starts_with('.')
+            && directive::parse(&statement)?.is_zero(name == ".bss", &resolve)?
+        {
+            return Ok(Vec::new());
+        }
+        let end = here + item.n_bytes - RAM_BASE;
+        if item.n_bytes > 0 && end > MOST_STORED {
+            return Err(format!(
+                "what is not zero lies in the first 2^28 bytes of a guest, and this ends at {end}"
+            ));
+        }
+        let made = self.bytes(&statement, item, here, &resolve)?;
+        let is_known = made.len() as u64 == item.n_bytes;
+        is_known
+            .then_some(made)
+            .ok_or_else(|| "this number must be known before it is used".to_owned())
     }
 
     /// The statement with a number for each `%pcrel_lo(label)`: the lower part of the distance

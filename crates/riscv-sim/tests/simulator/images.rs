@@ -25,6 +25,103 @@ fn what_the_assembler_writes_is_read_back() {
     assert_eq!(read.symbol_at(0), None);
 }
 
+#[test]
+fn zeros_at_the_end_of_a_guest_take_no_room_in_it() {
+    let source = "_start: nop\n .data\n .word 7\n .zero 5\n .bss\n .zero 4000000000\n .align 4\n last: .zero 8\n";
+    let image = asm::assemble(source, Profile::Rae2020).unwrap();
+    let file = asm::to_elf(&image);
+    assert!(file.len() < 10_000, "{} bytes", file.len());
+    let read = Image::from_elf(&file).unwrap();
+    let [segment] = &read.segments[..] else {
+        panic!("{:?}", read.segments);
+    };
+    let end = image.address_of("last").unwrap() + 8;
+    assert_eq!(segment.address + segment.n_bytes, end);
+    assert_eq!(segment.bytes[64..], [7, 0, 0, 0]);
+}
+
+#[test]
+fn a_guest_that_would_take_all_memory_is_refused_before_it_does() {
+    for (source, why) in [
+        (
+            ".space 4000000000, 1",
+            "line 1: what is not zero lies in the first 2^28 bytes",
+        ),
+        (
+            ".bss\n .zero 4000000000\n .data\n .word 1",
+            "line 4: what is not zero",
+        ),
+        (
+            ".zero 4294967296\n .zero 1",
+            "line 2: a guest has at most 2^32 bytes",
+        ),
+    ] {
+        let error = asm::assemble(source, Profile::Rae2020).unwrap_err();
+        assert!(error.to_string().contains(why), "{source}: {error}");
+    }
+    let error = asm::assemble(&"x".repeat(1_000_000), Profile::Rae2020).unwrap_err();
+    assert!(error.to_string().len() < 300, "{error}");
+}
+
+/// A file with so many segments, all of the same bytes, and so many symbols, all of one name.
+fn repeating(n_headers: u16, n_symbols: u32) -> Vec<u8> {
+    const LONG: usize = 1 << 16;
+    let mut file = good();
+    let put = |file: &mut Vec<u8>, at: usize, bytes: &[u8]| {
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    let mut header = file[64..120].to_vec();
+    put(
+        &mut header,
+        32,
+        &[4096_u64; 2].map(u64::to_le_bytes).concat(),
+    );
+    file.resize(file.len() + 4096, 0);
+    let sections = u64::from_le_bytes(file[40..48].try_into().unwrap());
+    let tables = usize::try_from(sections).unwrap() + 64 * 3;
+    if n_headers > 0 {
+        let place = file.len() as u64;
+        put(&mut file, 32, &place.to_le_bytes());
+        put(&mut file, 56, &n_headers.to_le_bytes());
+        for _ in 0..n_headers {
+            file.extend(&header);
+        }
+    }
+    if n_symbols > 0 {
+        let [symbols, names] = [24, LONG].map(|_| file.len() as u64);
+        file.extend([0; 24]);
+        for _ in 0..n_symbols {
+            file.extend([1, 0, 0, 0, 0x10, 0, 0xf1, 0xff]);
+            file.extend([0; 16]);
+        }
+        let n_bytes = file.len() as u64 - symbols;
+        put(
+            &mut file,
+            tables + 24,
+            &[symbols, n_bytes].map(u64::to_le_bytes).concat(),
+        );
+        let names = names + n_bytes;
+        file.push(0);
+        file.extend([b'x'; LONG]);
+        file.push(0);
+        let n_bytes = file.len() as u64 - names;
+        put(
+            &mut file,
+            tables + 64 + 24,
+            &[names, n_bytes].map(u64::to_le_bytes).concat(),
+        );
+    }
+    file
+}
+
+#[test]
+fn a_forged_file_takes_no_more_memory_than_a_few_times_its_own() {
+    assert!(Image::from_elf(&repeating(2, 0)).is_ok());
+    assert!(Image::from_elf(&repeating(0, 2)).is_ok());
+    refused(&repeating(60_000, 0), "again and again");
+    refused(&repeating(0, 1000), "longer than the file");
+}
+
 fn refused(file: &[u8], why: &str) {
     match Image::from_elf(file) {
         Err(Error::Elf(what)) => assert!(what.contains(why), "{what}"),
