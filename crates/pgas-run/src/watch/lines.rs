@@ -64,7 +64,11 @@ pub(crate) fn heading(picture: &Picture) -> String {
 pub(crate) fn ranks(picture: &Picture) -> String {
     let n_here = picture.rows.len();
     let unit = if n_here == 1 { "rank" } else { "ranks" };
-    let mut text = format!("{n_here} {unit} of {}", picture.program);
+    let mut text = format!("{n_here} {unit}");
+    // It is not known before a rank has joined.
+    if !picture.program.is_empty() {
+        text += &format!(" of {}", picture.program);
+    }
     let n_elsewhere = (picture.n_ranks as usize).saturating_sub(n_here);
     if n_elsewhere > 0 {
         text += &format!(" here, {n_elsewhere} elsewhere");
@@ -122,6 +126,9 @@ mod tests {
         let text = summary(&picture);
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains(": 4 ranks of solver on 2 hosts: "), "{text}");
+        picture.program = String::new();
+        let text = summary(&picture);
+        assert!(text.contains(": 4 ranks on 2 hosts: "), "{text}");
         assert_eq!(all(&stalled(Duration::ZERO)).lines().count(), 5);
     }
 
