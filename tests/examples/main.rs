@@ -15,5 +15,6 @@ mod kmer_count;
 mod program;
 mod report;
 mod run;
+mod simulate_reads;
 #[cfg(feature = "tokio")]
 mod tokio;

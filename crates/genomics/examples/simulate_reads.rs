@@ -6,12 +6,15 @@
 //! ```
 
 use std::error::Error;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use lexopt::{Arg, Parser, ValueExt};
+use lexopt::{Arg, Parser};
+use pgas_genomics::output::check_names;
 use pgas_genomics::simulate::{Genome, ReadPlan, SimulatedReads};
 
 const HELP: &str = "\
@@ -63,12 +66,14 @@ fn parse() -> Result<Option<Options>, Box<dyn Error>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("genome") => options.genome = Some(parser.value()?.into()),
-            Arg::Long("genome-length") => options.genome_length = parser.value()?.parse()?,
+            Arg::Long("genome-length") => {
+                options.genome_length = number("genome-length", &mut parser)?;
+            }
             Arg::Long("genome-out") => options.genome_out = Some(parser.value()?.into()),
-            Arg::Long("reads") => options.plan.n_reads = parser.value()?.parse()?,
-            Arg::Long("length") => options.plan.length = parser.value()?.parse()?,
-            Arg::Long("errors") => options.plan.error_rate = parser.value()?.parse()?,
-            Arg::Long("seed") => options.plan.seed = parser.value()?.parse()?,
+            Arg::Long("reads") => options.plan.n_reads = number("reads", &mut parser)?,
+            Arg::Long("length") => options.plan.length = number("length", &mut parser)?,
+            Arg::Long("errors") => options.plan.error_rate = number("errors", &mut parser)?,
+            Arg::Long("seed") => options.plan.seed = number("seed", &mut parser)?,
             Arg::Long("out") => options.out = Some(parser.value()?.into()),
             Arg::Long("help") | Arg::Short('h') => {
                 io::stdout().write_all(HELP.as_bytes())?;
@@ -80,22 +85,46 @@ fn parse() -> Result<Option<Options>, Box<dyn Error>> {
     Ok(Some(options))
 }
 
+/// The value of an option that takes a number.
+fn number<T>(option: &str, parser: &mut Parser) -> Result<T, Box<dyn Error>>
+where
+    T: FromStr<Err: Display>,
+{
+    let value = parser.value()?;
+    let text = value.to_string_lossy();
+    let parsed = text.parse();
+    parsed.map_err(|error| format!("--{option} {text}: {error}").into())
+}
+
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let outputs = [options.genome_out.as_deref(), options.out.as_deref()];
+    check_names(&outputs, options.genome.as_slice())?;
     let genome = match &options.genome {
         Some(path) => Genome::read_fasta(path)?,
-        None => Genome::random(options.genome_length, options.plan.seed),
+        None => {
+            let n_bases = options.genome_length;
+            let room = Vec::<u8>::new().try_reserve_exact(n_bases);
+            room.map_err(|error| format!("--genome-length {n_bases}: {error}"))?;
+            Genome::random(n_bases, options.plan.seed)
+        }
     };
     let reads = SimulatedReads::new(&genome, options.plan)?;
     if let Some(path) = &options.genome_out {
-        genome.write_fasta(BufWriter::new(create(path)?))?;
+        to_file(path, |file| genome.write_fasta(file))?;
     }
     match &options.out {
-        Some(path) => reads.write_fastq(BufWriter::new(create(path)?))?,
-        None => reads.write_fastq(BufWriter::new(io::stdout().lock()))?,
+        Some(path) => to_file(path, |file| reads.write_fastq(file)),
+        None => {
+            let written = reads.write_fastq(BufWriter::new(io::stdout().lock()));
+            Ok(written.map_err(|error| format!("standard output: {error}"))?)
+        }
     }
-    Ok(())
 }
 
-fn create(path: &PathBuf) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("{}: {error}", path.display()))
+fn to_file(
+    path: &Path,
+    write: impl FnOnce(BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Box<dyn Error>> {
+    let written = File::create(path).and_then(|file| write(BufWriter::new(file)));
+    written.map_err(|error| format!("{}: {error}", path.display()).into())
 }
