@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether the results are right.
-fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options) -> support::Result<bool> {
     let places: Vec<Place> = options.places(world, world.rank()).collect();
     let expected = world.allreduce(additions(options, &places), Sum)?;
     let styles: [(&str, Style); 3] = [
@@ -86,7 +86,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
             verified: support::all(world, is_right)?,
         });
     }
-    Ok(kernel::report(world, (options, way), "histogram", &all))
+    Ok(kernel::report(world, (options, way), "histogram", &all)?)
 }
 
 /// The elapsed seconds, and this rank's part of the table.

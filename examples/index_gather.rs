@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether the results are right.
-fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options) -> support::Result<bool> {
     let places: Vec<Place> = options.places(world, world.rank()).collect();
     let table: Vec<u64> = (0..options.table)
         .map(|index| {
@@ -96,7 +96,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
             verified: support::all(world, is_right)?,
         });
     }
-    Ok(kernel::report(world, (options, way), "index_gather", &all))
+    Ok(kernel::report(world, (options, way), "index_gather", &all)?)
 }
 
 /// The content of the table at `place`.

@@ -17,6 +17,7 @@ mod arguments;
 #[path = "support/memory.rs"]
 mod memory;
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -93,7 +94,7 @@ impl Ranges {
 }
 
 /// Whether the result is right.
-fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options) -> Result<bool, Box<dyn Error>> {
     let ranges = Ranges::new(world);
     world.barrier()?;
     let start = Instant::now();
@@ -123,7 +124,8 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         *slowest = world.allreduce(seconds, Max)?;
     }
     if world.rank() == Rank::ZERO {
-        report(world, options, slowest, verified);
+        report(world, options, slowest, verified)
+            .map_err(|error| format!("standard output: {error}"))?;
     }
     Ok(verified)
 }
@@ -219,7 +221,12 @@ fn verify(world: &World, ranges: &Ranges, made: &[u32], sorted: &[u32]) -> pgas:
     Ok((n_made, sum_made, n_wrong) == (n_sorted, sum_sorted, 0))
 }
 
-fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], verified: bool) {
+fn report(
+    world: &World,
+    options: &Options,
+    [total, exchange, sort]: [f64; 3],
+    verified: bool,
+) -> io::Result<()> {
     let (ranks, keys) = (world.n_ranks(), options.keys_per_rank);
     let line = if options.json {
         serde_json::json!({
@@ -238,6 +245,5 @@ fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], v
             "{ranks} ranks, {keys} keys each, aggregated: {total:.3} s (exchange {exchange:.3} s, sort {sort:.3} s), {verdict}"
         )
     };
-    // A failed write cannot be reported.
-    writeln!(io::stdout(), "{line}").ok();
+    writeln!(io::stdout(), "{line}")
 }

@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether all results were right.
-fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options) -> support::Result<bool> {
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(usize::from(options.threads))
         .build()
@@ -194,7 +194,7 @@ fn idle_load(time: Duration) -> f64 {
 }
 
 /// Prints the result. Returns whether it is right on all ranks.
-fn report(world: &World, options: &Options, measured: &Measured) -> pgas::Result<bool> {
+fn report(world: &World, options: &Options, measured: &Measured) -> support::Result<bool> {
     let seconds = world.allreduce(measured.seconds, Max)?;
     let idle_load = world.allreduce(measured.idle_load, Max)?;
     let in_flight = world.allreduce(measured.n_in_flight as u64, Max)?;
@@ -212,7 +212,7 @@ fn report(world: &World, options: &Options, measured: &Measured) -> pgas::Result
             "idle_load": idle_load,
             "verified": verified,
         });
-        support::print(world, line);
+        support::print(world, line)?;
         return Ok(verified);
     }
     let verdict = if verified { "right" } else { "WRONG" };
@@ -221,6 +221,6 @@ fn report(world: &World, options: &Options, measured: &Measured) -> pgas::Result
         "{ranks} ranks, {calls} calls each, {in_flight} of rank 0 in flight at once; all: {seconds:.4} s, {rate:.2} million/s and rank\n\
          with nothing to do a rank takes {idle:.2}% of a processor\nresults: {verdict}"
     );
-    support::print(world, text);
+    support::print(world, text)?;
     Ok(verified)
 }

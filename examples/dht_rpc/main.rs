@@ -103,7 +103,7 @@ impl Options {
 }
 
 /// Whether everything was found again.
-fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options) -> support::Result<bool> {
     let mut rows = Vec::new();
     let bar = support::progress_bar(world, "tables", 3 * options.sizes.len(), !options.json);
     for size in options.sizes() {
@@ -117,7 +117,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         rows.extend(more);
         bar.inc(3);
     }
-    Ok(report::report(world, options.json, &rows))
+    Ok(report::report(world, options.json, &rows)?)
 }
 
 /// Measures all tables with values of `size` bytes. The one-sided table stores them in chunks of

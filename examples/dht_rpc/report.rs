@@ -1,6 +1,7 @@
 //! The table of results.
 
 use std::fmt::Write;
+use std::io;
 
 use pgas::World;
 
@@ -8,7 +9,7 @@ use crate::measure::Row;
 use crate::support;
 
 /// Prints the rows. Returns whether all results were right.
-pub(crate) fn report(world: &World, json: bool, rows: &[Row]) -> bool {
+pub(crate) fn report(world: &World, json: bool, rows: &[Row]) -> io::Result<bool> {
     let verified = rows.iter().all(|row| row.verified);
     if json {
         let row = |row: &Row| {
@@ -25,8 +26,8 @@ pub(crate) fn report(world: &World, json: bool, rows: &[Row]) -> bool {
         let rows: Vec<_> = rows.iter().map(row).collect();
         let ranks = world.n_ranks();
         let line = serde_json::json!({ "ranks": ranks, "rows": rows, "verified": verified });
-        support::print(world, line);
-        return verified;
+        support::print(world, line)?;
+        return Ok(verified);
     }
     let mut text = format!(
         "{} ranks; limit of one message {} bytes\n\
@@ -45,6 +46,6 @@ pub(crate) fn report(world: &World, json: bool, rows: &[Row]) -> bool {
         text.write_fmt(line).expect("a string takes everything");
     }
     let verdict = if verified { "right" } else { "WRONG" };
-    support::print(world, format_args!("{text}\nresults: {verdict}"));
-    verified
+    support::print(world, format_args!("{text}\nresults: {verdict}"))?;
+    Ok(verified)
 }

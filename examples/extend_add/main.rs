@@ -93,7 +93,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether both results are right.
-fn run(world: &World, options: &Options, graph: &Graph) -> pgas::Result<bool> {
+fn run(world: &World, options: &Options, graph: &Graph) -> support::Result<bool> {
     let tree = Tree::new(graph, world.n_ranks());
     let fronts = Fronts::of(&tree, world.rank().number());
     let rounds = usize::from(options.rounds);
@@ -126,7 +126,7 @@ fn report(
     fronts: &Fronts<'_>,
     [by_calls, by_exchange]: [f64; 2],
     verified: bool,
-) -> pgas::Result<()> {
+) -> support::Result<()> {
     let additions = fronts.n_expected().into_iter().sum::<usize>() as u64;
     let additions = world.allreduce(additions, Sum)?;
     let (ranks, vertices, n_fronts) = (
@@ -144,7 +144,7 @@ fn report(
             "seconds_by_exchange": by_exchange,
             "verified": verified,
         });
-        support::print(world, line);
+        support::print(world, line)?;
         return Ok(());
     }
     let verdict = if verified { "right" } else { "WRONG" };
@@ -158,6 +158,6 @@ fn report(
         rate(by_calls),
         rate(by_exchange),
     );
-    support::print(world, text);
+    support::print(world, text)?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Common parts of bale's two kernels: a table over all ranks, random indices, and a report of the
 //! styles.
 
+use std::io;
+
 use clap::Parser;
 use pgas::{Rank, World};
 
@@ -108,7 +110,7 @@ pub(crate) fn report(
     (options, way): (&Options, Way),
     kernel: &str,
     all: &[Measured],
-) -> bool {
+) -> io::Result<bool> {
     let verified = all.iter().all(|measured| measured.verified);
     #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
     let rate = |seconds: f64| options.accesses as f64 / seconds.max(1e-9) / 1e6;
@@ -131,8 +133,8 @@ pub(crate) fn report(
             "styles": all.iter().map(row).collect::<Vec<_>>(),
             "verified": verified,
         });
-        support::print(world, line);
-        return verified;
+        support::print(world, line)?;
+        return Ok(verified);
     }
     let mut text = format!(
         "{kernel}: {ranks} ranks, {table} words and {accesses} accesses each\n\
@@ -148,6 +150,6 @@ pub(crate) fn report(
         text += "\nnot all memory is near: no other style than the aggregated one";
     }
     let verdict = if verified { "right" } else { "WRONG" };
-    support::print(world, format_args!("{text}\nresults: {verdict}"));
-    verified
+    support::print(world, format_args!("{text}\nresults: {verdict}"))?;
+    Ok(verified)
 }

@@ -1,5 +1,6 @@
 //! Common parts of the examples of remote calls: start and end, measurements and output.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,12 +11,15 @@ use pgas::{Rank, World};
 
 use crate::arguments;
 
+/// What ends a program: an error of the library, or of its output.
+pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
 /// Runs `program` as a rank of the job. Its result says whether its results were right. Errors are
 /// reported in one line.
 pub(crate) fn start(
     name: &str,
     ranks: Option<u32>,
-    program: impl FnOnce(&World) -> pgas::Result<bool>,
+    program: impl FnOnce(&World) -> Result<bool>,
 ) -> ExitCode {
     let world = match arguments::join(ranks) {
         Ok(world) => world,
@@ -50,11 +54,12 @@ pub(crate) fn progress_bar(world: &World, what: &str, n: usize, show: bool) -> P
 }
 
 /// Prints the result, on rank 0 alone.
-pub(crate) fn print(world: &World, text: impl Display) {
-    if world.rank() == Rank::ZERO {
-        // A failed write cannot be reported.
-        writeln!(io::stdout(), "{text}").ok();
+pub(crate) fn print(world: &World, text: impl Display) -> io::Result<()> {
+    if world.rank() != Rank::ZERO {
+        return Ok(());
     }
+    let printed = writeln!(io::stdout(), "{text}");
+    printed.map_err(|error| io::Error::new(error.kind(), format!("standard output: {error}")))
 }
 
 /// A number that looks random, for each `n` (the last step of SplitMix64).

@@ -9,6 +9,7 @@ mod contig_gen;
 mod dht_rpc;
 mod extend_add;
 mod extremes;
+mod full_disk;
 mod isx;
 mod kernels;
 mod kmer_count;

@@ -1,5 +1,6 @@
 //! Running an example with a deadline.
 
+use std::fs::OpenOptions;
 use std::process::Command;
 
 use pgas_testkit::job::{self, Ended};
@@ -25,6 +26,22 @@ pub(crate) fn json(name: &str, ranks: u32, arguments: &[&str]) -> Value {
     assert_eq!(json["verified"], true, "{name} {all:?}");
     assert_eq!(json["ranks"].to_string(), ranks);
     json
+}
+
+/// Checks that the example fails with a line if its results cannot be written.
+pub(crate) fn fails_on_a_full_disk(name: &str, arguments: &[&str]) {
+    for ranks in ["1", "2"] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(program(name));
+        command.args(arguments).args(["--ranks", ranks]);
+        let output = command.stdout(full).output().unwrap();
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {line}");
+        assert!(line.contains("No space left"), "{name}: {line}");
+        // Rank 0 may also notice that its output has no reader any more.
+        assert!(line.lines().count() <= 2, "{name}: {line}");
+        assert!(!line.contains("panicked"), "{name}: {line}");
+    }
 }
 
 /// Checks that bad arguments are refused in a line that names the option.
