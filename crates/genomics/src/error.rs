@@ -165,6 +165,8 @@ pub enum Fault {
         /// The byte.
         byte: u8,
     },
+    /// The line with the name of a sequence holds a carriage return that no newline follows.
+    ReturnInName,
 }
 
 impl fmt::Display for Fault {
@@ -204,6 +206,11 @@ impl fmt::Display for Fault {
                 )
             }
             Self::BadByte { byte } => write!(f, "{} in a sequence", Byte(*byte)),
+            Self::ReturnInName => write!(
+                f,
+                "{} in the name of a sequence (lines end with \\n or \\r\\n)",
+                Byte(b'\r')
+            ),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 use super::source::{BLOCK, SourceFile, read_block};
 use super::{Progress, Segment, Share, Summary, find_bad_byte};
@@ -233,9 +233,11 @@ impl<'a, E: From<Error>, F: FnMut(Segment<'_>) -> Result<(), E>> Scanner<'a, F> 
 
     /// Processes a byte at `position` after a carriage return, if it is not a newline.
     fn lone_return(&self, position: u64) -> E {
-        self.file
-            .malformed_at(position - 1, Fault::BadByte { byte: b'\r' })
-            .into()
+        let fault = match self.lines.place {
+            Place::Header => Fault::ReturnInName,
+            Place::LineStart | Place::Sequence => Fault::BadByte { byte: b'\r' },
+        };
+        self.file.malformed_at(position - 1, fault).into()
     }
 }
 
@@ -295,14 +297,12 @@ impl Lines {
                 *rest = &rest[1..];
                 Token::Record
             }
+            _ if std::mem::take(&mut self.after_return) && rest[0] != b'\n' => Token::LoneReturn,
             Place::Header => {
-                self.end_of_line(rest);
+                self.header(rest);
                 Token::Nothing
             }
             Place::LineStart | Place::Sequence => {
-                if std::mem::take(&mut self.after_return) && rest[0] != b'\n' {
-                    return Token::LoneReturn;
-                }
                 self.place = Place::Sequence;
                 let line = self.end_of_line(rest);
                 match line.split_last() {
@@ -314,6 +314,18 @@ impl Lines {
                 }
             }
         }
+    }
+
+    /// Takes the rest of a header off the front of `rest`, up to a carriage return. If that ended
+    /// lines alone, the sequences would be taken for a part of the header.
+    fn header(&mut self, rest: &mut &[u8]) {
+        let end = memchr2(b'\n', b'\r', rest);
+        match end.map(|end| rest[end]) {
+            Some(b'\r') => self.after_return = true,
+            Some(_) => self.place = Place::LineStart,
+            None => {}
+        }
+        *rest = &rest[end.map_or(rest.len(), |end| end + 1)..];
     }
 
     /// Takes the rest of the line off the front of `rest`, and returns it without its newline.

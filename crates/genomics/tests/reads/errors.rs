@@ -289,3 +289,18 @@ fn the_name_of_a_file_begins_no_line_and_steers_no_terminal() {
     assert!(!text.contains(char::is_control), "{text:?}");
     assert!(text.contains(r"such\npgas"), "{text:?}");
 }
+
+#[test]
+fn line_ends_that_are_carriage_returns_alone_are_refused() {
+    let why = "byte 0x0d in the name of a sequence (lines end with \\n or \\r\\n)";
+    assert_error(
+        ">a\rACGTACGT\r>b\rTTGCATGC\r",
+        &format!("reads, line 1: {why}"),
+    );
+    assert_error(
+        ">a\nACGTACGT\n>b\rTTGCA\n",
+        &format!("reads, line 3: {why}"),
+    );
+    // One at the end of the file ends its line.
+    assert!(errors(b">a\nACGT\n>b\r", 3).is_empty());
+}
