@@ -52,8 +52,13 @@ const LONGEST: usize = 200;
 pub fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
     refused(std::env::args_os().collect()).map_err(|error| {
         if !error.use_stderr() {
-            let printed = error.print();
-            return printed.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+            return match error.print() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(why) => {
+                    writeln!(io::stderr(), "{program}: standard output: {why}").ok();
+                    ExitCode::FAILURE
+                }
+            };
         }
         let line = line(&error);
         // There is nobody left to tell about a failure of this.
