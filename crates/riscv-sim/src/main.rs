@@ -1,7 +1,6 @@
 //! `rae`: runs guests on a simulated machine, and turns assembly into guests and back.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "a program for people and scripts")]
 
 mod cli;
 
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     asked.execute().unwrap_or_else(|why| {
-        eprintln!("rae: {}", told(&*why));
+        cli::tell(told(&*why));
         ExitCode::from(cli::TROUBLE)
     })
 }

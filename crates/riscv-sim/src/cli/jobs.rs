@@ -1,8 +1,6 @@
 //! Runs of a report, on as many threads as the host has processors.
 
-#![expect(clippy::print_stderr, reason = "progress is for people")]
-
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use super::Trouble;
@@ -21,7 +19,7 @@ where
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let done = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let shows = !quiet && std::io::stderr().is_terminal();
+    let shows = !quiet && io::stderr().is_terminal();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -32,14 +30,14 @@ where
                     if shows {
                         let n = done.len();
                         let bar = "#".repeat(40 * n / n_jobs);
-                        eprint!("\rrae: [{bar:<40}] {n} of {n_jobs} runs");
+                        write!(io::stderr(), "\rrae: [{bar:<40}] {n} of {n_jobs} runs").ok();
                     }
                 }
             });
         }
     });
     if shows {
-        eprintln!();
+        writeln!(io::stderr()).ok();
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(k, _)| *k);

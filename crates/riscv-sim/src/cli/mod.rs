@@ -11,6 +11,8 @@ mod timed;
 mod translate;
 
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -243,12 +245,22 @@ fn mebibytes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Tells people something. A failed write cannot be reported.
+pub(crate) fn tell(text: impl Display) {
+    writeln!(io::stderr(), "rae: {text}").ok();
+}
+
+/// The error of a write to the standard output.
+fn printed(result: io::Result<()>) -> Result<(), Trouble> {
+    result.map_err(|why| format!("standard output: {why}").into())
+}
+
 /// Reads a file whole. What is no regular file may have no end.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     if std::fs::metadata(path)?.is_file() {
         return std::fs::read(path);
     }
-    Err(std::io::Error::other("not a regular file"))
+    Err(io::Error::other("not a regular file"))
 }
 
 /// As [`read`], of text.

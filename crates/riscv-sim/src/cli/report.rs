@@ -1,12 +1,13 @@
 //! The report: one page of HTML without anything from outside.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
-use super::{Trouble, can_be_written};
+use super::{Trouble, can_be_written, printed};
 
 /// What every report is asked.
 #[derive(Debug, Args)]
@@ -175,9 +176,8 @@ fn row(it: &Stated) -> Vec<String> {
 }
 
 /// Prints the same as text.
-#[expect(clippy::print_stdout, reason = "it is what was asked for")]
-pub(super) fn print(figures: &[Figure]) {
-    print!("{}", text(figures));
+pub(super) fn print(figures: &[Figure]) -> Result<(), Trouble> {
+    printed(io::stdout().write_all(text(figures).as_bytes()))
 }
 
 fn text(figures: &[Figure]) -> String {

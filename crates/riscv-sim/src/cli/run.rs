@@ -1,7 +1,5 @@
 //! `rae run`.
 
-#![expect(clippy::print_stderr, reason = "progress and failures are for people")]
-
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
@@ -18,8 +16,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::console::{as_it_is, by_node};
-use super::{Run, TROUBLE, Trouble, can_be_written, check_names, guest, timed};
+use super::console::{Lost, as_it_is, by_node};
+use super::{Run, TROUBLE, Trouble, can_be_written, check_names, guest, tell, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
@@ -122,8 +120,8 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     }
     check_outputs(arguments)?;
     let mut machine = Machine::new(&config, &image)?;
-    set_consoles(&mut machine, &config);
-    let (outcome, machine) = if arguments.timed {
+    set_consoles(&mut machine, &config, &interrupted.lost);
+    let (outcome, mut machine) = if arguments.timed {
         timed::run(machine, arguments, &interrupted)?
     } else {
         let outcome = match debugged(&mut machine, arguments)? {
@@ -133,25 +131,36 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         write_stats(arguments, &machine.stats())?;
         (outcome, machine)
     };
-    drop(std::io::stdout().flush());
-    Ok(match outcome? {
+    let outcome = outcome?;
+    // The ends of lines that are held back are written now.
+    machine.set_console(Box::new(|_, _| {}));
+    machine.set_error_console(Box::new(|_, _| {}));
+    interrupted.lost.note(std::io::stdout().flush());
+    match interrupted.lost.why() {
+        None => Ok(exit_code(outcome, &machine)),
+        Some(why) => Err(format!("standard output: {why}").into()),
+    }
+}
+
+fn exit_code(outcome: Option<Outcome>, machine: &Machine) -> ExitCode {
+    match outcome {
         None => {
-            eprintln!("rae: interrupted");
+            tell("interrupted");
             ExitCode::from(INTERRUPTED)
         }
         Some(Outcome::Success) => ExitCode::SUCCESS,
         Some(Outcome::Failure { node, code }) => {
-            eprintln!("rae: node {node} failed with code {code}");
+            tell(format_args!("node {node} failed with code {code}"));
             if let Some(path) = machine.refused(node) {
                 let path = path.display();
-                eprintln!(
-                    "rae: it was refused {path}: --files grants folders to read, --files-rw to write"
-                );
+                tell(format_args!(
+                    "it was refused {path}: --files grants folders to read, --files-rw to write"
+                ));
             }
             // A status has eight bits; what does not fit must not look like success.
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
-    })
+    }
 }
 
 /// Whether the files that the run writes can be written, and are not read.
@@ -165,14 +174,17 @@ fn check_outputs(arguments: &Run) -> Result<(), Trouble> {
 }
 
 /// What guests write goes to this process's own outputs.
-fn set_consoles(machine: &mut Machine, config: &MachineConfig) {
+fn set_consoles(machine: &mut Machine, config: &MachineConfig, lost: &Lost) {
+    // Nobody can be told that the standard error is lost.
+    let unheard = Lost::default();
+    let lost = lost.clone();
     if config.linux.is_some() && config.n_nodes > 1 {
         let n_nodes = config.n_nodes;
-        machine.set_console(by_node(n_nodes, std::io::stdout()));
-        machine.set_error_console(by_node(n_nodes, std::io::stderr()));
+        machine.set_console(by_node(n_nodes, std::io::stdout(), lost));
+        machine.set_error_console(by_node(n_nodes, std::io::stderr(), unheard));
     } else {
-        machine.set_console(as_it_is(std::io::stdout()));
-        machine.set_error_console(as_it_is(std::io::stderr()));
+        machine.set_console(as_it_is(std::io::stdout(), lost));
+        machine.set_error_console(as_it_is(std::io::stderr(), unheard));
     }
 }
 
@@ -186,14 +198,19 @@ pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, 
         return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
     }
     let listener = TcpListener::bind(("127.0.0.1", port))?;
-    eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    tell(format_args!("waiting for GDB at {address}"));
     let (connection, _) = listener.accept()?;
     Ok(gdb::serve(run, arguments.gdb_node, connection)?)
 }
 
 /// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started
-/// it. A second time, [`AT_ONCE`] later, ends the process at once.
-pub(super) struct Interrupted(Arc<AtomicBool>);
+/// it. A second time, [`AT_ONCE`] later, ends the process at once. A run whose output is lost ends,
+/// too.
+pub(super) struct Interrupted {
+    asked: Arc<AtomicBool>,
+    lost: Lost,
+}
 
 /// Signals that are nearer to each other are one request: `timeout` sends one to the process, and
 /// one to all of its group.
@@ -214,11 +231,12 @@ impl Interrupted {
                 }
             }
         })?;
-        Ok(Self(asked))
+        let lost = Lost::default();
+        Ok(Self { asked, lost })
     }
 
     pub(super) fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed) || self.lost.why().is_some()
     }
 }
 
@@ -279,8 +297,8 @@ pub(super) fn progress(machine: &Machine, elapsed: Duration) {
         .count();
     let n_millions = machine.n_instructions() / 1_000_000;
     let per_second = n_millions / elapsed.as_secs().max(1);
-    eprintln!(
-        "rae: {n_millions} million instructions, {per_second} million a second, {ended} of {} nodes ended",
+    tell(format_args!(
+        "{n_millions} million instructions, {per_second} million a second, {ended} of {} nodes ended",
         nodes.len()
-    );
+    ));
 }

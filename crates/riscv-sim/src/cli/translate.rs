@@ -1,11 +1,8 @@
 //! `rae disasm` and `rae asm`.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::cast_possible_truncation,
-    reason = "it writes what was asked for; a file fits into memory"
-)]
+#![expect(clippy::cast_possible_truncation, reason = "a file fits into memory")]
 
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,7 +10,7 @@ use pgas_riscv_sim::disasm::disassemble as one;
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Image, asm};
 
-use super::{Asm, Disasm, Trouble, check_names, guest, read_text};
+use super::{Asm, Disasm, Trouble, check_names, guest, printed, read_text};
 
 pub(super) fn assemble(arguments: &Asm) -> Result<ExitCode, Trouble> {
     check_names(&[&arguments.output], &[&arguments.source])?;
@@ -28,8 +25,15 @@ pub(super) fn assemble(arguments: &Asm) -> Result<ExitCode, Trouble> {
 
 pub(super) fn disassemble(arguments: &Disasm) -> Result<ExitCode, Trouble> {
     let profile = arguments.encodings.profile();
+    let mut out = BufWriter::new(io::stdout().lock());
     match arguments.what.as_slice() {
-        [file] if Path::new(file).exists() => listing(&guest(Path::new(file), profile)?, profile),
+        [file] if Path::new(file).exists() => {
+            printed(listing(
+                &mut out,
+                &guest(Path::new(file), profile)?,
+                profile,
+            ))?;
+        }
         words => {
             for word in words {
                 let word = word.to_string_lossy();
@@ -37,16 +41,18 @@ pub(super) fn disassemble(arguments: &Disasm) -> Result<ExitCode, Trouble> {
                 let bits = u32::from_str_radix(digits, 16).map_err(|_| {
                     format!("{word}: neither a file nor up to 8 hexadecimal digits")
                 })?;
-                println!("{digits:>8}\t{}", one(bits, 0, profile).text);
+                let line = one(bits, 0, profile).text;
+                printed(writeln!(out, "{digits:>8}\t{line}"))?;
             }
         }
     }
+    printed(out.flush())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Everything in the guest's segments, instruction by instruction; data are written as what they
 /// would be.
-fn listing(image: &Image, profile: Profile) {
+fn listing(out: &mut impl Write, image: &Image, profile: Profile) -> io::Result<()> {
     for segment in &image.segments {
         let mut offset = 0;
         while let Some(rest) = segment.bytes.get(offset..)
@@ -58,7 +64,7 @@ fn listing(image: &Image, profile: Profile) {
             let word = u32::from_le_bytes(bytes);
             let pc = segment.address + offset as u64;
             if let Some((name, 0)) = image.symbol_at(pc) {
-                println!("\n{pc:016x} <{name}>:");
+                writeln!(out, "\n{pc:016x} <{name}>:")?;
             }
             let line = one(word, pc, profile);
             let hex = if line.len == 2 {
@@ -66,14 +72,16 @@ fn listing(image: &Image, profile: Profile) {
             } else {
                 format!("{word:08x}")
             };
-            println!(
+            writeln!(
+                out,
                 "{pc:8x}:\t{hex:8}\t{}{}",
                 line.text,
                 target(image, line.target)
-            );
+            )?;
             offset += line.len as usize;
         }
     }
+    Ok(())
 }
 
 fn target(image: &Image, target: Option<u64>) -> String {

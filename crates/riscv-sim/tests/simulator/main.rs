@@ -9,6 +9,7 @@ mod gdb;
 mod guest_c;
 mod images;
 mod linux;
+mod lost_output;
 mod memory_model;
 mod objdump;
 mod outputs;

@@ -102,7 +102,7 @@ pub(super) fn containers(arguments: &Containers) -> Result<ExitCode, Trouble> {
         report::write(folder, (JSON, &json), &page)?;
     }
     if !options.quiet {
-        report::print(&figures);
+        report::print(&figures)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -137,7 +137,7 @@ pub(super) fn paper(arguments: &Paper) -> Result<std::process::ExitCode, Trouble
         write(folder, &figures, &rows, &facts)?;
     }
     if !options.quiet {
-        report::print(&figures);
+        report::print(&figures)?;
     }
     Ok(std::process::ExitCode::SUCCESS)
 }
