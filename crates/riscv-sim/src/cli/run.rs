@@ -124,7 +124,7 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     let (outcome, mut machine) = if arguments.timed {
         timed::run(machine, arguments, &interrupted)?
     } else {
-        let outcome = match debugged(&mut machine, arguments)? {
+        let outcome = match debugged(&mut machine, arguments, &interrupted)? {
             true => to_the_end(&mut machine, arguments, &interrupted),
             false => Ok(None),
         };
@@ -189,7 +189,11 @@ fn set_consoles(machine: &mut Machine, config: &MachineConfig, lost: &Lost) {
 }
 
 /// Lets a debugger run the machine first, if one is asked for. Says whether the run is to go on.
-pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, Trouble> {
+pub(super) fn debugged(
+    run: &mut dyn Debugged,
+    arguments: &Run,
+    interrupted: &Interrupted,
+) -> Result<bool, Trouble> {
     let Some(port) = arguments.gdb else {
         return Ok(true);
     };
@@ -198,10 +202,17 @@ pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, 
         return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
     }
     let listener = TcpListener::bind(("127.0.0.1", port))?;
+    // Whoever waits for GDB looks at no flag.
+    interrupted.at_once.store(true, Ordering::Relaxed);
+    if interrupted.is_asked() {
+        return Ok(false);
+    }
     let address = listener.local_addr()?;
     tell(format_args!("waiting for GDB at {address}"));
     let (connection, _) = listener.accept()?;
-    Ok(gdb::serve(run, arguments.gdb_node, connection)?)
+    let goes_on = gdb::serve(run, arguments.gdb_node, connection)?;
+    interrupted.at_once.store(false, Ordering::Relaxed);
+    Ok(goes_on)
 }
 
 /// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started
@@ -209,6 +220,8 @@ pub(super) fn debugged(run: &mut dyn Debugged, arguments: &Run) -> Result<bool, 
 /// too.
 pub(super) struct Interrupted {
     asked: Arc<AtomicBool>,
+    /// Whether the first time ends the process, too.
+    at_once: Arc<AtomicBool>,
     lost: Lost,
 }
 
@@ -222,17 +235,24 @@ impl Interrupted {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let listener = std::thread::Builder::new().name("signals".to_owned());
         let heard = Arc::clone(&asked);
+        let at_once = Arc::<AtomicBool>::default();
+        let ends = Arc::clone(&at_once);
         listener.spawn(move || {
             let mut first = None;
             for signal in signals.forever() {
                 heard.store(true, Ordering::Relaxed);
-                if first.get_or_insert_with(Instant::now).elapsed() >= AT_ONCE {
+                let again = first.get_or_insert_with(Instant::now).elapsed() >= AT_ONCE;
+                if again || ends.load(Ordering::Relaxed) {
                     drop(emulate_default_handler(signal));
                 }
             }
         })?;
         let lost = Lost::default();
-        Ok(Self { asked, lost })
+        Ok(Self {
+            asked,
+            at_once,
+            lost,
+        })
     }
 
     pub(super) fn is_asked(&self) -> bool {

@@ -38,7 +38,7 @@ pub(super) fn run(
     if arguments.trace.is_some() {
         simulation.set_trace(Trace::new(SPANS));
     }
-    let outcome = match debugged(&mut simulation, arguments)? {
+    let outcome = match debugged(&mut simulation, arguments, interrupted)? {
         true => to_the_end(&mut simulation, arguments, interrupted),
         false => Ok(None),
     };

@@ -1,8 +1,10 @@
 //! GDB's remote protocol, spoken by hand: threads, registers, memory, breakpoints, watchpoints,
 //! steps, the end; without a clock and with one.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pgas_riscv_sim::gdb::{self, Debugged};
@@ -365,4 +367,33 @@ fn an_interrupt_stops_all_and_a_fault_is_shown_where_it_is() {
             assert!(why.contains("node 1"), "{why}");
         }
     }
+}
+
+#[test]
+fn a_program_that_waits_for_gdb_can_be_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = folder.path().join("guest.s");
+    std::fs::write(&guest, "_start: j _start").unwrap();
+    let mut rae = Command::new(env!("CARGO_BIN_EXE_rae"));
+    let rae = rae
+        .arg("run")
+        .arg(&guest)
+        .args(["--nodes", "1", "--gdb", "0"]);
+    let mut rae = rae.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let stderr = rae.stderr.take().unwrap();
+    BufReader::new(stderr).read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for GDB"), "{line}");
+    let mut kill = Command::new("kill");
+    let sent = kill
+        .args(["-TERM", &rae.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let mut ended = None;
+    pgas_testkit::job::eventually("the end of rae", || {
+        ended = rae.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().signal(), Some(15));
 }
