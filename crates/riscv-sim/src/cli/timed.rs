@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::Simulation;
-use pgas_riscv_sim::timed::time::Time;
 use pgas_riscv_sim::timed::trace::Trace;
 use pgas_riscv_sim::{Error, Machine, Outcome};
 
@@ -15,9 +14,6 @@ use super::{Run, Trouble, read_text};
 
 /// Spans of a trace at most: about what Perfetto still shows with ease.
 const SPANS: usize = 2_000_000;
-
-/// Simulated time between two looks at the clock.
-const STEP: Time = Time::from_ns(200_000);
 
 /// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and
 /// trace have been written.
@@ -60,9 +56,10 @@ fn to_the_end(
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;
+    let step = simulation.stretch();
     let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
     loop {
-        match simulation.run_for(STEP) {
+        match simulation.run_for(step) {
             Ok(None) if interrupted.is_asked() => return Ok(None),
             Ok(None) => {}
             Ok(Some(outcome)) => return Ok(Some(outcome)),

@@ -10,8 +10,11 @@ use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::machine::{Halt, Machine, Node, Outcome, Place, Stats};
 
-/// How far the simulation goes before it looks whether it has gone far enough.
-const STRETCH: Time = Time::from_ns(100_000);
+/// How far the simulation of one core goes before it looks whether it has gone far enough, in
+/// nanoseconds; that of several goes a part of this each.
+const STRETCH_NS: u64 = 100_000;
+/// But so far at least.
+const LEAST_NS: u64 = 100;
 
 /// What a timed run counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -110,13 +113,21 @@ impl Simulation {
     /// then.
     pub fn run(&mut self, max_instructions: u64) -> Result<Outcome> {
         loop {
-            if let Some(outcome) = self.run_for(STRETCH)? {
+            if let Some(outcome) = self.run_for(self.stretch())? {
                 return Ok(outcome);
             }
             if self.machine().n_steps() >= max_instructions {
                 return Err(Error::NoEnd(max_instructions));
             }
         }
+    }
+
+    /// The simulated time in which all cores together run so many instructions that whoever limits
+    /// or interrupts a run may look in between.
+    #[must_use]
+    pub fn stretch(&self) -> Time {
+        let n_cores: usize = self.machine().nodes().iter().map(Node::n_cores).sum();
+        Time::from_ns((STRETCH_NS / n_cores.max(1) as u64).max(LEAST_NS))
     }
 
     /// Runs as [`run`](Self::run) does, but only for that much simulated time; `None` if it did not

@@ -406,3 +406,23 @@ fn fill(machine: &mut Machine) {
         }
     }
 }
+
+#[test]
+fn a_run_of_many_cores_is_given_up_after_about_as_many_instructions_as_one_of_few() {
+    let image = asm::assemble("_start: j _start", Profile::Rae2020).unwrap();
+    for n_nodes in [1, 8, 64] {
+        let config = MachineConfig {
+            n_nodes,
+            ram_bytes: 1 << 16,
+            ..MachineConfig::default()
+        };
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert!(matches!(simulation.run(1000), Err(Error::NoEnd(1000))));
+        let n_instructions = simulation.machine().n_instructions();
+        assert!(
+            n_instructions < 400_000,
+            "{n_nodes} nodes: {n_instructions}"
+        );
+    }
+}
