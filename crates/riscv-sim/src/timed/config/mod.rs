@@ -17,8 +17,13 @@ use parts::{first_level, second_level};
 #[non_exhaustive]
 pub enum ConfigError {
     /// The text is no TOML, or has fields or values that the configuration lacks.
-    #[error("the configuration cannot be read: {0}")]
-    Syntax(#[from] Box<toml::de::Error>),
+    #[error("the configuration cannot be read: line {line}: {}", short(source.message()))]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: Box<toml::de::Error>,
+    },
     /// A value is out of range.
     #[error("{field} is {reason}")]
     Value {
@@ -91,13 +96,28 @@ impl Default for TimedConfig {
     }
 }
 
+/// A message in one line, of which a word of the text may have any length.
+fn short(message: &str) -> String {
+    const MOST_LETTERS: usize = 400;
+    let line = message.replace('\n', ": ");
+    let cut = line.char_indices().nth(MOST_LETTERS);
+    cut.map_or(line.clone(), |(end, _)| format!("{}...", &line[..end]))
+}
+
 impl TimedConfig {
     /// Reads a configuration; what the text leaves out keeps its default.
     ///
     /// # Errors
     /// [`ConfigError`] if the text is no such configuration or a value is out of range.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(Box::new)?;
+        let config: Self = toml::from_str(text).map_err(|source| {
+            let at = source.span().map_or(0, |span| span.start);
+            let before = text.as_bytes().iter().take(at);
+            ConfigError::Syntax {
+                line: 1 + before.filter(|byte| **byte == b'\n').count(),
+                source: Box::new(source),
+            }
+        })?;
         config.validate()?;
         Ok(config)
     }
@@ -176,6 +196,21 @@ mod tests {
         ] {
             let message = TimedConfig::from_toml(text).unwrap_err().to_string();
             assert!(message.contains(named), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_configuration_is_told_in_one_short_line() {
+        for (text, start) in [
+            ("\n[cache]\n", "line 2: unknown field `cache`"),
+            (&"[".repeat(100_000), "line 1: "),
+            (&format!("l1 = \n{}", "x".repeat(10_000)), "line 2: "),
+            (&format!("{} = 1", "x".repeat(10_000)), "line 1: unknown"),
+        ] {
+            let message = TimedConfig::from_toml(text).unwrap_err().to_string();
+            let start = format!("the configuration cannot be read: {start}");
+            assert!(message.starts_with(&start), "{message}");
+            assert!(message.len() < 500 && !message.contains('\n'), "{message}");
         }
     }
 }
