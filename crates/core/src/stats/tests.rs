@@ -1,8 +1,8 @@
 //! The figures of jobs whose operations are known.
 
 use std::panic::{self, AssertUnwindSafe, Location};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
@@ -65,12 +65,14 @@ fn ranks_that_survive_a_failure_send_their_figures_to_the_first_one() {
     let file = std::env::temp_dir().join(format!("pgas-failed-{}.json", std::process::id()));
     let mut config = config(Statistics::Total);
     config.statistics_file = Some(file.display().to_string());
-    let n_left = AtomicU32::new(0);
+    let (n_left, passed) = (AtomicU32::new(0), Barrier::new(5));
     let job = || {
         loopback::run_with(5, &config, |world| {
             let cell = world.alloc_symmetric::<u64>(1).unwrap();
             cell.here().put(&world, 1).unwrap();
             world.barrier().unwrap();
+            // None of them is in it still.
+            passed.wait();
             assert_ne!(world.rank(), Rank::new(3), "as it was told");
             while world.barrier().is_ok() {}
             if world.rank() == Rank::ZERO {

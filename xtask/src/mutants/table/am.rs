@@ -8,10 +8,10 @@ use super::row;
 pub(super) const MUTANTS: &[Mutant] = &[
     // Promises.
     row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("integration", "futures::every_future_of_a_promise_gets")),
-    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_)) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold(_) => {}", Program("integration", "futures::a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::BeingTold(What::Error) => drop(state),", 0, "Value::BeingTold(What::Error) => panic!(),", Program("integration", "futures::a_promise_that_has_failed")),
+    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_) | Value::Lent(..)) => {\n                    state.value = former;\n", 0, "Value::Told(_) | Value::BeingTold(_) | Value::Lent(..) => {\n", Program("integration", "futures::a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::Lent(What::Error, _) => {\n                drop(state);\n", 0, "Value::Lent(What::Error, _) => {\n                panic!();\n", Program("integration", "futures::a_promise_that_has_failed")),
     row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("integration", "futures::a_value_that_comes_while")),
-    row("future/promise.rs", "matches!(self.inner.lock().value, Value::Told(_))", 0, "matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold(_))", Program("integration", "futures::a_shared_future_that_says")),
+    row("future/promise.rs", "Value::Missing | Value::Given(_) | Value::BeingTold(_) => false,", 0, "Value::BeingTold(_) => true,\n            Value::Missing | Value::Given(_) => false,", Program("integration", "futures::a_shared_future_that_says")),
     row("future/promise.rs", "depth == 0 || Arc::strong_count(&inner) > 2", 0, "true", Program("allocations", "a_promise_forgets")),
     row("future/promise.rs", "state.cells.iter().any(|cell| cell.is_wanted(depth - 1))", 0, "false", Program("allocations", "a_promise_forgets")),
     row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("integration", "futures::every_future_of_a_promise_hears")),
@@ -72,10 +72,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("driven.rs", "fence(Ordering::SeqCst);", 0, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
     row("driven.rs", "fence(Ordering::SeqCst);", 1, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
     // Aggregation.
-    row("aggregate.rs", "buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", 0, "buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", Tests("aggregate")),
-    row("aggregate.rs", "buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", 0, "buffer.to != to || buffer.items.capacity() == 0", Tests("aggregate")),
-    row("aggregate.rs", "self.send(index)?;", 0, "", Tests("aggregate")),
-    row("aggregate.rs", "self.buffers[index].items.clear();", 0, "", Tests("aggregate::tests::what_is_pushed_without")),
-    row("aggregate.rs", "        items.clear();", 0, "", Tests("aggregate")),
+    row("aggregate.rs", "items.len() < self.capacity && items.capacity() > 0", 0, "items.capacity() > 0", Tests("aggregate")),
+    row("aggregate.rs", "self.send(to)?;", 0, "", Tests("aggregate")),
+    row("aggregate.rs", "            items.clear();", 0, "", Tests("aggregate::tests::what_is_pushed_without")),
+    row("aggregate.rs", "items)?;\n        items.clear();", 0, "items)?;", Tests("aggregate")),
     row("aggregate.rs", "let flushed = self.flush();", 0, "let flushed: Result<()> = Ok(());", Tests("aggregate")),
 ];
