@@ -13,6 +13,7 @@ use ckb_vm::{
 };
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::machine::MAX_QUANTUM;
 use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome, asm};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +35,7 @@ fn ours(image: &Image, n_nodes: usize) -> u64 {
     let config = MachineConfig {
         n_nodes,
         ram_bytes: 1 << 20,
-        quantum: if n_nodes == 1 { 1 << 20 } else { 1000 },
+        quantum: if n_nodes == 1 { MAX_QUANTUM } else { 1000 },
         ..MachineConfig::default()
     };
     let mut machine = Machine::new(&config, image).expect("the guest fits");
