@@ -163,7 +163,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 self.advance::<O>(before, given, |_| false)?;
             }
             rest[0].journal.let_go();
-            // It is enough that the change is on its way: of a present word, or any.
+            // It is enough that the change is on its way, if it calls nothing of the program or
+            // changes a present word.
             let is_begun =
                 |flight: &Flight<K, V, O>| !O::CALLS_PROGRAM || is_word && !flight.journal.claims();
             self.advance::<O>(&mut rest[..1], |_, heap| given(k, heap), is_begun)?;

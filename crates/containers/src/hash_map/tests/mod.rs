@@ -8,6 +8,7 @@ mod lines;
 mod memory;
 mod multi;
 mod multi_in_flight;
+mod overlap;
 mod parcels;
 mod refused;
 mod whole;
