@@ -56,6 +56,8 @@ struct Blocks {
     all: Vec<GlobalPtr<u8>>,
     /// Blocks of other ranks that handlers could not release.
     late: Vec<(GlobalPtr<u8>, usize)>,
+    /// Whether a task releases them. One at a time: several would only get in each other's way.
+    have_task: bool,
 }
 
 impl Heap {
@@ -227,15 +229,13 @@ impl Heap {
         Ok(())
     }
 
-    /// As [`release`](Self::release). Returns whether blocks are kept for later, and none were
-    /// before.
+    /// As [`release`](Self::release). Returns whether the block is kept for later.
     fn release_or_keep(&self, at: GlobalPtr<u8>, len: usize) -> Result<bool> {
         self.release_late();
         let world = self.shared().returned.world();
         if in_handler() && !is_reached(world, at.rank()) {
-            let late = &mut self.shared().blocks().late;
-            late.push((at, len));
-            return Ok(late.len() == 1);
+            self.shared().blocks().late.push((at, len));
+            return Ok(true);
         }
         self.release_now(at, len).map(|()| false)
     }
@@ -340,36 +340,53 @@ impl Shared {
     /// program may never call a container outside of handlers.
     fn release_in_task(self: &Arc<Self>) {
         let world = self.returned.world();
-        if !pgas_am::is_attached(world) {
+        if !pgas_am::is_attached(world) || std::mem::replace(&mut self.blocks().have_task, true) {
             return;
         }
         let shared = Arc::downgrade(self);
         drop(world.spawn(async move {
-            if let Some(shared) = shared.upgrade() {
+            while let Some(shared) = shared.upgrade() {
                 shared.release_late_nb().await;
+                let mut blocks = shared.blocks();
+                if blocks.late.is_empty() {
+                    blocks.have_task = false;
+                    break;
+                }
             }
             Ok(())
         }));
     }
 
     async fn release_late_nb(&self) {
-        let late = std::mem::take(&mut self.blocks().late);
-        for (at, len) in late {
-            if let Err(error) = self.release_nb(at, len).await {
+        let mut late = std::mem::take(&mut self.blocks().late);
+        late.sort_unstable_by_key(|(at, _)| at.rank());
+        for of_one_rank in late.chunk_by(|a, b| a.0.rank() == b.0.rank()) {
+            if let Err(error) = self.release_nb(of_one_rank).await {
                 self.give_up(error);
             }
         }
     }
 
-    /// Releases a block of another rank.
-    async fn release_nb(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
-        let (world, block) = (self.returned.world(), block_of(at));
-        let head = self.returned.on(at.rank());
+    /// Releases blocks of one other rank. Their list becomes the head of that rank's: however fast
+    /// blocks come, the next turn takes all of them.
+    async fn release_nb(&self, late: &[(GlobalPtr<u8>, usize)]) -> Result<()> {
+        let world = self.returned.world();
+        let write = |i: usize, next: u64| {
+            let (at, len) = late[i];
+            block_of(at).cast().put_nb(world, [next, len as u64])
+        };
+        let Some(last) = late.len().checked_sub(1) else {
+            return Ok(());
+        };
+        let written = (0..last).map(|i| write(i, block_of(late[i + 1].0).to_bits()));
+        for written in written.collect::<Result<Vec<_>>>()? {
+            written.await?;
+        }
+        let head = self.returned.on(late[0].0.rank());
         let mut next = head.atomic_load_nb(world)?.await?;
         loop {
-            let header = [next, len as u64];
-            block.cast().put_nb(world, header)?.await?;
-            let swapped = head.compare_exchange_nb(world, next, block.to_bits())?;
+            write(last, next)?.await?;
+            let swapped = head.compare_exchange_nb(world, next, block_of(late[0].0).to_bits())?;
             match swapped.await? {
                 Ok(_) => return Ok(()),
                 Err(now) => next = now,

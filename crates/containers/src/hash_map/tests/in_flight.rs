@@ -385,10 +385,8 @@ fn what_is_overwritten_in_flight_goes_back_to_the_rank_that_wrote_it() {
 #[test]
 fn what_handlers_take_out_goes_back_to_the_rank_that_wrote_it() {
     attached_everywhere(2, |world| {
-        let used = || world.local_heap_use().used;
-        let map = map::<u64, String>(&world, 100);
-        let mut most = 0;
-        for round in 0..40 {
+        let map = map::<u64, String>(&world, 300);
+        for round in 0..150 {
             if world.rank() == Rank::ZERO {
                 map.insert(&round, "v".repeat(200)).unwrap();
             }
@@ -399,11 +397,10 @@ fn what_handlers_take_out_goes_back_to_the_rank_that_wrote_it() {
                 assert!(removed.or_else(|_| map.remove(&round)).unwrap());
             }
             world.barrier().unwrap();
-            most = if round < 10 { used() } else { most };
         }
-        // The tasks may be some rounds behind.
-        let most = most + 10 * 256;
-        assert!(used() <= most, "{} bytes of {most}", used());
+        // The task may be some rounds behind, but not by more the longer it goes on.
+        let used = world.local_heap_use().used;
+        assert!(used <= 40 * 256, "{used} bytes");
         world.barrier().unwrap();
     });
 }
