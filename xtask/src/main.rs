@@ -22,6 +22,8 @@ mod process;
 mod publish;
 mod setup;
 mod sim;
+#[cfg(test)]
+mod test_names;
 mod tidy;
 mod toolchains;
 

@@ -121,7 +121,7 @@ const INTERPRETED: [(&str, &[&str]); 3] = [
         "pgas-containers",
         &[
             "queue::tests::sequential::a_push_of_more_than_the_capacity",
-            "array::tests::an_element_that_is_not_there",
+            "array::tests::refused::an_element_that_is_not_there",
         ],
     ),
     (
@@ -203,6 +203,19 @@ fn nightly_cargo() -> Command {
 
 #[cfg(test)]
 mod tests {
+    use crate::test_names;
+
+    #[test]
+    fn what_is_interpreted_is_there() {
+        for (package, filters) in super::INTERPRETED {
+            let names = test_names::functions(package, None);
+            for filter in filters {
+                let is_there = names.iter().any(|name| name.contains(filter));
+                assert!(is_there, "no test of {package} is called {filter}");
+            }
+        }
+    }
+
     #[test]
     fn models_are_counted() {
         let listed = "a::loom::x: test\na::loom::y: test\n\n2 tests, 0 benchmarks\n";

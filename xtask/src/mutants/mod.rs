@@ -172,7 +172,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::process;
+    use crate::{process, test_names};
 
     #[test]
     fn every_mutant_changes_a_place_that_is_there() {
@@ -186,6 +186,26 @@ mod tests {
             }
         }
         assert!(lost.is_empty(), "{}", lost.join("\n"));
+    }
+
+    #[test]
+    fn every_mutant_has_tests_that_are_there() {
+        for table in table::TABLES {
+            let library = test_names::functions(table.package, None);
+            for Mutant { file, by, .. } in table.mutants {
+                let program = match by {
+                    By::Program(name, _) => test_names::functions(table.package, Some(name)),
+                    _ => library.clone(),
+                };
+                let filter = by.filter();
+                let is_there = program.iter().any(|name| name.contains(filter));
+                assert!(
+                    is_there,
+                    "{file}: no test of {} is called {filter}",
+                    table.package
+                );
+            }
+        }
     }
 
     #[test]

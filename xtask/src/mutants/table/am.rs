@@ -7,14 +7,14 @@ use super::row;
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
     // Promises.
-    row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("integration", "futures::every_future_of_a_promise_gets")),
-    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_) | Value::Lent(..)) => {\n                    state.value = former;\n", 0, "Value::Told(_) | Value::BeingTold(_) | Value::Lent(..) => {\n", Program("integration", "futures::a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::Lent(What::Error, _) => {\n                drop(state);\n", 0, "Value::Lent(What::Error, _) => {\n                panic!();\n", Program("integration", "futures::a_promise_that_has_failed")),
-    row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("integration", "futures::a_value_that_comes_while")),
-    row("future/promise.rs", "Value::Missing | Value::Given(_) | Value::BeingTold(_) => false,", 0, "Value::BeingTold(_) => true,\n            Value::Missing | Value::Given(_) => false,", Program("integration", "futures::a_shared_future_that_says")),
+    row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("integration", "futures::promises::every_future_of_a_promise_gets")),
+    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold(_) | Value::Lent(..)) => {\n                    state.value = former;\n", 0, "Value::Told(_) | Value::BeingTold(_) | Value::Lent(..) => {\n", Program("integration", "futures::promises::a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::Lent(What::Error, _) => {\n                drop(state);\n", 0, "Value::Lent(What::Error, _) => {\n                panic!();\n", Program("integration", "futures::promises::a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::BeingTold(What::Error));", 0, "Value::BeingTold(What::Value));", Program("integration", "futures::promises::a_value_that_comes_while")),
+    row("future/promise.rs", "Value::Missing | Value::Given(_) | Value::BeingTold(_) => false,", 0, "Value::BeingTold(_) => true,\n            Value::Missing | Value::Given(_) => false,", Program("integration", "futures::promises::a_shared_future_that_says")),
     row("future/promise.rs", "depth == 0 || Arc::strong_count(&inner) > 2", 0, "true", Program("allocations", "a_promise_forgets")),
     row("future/promise.rs", "state.cells.iter().any(|cell| cell.is_wanted(depth - 1))", 0, "false", Program("allocations", "a_promise_forgets")),
-    row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("integration", "futures::every_future_of_a_promise_hears")),
+    row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("integration", "futures::promises::every_future_of_a_promise_hears")),
     row("future/promise.rs", "Ordering::AcqRel, Ordering::Relaxed, take", 0, "Ordering::Relaxed, Ordering::Relaxed, take", NoTest("only a model could tell; all atomic instructions of x86 order as much")),
     // Cells.
     row("future/cell.rs", "self.is_done.store(true, Ordering::Release);", 0, "", Tests("future::cell")),
@@ -27,9 +27,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("future/cell.rs", "cell.set(Err(Error::BrokenPromise));", 0, "", Tests("future::cell")),
     row("future/cell.rs", "State::Chained(_, None) => true,", 0, "State::Chained(_, None) => false,", Tests("future::cell")),
     // Actions and joins.
-    row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("integration", "futures::long_chains_are_built")),
-    row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("integration", "futures::an_action_that_panics_keeps")),
-    row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("integration", "futures::an_action_that_panics_keeps")),
+    row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("integration", "futures::long::long_chains_are_built")),
+    row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("integration", "futures::panics::an_action_that_panics_keeps")),
+    row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("integration", "futures::panics::an_action_that_panics_keeps")),
     row("future/join.rs", "self.n_ready == self.futures.len()", 0, "self.n_ready > 0", Program("integration", "graphs::")),
     row("future/join.rs", "if joined.depth() > DEEPEST {", 0, "if false {", Nobody("a nested join is a nested type, and `then` makes a cell of a join: no program nests as deep as the stack")),
     // Long messages, and those that wait.

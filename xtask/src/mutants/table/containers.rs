@@ -88,7 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),
     row("store/mod.rs", "remove_others(dir, number);", 0, "", Tests("store::tests")),
     row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0_u64);", Tests("store::tests")),
-    row("store/mod.rs", "let written = together(team, dir, write)", 0, "let written = write()", Program("integration", "outcomes::while_a_container_is_saved")),
+    row("store/mod.rs", "let written = together(team, dir, write)", 0, "let written = write()", Program("integration", "outcomes::a_transfer_or_message_that_fails_while_a_container")),
     row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
     row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a power failure could show it: the system keeps the writes of a killed process")),
     row("store/manifest.rs", "sync(dir)?;\n            fs::rename", 0, "fs::rename", NoTest("only a power failure could show it")),
@@ -122,9 +122,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("route/model.rs", "let excess = (predicted.lanes_bytes - self.lanes_bytes).max(0.0);", 0, "let excess = 0.0_f64;", Tests("lanes_that_do_not_fit")),
     row("route/model.rs", "messages * (local + remote)", 0, "local + remote", Tests("a_prediction_is_what")),
     // What others wait for and is not done fails them.
-    row("queue/access/mod.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("integration", "outcomes::while_others_wait")),
-    row("hash_map/slot/remote.rs", "published.map_err(|error| self.give_up(error))", 0, "published", Program("integration", "outcomes::while_others_wait")),
-    row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("integration", "outcomes::while_others_wait")),
+    row("queue/access/mod.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("integration", "outcomes::a_transfer_that_fails_while_others")),
+    row("hash_map/slot/remote.rs", "published.map_err(|error| self.give_up(error))", 0, "published", Program("integration", "outcomes::a_transfer_that_fails_while_others")),
+    row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("integration", "outcomes::a_transfer_that_fails_while_others")),
     row("hash_map/slot/copied.rs", "flushed.map_err(|error| give_up(world, error))", 0, "flushed", Program("integration", "outcomes::a_buffer_of")),
-    row("distributor/mod.rs", "told.map_err(|error| give_up(&world, TELLING, error))?;", 0, "told?;", Program("integration", "outcomes::while_others_wait")),
+    row("distributor/mod.rs", "told.map_err(|error| give_up(&world, TELLING, error))?;", 0, "told?;", Program("integration", "outcomes::a_transfer_that_fails_while_others")),
 ];
