@@ -36,7 +36,9 @@ pub(super) struct Watch<'a> {
     started: Instant,
     phase: Phase,
     outcome: Outcome,
-    /// Whether the user has been told the outcome, or another program tells it.
+    /// Whether this process tells the user the outcome, and no other program does.
+    tells: bool,
+    /// Whether the outcome has been told. Then it is final.
     told: bool,
     /// Whether each rank that has failed so far had left the job before, and so has reported its
     /// error itself.
@@ -96,7 +98,8 @@ impl<'a> Watch<'a> {
             started,
             phase: Phase::Running { until },
             outcome: Outcome::Finished,
-            told: !tells,
+            tells,
+            told: false,
             all_had_left: true,
             was_reported: false,
             ended_well: Vec::new(),
@@ -272,8 +275,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Blames the rank that the job's memory names, if another one was seen to fail first and the
-    /// user has not been told yet.
+    /// Blames the rank that the job's memory names, if another one was seen to fail first and
+    /// nobody has been told yet.
     fn blame_instead(&mut self, culprit: Failure) {
         if let Outcome::Failed(first) = &self.outcome
             && matches!(self.phase, Phase::Grace(_))
@@ -389,8 +392,7 @@ impl<'a> Watch<'a> {
 
     /// Tells the user why the job ends, once.
     fn tell(&mut self, ranks: &Ranks) {
-        if !self.told {
-            self.told = true;
+        if !std::mem::replace(&mut self.told, true) && self.tells {
             let ending = if ranks.running().is_empty() {
                 ""
             } else {

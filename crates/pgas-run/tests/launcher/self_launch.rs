@@ -6,7 +6,7 @@
 
 use crate::job::{END_OF_JOB, Ended, end_after, start};
 use pgas_core::config::launch::Launcher;
-use pgas_smp::launcher::{self, Failure, JobHooks, SuperviseOptions};
+use pgas_smp::launcher::{self, Failure, JobHooks, Part, SuperviseOptions};
 use pgas_testkit::job::{exit, say};
 use pgas_testkit::soon::{assert_soon, assert_timely, tried};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -30,11 +30,15 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 fn play(part: &str) -> Ended {
+    start(player(part)).end()
+}
+
+fn player(part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "self_launch::supervisor", "--nocapture"])
         .env(PART, part);
-    start(command).end()
+    command
 }
 
 /// Runs in the processes that [`play`] starts, and in the ranks that these start. Elsewhere it does
@@ -59,9 +63,9 @@ fn supervisor() {
         (Some("self launch"), _) => launch_myself(),
         (Some("left early"), _) => watch_members(),
         (Some("all exit"), _) => watch_exits(),
-        (Some("culprit"), _) => watch_culprit(),
-        (Some("culprit goes on"), _) => watch_culprit_that_goes_on(),
-        (Some("culprit has left"), _) => watch_culprit_that_has_left(),
+        (Some(CULPRIT), _) => watch_culprit("sleep 0.1; exit 6", "exec sleep 60"),
+        (Some(GOES_ON), _) => watch_culprit("exec sleep 60", "exit 6"),
+        (Some(HAS_LEFT), _) => watch_culprit("sleep 0.1; exit 0", "exec sleep 60"),
         (Some("slow leavers"), _) => watch_leavers_that_cannot_run(),
         _ => {}
     }
@@ -223,44 +227,63 @@ impl JobHooks for Culprit {
     }
 }
 
-fn watch_culprit() {
-    let script = "case $PGAS_RANK in 0) exit 5;; 1) exec sleep 60;; 2) sleep 0.1; exit 6;; esac";
-    supervise_shell(script, &mut Culprit);
+/// The ends of a rank that is to blame.
+const CULPRIT: &str = "culprit";
+const GOES_ON: &str = "culprit goes on";
+const HAS_LEFT: &str = "culprit has left";
+
+/// The variable that makes the ranks of [`watch_culprit`] a part of a job.
+const IS_PART: &str = "LAUNCHER_TEST_IS_PART";
+
+/// Supervises the rank that is to blame and two others. Rank 0 fails at once.
+fn watch_culprit(of_culprit: &str, of_other: &str) {
+    let script = format!("0) exit 5;; 1) {of_other};; 2) {of_culprit};;");
+    if variable(IS_PART).is_none() {
+        supervise_shell(&format!("case $PGAS_RANK in {script} esac"), &mut Culprit);
+        return;
+    }
+    let mut options = SuperviseOptions::new("sh", 3);
+    options.args = vec![
+        "-c".into(),
+        format!("case $PMI_RANK in {script} esac").into(),
+    ];
+    let part = Part {
+        first_rank: 0,
+        n_ranks: 3,
+    };
+    let outcome = launcher::supervise_part(&options, part, &mut Culprit).unwrap();
+    // It prints nothing itself.
+    eprintln!("pgas: {outcome}; ending the job");
+    exit(outcome.code());
+}
+
+/// Plays the part in a whole job and in a part of one. One line blames rank 2.
+fn blames_the_culprit(part: &str, code: i32, cause: &str) {
+    for is_part in [false, true] {
+        let mut command = player(part);
+        if is_part {
+            command.env(IS_PART, "1");
+        }
+        let ended = start(command).end();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
+        end_after(&ended.stderr, cause);
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert!(ended.took < END_OF_JOB && ended.left.is_empty());
+    }
 }
 
 #[test]
 fn the_rank_that_failed_first_is_blamed_although_it_ends_later() {
-    let ended = play("culprit");
-    assert_eq!(ended.code(), 6, "{ended:?}");
-    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-}
-
-fn watch_culprit_that_goes_on() {
-    let script = "case $PGAS_RANK in 0) exit 5;; 1) exit 6;; 2) exec sleep 60;; esac";
-    supervise_shell(script, &mut Culprit);
+    blames_the_culprit(CULPRIT, 6, " exited with code 6");
 }
 
 #[test]
 fn a_rank_that_the_others_blame_is_named_although_it_does_not_end() {
-    let ended = play("culprit goes on");
-    assert_eq!(ended.code(), 1, "{ended:?}");
-    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
-    end_after(&ended.stderr, ") is to blame");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    assert!(ended.took < END_OF_JOB && ended.left.is_empty());
-}
-
-fn watch_culprit_that_has_left() {
-    let script = "case $PGAS_RANK in 0) exit 5;; 1) exec sleep 60;; 2) sleep 0.1; exit 0;; esac";
-    supervise_shell(script, &mut Culprit);
+    blames_the_culprit(GOES_ON, 1, ") is to blame");
 }
 
 #[test]
 fn a_rank_that_the_others_blame_is_named_although_it_ended_well() {
-    let ended = play("culprit has left");
-    assert_eq!(ended.code(), 1, "{ended:?}");
-    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
-    end_after(&ended.stderr, ") is to blame");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    blames_the_culprit(HAS_LEFT, 1, ") is to blame");
 }
