@@ -29,6 +29,7 @@ const MAKING: &str = "the making of a lock";
 const THE_LOCK: &str = "a lock";
 const OWN_LOCK: &str = "a lock that the handler's own thread has, or waits for,";
 const RELEASE: &str = "the release of a lock";
+const FORMER_PLACE: &str = "a former place in the queue of a lock, which a release takes out";
 
 /// The states of a rank's node.
 mod state {
@@ -200,7 +201,9 @@ impl Lock {
     /// # Errors
     ///
     /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
-    /// inside a handler.
+    /// inside a handler. This thread does not have the lock then, and others may get it. An error
+    /// after which nobody could get it any more fails the job: an atomic on the queue that failed,
+    /// or a lock that was granted when the wait had failed, and could not be given back.
     ///
     /// # Panics
     ///
@@ -211,7 +214,9 @@ impl Lock {
         Ok(guard.expect("a wait without a limit ends with the lock"))
     }
 
-    /// As [`lock`](Self::lock), but gives up after `at_most`.
+    /// As [`lock`](Self::lock), but gives up after `at_most`, whatever it waits for: the lock,
+    /// another thread of this rank, or a release that takes out the place that this rank had given
+    /// up.
     ///
     /// A rank that has given up keeps its place in the queue until its turn comes, and no rank
     /// waits for it then.
@@ -268,7 +273,12 @@ impl Lock {
             Ok(is_free)
         };
         let is_free = entered().map_err(|error| self.give_up(error))?;
-        Ok(is_free.then(|| self.guard(thread)))
+        // No closure: it would stand for the program's line.
+        Ok(if is_free {
+            Some(self.guard(thread))
+        } else {
+            None
+        })
     }
 
     #[track_caller]
@@ -288,29 +298,42 @@ impl Lock {
         };
         // Handlers run in the waits, and may panic. Others would wait for this rank for ever.
         let _step = self.world().in_step(THE_LOCK);
-        let before = self.enter()?;
-        if before == Some(0) || self.wait(before, &is_late)? {
-            return Ok(Some(self.guard(thread)));
-        }
-        Ok(None)
+        let has_it = match self.enter(&is_late)? {
+            Entered::TooLate => false,
+            Entered::Behind(0) => true,
+            Entered::Behind(before) => self.wait(rank_of(before), &is_late)?,
+            Entered::Again => self.wait(None, &is_late)?,
+        };
+        // No closure: it would stand for the program's line.
+        Ok(if has_it {
+            Some(self.guard(thread))
+        } else {
+            None
+        })
     }
 
-    /// Goes to the end of the queue, and returns the number of the rank before; `None` if this rank
-    /// takes up a place that it had given up.
+    /// Goes to the end of the queue, unless it is too late by the time that a release has taken
+    /// this rank's former place out.
     #[track_caller]
-    fn enter(&self) -> Result<Option<u64>> {
+    fn enter(&self, is_late: &dyn Fn() -> bool) -> Result<Entered> {
         let (world, state) = (self.world(), self.own(STATE));
         loop {
             match state.compare_exchange(world, OUT, WAITING)? {
                 Ok(_) => break,
                 Err(GIVEN_UP) => {
                     if state.compare_exchange(world, GIVEN_UP, WAITING)?.is_ok() {
-                        return Ok(None);
+                        return Ok(Entered::Again);
                     }
                 }
-                // A release is taking the node out.
                 Err(_) => {
-                    state.wait_until(world, |seen| seen == OUT)?;
+                    let mut is_out = false;
+                    world.wait_for(FORMER_PLACE, || {
+                        is_out = state.atomic_load(world)? == OUT;
+                        Ok(is_out || is_late())
+                    })?;
+                    if !is_out {
+                        return Ok(Entered::TooLate);
+                    }
                 }
             }
         }
@@ -322,7 +345,8 @@ impl Lock {
             }
             Ok(before)
         };
-        entered().map(Some).map_err(|error| self.give_up(error))
+        let entered = entered().map(Entered::Behind);
+        entered.map_err(|error| self.give_up(error))
     }
 
     /// The failure of the job, since others wait for this rank.
@@ -331,11 +355,12 @@ impl Lock {
         self.world().give_up(THE_LOCK, error)
     }
 
-    /// Waits for the lock in the queue; `false` if it was given up.
+    /// Waits for the lock in the queue, behind rank `before` if it is known; `false` if it was
+    /// given up.
     #[track_caller]
-    fn wait(&self, before: Option<u64>, is_late: &dyn Fn() -> bool) -> Result<bool> {
+    fn wait(&self, before: Option<Rank>, is_late: &dyn Fn() -> bool) -> Result<bool> {
         let (world, state) = (self.world(), self.own(STATE));
-        let missing = || before.and_then(rank_of).into_iter().collect();
+        let missing = || before.into_iter().collect();
         let awaited = Awaited {
             what: THE_LOCK,
             call: None,
@@ -349,16 +374,24 @@ impl Lock {
         if has_it {
             return Ok(true);
         }
-        let given_up = state.compare_exchange(world, WAITING, GIVEN_UP);
+        self.end_wait(waited)
+    }
+
+    /// Gives the place in the queue up after a wait, unless the lock was granted at the last
+    /// moment. Then it is kept, or given back if the wait has failed. Returns whether it is kept.
+    #[track_caller]
+    fn end_wait(&self, waited: Result<()>) -> Result<bool> {
+        let given_up = self
+            .own(STATE)
+            .compare_exchange(self.world(), WAITING, GIVEN_UP);
         match given_up.map_err(|error| self.give_up(error))? {
             Ok(_) => waited.map(|()| false),
-            // The lock was granted at the last moment. Keep it, unless the wait has failed.
+            Err(_) if waited.is_ok() => Ok(true),
             Err(_) => {
-                if let Err(error) = waited {
-                    self.release()?;
-                    return Err(error);
-                }
-                Ok(true)
+                // What is not given back stays taken for ever.
+                let released = self.release();
+                released.map_err(|error| self.give_up(error))?;
+                waited.map(|()| false)
             }
         }
     }
@@ -471,6 +504,16 @@ fn rank_of(number: u64) -> Option<Rank> {
     ))
 }
 
+/// How a rank has come into the queue.
+enum Entered {
+    /// At its end, behind the rank of this number; nobody's if the queue was empty.
+    Behind(u64),
+    /// By a place that it had given up.
+    Again,
+    /// Not at all: it was too late.
+    TooLate,
+}
+
 /// This thread is the only one of its rank that may ask for the lock, until this is dropped.
 struct OfThread<'a>(&'a AtomicU64);
 
@@ -498,7 +541,8 @@ impl LockGuard<'_> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job. The lock may then stay taken for ever.
+    /// Errors of the transport, or the failure of the job. The lock may then stay taken for ever,
+    /// so the error fails the job.
     ///
     /// # Examples
     ///
@@ -570,10 +614,7 @@ mod tests {
     #[test]
     fn a_panic_of_a_handler_while_a_rank_waits_for_a_lock_fails_the_job() {
         const ID: HandlerId = HandlerId(900);
-        let config = Config {
-            timeout: Some(Duration::from_secs(20)),
-            ..Config::default()
-        };
+        let config = in_limits_of(Duration::from_secs(20));
         let has_panicked = AtomicBool::new(false);
         let told = loopback::run_with(3, &config, |world| {
             world.set_handler(ID, |_, _| panic!("on purpose"));
@@ -613,6 +654,78 @@ mod tests {
         for text in told {
             assert!(text.contains("rank 1 panicked in a lock"), "{text}");
         }
+    }
+
+    fn in_limits_of(timeout: Duration) -> Config {
+        Config {
+            timeout: Some(timeout),
+            ..Config::default()
+        }
+    }
+
+    /// The other rank, which comes next, has entered the queue by half, and holds the release up.
+    #[test]
+    fn a_lock_that_a_failed_wait_got_and_cannot_give_back_fails_the_job() {
+        let config = in_limits_of(Duration::from_millis(200));
+        let has_ended = AtomicBool::new(false);
+        let told = loopback::run_with(2, &config, |world| {
+            let lock = Lock::new(&world, Rank::ZERO).unwrap();
+            if world.rank() == Rank::ZERO {
+                lock.own(STATE).swap(&world, GRANTED).unwrap();
+                lock.last().swap(&world, number_of(Rank::new(1))).unwrap();
+                let failed = world.wait_for("a test", || Ok(false));
+                let error = lock.end_wait(failed).unwrap_err().to_string();
+                assert!(error.contains("the rank that comes next"), "{error}");
+                has_ended.store(true, Ordering::Release);
+            } else {
+                while !has_ended.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            }
+            world.barrier().unwrap_err().to_string()
+        });
+        for text in told {
+            assert!(text.contains("rank 0 failed in a lock"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_a_failed_wait_got_is_given_back() {
+        let config = in_limits_of(Duration::from_millis(200));
+        let world = loopback::worlds(1, &config).unwrap().swap_remove(0);
+        let lock = Lock::new(&world, Rank::ZERO).unwrap();
+        lock.own(STATE).swap(&world, GRANTED).unwrap();
+        lock.last().swap(&world, lock.me()).unwrap();
+        let failed = world.wait_for("a test", || Ok(false));
+        let error = lock.end_wait(failed).unwrap_err().to_string();
+        assert!(error.contains("a test"), "{error}");
+        assert!(lock.try_lock().unwrap().is_some());
+    }
+
+    /// A release that takes the rank's node out of the queue may wait itself.
+    #[test]
+    fn a_limit_holds_while_the_former_place_is_taken_out() {
+        let config = in_limits_of(Duration::from_secs(20));
+        let world = loopback::worlds(1, &config).unwrap().swap_remove(0);
+        let lock = Lock::new(&world, Rank::ZERO).unwrap();
+        lock.own(STATE).swap(&world, PASSING).unwrap();
+        let got = lock.lock_within(Duration::from_millis(10)).unwrap();
+        assert!(got.is_none());
+        lock.own(STATE).swap(&world, OUT).unwrap();
+        assert!(lock.lock_within(Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_guard_knows_the_line_that_asked_for_the_lock_in_each_way() {
+        let world = loopback::world();
+        let lock = Lock::new(&world, Rank::ZERO).unwrap();
+        let line = line!();
+        assert_eq!(lock.lock().unwrap().at.line(), line + 1);
+        let guard = lock.lock_within(Duration::ZERO).unwrap().unwrap();
+        assert_eq!(guard.at.line(), line + 2);
+        drop(guard);
+        let guard = lock.try_lock().unwrap().unwrap();
+        assert_eq!(guard.at.line(), line + 5);
     }
 
     /// A rank waits in the drop of a guard if the next one has entered the queue by half.
