@@ -17,6 +17,8 @@ use crate::world::World;
 
 /// The name of a wait for a transfer or an atomic, in reports.
 const AN_OPERATION: &str = "the completion of an operation";
+/// An atomic whose wait has ended, in the failure of the job.
+const ATOMIC_LATER: &str = "an atomic, which may be carried out later";
 
 /// A non-blocking operation and its result.
 ///
@@ -103,6 +105,8 @@ struct Brief<T: Send + 'static> {
     /// `None` once the operation is over.
     words: Option<FewWords>,
     finish: FinishBrief<T>,
+    /// Whether it is an atomic that changes its word.
+    is_change: bool,
 }
 
 /// Turns the words of a brief operation into its result.
@@ -147,10 +151,22 @@ impl<T: Send + 'static> Event<T> {
             op,
             words: Some(words),
             finish,
+            is_change: false,
         };
         Self {
             state: State::Brief(brief),
         }
+    }
+
+    /// The same event, of an atomic that changes its word.
+    #[inline]
+    pub(crate) fn of_change(mut self) -> Self {
+        match &mut self.state {
+            State::Brief(brief) => brief.is_change = true,
+            State::Flight(flight) => flight.is_change = true,
+            _ => {}
+        }
+        self
     }
 
     /// An event of several operations.
@@ -235,6 +251,18 @@ impl<T: Send + 'static> Event<T> {
         };
         *world = world.clone_uncounted();
         true
+    }
+
+    /// For a layer that waits for it in its own way: whether the job fails if a time limit ends the
+    /// wait, as that of [`wait`](Self::wait).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fails_at_limit(&self) -> bool {
+        match &self.state {
+            State::Brief(brief) => brief.is_change,
+            State::Flight(flight) => flight.is_change,
+            _ => false,
+        }
     }
 
     /// The world whose progress completes it; `None` if it is complete.
@@ -330,7 +358,8 @@ impl<T: Send + 'static> Event<T> {
     /// # Errors
     ///
     /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
-    /// inside a handler, unless the operation is complete.
+    /// inside a handler, unless the operation is complete. After [`Error::Timeout`] an atomic that
+    /// changes its word may be performed later, and its result is lost, so the job fails, too.
     ///
     /// # Panics
     ///
@@ -343,11 +372,17 @@ impl<T: Send + 'static> Event<T> {
             State::Ready(value) => Ok(value),
             State::Failed(error) => Err(error),
             State::Taken => panic!("the event's result was taken already"),
-            State::Brief(mut brief) => value_of(&brief.world.clone(), || brief.try_finish()),
+            State::Brief(mut brief) => {
+                let value = value_of(&brief.world.clone(), || brief.try_finish());
+                value.map_err(|error| lost(&brief.world, brief.is_change, error))
+            }
             State::Pending(mut pending) => {
                 value_of(&pending.world.clone(), || pending.try_finish())
             }
-            State::Flight(mut flight) => value_of(&flight.world().clone(), || flight.try_finish()),
+            State::Flight(mut flight) => {
+                let value = value_of(&flight.world().clone(), || flight.try_finish());
+                value.map_err(|error| lost(flight.world(), flight.is_change, error))
+            }
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
                     // A rank that need not wait serves the others all the same. If the transport
@@ -384,6 +419,17 @@ fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>)
     Ok(result.expect("the wait ended because the result is there"))
 }
 
+/// The error of a wait that ended with `error`. If a time limit ends the wait for an atomic that
+/// changes its word, the job fails: the atomic may be carried out later, and nobody would give back
+/// what that has taken, such as a lock.
+#[cold]
+fn lost(world: &World, is_change: bool, error: Error) -> Error {
+    match error {
+        Error::Timeout(_) if is_change => world.give_up(ATOMIC_LATER, error),
+        _ => error,
+    }
+}
+
 impl<T: Send + 'static> Brief<T> {
     /// As [`Event::at_source`].
     fn at_source(mut self) -> Event<(T, Event<()>)> {
@@ -397,7 +443,12 @@ impl<T: Send + 'static> Brief<T> {
             return Event::ready((finish([0; N_WORDS]), whole));
         }
         let finish = move |words: FewWords| finish(words.take());
-        at_source(&world, (op, Stage::Operation), words, finish)
+        let event = at_source(&world, (op, Stage::Operation), words, finish);
+        if self.is_change {
+            event.of_change()
+        } else {
+            event
+        }
     }
 
     /// As [`Pending::try_finish`].

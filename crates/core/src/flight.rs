@@ -43,6 +43,8 @@ pub(crate) struct Flight<T> {
     buffers_at: Stage,
     /// `None` once the value was taken, or an error in its place.
     take: Option<Take<T>>,
+    /// Whether it is an atomic that changes its word.
+    pub(crate) is_change: bool,
 }
 
 /// Makes the value. It is given the world, which it does not keep meanwhile.
@@ -121,6 +123,7 @@ impl<T: Send + 'static> Flight<T> {
             at: Stage::Operation,
             buffers_at,
             take: Some(Box::new(take)),
+            is_change: false,
         })
     }
 
@@ -164,6 +167,7 @@ impl<T: Send + 'static> Flight<T> {
             at,
             buffers_at,
             take,
+            is_change,
         } = self;
         let same = Arc::clone(&report);
         let both = move |take: Take<T>| -> Take<(T, R)> {
@@ -174,6 +178,7 @@ impl<T: Send + 'static> Flight<T> {
                     at,
                     buffers_at,
                     take: Some(Box::new(|_: &World| ()) as Take<()>),
+                    is_change,
                 };
                 (take(world), rest(whole))
             })
@@ -185,6 +190,7 @@ impl<T: Send + 'static> Flight<T> {
             at: buffers_at,
             buffers_at,
             take,
+            is_change,
         }
     }
 }

@@ -75,6 +75,9 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
         return PgasFuture::failed(Error::HasLeft);
     };
     let cell = Cell::new(am.handle, None);
+    if futures.iter().any(PgasFuture::fails_at_limit) {
+        cell.fail_at_limit();
+    }
     let mut target = Some(Setter::new(&cell));
     // They may have the last handle on the world, which they let go.
     let _held = am.world.upgrade();

@@ -38,6 +38,8 @@ pub(super) struct Cell<T> {
     to: Option<Rank>,
     state: Mutex<State<T>>,
     is_done: AtomicBool,
+    /// Whether the job fails if a time limit ends the wait for the value.
+    fails_at_limit: AtomicBool,
 }
 
 impl<T: Send + 'static> Cell<T> {
@@ -47,7 +49,18 @@ impl<T: Send + 'static> Cell<T> {
             to,
             state: Mutex::new(State::Empty),
             is_done: AtomicBool::new(false),
+            fails_at_limit: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the job fails if a time limit ends the wait for the value.
+    pub(super) fn fails_at_limit(&self) -> bool {
+        // Relaxed: the owner of the future has set it.
+        self.fails_at_limit.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn fail_at_limit(&self) {
+        self.fails_at_limit.store(true, Ordering::Relaxed);
     }
 
     /// The rank's state that the cell belongs to.

@@ -2,7 +2,7 @@
 
 use pgas_core::{Event, Result};
 
-use super::cell::{Cell, Setter};
+use super::cell::Setter;
 use super::{PgasFuture, Promise, SharedFuture, State};
 use crate::state::{Handle, am};
 
@@ -126,7 +126,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             return self.take_ready().map_or_else(PgasFuture::failed, begin);
         }
         let handle = self.handle_of_pending();
-        let cell = Cell::new(handle, self.to());
+        let cell = self.next_cell(handle);
         let target = Setter::new(&cell);
         if let Some(am) = handle.get() {
             let action = move |result: Result<T>| match result {

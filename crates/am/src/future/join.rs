@@ -129,6 +129,10 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
         waits
     }
 
+    fn fails_at_limit(&self) -> bool {
+        self.futures.iter().any(PgasFuture::fails_at_limit)
+    }
+
     fn depth(&self) -> u32 {
         let rest = &self.futures[self.n_ready..];
         1 + rest.iter().map(PgasFuture::depth).max().unwrap_or(0)
@@ -187,6 +191,10 @@ macro_rules! tuples {
                 let mut waits = false;
                 $(waits |= self.$i.let_go();)+
                 waits
+            }
+
+            fn fails_at_limit(&self) -> bool {
+                $(self.$i.fails_at_limit())||+
             }
 
             fn depth(&self) -> u32 {

@@ -23,6 +23,8 @@ pub(super) trait Joined<T>: Send {
     fn detach_first(&mut self) -> Detached;
     /// As that of a single future, for each of them.
     fn let_go(&mut self) -> bool;
+    /// Whether the job fails if a time limit ends the wait for one of them.
+    fn fails_at_limit(&self) -> bool;
     /// The nesting depth of joins.
     fn depth(&self) -> u32;
     /// Adds the ranks whose answers are missing.

@@ -331,7 +331,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// The error of the operation: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
     /// transfer, [`Error::RankFailed`] if the rank that was called has left without an answer; the
     /// failure of the job while waiting; inside a handler [`Error::InHandler`], unless the value is
-    /// there.
+    /// there. After [`Error::Timeout`] the operation goes on, and its value is lost: a call is made
+    /// all the same. If it is an operation on a container, or an atomic that changes its word, the
+    /// job fails then.
     ///
     /// # Panics
     ///
@@ -372,8 +374,15 @@ impl<T: Send + 'static> PgasFuture<T> {
             ranks.dedup();
             ranks
         };
-        world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()))?;
-        future.into_inner().take_ready()
+        let waited = world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()));
+        let mut future = future.into_inner();
+        match waited {
+            Ok(()) => future.take_ready(),
+            Err(error @ Error::Timeout(_)) if future.fails_at_limit() => {
+                Err(world.give_up("an operation in flight, whose result is lost", error))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Adds the ranks whose answers are missing, for the report of a long wait.
@@ -485,7 +494,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             return PgasFuture::of(action(self.take_ready()));
         }
         let handle = self.handle_of_pending();
-        let cell = Cell::new(handle, self.to());
+        let cell = self.next_cell(handle);
         let target = cell::Setter::new(&cell);
         // If this rank has left, no answer comes any more. The target is dropped, which sets an
         // error.
@@ -537,13 +546,43 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
+    /// A cell for what follows this.
+    fn next_cell<U: Send + 'static>(&self, handle: Handle) -> Arc<Cell<U>> {
+        let cell = Cell::new(handle, self.to());
+        if self.fails_at_limit() {
+            cell.fail_at_limit();
+        }
+        cell
+    }
+
+    /// For libraries: the same future, of an operation that goes on if a time limit ends the wait
+    /// for it. Nobody would have what it takes out, so the job fails then, also if the wait is for
+    /// what is chained to the future or joined with it.
+    #[doc(hidden)]
+    pub fn or_fail_at_limit(self) -> Self {
+        if let State::Cell(cell) = &self.state {
+            cell.fail_at_limit();
+        }
+        self
+    }
+
+    /// Whether the job fails if a time limit ends the wait for this.
+    fn fails_at_limit(&self) -> bool {
+        match &self.state {
+            State::Cell(cell) => cell.fails_at_limit(),
+            State::Joined(joined) => joined.fails_at_limit(),
+            State::Event(event, _) => event.fails_at_limit(),
+            State::Ready(_) | State::Answer(_) | State::Taken => false,
+        }
+    }
+
     /// Detaches the future, to be completed by actions, and leaves a cell's future in its place.
     fn detach(&mut self) -> Detached {
         let handle = self.handle();
         let Some(am) = handle.and_then(Handle::get) else {
             return Box::new(|next| next());
         };
-        let cell = Cell::new(am.handle, self.to());
+        let cell = self.next_cell(am.handle);
         let target = cell::Setter::new(&cell);
         let future = mem::replace(self, Self::cell(cell));
         Box::new(move |next| {

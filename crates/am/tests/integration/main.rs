@@ -8,4 +8,5 @@ mod driver;
 mod futures;
 mod graphs;
 mod left;
+mod limits;
 mod survival;

@@ -127,7 +127,12 @@ impl<T: Atomic> GlobalPtr<T> {
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         let atomic = word.atomic(call(op, operand));
         let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
-        world.begin_atomic(0, begin, |[former, _]| T::from_bits(former))
+        let event = world.begin_atomic(0, begin, |[former, _]| T::from_bits(former))?;
+        Ok(if op == AtomicOp::Load {
+            event
+        } else {
+            event.of_change()
+        })
     }
 
     /// Begins an atomic without a result. Its event is complete when the word is changed at the
@@ -168,7 +173,8 @@ impl<T: Atomic> GlobalPtr<T> {
         let atomic = word.atomic(call(op, operand));
         // Only an answer tells that the word is changed, and a flush would wait for all others.
         let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
-        world.begin_atomic(0, begin, |_| ())
+        let event = world.begin_atomic(0, begin, |_| ())?;
+        Ok(event.of_change())
     }
 
     /// Replaces the value by `new` if it equals `current`. The inner result has the former value:
@@ -270,14 +276,15 @@ impl<T: Atomic> GlobalPtr<T> {
         };
         let swap = word.atomic(call);
         let begin = |former| world.backend().compare_swap_nb(swap, former);
-        world.begin_atomic(expected, begin, |[former, expected]| {
+        let event = world.begin_atomic(expected, begin, |[former, expected]| {
             let value = T::from_bits(former);
             if former == expected {
                 Ok(value)
             } else {
                 Err(value)
             }
-        })
+        })?;
+        Ok(event.of_change())
     }
 
     /// Reads the value atomically.

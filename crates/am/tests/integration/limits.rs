@@ -1,0 +1,93 @@
+//! A time limit ends the wait for an operation that may be carried out later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pgas_am::{Completes as _, when_all, when_any};
+use pgas_core::backend::loopback;
+use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World, process};
+use pgas_testkit::weak::Weak;
+
+/// The limit. All other waits take far less.
+const LIMIT: Duration = Duration::from_secs(3);
+
+type Wait = fn(&World, GlobalPtr<u64>) -> Result<()>;
+
+/// Calls `check` with the number of each wait and how its job [ends](after), at the same time.
+fn in_each(waits: &[Wait], check: impl Fn(usize, Vec<Result<()>>) + Sync) {
+    thread::scope(|scope| {
+        for (n, wait) in waits.iter().enumerate() {
+            let check = &check;
+            scope.spawn(move || check(n, after(*wait)));
+        }
+    });
+}
+
+/// Runs `body` on rank 0 of a job, over a network that does nothing before a flush, with a word of
+/// rank 1. It fails by a time limit. Returns how a barrier ends then on both ranks.
+fn after(body: Wait) -> Vec<Result<()>> {
+    let mut config = Config::default();
+    config.timeout = Some(LIMIT);
+    let ranks = loopback::job(2, 1 << 20, &loopback::Options::default());
+    let worlds = ranks.into_iter().map(|inner| {
+        let held = Weak::new(Arc::new(inner), 1).held_for(u64::MAX);
+        World::new(Arc::new(held), config.clone()).unwrap()
+    });
+    let has_ended = AtomicBool::new(false);
+    let play = |world: World| {
+        pgas_am::attach(&world).unwrap();
+        let word = world.alloc_symmetric::<u64>(1).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            let ended = body(&world, word.on(Rank::new(1)));
+            assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
+            has_ended.store(true, Ordering::Release);
+        } else {
+            while !has_ended.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        }
+        world.barrier()
+    };
+    process::play_all(worlds.collect(), &play, &|_, _| {}, &|_, _| true)
+}
+
+/// Nobody would have what it has taken, such as a lock.
+#[test]
+fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
+    let waits: [Wait; 8] = [
+        |world, word| word.fetch_add_nb(world, 1)?.wait().map(drop),
+        |world, word| word.compare_exchange_nb(world, 0, 1)?.wait().map(drop),
+        |world, word| word.atomic_store_nb(world, 1)?.wait(),
+        |world, word| word.swap_nb(world, 1)?.at_source().wait().map(drop),
+        |world, word| word.swap_nb(world, 1)?.future().wait().map(drop),
+        |world, word| word.swap_nb(world, 1)?.then(drop).wait(),
+        |world, word| {
+            let both = (word.swap_nb(world, 1)?, word.get_nb(world)?);
+            when_all(both).wait().map(drop)
+        },
+        |world, word| {
+            let add = || word.fetch_add_nb(world, 1);
+            when_any([add()?, add()?]).wait().map(drop)
+        },
+    ];
+    in_each(&waits, |n, ends| {
+        for ended in ends {
+            let failed = ended.unwrap_err().to_string();
+            assert!(failed.contains("rank 0 failed in an "), "{n}: {failed}");
+        }
+    });
+}
+
+#[test]
+fn a_limit_of_another_wait_does_not() {
+    let waits: [Wait; 4] = [
+        |world, word| word.atomic_load_nb(world)?.wait().map(drop),
+        |world, word| word.get_nb(world)?.wait().map(drop),
+        |world, word| word.put_nb(world, 1)?.then(drop).wait(),
+        |world, _| world.wait_for("a test", || Ok(false)),
+    ];
+    in_each(&waits, |_, ends| ends.into_iter().for_each(Result::unwrap));
+}
