@@ -387,8 +387,9 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
 impl<K: Object, V: Object, S> Drop for Table<K, V, S> {
     fn drop(&mut self) {
         if !in_handler() && !thread::panicking() {
-            // After a failure of the job nobody uses the memory.
-            drop(self.end_flights());
+            // After a failure of the job nobody uses the memory. If a time limit ends the wait, the
+            // operations would keep this rank in the job, and nobody would make progress.
+            drop(self.end_flights_for_all());
         }
     }
 }

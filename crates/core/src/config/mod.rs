@@ -139,7 +139,8 @@ pub struct Config {
     /// The route of aggregated elements to their ranks; `None` lets the library choose.
     pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit. Between hosts, an
-    /// atomic without an answer in this time also fails the job, since it may be carried out later.
+    /// atomic without an answer in this time also fails the job, since it may be carried out later,
+    /// and so does an operation in flight on a map.
     pub timeout: Option<Duration>,
     /// The time after which a long wait is reported on the standard error output, with the waits of
     /// all ranks; reported again whenever it has doubled. A rank that is stopped for this time

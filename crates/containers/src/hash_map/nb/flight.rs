@@ -211,7 +211,8 @@ fn unless_it_waits<T>(near: Result<Option<T>>) -> Result<Option<T>> {
     }
 }
 
-/// Takes the first step of `task`. The rest follows within the progress of this rank.
+/// Takes the first step of `task`. The rest follows within the progress of this rank, also if a
+/// time limit ends the wait for the result: then the job fails.
 pub(in super::super) fn start<T: Send + 'static>(
     world: &World,
     task: impl Future<Output = Result<T>> + Send + 'static,
@@ -220,6 +221,6 @@ pub(in super::super) fn start<T: Send + 'static>(
     let mut cx = Context::from_waker(Waker::noop());
     match as_handler(|| task.as_mut().poll(&mut cx)) {
         Poll::Ready(done) => done.map(PgasFuture::ready),
-        Poll::Pending => Ok(world.spawn(task)),
+        Poll::Pending => Ok(world.spawn(task).or_fail_at_limit()),
     }
 }

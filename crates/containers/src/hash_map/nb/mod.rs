@@ -21,7 +21,10 @@ use crate::object::{self, FoundBy, KeyHasher, Object, Plain};
 /// takes effect, atomically, between its call and the moment when its future is ready. Two that are
 /// in flight at once take effect in any order, so a program waits for one before it begins another
 /// that has to follow it. If a future is dropped, its operation goes on. A collective that changes
-/// the phase or the slots of the map waits for operations of this rank, and so does the map's drop.
+/// the phase or the slots of the map waits for operations of this rank, and so does the map's drop,
+/// except in a handler: there the operations keep this rank in the job until it has made the
+/// progress that they need. If a time limit ends the wait for a future or for all operations, the
+/// job fails, since they go on.
 ///
 /// An operation on slots that this process reaches by loads and stores is done before the call
 /// returns, and its future is ready. So is each one on a rank that is not

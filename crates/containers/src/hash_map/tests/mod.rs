@@ -3,6 +3,7 @@
 mod asked;
 mod buffers;
 mod concurrent;
+mod given_up;
 mod in_flight;
 mod lines;
 mod memory;
