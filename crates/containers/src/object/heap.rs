@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 
 use pgas_am::RemoteCalls as _;
 use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Spare, Symmetric, Team, World, in_handler};
@@ -22,6 +23,9 @@ use crate::replay::Record;
 
 /// The next block of the list, and the length that the block was made for.
 type Header = [u64; 2];
+
+/// The name of waits, and of failures.
+const RELEASE: &str = "the release of a value's memory";
 
 /// The smallest block, with its header.
 const SMALLEST: usize = 64;
@@ -294,6 +298,19 @@ impl Heap {
     }
 }
 
+/// Waits for the task that releases blocks of other ranks: it would keep this rank in the job,
+/// where nobody may make progress any more.
+impl Drop for Heap {
+    fn drop(&mut self) {
+        if let Place::Global(shared) = &self.place
+            && !in_handler()
+            && !thread::panicking()
+        {
+            shared.end_task();
+        }
+    }
+}
+
 /// The block whose bytes begin at `at`.
 fn block_of(at: GlobalPtr<u8>) -> GlobalPtr<u64> {
     let start = at.offset_bytes() - size_of::<Header>() as u64;
@@ -333,7 +350,7 @@ impl Shared {
     fn give_up(&self, error: Error) {
         let world = self.returned.world();
         // Each rank's next wait returns it.
-        drop(world.give_up("the release of a value's memory", error));
+        drop(world.give_up(RELEASE, error));
     }
 
     /// Begins to release the blocks that handlers could not release, if there are tasks: the
@@ -355,6 +372,14 @@ impl Shared {
             }
             Ok(())
         }));
+    }
+
+    fn end_task(&self) {
+        let has_ended = || Ok(!self.blocks().have_task);
+        let ended = self.returned.world().wait_for(RELEASE, has_ended);
+        if let Err(error) = ended {
+            self.give_up(error);
+        }
     }
 
     async fn release_late_nb(&self) {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_am::{PgasFuture, when_all};
-use pgas_core::Rank;
+use pgas_core::{Rank, as_handler};
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::state::StateWord;
 
@@ -60,6 +60,19 @@ fn what_is_in_flight_when_a_map_is_dropped_keeps_no_rank() {
                 drop(map.insert_nb(&(key % 7), key).unwrap());
                 drop(map.remove_nb(&(key % 5)).unwrap());
             }
+        },
+    );
+}
+
+/// The task that gives the memory of a value back to its rank is in flight.
+#[test]
+fn what_handlers_took_out_keeps_no_rank() {
+    leaves(
+        |world| map::<u64, String>(world, 300),
+        |map| _ = map.insert(&1, "v".repeat(200)).unwrap(),
+        |world, map| {
+            assert!(as_handler(|| map.remove(&1)).unwrap());
+            let _worked = world.progress().unwrap();
         },
     );
 }
