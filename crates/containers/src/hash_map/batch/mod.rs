@@ -70,8 +70,13 @@ fn unless_panic<R>(
 ) -> Result<R> {
     catch_unwind(AssertUnwindSafe(perform)).unwrap_or_else(|panic| {
         *kept = Some(panic);
-        Err(Error::Argument("a function of the program panicked".into()))
+        Err(panicked())
     })
+}
+
+/// The error of an operation whose panic is kept. Nobody sees it.
+fn panicked() -> Error {
+    Error::Argument("a function of the program panicked".into())
 }
 
 /// Calls `perform` with some of `elements` after others, and returns the sum of its results.

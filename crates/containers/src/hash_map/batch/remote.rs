@@ -2,9 +2,15 @@
 //! together. Then the operations begin to change memory, in their order, and their changes are in
 //! flight together, too. Two on one key are not, if their order matters. An operation that calls
 //! functions of the program has others beside it only if these change words that are present: any
-//! other change holds a slot meanwhile, and would leave it so if a function panics.
+//! other change holds a slot meanwhile, for which other ranks wait.
+//!
+//! If a function of the program panics, the operations before it end first, and then the panic goes
+//! on. A panic of a handler or a chained action in the wait of the batch ends them in the middle:
+//! then the job fails.
 
+use std::any::Any;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pgas_core::in_handler;
 
@@ -15,11 +21,15 @@ use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
 use super::super::slot::{LayoutOf, give_up};
 use super::super::view::View;
+use super::panicked;
 use crate::object::{Heap, KeyHasher, KeyOf, Object};
 use crate::{BatchError, Error, Result};
 
 /// Operations whose searches are in flight together.
 const GROUP: usize = 64;
+
+/// The name of the wait for a batch.
+const BATCH: &str = "a batch on a hash map";
 
 /// An operation of a group, with arguments of type `G` and a result of type `T`.
 struct InFlight<K: Object, G, T> {
@@ -29,13 +39,15 @@ struct InFlight<K: Object, G, T> {
     /// The arguments, once they are made, and the number of steps that this has taken.
     given: Option<(G, usize)>,
     done: Option<Result<T>>,
+    /// The panic of a function of the program, with which it has ended.
+    panic: Option<Box<dyn Any + Send>>,
 }
 
 /// The flight of an operation `O`.
 type Flight<K, V, O> = InFlight<K, <O as OnKey<K, V>>::Given, <O as OnKey<K, V>>::Outcome>;
 
-/// The operations of a group. Those that are done and were not taken, as a function of the program
-/// has panicked, are counted by the drop.
+/// The operations of a group. Those that are done and were not taken, as the wait has panicked, are
+/// counted by the drop.
 struct Group<'n, K: Object, G, T> {
     flights: Vec<InFlight<K, G, T>>,
     is_change: fn(&T) -> bool,
@@ -50,6 +62,12 @@ impl<K: Object, G, T> Group<'_, K, G, T> {
             *self.n_changed += usize::from((self.is_change)(done));
         }
         done
+    }
+
+    /// The panic of a function of the program, if one has ended the batch.
+    fn take_panic(&mut self) -> Option<Box<dyn Any + Send>> {
+        let mut flights = self.flights.iter_mut();
+        flights.find_map(|flight| flight.panic.take())
     }
 
     /// Whether no operation is done behind one that has failed.
@@ -115,6 +133,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 outcome = outcome.and(taken.map_err(failed(start)));
                 start += 1;
             }
+            if let Some(panic) = group.take_panic() {
+                drop(group);
+                resume_unwind(panic);
+            }
             // Those behind had memory, too, and give it back: alone, the operation may have enough.
             has_memory = !(is_in_order && group.flights.len() > 1 && lacks_memory(&outcome));
             match outcome {
@@ -132,6 +154,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             journal: Journal::held(&self.shape.heap, O::IS_READ_ONLY),
             given: None,
             done: None,
+            panic: None,
         }
     }
 
@@ -142,13 +165,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         given: impl Fn(usize, &Heap) -> Result<O::Given> + Copy,
     ) -> Result<()> {
         self.advance::<O>(group, given, |flight| flight.journal.record().is_stopped())?;
+        let world = self.shape.world();
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = world.in_step(BATCH);
         let changed = self.change_in_order::<O>(group, given);
-        changed.map_err(|error| give_up(self.shape.world(), error))
+        changed.map_err(|error| give_up(world, error))
     }
 
     /// Lets the operations change memory, once all have found their slots, up to the first one that
-    /// has failed by then. While one calls a function of the program, no other one holds a slot: a
-    /// panic leaves none reserved or locked.
+    /// has failed by then. While one calls a function of the program, no other one holds a slot.
     fn change_in_order<O: OnKey<K, V, Given: Copy>>(
         &self,
         group: &mut [Flight<K, V, O>],
@@ -197,7 +222,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
         // One wait for all kinds of batches: it is not compiled for each.
         let ready: &mut dyn FnMut() -> Result<bool> = &mut || Ok(are_there());
-        self.shape.world().wait_for("a batch on a hash map", ready)
+        self.shape.world().wait_for(BATCH, ready)
     }
 
     /// Takes the steps of an operation that need no wait. Its arguments are made in the first run.
@@ -212,15 +237,22 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             journal,
             given: made,
             done,
+            panic,
         } = flight;
-        *done = self.shape.replay(journal, |view| {
-            let (given, n_steps) = match *made {
-                Some(made) => made,
-                None => (given(view.heap())?, journal.record().n_taken()),
-            };
-            *made = Some((given, n_steps));
-            journal.record().skip(n_steps);
-            O::perform(&view, *hash, key, given)
+        let steps = || {
+            self.shape.replay(journal, |view| {
+                let (given, n_steps) = match *made {
+                    Some(made) => made,
+                    None => (given(view.heap())?, journal.record().n_taken()),
+                };
+                *made = Some((given, n_steps));
+                journal.record().skip(n_steps);
+                O::perform(&view, *hash, key, given)
+            })
+        };
+        *done = catch_unwind(AssertUnwindSafe(steps)).unwrap_or_else(|payload| {
+            *panic = Some(payload);
+            Some(Err(panicked()))
         });
     }
 }

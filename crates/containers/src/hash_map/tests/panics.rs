@@ -1,8 +1,13 @@
 //! A program's code that panics within an operation: its element is refused, and all others are
 //! there, and counted.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
+use pgas_am::RemoteCalls as _;
 use pgas_core::Rank;
 use pgas_core::collective::op::Sum;
 
@@ -100,6 +105,67 @@ fn a_batch_that_ends_by_a_panic_counts_what_it_has_done() {
         batches_count_what_they_have_done::<3>(&world);
     });
     everywhere_counted(2, |world| batches_count_what_they_have_done::<3>(&world));
+}
+
+/// Chains an action to the `n`-th round of progress. It panics.
+fn panic_in_round(world: &World, n: u32) {
+    let mut n_left = n;
+    let rounds = poll_fn(move |_| {
+        n_left -= 1;
+        if n_left == 0 {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    });
+    drop(world.spawn(rounds).then(|()| panic!("on purpose")));
+}
+
+/// Whether the panic of an action has come in the wait of a batch.
+fn panics_in_a_batch(n_rounds: u32) -> bool {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_secs(5));
+    let (has_ended, has_panicked) = (AtomicBool::new(false), AtomicBool::new(false));
+    let told = loopback::run_with(2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, u64>(&world, 1000);
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            panic_in_round(&world, n_rounds);
+            let entries: Vec<_> = (0..64).map(|key| (key, key)).collect();
+            let insert = || map.insert_many(&entries);
+            let is_panic = catch_unwind(AssertUnwindSafe(insert)).is_err();
+            has_panicked.store(is_panic, Ordering::Relaxed);
+            if !is_panic {
+                let later = || world.wait_for("the action", || Ok(false));
+                catch_unwind(AssertUnwindSafe(later)).unwrap_err();
+            }
+            has_ended.store(true, Ordering::Release);
+        } else {
+            while !has_ended.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        }
+        let found = (0..64).try_for_each(|key| map.find(&key).map(drop));
+        let ended = found.and_then(|()| world.barrier());
+        ended.map_err(|error| error.to_string())
+    });
+    let has_panicked = has_panicked.into_inner();
+    let text = "rank 0 panicked in a batch on a hash map";
+    for told in told {
+        match told {
+            Ok(()) => assert!(!has_panicked, "slots may be reserved"),
+            Err(error) => assert!(has_panicked && error.contains(text), "{error}"),
+        }
+    }
+    has_panicked
+}
+
+/// The other rank would wait for the slots that the batch has reserved.
+#[test]
+fn a_panic_of_an_action_in_the_wait_of_a_batch_fails_the_job() {
+    let n_panics = (1..12).filter(|n| panics_in_a_batch(*n)).count();
+    assert!(n_panics > 1, "{n_panics} of 11 came within the batch");
 }
 
 #[test]
