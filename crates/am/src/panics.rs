@@ -20,7 +20,8 @@ pub(crate) fn note_where_they_are() {
         panic::set_hook(Box::new(move |info| {
             if pgas_core::in_handler() {
                 let location = info.location().map(ToString::to_string);
-                PANICKED_AT.set(location);
+                // A thread that is ending remembers nothing; a panic in a hook would abort.
+                let _is_kept = PANICKED_AT.try_with(|at| at.replace(location));
             }
             usual(info);
         }));
@@ -29,8 +30,11 @@ pub(crate) fn note_where_they_are() {
 
 /// The location of this thread's last panic, which has just been caught.
 pub(crate) fn place_of_last() -> String {
-    let place = PANICKED_AT.take();
-    place.unwrap_or_else(|| "an unknown place".to_owned())
+    let place = PANICKED_AT.try_with(RefCell::take);
+    place
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| "an unknown place".to_owned())
 }
 
 /// The error that a wait gets for a panic of the program's code on this rank.

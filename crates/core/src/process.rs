@@ -53,8 +53,9 @@ thread_local! {
 /// # Ok::<(), Error>(())
 /// ```
 pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
-    let of_thread = OF_THREAD.with_borrow(Clone::clone);
-    if let Some(world) = of_thread {
+    // A thread that is ending is no rank any more.
+    let of_thread = OF_THREAD.try_with(|world| world.borrow().clone());
+    if let Ok(Some(world)) = of_thread {
         return another_handle(&world, "thread");
     }
     let mut of_process = lock(&OF_PROCESS);

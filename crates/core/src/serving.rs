@@ -92,7 +92,8 @@ impl Servers {
     pub(crate) fn choose(&self, at: &'static Location<'static>) {
         let this = thread::current();
         let name = this.name().unwrap_or("without a name").to_owned();
-        let life = LIFE.with(Arc::downgrade);
+        // A thread that is ending counts as ended.
+        let life = LIFE.try_with(Arc::downgrade).unwrap_or_default();
         let mut chosen = lock(&self.chosen);
         chosen.push(Chosen {
             thread: thread_number::get(),

@@ -5,6 +5,7 @@
 mod delivery;
 #[cfg(feature = "tokio")]
 mod driver;
+mod ending_threads;
 mod futures;
 mod graphs;
 mod left;

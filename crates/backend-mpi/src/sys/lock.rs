@@ -7,8 +7,9 @@
 //! pass a barrier by `membarrier(2)`, and waits until the first one is outside. From then on all
 //! threads take a mutex.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -35,8 +36,9 @@ pub(super) struct Lock {
 }
 
 thread_local! {
-    /// The mutex's guard while this thread is inside by it.
-    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// The mutex's guard while this thread is inside by it. Never dropped here, so that a thread
+    /// that is ending can enter, too.
+    static HELD: Cell<Option<ManuallyDrop<MutexGuard<'static, ()>>>> = const { Cell::new(None) };
 }
 
 /// The proof that this thread holds the lock. It stays with the thread, as a mutex's guard does.
@@ -168,7 +170,7 @@ impl Lock {
     fn hold(&'static self, guard: MutexGuard<'static, ()>) -> Guard {
         self.turn(Ordering::Relaxed);
         self.by_mutex.store(true, Ordering::Relaxed);
-        HELD.set(Some(guard));
+        HELD.set(Some(ManuallyDrop::new(guard)));
         self.guard()
     }
 
@@ -178,7 +180,7 @@ impl Lock {
     fn release(&self) {
         self.by_mutex.store(false, Ordering::Relaxed);
         self.turn(Ordering::Release);
-        drop(HELD.take());
+        drop(HELD.take().map(ManuallyDrop::into_inner));
     }
 
     /// Takes the lock away from its owner, which may still be inside. Called under the mutex.
@@ -310,6 +312,29 @@ mod tests {
             threads.spawn(|| assert!(lock.try_lock().is_some()));
         });
         assert_eq!(lock.stay(), None);
+    }
+
+    #[test]
+    fn a_thread_that_ends_takes_the_lock_when_its_own_data_is_gone() {
+        struct AtEnd(Cell<Option<&'static Lock>>);
+        impl Drop for AtEnd {
+            fn drop(&mut self) {
+                drop(self.0.take().map(Lock::lock));
+            }
+        }
+        thread_local! {
+            static AT_END: AtEnd = const { AtEnd(Cell::new(None)) };
+        }
+        let lock = new_lock();
+        drop(lock.lock());
+        let other = thread::spawn(|| {
+            // The first data of a thread is dropped last.
+            AT_END.with(|at_end| at_end.0.set(Some(lock)));
+            drop(lock.lock());
+        });
+        other.join().expect("it panics nowhere");
+        assert_eq!(lock.n_turns.load(Ordering::Relaxed), 6, "three stays");
+        assert!(lock.mutex.try_lock().is_ok());
     }
 
     #[test]

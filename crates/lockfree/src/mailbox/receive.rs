@@ -145,7 +145,8 @@ impl Mailbox<'_> {
         }
         let (first, len) = (self.first_word(ticket), envelope.len as usize);
         // A sink that receives from another mailbox finds an empty buffer of its own.
-        let mut buf = LONG.take();
+        // A thread that is ending has no buffer any more.
+        let mut buf = LONG.try_with(RefCell::take).unwrap_or_default();
         self.copy_out(first + PREFIX_WORDS, len, &mut buf);
         let n_slots = envelope.n_slots();
         for slot in 1..n_slots {
@@ -154,7 +155,7 @@ impl Mailbox<'_> {
         }
         self.advance(ticket.wrapping_add(n_slots as u64));
         sink(envelope, &buf.as_bytes()[..len]);
-        LONG.set(buf);
+        let _is_kept = LONG.try_with(|long| long.replace(buf));
     }
 
     #[cold]
