@@ -1,6 +1,6 @@
 //! The directory of a checkpoint.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -62,7 +62,34 @@ impl Drop for Claim {
     }
 }
 
-/// Waits until changes to the directory `dir` are on the disk.
+/// Makes the directory `dir`, and those above it that are not there.
+pub(super) fn create(dir: &Path) -> io::Result<()> {
+    let is_new = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let new: Vec<&Path> = dir.ancestors().take_while(is_new).collect();
+    fs::create_dir_all(dir)?;
+    new.into_iter().rev().try_for_each(sync_parent)
+}
+
+/// Waits until changes to the directory `dir` are on the disk, if the file system can do that for
+/// directories.
 pub(super) fn sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    match File::open(dir)?.sync_all() {
+        Err(error) if is_unable(&error) => Ok(()),
+        synced => synced,
+    }
+}
+
+fn is_unable(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::INVAL | Errno::BADF))
+}
+
+/// As [`sync`], for the directory in which `dir` is. Only if it may be read, which making `dir`
+/// does not need.
+pub(super) fn sync_parent(dir: &Path) -> io::Result<()> {
+    let parent = fs::canonicalize(dir)?.parent().map(sync);
+    match parent.unwrap_or(Ok(())) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
+    }
 }

@@ -20,7 +20,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::str::Lines;
 
-use super::directory::{open, refused, sync};
+use super::directory::{open, refused, sync, sync_parent};
 use super::parts::{Info, hash_of};
 use crate::object::{CODEC, Object};
 use pgas_core::Result;
@@ -109,26 +109,23 @@ impl Manifest {
             fs::rename(&draft, &name)?;
             sync(dir)?;
             // The directory may be new itself.
-            fs::canonicalize(dir)?.parent().map_or(Ok(()), sync)
+            sync_parent(dir)
         };
-        publish().map_err(|e| refused(&name, e))
+        publish().map_err(|error| {
+            // It takes room. It is not there if the rename has succeeded.
+            drop(fs::remove_file(&draft));
+            refused(&name, error)
+        })
     }
 
     /// Parses a manifest, which must be of a container of the expected kind and elements.
     pub(super) fn parse(bytes: &[u8], kind: &str, abouts: &[About]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-        let body = text
-            .trim_end_matches('\n')
-            .rfind('\n')
-            .map_or("", |end| &text[..=end]);
         let mut lines = Reader {
             lines: text.lines(),
         };
         lines.expect("the format", "", FORMAT)?;
-        let said = format!("hash {:016x}", hash_of(body.as_bytes()));
-        if text[body.len()..].trim_end_matches('\n') != said {
-            return Err("it is not what was written: its hash differs".to_owned());
-        }
+        let said = hash_line(text).ok_or("it is not what was written: its hash differs")?;
         lines.expect("the codec", "codec ", CODEC)?;
         lines.expect("the kind", "kind ", kind)?;
         let [number] = lines.numbers(NUMBER)?;
@@ -147,7 +144,7 @@ impl Manifest {
             }
             parts.push(infos);
         }
-        lines.expect("the last line", "", &said)?;
+        lines.expect("the last line", "", said)?;
         Ok(Self {
             kind: kind.to_owned(),
             number,
@@ -157,9 +154,18 @@ impl Manifest {
     }
 }
 
-/// The number of the checkpoint that a manifest describes, of whatever kind.
+/// The last line of a manifest, if it is the hash of those before it.
+fn hash_line(text: &str) -> Option<&str> {
+    let text = text.trim_end_matches('\n');
+    let (body, line) = text.split_at(text.rfind('\n')? + 1);
+    (line == format!("hash {:016x}", hash_of(body.as_bytes()))).then_some(line)
+}
+
+/// The number of the checkpoint that a manifest describes, of whatever kind; `None` if it is
+/// damaged.
 pub(super) fn number_in(bytes: &[u8]) -> Option<u64> {
     let text = str::from_utf8(bytes).ok()?;
+    hash_line(text)?;
     let mut numbers = text.lines().filter_map(|line| line.strip_prefix(NUMBER));
     numbers.next()?.parse().ok()
 }

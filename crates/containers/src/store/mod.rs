@@ -10,7 +10,8 @@
 //!
 //! A checkpoint is written beside the existing one, in files of its own. When all of it is on the
 //! disk, the rename of its manifest makes it the directory's checkpoint. So there is always a
-//! complete one, the former or the new. Then the files of other checkpoints are removed. The
+//! complete one, the former or the new. Then the files of other checkpoints are removed. What killed
+//! processes have left is removed before the next one is written, so that it takes no room. The
 //! directory is locked meanwhile: two that save into it at once would remove each other's files.
 //!
 //! Everything that is read is checked before it is used: the sizes have to fit the elements, and
@@ -112,11 +113,14 @@ fn save(
                 .map(|infos| infos.map(Info::of_words).collect())
                 .collect(),
         };
-        manifest.publish(dir)?;
-        remove_others(dir, number);
+        let published = manifest.publish(dir);
+        match published {
+            Ok(()) => remove_others(dir),
+            Err(_) => remove_failed(dir, number),
+        }
         // Others may save into it as soon as they return.
         drop(claim);
-        Ok(())
+        published
     };
     together(team, dir, || if is_first { publish() } else { Ok(()) })
 }
@@ -141,8 +145,9 @@ fn write_parts(
 /// Makes the directory, and claims it. Returns the number of the next checkpoint, of which there is
 /// no file yet.
 fn begin(dir: &Path) -> Result<(Claim, u64)> {
-    fs::create_dir_all(dir).map_err(|e| refused(dir, e))?;
+    directory::create(dir).map_err(|e| refused(dir, e))?;
     let claim = Claim::on(dir)?;
+    remove_others(dir);
     let mut number = 0;
     for name in names(dir).map_err(|e| refused(dir, e))? {
         number = number.max(parts::number_in(&name).unwrap_or(0));
@@ -159,10 +164,34 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
         .collect()
 }
 
-/// Removes the parts of other checkpoints. Failures are ignored: the files only take room.
-fn remove_others(dir: &Path, number: u64) {
+/// Removes the parts of all checkpoints but the directory's. Failures are ignored: the files only
+/// take room.
+fn remove_others(dir: &Path) {
+    if let Some(current) = current(dir) {
+        remove(dir, |number| number != current);
+    }
+}
+
+/// Removes the parts of checkpoint `number`, if it has not become the directory's.
+fn remove_failed(dir: &Path, number: u64) {
+    if current(dir).is_some_and(|current| current != number) {
+        remove(dir, |of| of == number);
+    }
+}
+
+/// The number of the directory's checkpoint, or 0 if it has none. `None` if the manifest cannot be
+/// read: somebody may want to repair it.
+fn current(dir: &Path) -> Option<u64> {
+    match manifest::read(dir) {
+        Ok(bytes) => manifest::number_in(&bytes),
+        Err(Error::Storage(error)) if error.is_absent() => Some(0),
+        Err(_) => None,
+    }
+}
+
+fn remove(dir: &Path, is_unwanted: impl Fn(u64) -> bool) {
     for name in names(dir).unwrap_or_default() {
-        if parts::number_in(&name).is_some_and(|of| of != number) {
+        if parts::number_in(&name).is_some_and(&is_unwanted) {
             drop(fs::remove_file(dir.join(name)));
         }
     }

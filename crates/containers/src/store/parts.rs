@@ -159,7 +159,10 @@ fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
         _ => fails(error),
     })?;
     let about = file.metadata().map_err(fails)?;
-    if !about.is_file() || about.len() != info.bytes {
+    if !about.is_file() {
+        return Err(storage(path, "it is no file"));
+    }
+    if about.len() != info.bytes {
         let (has, expected) = (about.len(), info.bytes);
         return Err(storage(
             path,

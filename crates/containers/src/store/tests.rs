@@ -1,7 +1,8 @@
 //! Containers saved by some ranks are loaded by others.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::thread;
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tempfile::tempdir;
 
 use super::{manifest, parts};
@@ -320,10 +322,69 @@ fn a_save_that_fails_leaves_the_former_checkpoint_and_nothing_else() {
     assert!(error.to_string().contains("manifest"), "{error}");
     assert_eq!(n_loaded(&world, dir.path()), 20);
     fs::remove_dir_all(in_the_way.parent().unwrap()).unwrap();
-    // Remains of the failed checkpoint are gone after the next one.
+    assert_eq!(super::names(dir.path()).unwrap().len(), 2);
     save_some(&world, dir.path(), 5).unwrap();
     assert_eq!(n_loaded(&world, dir.path()), 5);
     assert_eq!(super::names(dir.path()).unwrap().len(), 2);
+}
+
+/// They may take so much of the disk that there is no room for another checkpoint.
+#[test]
+fn remains_of_killed_saves_are_gone_before_the_next_one_is_written() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    let remains = [2, 9].map(|number| dir.path().join(parts::name(number, 0, 0)));
+    let leave = || {
+        for path in &remains {
+            fs::write(path, "half").unwrap();
+        }
+    };
+    let n_left = || remains.iter().filter(|path| path.exists()).count();
+    leave();
+    let (claim, number) = super::begin(dir.path()).unwrap();
+    assert_eq!((n_left(), number), (0, 2));
+    assert_eq!(n_loaded(&world, dir.path()), 20);
+    drop(claim);
+    // A damaged manifest does not tell which parts belong to it.
+    leave();
+    let manifest = dir.path().join(manifest::NAME);
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("checkpoint 1", "checkpoint 2")).unwrap();
+    let (_claim, number) = super::begin(dir.path()).unwrap();
+    assert_eq!((n_left(), number), (2, 10));
+    fs::write(&manifest, text).unwrap();
+    assert_eq!(n_loaded(&world, dir.path()), 20);
+}
+
+/// As on clusters, where nobody may list the names of all users' directories.
+#[test]
+fn a_directory_in_one_that_may_not_be_read_is_saved_into() {
+    let (above, world) = (tempdir().unwrap(), loopback::world());
+    let mode = |bits| fs::set_permissions(above.path(), Permissions::from_mode(bits)).unwrap();
+    let dirs = ["one", "other/below"].map(|name| above.path().join(name));
+    mode(0o300);
+    without_privileges(|| {
+        assert!(fs::read_dir(above.path()).is_err());
+        for dir in dirs.iter().chain(&dirs) {
+            save_some(&world, dir, 20).unwrap();
+        }
+    });
+    mode(0o700);
+    for dir in dirs {
+        assert_eq!(n_loaded(&world, &dir), 20);
+        assert_eq!(super::names(&dir).unwrap().len(), 2);
+    }
+}
+
+/// Runs `body` on a thread that heeds permissions, also if the process is root's.
+fn without_privileges(body: impl FnOnce() + Send) {
+    let body = || {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+        body();
+    };
+    thread::scope(|scope| scope.spawn(body).join().unwrap());
 }
 
 #[test]
