@@ -47,6 +47,7 @@
 
 pub mod distinct;
 mod error;
+mod interrupt;
 pub mod kmer;
 pub mod output;
 pub mod packed;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::{Error, Kmer, KmerLength, Result};
+use crate::{Error, Kmer, KmerLength, Result, interrupt};
 
 /// Bytes of lines in one write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -17,8 +17,8 @@ const WRITE_BYTES: usize = 1 << 20;
 /// One rank [creates](Self::create) it, and others [join](Self::join). Each writes its part of the
 /// bytes. When all have succeeded the first one [publishes](Self::publish) it by a rename. So a
 /// reader of the target sees its old content, or all of the new text. The draft is removed when its
-/// creator drops it unpublished. A draft that a killed process left behind is recognized by its
-/// name.
+/// creator drops it unpublished, or is ended by SIGHUP, SIGINT or SIGTERM. A draft that a killed
+/// process left behind is recognized by its name.
 ///
 /// # Examples
 /// ```
@@ -52,17 +52,17 @@ impl Draft {
     pub fn create(target: &Path, tag: u64) -> Result<Self> {
         let target = real(target)?;
         let path = draft_path(&target, tag);
+        interrupt::remove(&path);
         let create = || OpenOptions::new().write(true).create_new(true).open(&path);
         let file = match create() {
+            // A killed process left it, or it is a link. Only a newly created file is certainly not
+            // a link.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A killed process left it, or it is a link. Only a newly created file is certainly
-                // not a link.
-                io_at(&target, fs::remove_file(&path))?;
-                create()
+                fs::remove_file(&path).and_then(|()| create())
             }
             created => created,
         };
-        let file = io_at(&target, file)?;
+        let file = io_at(&target, file.inspect_err(|_| interrupt::keep(&path)))?;
         Ok(Self {
             target,
             path,
@@ -139,6 +139,7 @@ impl Draft {
     pub fn publish(mut self) -> Result<()> {
         io_at(&self.target, fs::rename(&self.path, &self.target))?;
         self.is_creator = false;
+        interrupt::keep(&self.path);
         Ok(())
     }
 }
@@ -148,6 +149,7 @@ impl Drop for Draft {
         if self.is_creator {
             // A failed removal cannot be reported.
             fs::remove_file(&self.path).ok();
+            interrupt::keep(&self.path);
         }
     }
 }

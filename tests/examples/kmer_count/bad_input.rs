@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::run::{end, kmer_count, names, start};
+use super::run::{Ended, end, kmer_count, names, start};
 use crate::program::{ECOLI, LAMBDA};
 
 /// Runs three ranks with a dump and a spectrum to be written, and asserts that one line is all that
@@ -273,4 +273,36 @@ fn a_killed_rank_ends_the_job_without_a_dump() {
         left.iter().all(|name| name.ends_with(".partial")),
         "{left:?}"
     );
+}
+
+/// Starts two ranks that dump a genome, and sends `signal` to the process that has started them when
+/// there is a draft.
+fn signalled(signal: Signal, mut command: Command, dir: &Path) -> Ended {
+    command.arg("--dump").arg(dir.join("dump"));
+    let running = start(command);
+    wait_for(|| (!names(dir).is_empty()).then_some(()));
+    let pid = i32::try_from(running.pid()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    running.end()
+}
+
+#[test]
+fn a_job_that_is_asked_to_end_leaves_no_draft() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = kmer_count(["--ranks", "2", ECOLI]);
+    let ended = signalled(Signal::TERM, command, dir.path());
+    assert_eq!(ended.code, Some(128 + 15), "{ended:?}");
+    assert_eq!(names(dir.path()), [""; 0], "{ended:?}");
+}
+
+#[test]
+fn a_signal_that_is_ignored_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let counter = kmer_count(["--ranks", "2", ECOLI]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    command.arg(counter.get_program()).args(counter.get_args());
+    let ended = signalled(Signal::HUP, command, dir.path());
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    assert_eq!(names(dir.path()), ["dump"]);
 }
