@@ -4,6 +4,8 @@ use crate::run::fails_on_a_full_disk;
 
 #[test]
 fn an_example_whose_results_are_lost_fails_with_a_line() {
+    fails_on_a_full_disk("hello", &[]);
+    fails_on_a_full_disk("ring_put", &[]);
     fails_on_a_full_disk("isx", &["--keys-per-rank", "10"]);
     for kernel in ["histogram", "index_gather"] {
         fails_on_a_full_disk(kernel, &["--accesses", "10", "--table", "10"]);
