@@ -437,6 +437,31 @@ fn a_host_whose_launcher_is_stopped_ends_the_job_after_the_time_for_silence() {
     }
 }
 
+#[test]
+fn a_job_that_is_stopped_as_a_whole_goes_on() {
+    let script = "echo ready; sleep 1; echo done";
+    let mut command = on_hosts("suspended", HERE, &["--hosts", "one,two"], script);
+    command.env("PGAS_SILENCE", "3");
+    let mut job = start(command);
+    assert_eq!(job.lines(2), ["ready"; 2]);
+    let all = job.processes();
+    let tell = |signal| {
+        for process in &all {
+            let process = Pid::from_raw(process.cast_signed()).unwrap();
+            kill_process(process, signal).unwrap();
+        }
+    };
+    tell(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(5));
+    // The launcher goes on before the hosts can give a sign of life.
+    job.signal(Signal::CONT);
+    std::thread::sleep(Duration::from_millis(300));
+    tell(Signal::CONT);
+    assert_eq!(job.lines(2), ["done"; 2]);
+    let ended = job.end();
+    assert_eq!((ended.code(), &*ended.stderr), (0, ""), "{ended:?}");
+}
+
 /// Ends a job one host of which is stopped, while more is sent to it than the system keeps for a
 /// process that does not read.
 fn one_does_not_read(name: &str, silence: Option<&str>) -> Ended {

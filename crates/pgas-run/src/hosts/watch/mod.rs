@@ -28,6 +28,9 @@ use crate::watch::View;
 /// How long a host whose agent has ended is listened to, at least the half of it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// A wait that ends so much later than it should: this process was stopped.
+const LATE: Duration = Duration::from_millis(100);
+
 /// A job on its way to its end.
 pub(super) struct Watch<'a> {
     wanted: &'a Wanted,
@@ -144,7 +147,7 @@ impl<'a> Watch<'a> {
 
     /// Waits for an event. Returns for each descriptor whether it is ready, in the order in which
     /// the loop above reads them.
-    fn wait(&self) -> io::Result<Vec<bool>> {
+    fn wait(&mut self) -> io::Result<Vec<bool>> {
         let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
         let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         fds.extend(
@@ -170,8 +173,23 @@ impl<'a> Watch<'a> {
                 .iter()
                 .map(|other| watch(other.stream.as_fd())),
         );
-        launcher::poll(&mut fds, self.time_left())?;
-        Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+        let (time_left, began) = (self.time_left(), Instant::now());
+        launcher::poll(&mut fds, time_left)?;
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let latest = time_left.and_then(|time_left| time_left.checked_add(LATE));
+        if latest.is_some_and(|latest| began.elapsed() > latest) {
+            self.hear_all_anew();
+        }
+        Ok(ready)
+    }
+
+    /// Begins anew the time in which hosts must give a sign of life: this process was stopped, and
+    /// they may have been stopped with it.
+    fn hear_all_anew(&mut self) {
+        let now = Instant::now();
+        for member in &mut self.members {
+            member.heard = now;
+        }
     }
 
     fn receive_signals(&mut self) -> io::Result<()> {
@@ -187,6 +205,7 @@ impl<'a> Watch<'a> {
                 let stopped = launcher::stop_self();
                 self.view.hide(false);
                 stopped?;
+                self.hear_all_anew();
             } else {
                 self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
             }
