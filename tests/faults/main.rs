@@ -18,6 +18,7 @@ mod messages;
 mod parts;
 mod progress;
 mod stalls;
+mod suspended;
 mod threads;
 mod traces;
 mod waits;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         progress::trials(),
         works::trials(),
         stalls::trials(),
+        suspended::trials(),
         messages::trials(),
         many::trials(),
         worlds::trials(),

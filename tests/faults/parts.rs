@@ -11,7 +11,8 @@ use pgas_testkit::job;
 
 use crate::memory::{self, JOIN};
 use crate::{
-    ends, figures, limits, manners, many, messages, progress, stalls, traces, works, worlds,
+    ends, figures, limits, manners, many, messages, progress, stalls, suspended, traces, works,
+    worlds,
 };
 
 /// Starts a job as `pgas-run` does.
@@ -78,6 +79,7 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
+        "suspended" => suspended::rank_that_waits(&world),
         "orders" => {
             if let Err(error) = stalls::rank_with_an_order_of_its_own(&world) {
                 panic!("{error}");

@@ -56,7 +56,7 @@ pub fn quiet(world: &World) -> Result<()> {
     let waits = pgas_core::part_of(what);
     let _step = world.in_step(what);
     let _tells = am.lost.tells_errors();
-    let mut waiting = world.own_wait(what);
+    let mut waiting = world.own_wait(what).with_short_rounds();
     let missing = || am.pending.awaited().into_iter().map(Rank::new).collect();
     let mut rounds = Rounds::default();
     let mut before = None;

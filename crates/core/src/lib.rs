@@ -75,7 +75,7 @@
 //! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
 //! | circles of waits | `circle` |
 //! | buffers, names of teams | `few_words`, `team_id` |
-//! | independent modules | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number` |
+//! | independent modules | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number`, `waited` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
@@ -137,6 +137,7 @@ mod thread_number;
 pub mod trace;
 mod untold;
 mod wait;
+mod waited;
 mod waits;
 mod wire;
 mod work;

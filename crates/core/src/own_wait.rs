@@ -1,9 +1,9 @@
 //! The wait of a program's own loop, which does more in each round than a check.
 
 use std::fmt;
+use std::mem;
 use std::panic::Location;
 use std::thread;
-use std::time::Instant;
 
 use crate::backend::NeedsTarget;
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::stall::Noted;
 use crate::wait::{BUSY_ROUNDS, WaitClock, YIELDS_PER_LOOK};
+use crate::waited::Waited;
 use crate::waits::Awaited;
 use crate::world::World;
 
@@ -48,7 +49,9 @@ impl World {
             what,
             from: Location::caller(),
             n_pauses: 0,
-            began: None,
+            waited: None,
+            has_short_rounds: false,
+            has_worked: false,
             noted: None,
             failure: None,
             pauses_per_yield: if self.is_needed() {
@@ -86,14 +89,43 @@ pub struct OwnWait<'w> {
     what: &'static str,
     from: &'static Location<'static>,
     n_pauses: u32,
-    /// The time of the first check of the clock.
-    began: Option<Instant>,
+    /// The clock since its first check.
+    waited: Option<Waited>,
+    has_short_rounds: bool,
+    /// Whether there was progress since the last check.
+    has_worked: bool,
     noted: Option<Noted<'w>>,
     failure: Option<Error>,
     pauses_per_yield: u32,
 }
 
 impl OwnWait<'_> {
+    /// For a loop that needs far less than a second between two pauses. If it does take so long, the
+    /// process was stopped, and the limit and the report do not count that time.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let mut left = vec![1, 2, 3];
+    /// let mut waiting = world.own_wait("the last of three").with_short_rounds();
+    /// while left.pop().is_some() {
+    ///     waiting.pause(&Vec::new)?;
+    /// }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_short_rounds(self) -> Self {
+        Self {
+            has_short_rounds: true,
+            ..self
+        }
+    }
+
     /// Begins the wait anew: something has arrived, and there is more to wait for. The limit and
     /// the report count from here.
     ///
@@ -102,7 +134,7 @@ impl OwnWait<'_> {
     /// ℓ.
     pub fn begin_anew(&mut self) {
         self.clock = None;
-        self.began = None;
+        self.waited = None;
         self.noted = None;
     }
 
@@ -129,6 +161,7 @@ impl OwnWait<'_> {
         }
         self.n_pauses = self.n_pauses.wrapping_add(1);
         let worked = self.world.advance()?;
+        self.has_worked |= worked;
         if !worked && self.clock.is_none() {
             self.clock = self.world.wait_clock(self.what, self.from);
         }
@@ -139,11 +172,13 @@ impl OwnWait<'_> {
                 call: None,
                 missing,
             };
-            let (began, noted) = (&mut self.began, &mut self.noted);
+            let clocks = (&mut self.waited, &mut self.noted);
             if let Some(clock) = &mut self.clock {
                 clock.look(&awaited);
             }
-            let looked = self.world.look(&awaited, began, noted, self.from);
+            // Other loops may have worked on their own.
+            let has_worked = mem::take(&mut self.has_worked) || !self.has_short_rounds;
+            let looked = self.world.look(&awaited, has_worked, clocks, self.from);
             self.failure = looked.err();
         } else if !worked {
             self.failure = self.world.backend().health().err();
@@ -152,6 +187,8 @@ impl OwnWait<'_> {
             self.world.take_in_what_came()?;
         } else if !worked && self.world.backend().parks_until_written() {
             self.world.nap(self.world.longest_sleep());
+            // This counts, however long it was.
+            self.has_worked = true;
         } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
             thread::yield_now();
         }

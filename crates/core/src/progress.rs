@@ -324,7 +324,9 @@ impl World {
 
     /// Serves arrived messages, and sends those that the layer holds back, before the rank leaves.
     pub(crate) fn settle(&self) -> Result<()> {
-        let mut waiting = self.own_wait("what this rank has to send before it leaves");
+        let mut waiting = self
+            .own_wait("what this rank has to send before it leaves")
+            .with_short_rounds();
         let mut n_rounds = 0_u32;
         loop {
             // Others may send for ever.

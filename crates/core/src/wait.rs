@@ -18,6 +18,7 @@ use crate::seen::{self, Seen};
 use crate::stall::Noted;
 use crate::stats::{Counting, Origin, Timed};
 use crate::trace::{Kind, Trace};
+use crate::waited::Waited;
 use crate::waits::{Awaited, ProgramCall, program_call};
 use crate::world::World;
 
@@ -178,14 +179,23 @@ impl World {
 
     /// Checks the clock and the job's health: the wait may have reached its limit, be due for a
     /// report, or be in vain.
+    ///
+    /// `has_worked` says whether this rank may have done anything else since the last look than
+    /// wait.
     pub(crate) fn look<'a>(
         &'a self,
         awaited: &Awaited<'_>,
-        began: &mut Option<Instant>,
-        noted: &mut Option<Noted<'a>>,
+        has_worked: bool,
+        (waited, noted): (&mut Option<Waited>, &mut Option<Noted<'a>>),
         from: &'static Location<'static>,
     ) -> Result<()> {
-        let began = *began.get_or_insert_with(Instant::now);
+        let now = Instant::now();
+        let waited = waited.get_or_insert_with(|| Waited::from(now));
+        if waited.look(now, (!has_worked).then_some(Duration::ZERO)) {
+            // It is noted anew, with the later beginning.
+            *noted = None;
+        }
+        let began = waited.began();
         self.check_limit(awaited, began)?;
         self.backend().health()?;
         self.watch_over(noted, awaited, began, from)
@@ -321,7 +331,7 @@ struct LongWait<'w> {
     n_yields: u32,
     round: u32,
     sleep: Duration,
-    began: Option<Instant>,
+    waited: Option<Waited>,
     noted: Option<Noted<'w>>,
     n_busy: u32,
     /// The failure that ends the wait, unless the awaited event came before.
@@ -357,7 +367,7 @@ impl<'w> LongWait<'w> {
             } else {
                 world.first_sleep()
             },
-            began: None,
+            waited: None,
             noted: None,
             n_busy: 0,
             failure: None,
@@ -421,8 +431,7 @@ impl<'w> LongWait<'w> {
         }
         let last_yield = SPINS + self.n_yields;
         if self.round <= last_yield {
-            let is_look = self.round.is_multiple_of(YIELDS_PER_LOOK);
-            if is_look && self.began.get_or_insert_with(Instant::now).elapsed() > LONGEST_YIELDING {
+            if self.round.is_multiple_of(YIELDS_PER_LOOK) && self.has_yielded_for_long() {
                 self.round = last_yield;
             }
             thread::yield_now();
@@ -435,17 +444,34 @@ impl<'w> LongWait<'w> {
                 // The first sleep after an arrival is short again, as at the beginning of the wait.
                 self.sleep = self.world.first_sleep();
             }
-            self.world.nap(self.sleep);
+            self.nap();
             self.sleep = (self.sleep * 2).min(self.world.longest_sleep());
         }
     }
 
+    fn has_yielded_for_long(&mut self) -> bool {
+        let now = Instant::now();
+        let waited = self.waited.get_or_insert_with(|| Waited::from(now));
+        now.saturating_duration_since(waited.began()) > LONGEST_YIELDING
+    }
+
+    /// Sleeps. A process that is stopped while it waits is nearly always stopped here.
+    fn nap(&mut self) {
+        self.world.nap(self.sleep);
+        if let Some(waited) = &mut self.waited
+            && waited.look(Instant::now(), Some(self.sleep))
+        {
+            self.noted = None;
+        }
+    }
+
     fn look(&mut self) {
-        let (began, noted) = (&mut self.began, &mut self.noted);
+        let clocks = (&mut self.waited, &mut self.noted);
         if let Some(clock) = &mut self.clock {
             clock.look(self.awaited);
         }
-        let looked = self.world.look(self.awaited, began, noted, self.from);
+        // The program's check may have taken any time.
+        let looked = self.world.look(self.awaited, true, clocks, self.from);
         self.failure = looked.err();
     }
 }

@@ -296,7 +296,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
         }
         let (world, to) = (self.world().clone(), self.target(place));
         let missing = || vec![to];
-        let mut waiting = world.own_wait("room in the inbox of a distributor");
+        let mut waiting = world
+            .own_wait("room in the inbox of a distributor")
+            .with_short_rounds();
         let mut n_left = 0;
         while !self.try_ship(place)? {
             if receive(self)? > 0 {
@@ -476,7 +478,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
         }
         let told = channel(self).end_round(&world);
         told.map_err(|error| give_up(&world, TELLING, error))?;
-        let mut waiting = world.own_wait("what others send by a distributor");
+        let mut waiting = world
+            .own_wait("what others send by a distributor")
+            .with_short_rounds();
         let team = self.team.clone();
         // Who had left at the last look: if it was for a failure of the job, a pause reports that.
         let (mut n_pauses, mut departed) = (0, None);

@@ -231,7 +231,9 @@ impl<'w> Room<'w> {
         Self {
             end: Instant::now() + PATIENCE,
             n_emptied: u64::MAX,
-            wait: world.own_wait("operations on a hash map whose slots are used again"),
+            wait: world
+                .own_wait("operations on a hash map whose slots are used again")
+                .with_short_rounds(),
             failure: None,
             checks: 0..MAX_CHECKS,
         }

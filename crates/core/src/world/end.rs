@@ -8,6 +8,7 @@ use crate::backend::{HandlerId, Message, Stage};
 use crate::handler::in_handler;
 use crate::notice;
 use crate::trace::Kind;
+use crate::waited::Waited;
 
 /// A rank that has to wait before it can leave yields for so many rounds, then sleeps between them.
 const LEAVING_YIELDS: u32 = 400;
@@ -80,7 +81,7 @@ impl Inner {
     /// that panics does not leave in good order, and its death is reported as such.
     fn leave(&self) {
         let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
-        let (mut rounds, began) = (0_u32, Instant::now());
+        let (mut rounds, mut waited) = (0_u32, Waited::from(Instant::now()));
         while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
             let step = self
                 .backend
@@ -98,7 +99,7 @@ impl Inner {
                 thread::yield_now();
             } else {
                 self.backend.park(LEAVING_NAP);
-                self.check_limit(began);
+                self.check_limit(&mut waited);
             }
         }
         if !thread::panicking() {
@@ -115,8 +116,9 @@ impl Inner {
     }
 
     /// Fails the job if this rank has taken longer to leave than a wait may take.
-    fn check_limit(&self, began: Instant) {
-        let waited = began.elapsed();
+    fn check_limit(&self, waited: &mut Waited) {
+        waited.look(Instant::now(), Some(LEAVING_NAP));
+        let waited = waited.began().elapsed();
         if self.config.timeout.is_some_and(|limit| waited >= limit) {
             let what = "the end of its operations before it leaves";
             let cause = format!("waited {:.1}s for {what}", waited.as_secs_f64());
