@@ -11,7 +11,7 @@ use pgas_testkit::job::{exit, say};
 use pgas_testkit::soon::{assert_soon, assert_timely, tried};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,7 +253,8 @@ fn watch_culprit(of_culprit: &str, of_other: &str) {
     };
     let outcome = launcher::supervise_part(&options, part, &mut Culprit).unwrap();
     // It prints nothing itself.
-    eprintln!("pgas: {outcome}; ending the job");
+    let line = format!("pgas: {outcome}; ending the job\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
     exit(outcome.code());
 }
 

@@ -67,7 +67,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("wait.rs", "self.backend().health()?;", 0, "", Tests("a_rank_that_is_never_without_work")),
     row("wait.rs", "self.failure.take()", 0, "None::<Error>", Tests("what_came_before_the_job_failed")),
     row("wait.rs", "self.world.take_in_what_came()?;", 0, "", Nobody("a message would have to come, and its sender to fail, between two lines")),
-    row("wait.rs", "elapsed() > LONGEST_YIELDING", 0, "elapsed() > Duration::MAX", Tests("a_wait_is_noted_by_time")),
+    row("wait.rs", "(waited.began()) > LONGEST_YIELDING", 0, "(waited.began()) > Duration::MAX", Tests("a_wait_is_noted_by_time")),
     row("own_wait.rs", "is_multiple_of(n_between)", 0, "is_multiple_of(BUSY_ROUNDS)", Tests("a_wait_is_noted_by_time")),
     row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
     // Threads that share a lock.

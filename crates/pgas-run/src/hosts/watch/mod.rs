@@ -29,7 +29,7 @@ use crate::watch::View;
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A wait that ends so much later than it should: this process was stopped.
-const LATE: Duration = Duration::from_millis(100);
+const LATE: Duration = Duration::from_secs(1);
 
 /// A job on its way to its end.
 pub(super) struct Watch<'a> {
@@ -176,19 +176,17 @@ impl<'a> Watch<'a> {
         let (time_left, began) = (self.time_left(), Instant::now());
         launcher::poll(&mut fds, time_left)?;
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let latest = time_left.and_then(|time_left| time_left.checked_add(LATE));
-        if latest.is_some_and(|latest| began.elapsed() > latest) {
-            self.hear_all_anew();
-        }
+        let late = time_left.map(|time_left| began.elapsed().saturating_sub(time_left));
+        self.was_stopped_for(late.filter(|late| *late > LATE).unwrap_or_default());
         Ok(ready)
     }
 
-    /// Begins anew the time in which hosts must give a sign of life: this process was stopped, and
-    /// they may have been stopped with it.
-    fn hear_all_anew(&mut self) {
+    /// Lengthens the time in which hosts must give a sign of life by that in which this process was
+    /// stopped: they may have been stopped with it.
+    fn was_stopped_for(&mut self, stopped: Duration) {
         let now = Instant::now();
         for member in &mut self.members {
-            member.heard = now;
+            member.heard = now.min(member.heard + stopped);
         }
     }
 
@@ -202,10 +200,11 @@ impl<'a> Watch<'a> {
                 self.end_requested(signal);
             } else if Signal::from_named_raw(signal) == Some(Signal::TSTP) {
                 self.view.hide(true);
+                let began = Instant::now();
                 let stopped = launcher::stop_self();
                 self.view.hide(false);
                 stopped?;
-                self.hear_all_anew();
+                self.was_stopped_for(began.elapsed());
             } else {
                 self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
             }
