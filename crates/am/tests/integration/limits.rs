@@ -56,6 +56,10 @@ fn after(body: Wait) -> Vec<Result<()>> {
 
 /// Nobody would have what it has taken, such as a lock.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
 fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
     let waits: [Wait; 8] = [
         |world, word| word.fetch_add_nb(world, 1)?.wait().map(drop),
@@ -82,6 +86,10 @@ fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
 fn a_limit_of_another_wait_does_not() {
     let waits: [Wait; 4] = [
         |world, word| word.atomic_load_nb(world)?.wait().map(drop),

@@ -109,6 +109,10 @@ fn after_a_limit(end: End) -> Vec<String> {
 
 /// They go on, and nobody would have what they take out.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
 fn operations_that_outlast_a_time_limit_fail_the_job() {
     let lost = "rank 0 failed in an operation in flight, whose result is lost";
     let dropped = "rank 0 failed in operations in flight of a hash map";
