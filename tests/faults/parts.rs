@@ -79,7 +79,7 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
-        "suspended" => suspended::rank_that_waits(&world),
+        "suspended" => suspended::rank_that_waits(&world, &words[0]),
         "orders" => {
             if let Err(error) = stalls::rank_with_an_order_of_its_own(&world) {
                 panic!("{error}");

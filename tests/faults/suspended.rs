@@ -9,7 +9,7 @@ use pgas::{Rank, World};
 use pgas_testkit::job::say;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::jobs::{WATCHED, Way, assert_well, start};
+use crate::jobs::{Way, assert_well, start};
 use crate::trial;
 
 const N_RANKS: u32 = 3;
@@ -25,24 +25,27 @@ const STOPPED: Duration = Duration::from_secs(8);
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for way in WATCHED {
-        let name = format!("suspended::goes_on::{way:?}");
-        trials.push(trial(name, move || a_stopped_job_goes_on(way)));
+    for (way, wait) in [(Way::Launched, "barrier"), (Way::SelfLaunched, "quiet")] {
+        let name = format!("suspended::goes_on::{wait}");
+        trials.push(trial(name, move || a_stopped_job_goes_on(way, wait)));
     }
     trials
 }
 
-pub(crate) fn rank_that_waits(world: &World) {
+pub(crate) fn rank_that_waits(world: &World, wait: &str) {
     world.barrier().unwrap();
     say("begins to wait");
     if world.rank() == LATE {
         (0..10).for_each(|_| thread::sleep(Duration::from_millis(100)));
     }
-    world.barrier().unwrap();
+    match wait {
+        "quiet" => pgas::quiet(world).unwrap(),
+        _ => world.barrier().unwrap(),
+    }
 }
 
-fn a_stopped_job_goes_on(way: Way) {
-    let mut job = start(way, N_RANKS, &["suspended"], &SETTINGS);
+fn a_stopped_job_goes_on(way: Way, wait: &str) {
+    let mut job = start(way, N_RANKS, &["suspended", wait], &SETTINGS);
     job.job.lines(N_RANKS as usize);
     // The others sleep in their waits by then.
     thread::sleep(Duration::from_millis(300));

@@ -58,7 +58,6 @@ struct EndedWell {
     rank: u32,
     pid: u32,
     after: Duration,
-    /// Whether it was still a member of the job.
     /// When it was found to be missed: it was a member of the job, or others have joined the job
     /// and wait for it.
     missed: Option<Duration>,
