@@ -176,13 +176,18 @@ impl<'a> Watch<'a> {
         let (time_left, began) = (self.time_left(), Instant::now());
         launcher::poll(&mut fds, time_left)?;
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let late = time_left.map(|time_left| began.elapsed().saturating_sub(time_left));
-        self.was_stopped_for(late.filter(|late| *late > LATE).unwrap_or_default());
+        let (waited, latest) = (
+            began.elapsed(),
+            time_left.map(|left| left.saturating_add(LATE)),
+        );
+        if latest.is_some_and(|latest| waited > latest) {
+            self.was_stopped_for(waited);
+        }
         Ok(ready)
     }
 
     /// Lengthens the time in which hosts must give a sign of life by that in which this process was
-    /// stopped: they may have been stopped with it.
+    /// stopped, or may have been: they may have been stopped with it.
     fn was_stopped_for(&mut self, stopped: Duration) {
         let now = Instant::now();
         for member in &mut self.members {
