@@ -31,6 +31,9 @@ mod parts;
 mod queues;
 #[cfg(test)]
 mod tests;
+// Capabilities are Linux's.
+#[cfg(all(test, target_os = "linux"))]
+mod unreadable;
 
 use std::cell::Cell;
 use std::fs;

@@ -1,8 +1,7 @@
 //! Containers saved by some ranks are loaded by others.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +10,6 @@ use std::thread;
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
-use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tempfile::tempdir;
 
 use super::{manifest, parts};
@@ -216,13 +214,13 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
 }
 
 /// A map of one rank with `n` keys, saved in `dir`.
-fn save_some(world: &World, dir: &Path, n: u64) -> crate::Result<()> {
+pub(super) fn save_some(world: &World, dir: &Path, n: u64) -> crate::Result<()> {
     let map = HashMap::<u64, String>::with_capacity(world, 50)?;
     (0..n).try_for_each(|i| map.insert(&i, text(i)).map(drop))?;
     map.save(dir)
 }
 
-fn n_loaded(world: &World, dir: &Path) -> u64 {
+pub(super) fn n_loaded(world: &World, dir: &Path) -> u64 {
     let map = HashMap::<u64, String>::load(world, dir).unwrap();
     map.len().unwrap()
 }
@@ -354,37 +352,6 @@ fn remains_of_killed_saves_are_gone_before_the_next_one_is_written() {
     assert_eq!((n_left(), number), (2, 10));
     fs::write(&manifest, text).unwrap();
     assert_eq!(n_loaded(&world, dir.path()), 20);
-}
-
-/// As on clusters, where nobody may list the names of all users' directories.
-#[test]
-fn a_directory_in_one_that_may_not_be_read_is_saved_into() {
-    let (above, world) = (tempdir().unwrap(), loopback::world());
-    let mode = |bits| fs::set_permissions(above.path(), Permissions::from_mode(bits)).unwrap();
-    let dirs = ["one", "other/below"].map(|name| above.path().join(name));
-    mode(0o300);
-    without_privileges(|| {
-        assert!(fs::read_dir(above.path()).is_err());
-        for dir in dirs.iter().chain(&dirs) {
-            save_some(&world, dir, 20).unwrap();
-        }
-    });
-    mode(0o700);
-    for dir in dirs {
-        assert_eq!(n_loaded(&world, &dir), 20);
-        assert_eq!(super::names(&dir).unwrap().len(), 2);
-    }
-}
-
-/// Runs `body` on a thread that heeds permissions, also if the process is root's.
-fn without_privileges(body: impl FnOnce() + Send) {
-    let body = || {
-        let mut sets = capabilities(None).unwrap();
-        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-        set_capabilities(None, sets).unwrap();
-        body();
-    };
-    thread::scope(|scope| scope.spawn(body).join().unwrap());
 }
 
 #[test]
