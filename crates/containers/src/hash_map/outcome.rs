@@ -93,9 +93,12 @@ impl<V: Object> Outcome<V> for Option<V> {
         let Some(value) = self else {
             return Ok(Pair::new(0, SlotOf::<V>::new_zeroed()));
         };
-        let n_before = answered.n_packed();
+        // Other values pack nothing, and would pay for the parcel's lock.
+        let is_long = object::has_heap::<V>();
+        let n_packed = || if is_long { answered.n_packed() } else { 0 };
+        let n_before = n_packed();
         let slot = object::to_slot(value, answered)?;
-        if answered.n_packed() - n_before > LONGEST_PART {
+        if n_packed() - n_before > LONGEST_PART {
             answered.shorten(n_before);
             return Err(too_long());
         }
