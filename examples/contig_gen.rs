@@ -18,6 +18,8 @@
 
 #[path = "support/arguments.rs"]
 mod arguments;
+#[path = "support/progress.rs"]
+mod progress;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,12 +27,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
 use pgas::hash_map::FindOnly;
 use pgas::{HashMap, HashMapBuffer, Rank, World};
 use pgas_genomics::output::{Draft, check_names};
 use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Segment, Share};
+use progress::progress_bar;
 
 /// The genome that is assembled if no files are named.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
@@ -342,7 +344,7 @@ fn read(world: &World, options: &Options) -> Result<(Vec<u8>, u64)> {
     let share = Share::new(world.rank().index(), world.n_ranks() as usize);
     let mut reads = Vec::new();
     let mine = Input::open(files(options)).and_then(|input| {
-        let bar = progress_bar(world, options, "reading", input.share_bytes(share));
+        let bar = progress_bar(world, "reading", input.share_bytes(share), !options.json);
         let keep = |segment: Segment<'_>| {
             reads.extend(segment.continues.then_some(CONTINUES));
             reads.extend_from_slice(segment.letters);
@@ -373,7 +375,7 @@ fn count(
     let kmers = HashMap::<Kmer, Seen>::with_capacity(world, capacity)?;
     let more = |there: Seen, more: Seen| std::array::from_fn(|i| there[i].saturating_add(more[i]));
     let mut buffer = HashMapBuffer::new(kmers, INBOX, more)?;
-    let bar = progress_bar(world, options, "counting", reads.len() as u64);
+    let bar = progress_bar(world, "counting", reads.len() as u64, !options.json);
     let mut add = || {
         for read in reads.split(|&letter| letter == b'\n') {
             add_read(&mut buffer, k, read)?;
@@ -429,7 +431,7 @@ fn traverse(world: &World, options: &Options, graph: &Graph<'_>) -> pgas::Result
     let mut contigs = Vec::new();
     let (mut n_certain, mut n_told) = (0, 0);
     let mut starts = Vec::new();
-    let bar = progress_bar(world, options, "traversing", graph.kmers.local_len()?);
+    let bar = progress_bar(world, "traversing", graph.kmers.local_len()?, !options.json);
     each_certain(graph, |nodes| {
         n_certain += nodes.len() as u64;
         let both = nodes.iter().flat_map(|node| [graph.turned(*node), *node]);
@@ -520,16 +522,4 @@ fn draft(world: &World, path: &Path) -> Result<Draft> {
     let joined = (!is_first).then(|| Draft::join(path, tag)).transpose();
     let draft = agree(world, joined)?.or(created);
     Ok(draft.expect("created or joined"))
-}
-
-/// A progress bar, drawn by rank 0 alone and only on a terminal.
-fn progress_bar(world: &World, options: &Options, what: &'static str, n: u64) -> ProgressBar {
-    if world.rank() != Rank::ZERO || options.json {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{msg:>10} {wide_bar} {percent}% {eta}");
-    ProgressBar::new(n)
-        .with_style(style.expect("the template is right"))
-        .with_finish(ProgressFinish::AndClear)
-        .with_message(what)
 }

@@ -16,6 +16,8 @@
 mod arguments;
 #[path = "support/memory.rs"]
 mod memory;
+#[path = "support/progress.rs"]
+mod progress;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -23,9 +25,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
 use pgas::{Distributor, Rank, World};
+use progress::progress_bar;
 
 /// Keys are less than 2 to this power.
 const KEY_BITS: u32 = 28;
@@ -154,7 +156,7 @@ fn redistribute(
     show: bool,
 ) -> pgas::Result<Vec<u32>> {
     let mut distributor = Distributor::with_capacity(world, INBOX)?;
-    let bar = progress_bar(world, keys.len() as u64, show);
+    let bar = progress_bar(world, "exchange", keys.len() as u64, show);
     for step in keys.chunks(STEP) {
         for &key in step {
             distributor.send(ranges.rank_of(key), key)?;
@@ -162,17 +164,6 @@ fn redistribute(
         bar.inc(step.len() as u64);
     }
     Ok(distributor.finish()?)
-}
-
-/// A progress bar, drawn by rank 0 alone and only on a terminal.
-fn progress_bar(world: &World, n: u64, show: bool) -> ProgressBar {
-    if !show || world.rank() != Rank::ZERO {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("exchange {wide_bar} {percent}% {eta}");
-    ProgressBar::new(n)
-        .with_style(style.expect("the template is right"))
-        .with_finish(ProgressFinish::AndClear)
 }
 
 /// Sorts keys in the range of `width` numbers from `low` on, digit by digit from the lowest one.

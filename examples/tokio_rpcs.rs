@@ -155,7 +155,7 @@ async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
 /// Calls all ranks in turn, each call in its own task. Returns whether all answers were right.
 async fn call(world: &World, options: &Options) -> pgas::Result<bool> {
     let mut tasks = Vec::with_capacity(options.calls);
-    let bar = support::progress_bar(world, "calls", options.calls, !options.json);
+    let bar = support::progress_bar(world, "calls", options.calls as u64, !options.json);
     for (i, to) in (0..options.calls as u64).zip(world.ranks().cycle()) {
         let answer = world.rpc(to, support::mix, i)?;
         tasks.push(tokio::spawn(async move {

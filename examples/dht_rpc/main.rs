@@ -105,7 +105,12 @@ impl Options {
 /// Whether everything was found again.
 fn run(world: &World, options: &Options) -> support::Result<bool> {
     let mut rows = Vec::new();
-    let bar = support::progress_bar(world, "tables", 3 * options.sizes.len(), !options.json);
+    let bar = support::progress_bar(
+        world,
+        "tables",
+        (3 * options.sizes.len()) as u64,
+        !options.json,
+    );
     for size in options.sizes() {
         let more = match size {
             8 => of_size::<8>(world, options, size)?,

@@ -97,7 +97,7 @@ fn run(world: &World, options: &Options, graph: &Graph) -> support::Result<bool>
     let tree = Tree::new(graph, world.n_ranks());
     let fronts = Fronts::of(&tree, world.rank().number());
     let rounds = usize::from(options.rounds);
-    let bar = support::progress_bar(world, "rounds", rounds, !options.json);
+    let bar = support::progress_bar(world, "rounds", rounds as u64, !options.json);
     let (mut by_calls, mut by_exchange) = (f64::INFINITY, f64::INFINITY);
     let mut verified = true;
     for _ in 0..rounds {

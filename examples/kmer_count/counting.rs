@@ -128,7 +128,7 @@ fn add_together(
     options: &Options,
 ) -> Result<(HashMap<Kmer, u64>, pgas::Result<()>)> {
     let mut buffer = HashMapBuffer::new(table, INBOX, |there, more| there + more)?;
-    let bar = progress_bar(world, "counting", reads.n_kmers(options.k));
+    let bar = progress_bar(world, "counting", reads.n_kmers(options.k), !options.json);
     let mut mine = || {
         for_each_batch(reads, options, |batch| {
             for kmer in batch {
@@ -161,7 +161,7 @@ fn count_repeated(
     // repeated ones.
     let mut came_before = Vec::new();
     let mut sketch = DistinctSketch::new();
-    let bar = progress_bar(world, "filtering", reads.n_kmers(options.k));
+    let bar = progress_bar(world, "filtering", reads.n_kmers(options.k), !options.json);
     let mine = for_each_batch(reads, options, |batch| {
         for (kmer, before) in batch.iter().zip(seen.insert_many(batch)?) {
             came_before.push(before);
@@ -228,7 +228,7 @@ fn add_all(
     reads: &PackedReads,
     options: &Options,
 ) -> pgas::Result<()> {
-    let bar = progress_bar(world, "counting", reads.n_kmers(options.k));
+    let bar = progress_bar(world, "counting", reads.n_kmers(options.k), !options.json);
     for_each_batch(reads, options, |batch| {
         table.add_many(batch, 1)?;
         bar.inc(batch.len() as u64);

@@ -22,6 +22,7 @@ mod arguments;
 mod counting;
 mod dump;
 mod options;
+#[path = "../support/progress.rs"]
 mod progress;
 #[path = "../support/way.rs"]
 mod way;
@@ -163,7 +164,7 @@ fn read(world: &World, options: &Options) -> Result<(PackedReads, Summary)> {
     let share = Share::new(world.rank().index(), world.n_ranks() as usize);
     let open = |files| Ok(Input::open(files)?);
     let mine = files(options).and_then(open).and_then(|input| {
-        let bar = progress_bar(world, "reading", input.share_bytes(share));
+        let bar = progress_bar(world, "reading", input.share_bytes(share), !options.json);
         let keep = |segment: Segment<'_>| {
             reads.push(segment.letters);
             Ok(())

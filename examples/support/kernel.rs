@@ -87,7 +87,7 @@ pub(crate) fn each(
     places: &[Place],
     mut access: impl FnMut(usize, Place) -> pgas::Result<()>,
 ) -> pgas::Result<()> {
-    let bar = support::progress_bar(world, style, places.len(), !options.json);
+    let bar = support::progress_bar(world, style, places.len() as u64, !options.json);
     for (step, places) in places.chunks(STEP).enumerate() {
         for (i, place) in places.iter().enumerate() {
             access(step * STEP + i, *place)?;

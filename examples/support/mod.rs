@@ -1,15 +1,18 @@
 //! Common parts of the examples of remote calls: start and end, measurements and output.
 
+mod progress;
+
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::Sum;
 use pgas::{Rank, World};
 
 use crate::arguments;
+
+pub(crate) use progress::progress_bar;
 
 /// What ends a program: an error of the library, or of its output.
 pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -39,18 +42,6 @@ pub(crate) fn start(
 /// Whether `is_right` holds on every rank. Collective.
 pub(crate) fn all(world: &World, is_right: bool) -> pgas::Result<bool> {
     Ok(world.allreduce(u64::from(!is_right), Sum)? == 0)
-}
-
-/// A progress bar, drawn by rank 0 alone and only on a terminal.
-pub(crate) fn progress_bar(world: &World, what: &str, n: usize, show: bool) -> ProgressBar {
-    if !show || world.rank() != Rank::ZERO {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}");
-    ProgressBar::new(n as u64)
-        .with_message(what.to_owned())
-        .with_style(style.expect("the template is right"))
-        .with_finish(ProgressFinish::AndClear)
 }
 
 /// Prints the result, on rank 0 alone.
