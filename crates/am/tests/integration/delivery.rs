@@ -15,22 +15,9 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::{Deadline, weak};
 
-/// The maximum time of a test; far more than any needs.
-const LIMIT: Duration = Duration::from_secs(120);
-const ONE: Rank = Rank::new(1);
+use crate::{LIMIT, ranks};
 
-/// Runs `body` on `n` ranks, which leave when it is over.
-fn ranks<R: Send>(n: u32, body: impl Fn(World) -> pgas_am::Result<R> + Sync) -> Vec<R> {
-    let _deadline = Deadline::new(thread::current().name().unwrap_or("a test"), LIMIT);
-    let mut config = Config::default();
-    config.segment_bytes = Some(1 << 20);
-    config.timeout = Some(LIMIT / 3);
-    let ended = pgas_smp::threads_with(n, &config, |world| {
-        pgas_am::attach(&world).unwrap();
-        body(world).unwrap()
-    });
-    ended.unwrap()
-}
+const ONE: Rank = Rank::new(1);
 
 /// Waits, without progress, until another thread says so.
 fn until(said: &AtomicBool) {

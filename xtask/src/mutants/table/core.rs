@@ -71,13 +71,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("own_wait.rs", "is_multiple_of(n_between)", 0, "is_multiple_of(BUSY_ROUNDS)", Tests("a_wait_is_noted_by_time")),
     row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
     // Threads that share a lock.
-    row("lock.rs", "compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed)", 0, "compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
-    row("lock.rs", "self.0.store(0, Ordering::Release);", 0, "self.0.store(0, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
+    row("lock/mod.rs", "compare_exchange(0, number, Ordering::Acquire, Ordering::Relaxed)", 0, "compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
+    row("lock/mod.rs", "self.0.store(0, Ordering::Release);", 0, "self.0.store(0, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
     // Handles, and ranks that leave.
     row("handles.rs", ".fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)", 0, ".fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer)", NoTest("all atomic instructions of x86 order as much")),
     row("handles.rs", ".compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed)", 0, ".compare_exchange(1, 0, Ordering::Relaxed, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
     row("handles.rs", "(n > 1).then(|| n - 1)", 0, "(n > 0).then(|| n - 1)", Tests("of_handles_that_are_dropped_at_once")),
-    row("lock.rs", "let _step = self.world().in_step(THE_LOCK);", 0, "", Tests("a_panic_of_a_handler_while_a_rank_waits_for_a_lock")),
+    row("lock/mod.rs", "let _step = self.world().in_step(THE_LOCK);", 0, "", Tests("a_panic_of_a_handler_while_a_rank_waits_for_a_lock")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the thread that sees it ends, and is joined")),
     row("handles.rs", "self.is_over.load(Ordering::Acquire)", 0, "self.is_over.load(Ordering::Relaxed)", Nobody("the thread that sees it ends, and is joined")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "", Tests("collectives_of_both_kinds")),

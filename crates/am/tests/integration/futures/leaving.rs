@@ -10,7 +10,8 @@ use pgas_core::rma::Fragment;
 use pgas_core::{Config, GlobalPtr, Rank, World};
 use pgas_testkit::Deadline;
 
-use super::{LIMIT, alone, ranks};
+use super::{alone, ranks};
+use crate::LIMIT;
 
 /// A task that holds the world would keep the rank in the job for ever.
 #[test]

@@ -6,7 +6,8 @@ use pgas_am::{Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
 use pgas_core::World;
 use pgas_testkit::Deadline;
 
-use super::{LIMIT, alone};
+use super::alone;
+use crate::LIMIT;
 
 /// The links of a long chain.
 const LONG: u64 = if cfg!(debug_assertions) {

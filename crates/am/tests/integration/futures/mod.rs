@@ -6,31 +6,19 @@ mod panics;
 mod promises;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use pgas_am::{Completes, Promise, RemoteCalls, quiet, when_all};
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
-use pgas_core::{Config, Rank, World};
-use pgas_testkit::Deadline;
-
-/// The maximum time of a test; far more than any needs.
-const LIMIT: Duration = Duration::from_secs(120);
+use pgas_core::{Rank, World};
 
 /// Runs `body` on `n` ranks.
 fn ranks<R: Send>(n: u32, body: impl Fn(&World) -> pgas_am::Result<R> + Sync) -> Vec<R> {
-    let _deadline = Deadline::new(thread::current().name().unwrap_or("a test"), LIMIT);
-    let mut config = Config::default();
-    config.segment_bytes = Some(1 << 20);
-    config.timeout = Some(LIMIT / 3);
-    let ended = pgas_smp::threads_with(n, &config, |world| {
-        pgas_am::attach(&world).unwrap();
-        let result = body(&world).unwrap();
-        world.barrier().unwrap();
-        result
-    });
-    ended.unwrap()
+    crate::ranks(n, |world| {
+        let result = body(&world)?;
+        world.barrier()?;
+        Ok(result)
+    })
 }
 
 fn alone() -> World {
