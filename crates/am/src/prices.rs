@@ -191,6 +191,12 @@ const VALUES: &[Row] = &[
             .scan_values(text(world), |a: String, b: String| a + &b)
             .map(drop)
     }),
+    ("scan_exclusive_values", LOG, |world| {
+        let both = |a: String, b: String| a + &b;
+        world
+            .scan_exclusive_values(text(world), String::new(), both)
+            .map(drop)
+    }),
     ("quiet", 2 * LOG, |world| quiet(world)),
 ];
 

@@ -33,6 +33,8 @@ mod panics;
 #[cfg(not(pgas_sanitized))]
 mod prices;
 #[cfg(not(pgas_sanitized))]
+mod prices_in_flight;
+#[cfg(not(pgas_sanitized))]
 mod sequential;
 #[cfg(not(pgas_sanitized))]
 mod sets;

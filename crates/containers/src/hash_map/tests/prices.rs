@@ -459,7 +459,7 @@ fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
 }
 
 /// The first `n` keys whose home rank is this one.
-fn keys_of<V: Object>(map: &HashMap<u64, V>, rank: Rank, n: usize) -> Vec<u64> {
+pub(super) fn keys_of<V: Object>(map: &HashMap<u64, V>, rank: Rank, n: usize) -> Vec<u64> {
     let home = |key: &u64| {
         let hash = Hash::of::<u64>(key, &RapidHasher);
         map.table.shape.home_rank(hash)
