@@ -126,6 +126,8 @@ fn matrices_are_computed_with_as_wholes(world: &World) -> Result<()> {
     let sum: u64 = all().sum();
     assert_eq!(matrix.sum()?, sum);
     assert_eq!((matrix.min()?, matrix.max()?), (Some(0), all().max()));
+    let squares: u64 = all().map(|value| value * value).sum();
+    assert_eq!(matrix.dot(&matrix)?, squares);
     let here = matrix.fold_local(0, |so_far, row, column, value| {
         assert_eq!(value, of(row, column));
         so_far + value
@@ -136,6 +138,7 @@ fn matrices_are_computed_with_as_wholes(world: &World) -> Result<()> {
     matrix.fill(7)?;
     assert_eq!(matrix.get(3 * n - 1, 9)?, 7);
     assert_eq!(matrix.sum()?, 7 * 30 * n as u64);
+    assert_eq!(matrix.dot(&matrix)?, 49 * 30 * n as u64);
     let mut local = matrix.into_local()?;
     local.par_tiles_mut().for_each(|mut tile| {
         for row in tile.rows() {

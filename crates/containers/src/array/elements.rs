@@ -1,6 +1,7 @@
 //! The elements that this rank holds of an array or matrix, some at a time.
 
 use pgas_core::collective::ReduceOp;
+use pgas_core::collective::op::{Product, Sum};
 use pgas_core::{GlobalPtr, Pod, Team};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -130,6 +131,11 @@ pub(super) trait Elements<T: Pod> {
     /// Hands `each` the elements of this rank, in the order of their places.
     fn each_element(&self, access: Access, each: impl FnMut(Self::Index, &mut T)) -> Result<()>;
 
+    /// Whether an element lies in each of this rank's places, in their order.
+    fn are_elements(&self) -> impl Iterator<Item = bool> {
+        std::iter::repeat_n(true, self.n_places())
+    }
+
     /// Hands `each` what is in this rank's places, some at a time, with the number of the first.
     fn each_chunk(
         &self,
@@ -198,6 +204,32 @@ pub(super) trait Elements<T: Pod> {
         self.members().barrier_within()?;
         let own = || self.fold(None, |so_far, _, value| both(so_far, Some(value), op));
         self.combine(own, op)
+    }
+
+    /// The sum of the products of the elements of all ranks with those of `other` in the same
+    /// places.
+    #[track_caller]
+    fn dot_all(&self, other: &Self) -> Result<T>
+    where
+        Sum: ReduceOp<T>,
+        Product: ReduceOp<T>,
+    {
+        self.members().barrier_within()?;
+        let own = || {
+            let mut own = None;
+            let mut are_elements = self.are_elements();
+            self.each_chunk(Access::Reads, |place, chunk| {
+                let theirs = other.first_place().add(place);
+                let theirs = theirs.get_vec(self.members().world(), chunk.len())?;
+                let products = chunk.iter().zip(theirs).zip(&mut are_elements);
+                for ((x, y), _) in products.filter(|(_, is_element)| *is_element) {
+                    own = both(own, Some(Product.combine(*x, y)), &Sum);
+                }
+                Ok(())
+            })?;
+            Ok(own)
+        };
+        Ok(self.combine(own, &Sum)?.unwrap_or_else(T::new_zeroed))
     }
 
     /// The results of all ranks combined; an error of one is one of all.

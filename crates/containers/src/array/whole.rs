@@ -5,7 +5,7 @@ use pgas_core::collective::op::{Max, Min, Product, Sum};
 use pgas_core::{AsTeam, GlobalPtr, Pod, Team};
 
 use super::distributed::DArray;
-use super::elements::{Access, Elements, both, reductions};
+use super::elements::{Access, Elements, reductions};
 use super::layout::Distribution;
 use crate::Result;
 use crate::object::{Object, Plain};
@@ -201,19 +201,6 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             "the product of {self:?} with {other:?}, which is dealt out in another way"
         );
         let _waits = pgas_core::part_of_object("a product of two arrays", self.identity());
-        self.team().barrier_within()?;
-        let product = || {
-            let mut own = None;
-            self.each_chunk(Access::Reads, |place, chunk| {
-                let theirs = other.local_chunk(place, chunk.len())?;
-                for (x, y) in chunk.iter().zip(theirs) {
-                    own = both(own, Some(Product.combine(*x, y)), &Sum);
-                }
-                Ok(())
-            })?;
-            Ok(own)
-        };
-        let sum = self.combine(product, &Sum)?;
-        Ok(sum.unwrap_or_else(T::new_zeroed))
+        self.dot_all(other)
     }
 }

@@ -2,7 +2,7 @@
 //! rank.
 
 use pgas_core::collective::ReduceOp;
-use pgas_core::collective::op::{Max, Min, Sum};
+use pgas_core::collective::op::{Max, Min, Product, Sum};
 use pgas_core::{AsTeam, GlobalPtr, Pod, Team, part_of, part_of_object};
 
 use super::elements::{Access, Elements, reductions};
@@ -27,20 +27,16 @@ impl<T: Pod> Elements<T> for DMatrix<T> {
         self.local_tiles().count() * self.tile_len()
     }
 
+    fn are_elements(&self) -> impl Iterator<Item = bool> {
+        self.indices().map(|index| index.is_some())
+    }
+
     fn each_element(
         &self,
         access: Access,
         mut each: impl FnMut((usize, usize), &mut T),
     ) -> Result<()> {
-        let [height, width] = self.tile_shape();
-        // A tile at an edge of the matrix has the places of a whole one.
-        let mut indices = self.local_tiles().flat_map(|(rows, columns)| {
-            (rows.start..rows.start + height).flat_map(move |row| {
-                let (is_row, end) = (row < rows.end, columns.end);
-                let columns = columns.start..columns.start + width;
-                columns.map(move |column| (is_row && column < end).then_some((row, column)))
-            })
-        });
+        let mut indices = self.indices();
         self.each_chunk(access, |_, chunk| {
             for (element, index) in chunk.iter_mut().zip(&mut indices) {
                 if let Some(index) = index {
@@ -184,6 +180,67 @@ impl<T: Pod> DMatrix<T> {
     }
 
     reductions!("matrix");
+
+    /// The inner product with `other`: the sum of the products of elements with the same row and
+    /// column, on all ranks. Integers wrap around.
+    ///
+    /// # Cost
+    ///
+    /// As [`reduce`](Self::reduce) of both. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Panics
+    ///
+    /// If `other` has another shape, other tiles, or other members.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::DMatrix;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let errors = DMatrix::from_fn(&world, [30, 20], [8, 8], |i, j| (i + j) as f64)?;
+    /// let norm = errors.dot(&errors)?.sqrt(); // collective
+    /// let weights = DMatrix::new(&world, [30, 20], [8, 8], 0.5)?;
+    /// assert_eq!(errors.dot(&weights)?, errors.sum()? / 2.0);
+    /// # assert!((norm - 640.703).abs() < 1e-3);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dot(&self, other: &Self) -> Result<T>
+    where
+        Sum: ReduceOp<T>,
+        Product: ReduceOp<T>,
+    {
+        assert!(
+            self.is_dealt_as(other),
+            "the product of {self:?} with {other:?}, which is dealt out in another way"
+        );
+        let _waits = part_of_object("a product of two matrices", self.identity());
+        self.dot_all(other)
+    }
+
+    /// The row and the column of what lies in each of this rank's places, in their order: a tile
+    /// at an edge of the matrix has the places of a whole one, some without an element.
+    fn indices(&self) -> impl Iterator<Item = Option<(usize, usize)>> + use<T> {
+        let [height, width] = self.tile_shape();
+        self.local_tiles().flat_map(move |(rows, columns)| {
+            (rows.start..rows.start + height).flat_map(move |row| {
+                let (is_row, end) = (row < rows.end, columns.end);
+                let columns = columns.start..columns.start + width;
+                columns.map(move |column| (is_row && column < end).then_some((row, column)))
+            })
+        })
+    }
+
+    /// Whether elements with one row and column lie in the same place of the same rank.
+    fn is_dealt_as(&self, other: &Self) -> bool {
+        let (team, its) = (self.team(), other.team());
+        let is_to_same = || team.id() == its.id() || team.ranks().eq(its.ranks());
+        (self.shape(), self.tile_shape()) == (other.shape(), other.tile_shape()) && is_to_same()
+    }
 }
 
 impl<T: Object<Repr = Plain> + Pod> Elements<T> for Array<T> {

@@ -408,6 +408,10 @@ const ROWS: &[Row] = &[
         let matrix = matrix(world);
         price(world, || matrix.max())
     }),
+    ("DMatrix::dot", (1, 1), |world| {
+        let matrix = matrix(world);
+        price(world, || matrix.dot(&matrix))
+    }),
     ("DMatrix::map_local", (0, 0), |world| {
         let matrix = matrix(world);
         price(world, || matrix.map_local(|_, _, x| x + 1))

@@ -213,8 +213,15 @@ fn a_matrix_is_computed_with_as_a_whole() {
                     .sum::<u64>();
             assert_eq!(matrix.sum().unwrap(), sum);
             matrix.fill(3).unwrap();
-            assert_eq!(matrix.sum().unwrap(), 3 * (height * width) as u64);
+            let n = (height * width) as u64;
+            assert_eq!(matrix.sum().unwrap(), 3 * n);
+            let ones = DMatrix::from_fn(&world, shape, tile, |_, _| 1).unwrap();
+            assert_eq!(matrix.dot(&ones).unwrap(), 3 * n);
+            assert_eq!(matrix.dot(&matrix).unwrap(), 9 * n);
         }
+        let [a, b] = [2, 3].map(|side| DMatrix::new(&world, [6, 6], [side, 2], 1_u64).unwrap());
+        let differ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.dot(&b)));
+        assert!(differ.is_err(), "their tiles differ");
         let hosted = hosted(&world, 5000);
         hosted.fill(8).unwrap();
         assert_eq!(hosted.get_range(0..5000).unwrap(), [8; 5000]);
