@@ -149,11 +149,11 @@ pub enum Error {
     /// keys may be full, too. If a program keeps inserting new keys and removing old ones without
     /// such a change, make the map with `reuse_slots`.
     #[error(
-        "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
-         removed, unless the map is made with `reuse_slots`, all ranks reach its memory directly and \
-         uncounted (no PGAS_DIRECT=0, no PGAS_STATS), and the call is not within a function that an \
-         operation on the map runs; make it so, or with a larger capacity (probing stays short up to \
-         about three quarters of it)"
+        "the hash map is full: its {capacity} slots are taken. Make it with a larger capacity \
+         (searches stay short up to about three quarters of it), or `resize` it. Removed keys keep \
+         their slots, unless the map is made with `reuse_slots`, all ranks reach its memory directly \
+         and uncounted (no PGAS_DIRECT=0, no PGAS_STATS), and the call is not within a function that \
+         an operation on the map runs"
     )]
     Full {
         /// The number of slots over all ranks.
