@@ -29,7 +29,7 @@ use pgas_core::{Error, Result};
 /// # pgas_am::attach(&world)?;
 /// let promise = Promise::new(&world)?;
 /// for x in 0..100 {
-///     world.rpc(world.rank(), |x: u64| drop(x), x)?.fulfils(&promise);
+///     world.rpc(world.rank(), |_: u64| (), x)?.fulfils(&promise);
 /// }
 /// promise.finalize().wait()?; // all hundred are done
 /// # Ok::<(), pgas_am::Error>(())
