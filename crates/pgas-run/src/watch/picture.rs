@@ -377,19 +377,8 @@ impl Row {
 
     /// What the rank waits for, or the number of ranks that wait for it.
     pub(crate) fn note(&self) -> String {
-        if let Some((wait, _)) = &self.wait {
-            let mut text = format!("for {}", wait.what);
-            if let Some(missing) = wait.missing {
-                text += &format!(", of rank {missing}");
-                if wait.n_missing > 1 {
-                    text += &format!(" and {} more", wait.n_missing - 1);
-                }
-            }
-            if !wait.whole.is_empty() {
-                text += &format!(", as a part of {}", wait.whole);
-            }
-            text += &format!(", at {}:{}", wait.file, wait.line);
-            return printable(text).to_string();
+        if let Some((wait, at)) = self.wait_and_line() {
+            return format!("{wait}, at {at}");
         }
         match self.awaited {
             Some((1, longest)) => format!("1 rank has waited for it for {}", seconds(longest)),
@@ -401,6 +390,43 @@ impl Row {
             }
             None => String::new(),
         }
+    }
+
+    /// As [`note`](Self::note), in at most `room` letters. The line of the program stays: it loses
+    /// its folders, and then the wait its end.
+    pub(crate) fn note_within(&self, room: usize) -> String {
+        let note = self.note();
+        let Some((wait, at)) = self.wait_and_line() else {
+            return note;
+        };
+        if note.chars().count() <= room {
+            return note;
+        }
+        let name = at.rsplit('/').next().unwrap_or_default();
+        let end = format!(", at {name}");
+        let left = room.saturating_sub(end.chars().count());
+        if wait.chars().count() <= left {
+            return wait + &end;
+        }
+        let start: String = wait.chars().take(left.saturating_sub(1)).collect();
+        format!("{start}\u{2026}{end}")
+    }
+
+    /// What the rank waits for, and the line of the program.
+    fn wait_and_line(&self) -> Option<(String, String)> {
+        let (wait, _) = self.wait.as_ref()?;
+        let mut text = format!("for {}", wait.what);
+        if let Some(missing) = wait.missing {
+            text += &format!(", of rank {missing}");
+            if wait.n_missing > 1 {
+                text += &format!(" and {} more", wait.n_missing - 1);
+            }
+        }
+        if !wait.whole.is_empty() {
+            text += &format!(", as a part of {}", wait.whole);
+        }
+        let at = format!("{}:{}", wait.file, wait.line);
+        Some((printable(text).to_string(), printable(at).to_string()))
     }
 }
 
@@ -474,11 +500,23 @@ pub(crate) mod tests {
         assert_eq!(picture.rows[3].note(), note);
         let note = "for a barrier, of rank 3, at src/main.rs:57";
         assert_eq!(picture.rows[0].note(), note);
+        assert_eq!(picture.rows[0].note_within(43), note);
         assert_eq!(picture.states(), "1 runs, 3 wait");
         let chosen: Vec<u32> = picture.choose(2).iter().map(|row| row.rank).collect();
         assert_eq!(chosen, [0, 3], "the culprit is among few");
         let picture = stalled(Duration::from_millis(300));
         assert!(picture.rows.iter().all(|row| row.weight == Weight::Usual));
+    }
+
+    #[test]
+    fn where_there_is_little_room_the_line_of_the_program_stays() {
+        let picture = stalled(Duration::ZERO);
+        let within = |room| picture.rows[0].note_within(room);
+        for room in 39..43 {
+            assert_eq!(within(room), "for a barrier, of rank 3, at main.rs:57");
+        }
+        assert_eq!(within(38), "for a barrier, of rank\u{2026}, at main.rs:57");
+        assert_eq!(within(16), "\u{2026}, at main.rs:57");
     }
 
     #[test]

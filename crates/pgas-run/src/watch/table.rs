@@ -92,12 +92,13 @@ impl Table<'_> {
             5 | 6 => area.width >= 94 && self.picture.rates().is_some(),
             _ => true,
         };
-        let lines: Vec<Cells<'_>> = rows.iter().map(|row| cells(row, is_used)).collect();
         let names = ["rank", "state", "for", "cpu", "memory", "op/s", "B/s", ""];
-        let widths = [6, 7, 11, 6, 9, 8, 9].map(Constraint::Length);
-        let widths = widths.into_iter().chain([Constraint::Min(0)]);
-        let widths = widths.enumerate().filter(|(i, _)| is_used(*i));
-        let widths = widths.map(|(_, width)| width);
+        let widths = [6, 7, 11, 6, 9, 8, 9].into_iter().enumerate();
+        let widths = widths.filter(|(i, _)| is_used(*i)).map(|(_, width)| width);
+        let others: u16 = widths.clone().map(|width| width + 1).sum();
+        let room = usize::from(area.width.saturating_sub(others));
+        let lines = rows.iter().map(|row| cells(row, is_used, room));
+        let widths = widths.map(Constraint::Length).chain([Constraint::Min(0)]);
         let names = names.into_iter().enumerate().filter(|(i, _)| is_used(*i));
         let names = names.map(|(i, name)| aligned(name.to_owned(), i));
         let bold = Style::new().add_modifier(Modifier::BOLD);
@@ -136,7 +137,8 @@ fn of(weight: Weight) -> Style {
     }
 }
 
-fn cells(row: &Row, is_used: impl Fn(usize) -> bool) -> Cells<'static> {
+/// The cells of a rank, of which the last has `room` columns.
+fn cells(row: &Row, is_used: impl Fn(usize) -> bool, room: usize) -> Cells<'static> {
     let waited = row.wait.as_ref().map(|(_, waited)| seconds(*waited));
     let rates = row.rates.as_ref();
     let all = [
@@ -148,7 +150,7 @@ fn cells(row: &Row, is_used: impl Fn(usize) -> bool) -> Cells<'static> {
         row.resident.map_or(String::new(), size),
         rates.map_or(String::new(), |rates| count(rates.operations)),
         rates.map_or(String::new(), |rates| size(rates.bytes)),
-        row.note(),
+        row.note_within(room),
     ];
     let used = all.into_iter().enumerate().filter(|(i, _)| is_used(*i));
     let style = match row.state {
@@ -201,6 +203,10 @@ mod tests {
             "     3 runs                  98 %   300 MiB 3 ranks have waited for it, for up to 11.0 s",
         ];
         assert_eq!(lines(&buffer), expected);
+        let narrow = lines(&draw(&picture, (84, 6), None));
+        let waits =
+            "     0 waits        11.0 s    2 %   300 MiB for a barrier, of rank 3, at main.rs:57";
+        assert_eq!(narrow[2], waits);
         let color = |line: u16| buffer[(7, line)].fg;
         assert_eq!(color(2), Color::Yellow);
         assert_eq!(color(5), Color::Red, "the culprit stands out");
