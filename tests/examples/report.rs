@@ -39,7 +39,8 @@ fn names_lines_of(job: &Job, file: &str) {
     let longest = lines.iter().find(|at| !at.contains("arguments.rs"));
     let longest = longest.unwrap_or_else(|| panic!("{lines:?}"));
     assert!(longest.contains(file), "{lines:?}");
-    assert!(html::page(job).contains(longest), "{longest}");
+    let page = html::page(job).replace("<wbr>", ""); // where lines may break
+    assert!(page.contains(longest), "{longest}");
 }
 
 #[test]

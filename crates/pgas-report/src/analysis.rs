@@ -65,7 +65,7 @@ pub struct Job {
     pub lines: Vec<Line>,
     /// The spans of the program, the longest first.
     pub spans: Vec<Line>,
-    /// The served messages by the line that has sent them.
+    /// The served messages by the line that has sent them, or the request that they answer.
     pub served: Vec<Line>,
     /// The collectives by the line that calls them.
     pub collectives: Vec<Collective>,

@@ -27,8 +27,8 @@ const PARTS: [(&str, &str); 10] = [
 /// The maximum number of pairs of ranks in a table.
 const MOST_PAIRS: usize = 10;
 /// The widths of a bar of a histogram, and from one to the next.
-const BAR: usize = 46;
-const STEP: usize = 52;
+const BAR: usize = 56;
+const STEP: usize = 62;
 
 /// The page of a job.
 #[must_use]

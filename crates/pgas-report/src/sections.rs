@@ -185,18 +185,18 @@ pub(crate) fn write_waits(page: &mut String, job: &Job) {
     *page += "</section>\n";
 }
 
-/// Served messages by the line that has sent them.
+/// Served messages by the line that has sent them, or the request that they answer.
 pub(crate) fn write_served(page: &mut String, job: &Job) {
-    begin(page, "served", "Served messages by line of the sender");
+    begin(page, "served", "Served messages by line of the program");
     if job.served.is_empty() {
         *page += "<p>No handler has run.</p></section>\n";
         return;
     }
     write_lines(
         page,
-        "The time in handlers; shares are of the time of all ranks.",
+        "The time in handlers, by the line that sends the request; shares are of the time of all ranks.",
         (
-            &[Text("Sent by"), Text("Kind")],
+            &[Text("Line"), Text("Kind")],
             &[Text("Mostly from"), Text("Served longest by")],
         ),
         (&job.served, time_of_all(job)),
@@ -382,7 +382,11 @@ pub(crate) fn write_containers(page: &mut String, job: &Job) {
     begin(page, "operations", "Operations of containers");
     let statistics = &job.statistics;
     if statistics.operations.is_empty() {
-        *page += "<p>None were counted; <code>PGAS_STATS=1</code> beside <code>PGAS_TRACE</code> counts them.</p>\n";
+        *page += if statistics.imbalance.is_empty() {
+            "<p>None were counted; <code>PGAS_STATS=1</code> beside <code>PGAS_TRACE</code> counts them.</p>\n"
+        } else {
+            "<p>There are none of maps, queues, filters and arrays.</p>\n"
+        };
     } else {
         table::write(
             page,

@@ -29,8 +29,8 @@ pub struct Stretch {
     pub doing: Doing,
     /// The thread.
     pub thread: u8,
-    /// The name of a wait or a span, or the line that sent the message: `@file:line`, or
-    /// `a reply@file:line`.
+    /// The name of a wait or a span, or the line that sent the message: `@file:line`. A reply that
+    /// was sent while its request was served has the line of that: `a reply@file:line`.
     pub name: String,
     /// The last rank that a wait was for, or the sender of the message.
     pub rank: Option<u32>,
@@ -59,7 +59,8 @@ pub struct Moment {
 
 /// What is known of messages by both of their ends.
 pub(crate) struct Known {
-    /// The lines that have sent the served messages, by receiver and time.
+    /// The lines that have sent the served messages, by receiver and time; of replies those of
+    /// their requests.
     senders: HashMap<(u32, i64), String>,
     /// Sender, receiver and number of each.
     messages: HashSet<(u32, u32, u64)>,
@@ -69,12 +70,24 @@ impl Known {
     pub(crate) fn of(traces: &[Trace], messages: &[Message]) -> Self {
         let by_rank: HashMap<u32, &Trace> =
             traces.iter().map(|trace| (trace.rank, trace)).collect();
+        let lines = messages.iter().filter_map(|message| {
+            let line = by_rank.get(&message.from)?.names.get(&message.name)?;
+            Some(((message.to, message.came), line.as_str()))
+        });
+        let lines: HashMap<(u32, i64), &str> = lines.collect();
+        let requests = requests(traces);
         let name = |message: &Message| {
-            let sender = by_rank.get(&message.from)?;
-            let at = sender.names.get(&message.name)?;
-            let is_reply = message.number % 2 == 1;
-            let name = if is_reply { "a reply" } else { "" };
-            Some(((message.to, message.came), format!("{name}{at}")))
+            let served = (message.to, message.came);
+            let own = lines.get(&served);
+            if message.number.is_multiple_of(2) {
+                return own.map(|line| (served, (*line).to_owned()));
+            }
+            // Mostly the library sends it, for the program's function.
+            let request = requests.get(&(message.from, message.to, message.number));
+            let request = request.and_then(|came| lines.get(&(message.from, *came)));
+            request
+                .or(own)
+                .map(|line| (served, format!("a reply{line}")))
         };
         let key = |message: &Message| (message.from, message.to, message.number);
         Self {
@@ -93,6 +106,31 @@ impl Known {
             self.messages.contains(&(from, to, event.numbers[1]))
         })
     }
+}
+
+/// The times at which the requests came whose handlers have sent replies, by sender, receiver and
+/// number of the reply.
+fn requests(traces: &[Trace]) -> HashMap<(u32, u32, u64), i64> {
+    let mut requests = HashMap::new();
+    for trace in traces {
+        // The messages that each thread serves, the innermost last.
+        let mut served: HashMap<u8, Vec<&Event>> = HashMap::new();
+        for event in &trace.events {
+            match event.kind {
+                Kind::Begin => served.entry(event.thread).or_default().push(event),
+                Kind::End => drop(served.entry(event.thread).or_default().pop()),
+                Kind::Send if event.numbers[1] % 2 == 1 => {
+                    let request = served.get(&event.thread).and_then(|all| all.last());
+                    let request = request.filter(|request| request.rank == event.rank);
+                    if let (Some(request), Some(to)) = (request, event.rank) {
+                        requests.insert((trace.rank, to, event.numbers[1]), request.at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    requests
 }
 
 /// The events of a rank that begin or end nothing, but messages that have an arrow.

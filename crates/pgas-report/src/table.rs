@@ -56,6 +56,8 @@ pub(crate) fn write(page: &mut String, caption: &str, columns: &[Column], rows: 
 }
 
 /// A text in the form of program text.
+///
+/// A path breaks behind its slashes alone, so that the number of a line stays whole.
 pub(crate) fn code(text: &str) -> String {
-    format!("<code>{}</code>", escaped(text))
+    format!("<code>{}</code>", escaped(text).replace('/', "/<wbr>"))
 }

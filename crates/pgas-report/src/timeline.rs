@@ -7,7 +7,7 @@ use crate::analysis::Job;
 use crate::phases::Phase;
 use crate::read::what_and_where;
 use crate::stretches::Doing;
-use crate::units::{escaped, percent, size, time};
+use crate::units::{escaped, size, time};
 
 /// Columns of a timeline. Shorter activities are drawn as a part of their column.
 const COLUMNS: usize = 600;
@@ -295,21 +295,29 @@ fn sums(job: &Job, n_cells: usize, per_cell: usize) -> Vec<u64> {
     sums
 }
 
+/// The darkness of a cell with so many bytes, from 0 for none to 1 for the most.
+///
+/// On a logarithmic scale from the least to the most, on which factors can be compared. It has at
+/// least four doublings, so that small differences look small, and at most twelve, so that others
+/// can be seen.
+fn opacity(bytes: u64, least: u64, most: u64) -> f64 {
+    const LEAST: f64 = 0.1;
+    if bytes == 0 {
+        return 0.0;
+    }
+    let doublings = |from: u64| (most as f64 / from.max(1) as f64).log2();
+    let share = 1.0 - doublings(bytes) / doublings(least).clamp(4.0, 12.0);
+    LEAST + (1.0 - LEAST) * share.max(0.0)
+}
+
 /// The bytes between each two ranks, as squares: the more bytes, the darker.
 pub(crate) fn matrix(job: &Job) -> String {
     let n = job.n_ranks.max(1) as usize;
     let per_cell = n.div_ceil(MOST_CELLS);
     let n_cells = n.div_ceil(per_cell);
     let sums = sums(job, n_cells, per_cell);
-    let most = sums.iter().copied().max().unwrap_or(0);
-    let depth = |bytes: u64| {
-        // On a logarithmic scale, so that a few bytes can be told from none.
-        let share = percent(
-            bytes.checked_ilog2().unwrap_or(0).into(),
-            most.max(2).ilog2().into(),
-        );
-        if bytes == 0 { 0 } else { 20 + share * 8 / 10 }
-    };
+    let some = || sums.iter().copied().filter(|bytes| *bytes > 0);
+    let (least, most) = (some().min().unwrap_or(0), some().max().unwrap_or(0));
     let side = (480 / n_cells).clamp(7, 40);
     let (total, height) = (MARGIN + n_cells * side + 10, 30 + n_cells * side + 4);
     let mut svg = format!(
@@ -341,14 +349,13 @@ pub(crate) fn matrix(job: &Job) -> String {
         }
         for column in 0..n_cells {
             let bytes = sums[row * n_cells + column];
-            let depth = depth(bytes);
             let x = MARGIN + column * side;
             let _ = writeln!(
                 svg,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{0}\" class=\"cell\" fill-opacity=\"{1}\">\
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{0}\" class=\"cell\" fill-opacity=\"{1:.2}\">\
                  <title>from {2} to {3}: {4}</title></rect>",
                 side - 1,
-                format_args!("{}.{:02}", depth / 100, depth % 100),
+                opacity(bytes, least, most),
                 text(row),
                 text(column),
                 size(bytes)

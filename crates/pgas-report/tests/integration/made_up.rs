@@ -3,7 +3,7 @@
 use pgas_core::trace::Kind;
 use pgas_report::analysis::Job;
 use pgas_report::read::{Event, Trace};
-use pgas_report::{chrome, html, words};
+use pgas_report::{chrome, words};
 use serde_json::Value;
 
 /// An event: its kind, thread, time in milliseconds, name, other rank and numbers.
@@ -103,6 +103,11 @@ fn arrows_meet_the_named_handler_and_every_event_is_in_the_other_file() {
     assert_eq!(of("i", 1), ["3 6000.0 an allreduce"]);
 }
 
+/// The page of a job, without the places where lines may break.
+fn page_of(job: &Job) -> String {
+    pgas_report::html::page(job).replace("<wbr>", "")
+}
+
 /// The cells of the first row of a page that has this text in its heading.
 fn row(page: &str, heading: &str) -> String {
     let is_it = |line: &&str| line.contains("scope=\"row\"") && line.contains(heading);
@@ -135,6 +140,8 @@ fn served() -> Job {
             (Wait, 1, 60, ALL, None, [0, 0]),
             (Begin, 1, 70, "", Some(1), [4, 1]),
             (End, 1, 70, "", None, [0, 0]),
+            (Begin, 1, 80, "", Some(1), [4, 3]),
+            (End, 1, 80, "", None, [0, 0]),
             (Waited, 1, 100, "", Some(1), [0, 0]),
         ],
     );
@@ -144,6 +151,7 @@ fn served() -> Job {
             (Span, 1, 0, "read & sort", None, [0, 0]),
             (SpanEnd, 1, 10, "", None, [0, 0]),
             (Begin, 1, 10, "", Some(0), [8, 0]),
+            (Send, 1, 30, "@am/src/serve.rs:7", Some(0), [4, 3]),
             (End, 1, 40, "", None, [0, 0]),
             (Begin, 1, 40, "", Some(0), [8, 2]),
             (End, 1, 50, "", None, [0, 0]),
@@ -157,7 +165,7 @@ fn served() -> Job {
 #[test]
 fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
     let job = served();
-    let page = html::page(&job);
+    let page = page_of(&job);
     // Share, time, number, median, 99 %, longest; ranks, least, most.
     let span = row(&page, "read &amp; sort");
     assert!(span.starts_with("25 %|50.0 ms|2|"), "{span}");
@@ -169,6 +177,10 @@ fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
     let served = row(&page, "<code>src/main.rs:5</code>");
     assert!(served.starts_with("request|20 %|40.0 ms|2|"), "{served}");
     assert!(served.ends_with("|rank 0|rank 1 (40.0 ms)|"), "{served}");
+    // The reply of a handler has the line of the request, a later one the line that sends it.
+    const LINE: &str = "<code>src/main.rs:5</code>";
+    let reply = row(page.split_once(LINE).unwrap().1, LINE);
+    assert!(reply.starts_with("reply|0 %|0 ns|1|"), "{reply}");
     let reply = row(&page, "<code>src/lib.rs:2</code>");
     assert!(reply.starts_with("reply|0 %|0 ns|1|"), "{reply}");
     // The waits have the name of the collective, too, and their table comes first.
@@ -192,7 +204,7 @@ fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
 #[test]
 fn counted_figures_of_pairs_names_and_ranks_are_shown() {
     let mut job = served();
-    let page = html::page(&job);
+    let page = page_of(&job);
     assert!(page.contains("<code>PGAS_STATS=peers</code>") && !page.contains("<td>4.0 KiB</td>"));
     let counted = serde_json::json!({
         "names": [{"name": "the <map>", "gets": 3, "puts": 5, "atomics": 7, "messages": 0, "bytes": 2048}],
@@ -211,8 +223,9 @@ fn counted_figures_of_pairs_names_and_ranks_are_shown() {
         ],
     });
     job.statistics = serde_json::from_value(counted).unwrap();
-    let page = html::page(&job);
+    let page = page_of(&job);
     assert_eq!(row(&page, "the &lt;map&gt;"), "3|5|7|0|2.0 KiB|");
+    assert!(!page.contains("None were counted"));
     assert_eq!(row(&page, "Counted gets"), "1 (rank 1)|2|9 (rank 0)|");
     assert!(!page.contains("wait_ns"));
     assert_eq!(
@@ -238,6 +251,27 @@ fn counted_figures_of_pairs_names_and_ranks_are_shown() {
 }
 
 #[test]
+fn a_pair_of_ranks_with_three_times_the_bytes_is_darker() {
+    use Kind::Send;
+    let to = |rank, bytes| (Send, 1, 1, "", Some(rank), [bytes, 0]);
+    let mib = 1 << 20;
+    let page = page_of(&Job::of(&[trace(
+        0,
+        &[to(0, 48 * mib), to(1, 16 * mib), to(2, 1)],
+    )]));
+    let opacity = |to: u32| -> f64 {
+        let (before, _) = page.split_once(&format!("<title>from 0 to {to}:")).unwrap();
+        let (_, after) = before.rsplit_once("fill-opacity=\"").unwrap();
+        after.split('"').next().unwrap().parse().unwrap()
+    };
+    let [most, third, least, none] = [0, 1, 2, 3].map(opacity);
+    assert!(
+        most > third + 0.1 && third > least + 0.1 && least > none,
+        "{most} {third} {least} {none}"
+    );
+}
+
+#[test]
 fn of_many_ranks_those_that_stand_out_have_a_line() {
     let span = |rank| {
         trace(
@@ -257,7 +291,7 @@ fn of_many_ranks_those_that_stand_out_have_a_line() {
         ],
     );
     ranks[366] = trace(366, &[(Kind::Refusal, 1, 0, "", Some(1), [0, 0])]);
-    let page = html::page(&Job::of(&ranks));
+    let page = page_of(&Job::of(&ranks));
     for rank in ["333", "366"] {
         assert!(
             page.contains(&format!("<tr><th scope=\"row\">{rank}</th>")),
@@ -265,4 +299,16 @@ fn of_many_ranks_those_that_stand_out_have_a_line() {
         );
     }
     assert!(page.contains("And 144 ranks more"));
+}
+
+#[test]
+fn without_operations_of_containers_the_page_says_whether_they_were_counted() {
+    let mut job = served();
+    assert!(page_of(&job).contains("None were counted"));
+    let spread =
+        serde_json::json!({"least": 1, "least_rank": 1, "median": 2, "most": 9, "most_rank": 0});
+    let counted = serde_json::json!({"imbalance": {"gets": spread}});
+    job.statistics = serde_json::from_value(counted).unwrap();
+    let page = page_of(&job);
+    assert!(!page.contains("None were counted") && page.contains("There are none of maps"));
 }
