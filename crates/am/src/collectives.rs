@@ -354,10 +354,14 @@ pub trait ValueCollectives {
     ///
     /// ```
     /// use pgas_am::ValueCollectives;
+    /// use pgas_core::collective::op::Or;
     ///
     /// # for result in pgas_core::backend::loopback::run(3, |world| {
-    ///     let any = world.allreduce_values(world.rank().number() == 2, |a: bool, b: bool| a || b)?;
+    ///     let any = world.allreduce_values(world.rank().number() == 2, Or)?;
     ///     assert!(any);
+    ///     let longer = |a: String, b: String| if a.len() > b.len() { a } else { b };
+    ///     let longest = world.allreduce_values("x".repeat(world.rank().index()), longer)?;
+    ///     assert_eq!(longest, "xx");
     /// # Ok::<(), pgas_core::Error>(())
     /// # }) { result?; }
     /// # Ok::<(), pgas_core::Error>(())

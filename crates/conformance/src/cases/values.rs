@@ -1,6 +1,7 @@
 //! Collectives over values of any `Wire` type, compared with their definitions, on several teams.
 
 use pgas_am::ValueCollectives;
+use pgas_core::collective::op::{And, Or};
 use pgas_core::{Rank, Result, World};
 
 use super::case;
@@ -99,8 +100,10 @@ fn values_are_combined_in_the_order_of_the_members(world: &World) -> Result<()> 
             let right = if me == 0 { "none".into() } else { of(0..me) };
             assert_eq!(before, right);
         }
-        let any = team.allreduce_values(me + 1 == n, |a: bool, b: bool| a || b)?;
-        assert!(any, "the last member's");
+        assert!(team.allreduce_values(me + 1 == n, Or)?, "the last member's");
+        assert!(!team.allreduce_values(me + 1 != n, And)?);
+        assert_eq!(team.reduce_values(0, true, And)?, (me == 0).then_some(true));
+        assert!(!team.allreduce_values(false, |a: bool, b: bool| a || b)?);
     }
     world.barrier()
 }

@@ -69,10 +69,13 @@ pub struct BitOr;
 /// Bitwise exclusive or.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitXor;
-/// 1 if both values are other than 0, else 0.
+/// 1 if both values are other than 0, else 0; of a `bool`, whether both are `true`.
+///
+/// A `bool` is no element of global memory, since not every byte is one. It goes by the
+/// collectives over values: `world.allreduce_values(is_done, op::And)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct And;
-/// 1 if one of the values is other than 0, else 0.
+/// 1 if one of the values is other than 0, else 0; of a `bool`, whether one is `true`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Or;
 
@@ -279,6 +282,20 @@ impl<T: Integer> ReduceOp<T> for Or {
     }
 }
 
+impl ReduceOp<bool> for And {
+    #[inline]
+    fn combine(&self, before: bool, after: bool) -> bool {
+        before && after
+    }
+}
+
+impl ReduceOp<bool> for Or {
+    #[inline]
+    fn combine(&self, before: bool, after: bool) -> bool {
+        before || after
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,6 +324,8 @@ mod tests {
         assert_eq!(apply(&BitOr, 4_i32, 2), 6);
         assert_eq!(apply(&Or, 4_i32, 2), 1);
         assert_eq!(apply(&Or, 0_i32, 0), 0);
+        assert!(apply(&And, true, true) && !apply(&And, true, false));
+        assert!(apply(&Or, false, true) && !apply(&Or, false, false));
         assert_eq!(apply(&BitXor, 6_u128, 3), 5);
     }
 
