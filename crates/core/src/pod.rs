@@ -41,8 +41,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// fn is_pod<T: pgas_core::Pod>() {}
 /// is_pod::<&'static str>();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not byte-copyable, as elements of global memory are",
+    note = "a struct of numbers and arrays is byte-copyable with `#[pgas::pod]`",
+    note = "other types, such as `bool` and `String`, have collectives of their own \
+            (`allreduce_values` and others of `ValueCollectives`), travel by remote calls, and live \
+            in containers; your own ones need `#[derive(pgas::Wire, pgas::Object)]`",
+    note = "`atomics::Flag` is a truth value in global memory"
+)]
 pub trait Pod: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {}
 
+#[diagnostic::do_not_recommend]
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static> Pod for T {}
 
 /// The buffer of a get.
