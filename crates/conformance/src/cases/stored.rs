@@ -86,13 +86,22 @@ fn dir_of_first(team: &Team, dir: &Path) -> Result<PathBuf> {
 /// Several hosts may have none in common. A simulated node has one that can be written only if it
 /// is given (`rae run --files-rw`).
 fn directory(world: &World, case: &str) -> Result<Option<PathBuf>> {
-    if world.team().split_host()?.n_ranks() < world.n_ranks() || !has_a_directory(world)? {
+    if !has_a_directory(world)? {
         return Ok(None);
     }
-    // The directory's name is the first rank's.
+    // The directory's name is the first rank's, and so is the directory.
     let name = world.broadcast(Rank::ZERO, unused())?;
-    let name = format!("pgas-{case}-{name:x}");
-    Ok(Some(std::env::temp_dir().join(name)))
+    let directory = std::env::temp_dir().join(format!("pgas-{case}-{name:x}"));
+    let is_first = world.rank() == Rank::ZERO;
+    if is_first {
+        std::fs::create_dir(&directory).expect("a directory that can be written");
+    }
+    world.barrier()?;
+    let is_common = world.allreduce_values(directory.is_dir(), op::And)?;
+    if is_first && !is_common {
+        std::fs::remove_dir(&directory).expect("the directory is there");
+    }
+    Ok(is_common.then_some(directory))
 }
 
 /// Removes the directory once all ranks have come here.

@@ -357,6 +357,11 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.into_phase()
     }
 
+    /// A number that identifies this queue, the same on all ranks.
+    pub(crate) fn identity(&self) -> u64 {
+        self.ring.identity()
+    }
+
     /// Calls `f` while no operation is under way and all ranks know the same state of the queue.
     /// `f` is collective, and fails on every rank or on none. Collective.
     #[track_caller]

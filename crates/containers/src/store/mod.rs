@@ -220,6 +220,8 @@ fn load<A>(
     (kind, abouts): (&str, &[About]),
     mut make: impl FnMut(&Saved) -> Result<A>,
 ) -> Result<A> {
+    // All that `make` waits for is at the program's line.
+    let _waits = pgas_core::part_of("the loading of a container");
     let mut n = 0;
     loop {
         let saved = open(team, dir, kind, abouts)?;
@@ -236,7 +238,6 @@ fn load<A>(
 /// or none. Collective.
 #[track_caller]
 fn open(team: &Team, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
-    let _waits = pgas_core::part_of("the loading of a container");
     let is_first = team.rank() == 0;
     let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
         Some(Err(Error::Storage(error))) if error.is_absent() => (Ok(Vec::new()), Some(error)),

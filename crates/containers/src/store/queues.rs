@@ -42,6 +42,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// ```
     #[track_caller]
     pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
+        let _waits = super::saving(self.identity());
         let (team, capacity) = (self.team().clone(), self.capacity());
         let about = About::of::<T>(&[capacity as u64]);
         self.with_settled(|ring| {
