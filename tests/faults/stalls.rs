@@ -412,6 +412,15 @@ fn assert_reported(ended: &Ended) {
     ] {
         assert_timely(ended.stderr.contains(text), &(text, ended));
     }
+    let (head, rest) = ended.stderr.split_once(" has waited ").unwrap();
+    let asking = head.rsplit("rank ").next().unwrap();
+    let own = rest
+        .split_once(&format!("pgas:   rank {asking} waits "))
+        .unwrap();
+    let seconds = |text: &str| text.split_once('s').unwrap().0.parse::<f64>().unwrap();
+    // Not the time until those that do not answer were given up, which takes a second.
+    let later = seconds(rest) - seconds(own.1);
+    assert_timely(later < 0.9, &(later, ended));
     let times = ended.stderr.split(" has waited ").skip(1);
     let times = times.filter_map(|rest| rest.split_once("s. ")?.0.parse::<f64>().ok());
     let n_reports = times.filter(|seconds| *seconds < 3.0).count();

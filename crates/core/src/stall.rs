@@ -149,7 +149,7 @@ impl Noted<'_> {
             if inquiry.wait != self.id || !is_whole && inquiry.asked.elapsed() < PATIENCE {
                 return None;
             }
-            let answers = state.inquiry.take()?.answers;
+            let Inquiry { asked, answers, .. } = state.inquiry.take()?;
             let edge = |answer: &Option<Answer>| answer.as_ref().map_or(Edge::NONE, |it| it.edge);
             let edges: Vec<_> = answers.iter().map(edge).collect();
             let circle = circle::find(world.rank(), &edges).unwrap_or_default();
@@ -162,7 +162,9 @@ impl Noted<'_> {
             } else {
                 self.next_report = now + now.duration_since(self.since);
             }
-            let mut text = report(world, now - self.since, &answers, &circle);
+            // When the answers were asked for: they say for how long each rank had waited then.
+            let waited = asked.saturating_duration_since(self.since);
+            let mut text = report(world, waited, &answers, &circle);
             if let Some(n_rounds) = self.n_rounds
                 && let Some(servers) = world.servers().report(n_rounds)
             {
