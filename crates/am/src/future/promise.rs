@@ -349,7 +349,7 @@ impl<T: Clone + Send + 'static> Promise<T> {
             .n_missing
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, take);
         let Ok(former) = former else {
-            panic!("{n} fulfilments of a promise that needs fewer");
+            panic!("the promise needs fewer fulfilments than the {n} that are given");
         };
         if former == n && n > 0 {
             let mut state = self.inner.lock();

@@ -292,7 +292,7 @@ impl Report {
             let n = self.sum(|rank| rank.n(kind, true));
             let note = match kind {
                 CostKind::Refusal => "messages that found no room",
-                CostKind::Local => "local by contract",
+                CostKind::Local => "calls without communication",
                 _ => "",
             };
             let spread = self.spread(|rank| rank.n(kind, true));

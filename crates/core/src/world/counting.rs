@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// Counts an operation that is local by contract (ℓ).
+    /// Counts a call of a container that communicates with no rank (ℓ).
     ///
     /// # Examples
     ///
