@@ -20,6 +20,8 @@ pub(crate) enum Answer {
     Written,
     /// The result of an action of this rank.
     Acted(u64),
+    /// What many steps have led to.
+    Merged(usize),
 }
 
 /// The place of a block of memory, and its length.
@@ -169,6 +171,26 @@ impl Record {
         drop(state);
         let of_bytes = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
         Ok(self.read_again(number, of_bytes))
+    }
+
+    /// Puts one answer, `result`, in the place of those from step `first` to the present one. Later
+    /// runs are not to take these steps.
+    pub(crate) fn merge(&self, first: usize, result: usize) {
+        let mut state = self.state();
+        state.answers.truncate(first);
+        state.answers.push(Ok(Answer::Merged(result)));
+        state.n_taken = first + 1;
+    }
+
+    /// The result of the steps that a run before has merged, if they are the next.
+    pub(crate) fn merged(&self) -> Option<usize> {
+        let mut state = self.state();
+        let Some(Ok(Answer::Merged(result))) = state.answers.get(state.n_taken) else {
+            return None;
+        };
+        let result = *result;
+        state.n_taken += 1;
+        Some(result)
     }
 
     /// The number of steps that this run has taken.

@@ -274,9 +274,21 @@ impl<B: Blocks> Ring<B> {
 
     /// The number of blocks from `from` on to `to`.
     pub(super) fn n_blocks_to(&self, from: Position, to: Position) -> usize {
-        let number = |position: Position| position.rank_index() * self.n_blocks + position.block;
         let all = self.n_ranks * self.n_blocks;
-        (number(to) + all - number(from)) % all
+        (self.block_number(to) + all - self.block_number(from)) % all
+    }
+
+    /// Where the probe enters the block that is `n` blocks behind that of `from`.
+    pub(super) fn blocks_on(&self, from: Position, n: usize) -> Position {
+        let number = (self.block_number(from) + n) % (self.n_ranks * self.n_blocks);
+        let begin = Position::begin(number / self.n_blocks, number % self.n_blocks);
+        let first = from.first;
+        self.first(Position { first, ..begin })
+    }
+
+    /// The number of a block among those of all ranks.
+    fn block_number(&self, position: Position) -> usize {
+        position.rank_index() * self.n_blocks + position.block
     }
 
     /// Where the probe enters the next block.
@@ -414,6 +426,8 @@ mod tests {
                 let is_on = (next.rank, next.block) != (slot.rank, slot.block);
                 assert!(!is_on || next == ring.next_block(slot));
                 n_blocks += usize::from(is_on);
+                let has_passed = ring.n_blocks_to(home, next);
+                assert!(!is_on || next == ring.blocks_on(home, has_passed));
                 slot = next;
             }
             assert_eq!(slot, home);

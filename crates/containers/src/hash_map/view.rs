@@ -151,6 +151,20 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
         slot.is_same(home) || self.is_shard() && is_wrapped()
     }
 
+    #[inline]
+    fn begin(&self, home: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
+        match R::n_passed(self.all) {
+            0 => *home,
+            n => self.slot(self.shape.ring.blocks_on(home.position(), n)),
+        }
+    }
+
+    #[inline]
+    fn pass(&self, home: &GlobalSlot<K, V, R>, slot: &GlobalSlot<K, V, R>) {
+        let (home, slot) = (home.position(), slot.position());
+        R::pass(self.all, || self.shape.ring.n_blocks_to(home, slot));
+    }
+
     /// Whether others hold further slots. The shard of one rank alone is the whole ring.
     #[inline]
     fn is_shard(&self) -> bool {

@@ -25,6 +25,16 @@ pub trait Slots: Copy {
         slot.is_same(home)
     }
 
+    /// Where the probe from `home` begins: at `home`, or where the same probe has come to before, if
+    /// it is run again.
+    fn begin(&self, home: &Self::Slot) -> Self::Slot {
+        *home
+    }
+
+    /// Notes that the probe from `home` has passed the slots up to `slot`, which is the next one:
+    /// none of them has the key, or may be taken for it.
+    fn pass(&self, _home: &Self::Slot, _slot: &Self::Slot) {}
+
     /// Whether these slots are a shard of a larger ring. Then a probe that has visited all of them
     /// does not know whether a key is present.
     fn is_shard(&self) -> bool {
@@ -151,7 +161,7 @@ pub fn probe_slots<S: Slots>(
     read_value: ReadValue,
     intent: Intent,
 ) -> Result<ProbeResult<S::Slot>, ErrorOf<S>> {
-    let mut slot = home.slot;
+    let mut slot = slots.begin(&home.slot);
     loop {
         match slots::inspect(
             &slot,
@@ -175,6 +185,7 @@ pub fn probe_slots<S: Slots>(
         if slots.is_wrapped(&slot, &home.slot) {
             return Ok(ProbeResult::Absent);
         }
+        slots.pass(&home.slot, &slot);
     }
 }
 

@@ -62,6 +62,15 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Notes that a search has reached the slot's block, where that is the step that costs (R).
     fn note_block(&self) {}
 
+    /// Begins a probe. Returns the number of blocks that the same probe has passed before, if it is
+    /// run again.
+    fn n_passed(_: Self::All) -> usize {
+        0
+    }
+
+    /// Notes the number of blocks that the probe has passed, for when it is run again.
+    fn pass(_: Self::All, _n_blocks: impl FnOnce() -> usize) {}
+
     /// All slots, if this process loads and stores them directly.
     fn local_array(_: Self::All) -> Option<&'a NearArray<Self::Block>> {
         None

@@ -120,6 +120,19 @@ impl<'a> Access<'a> for Remote<'a> {
         }
     }
 
+    fn n_passed(all: RemoteArray<'a>) -> usize {
+        match all.steps {
+            Steps::Replayed(journal) => journal.begin_probe(),
+            Steps::Blocking | Steps::Copied(_) => 0,
+        }
+    }
+
+    fn pass(all: RemoteArray<'a>, n_blocks: impl FnOnce() -> usize) {
+        if let Steps::Replayed(journal) = all.steps {
+            journal.pass(n_blocks());
+        }
+    }
+
     fn world(&self) -> &'a World {
         self.place.world
     }

@@ -23,6 +23,8 @@ pub(in super::super) struct Journal {
     is_read_only: bool,
     /// The block that this run has read last, and in which step.
     block: Cell<Option<(GlobalPtr<u8>, usize)>>,
+    /// The step at which the present probe began, and the number of blocks that it has passed.
+    probe: Cell<(usize, usize)>,
 }
 
 impl Journal {
@@ -35,6 +37,7 @@ impl Journal {
             claims: Cell::new(false),
             is_read_only,
             block: Cell::new(None),
+            probe: Cell::default(),
         }
     }
 
@@ -72,6 +75,27 @@ impl Journal {
     /// Whether the operation takes a free slot, which another one may have taken by now.
     pub(in super::super) fn claims(&self) -> bool {
         self.claims.get()
+    }
+
+    /// Begins a probe. Returns the number of blocks that it has passed in the runs before.
+    pub(super) fn begin_probe(&self) -> usize {
+        let first = self.record.n_taken();
+        let n_blocks = self.record.merged().unwrap_or(0);
+        self.probe.set((first, n_blocks));
+        n_blocks
+    }
+
+    /// Notes the number of blocks that the probe has passed. Later runs go on there, so that the
+    /// time of a long probe does not grow with the square of its length. In a phase without writers
+    /// all slots of a block are one step.
+    pub(super) fn pass(&self, n_blocks: usize) {
+        let (first, n_before) = self.probe.get();
+        // A probe that begins again passes the first blocks once more, which are merged already.
+        if n_blocks > n_before {
+            self.record.merge(first, n_blocks);
+            self.probe.set((first, n_blocks));
+            self.block.set(None);
+        }
     }
 
     /// Notes that the run has come to a step that takes a free slot.

@@ -12,6 +12,7 @@ mod multi_in_flight;
 mod overlap;
 mod parcels;
 mod refused;
+mod replayed;
 mod whole;
 
 // Answers and prices for entries of many types. They make no access that the other tests do not
