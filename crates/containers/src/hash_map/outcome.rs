@@ -71,10 +71,12 @@ impl<V: Object> Outcome<V> for bool {
         *self
     }
 
+    #[inline]
     fn to_answer(&self, _: &Heap) -> Result<u8> {
         Ok((*self).into())
     }
 
+    #[inline]
     fn of_answer(answer: u8, _: &Heap) -> Result<Self> {
         Ok(answer != 0)
     }
@@ -89,6 +91,7 @@ impl<V: Object> Outcome<V> for Option<V> {
         self.is_some()
     }
 
+    #[inline]
     fn to_answer(&self, answered: &Heap) -> Result<Self::Answer> {
         let Some(value) = self else {
             return Ok(Pair::new(0, SlotOf::<V>::new_zeroed()));
@@ -105,6 +108,7 @@ impl<V: Object> Outcome<V> for Option<V> {
         Ok(Pair::new(1, slot))
     }
 
+    #[inline]
     fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self> {
         let (is_there, slot) = answer.parts();
         let value = (is_there != 0).then(|| object::from_slot::<V>(slot, parcel));
@@ -150,6 +154,7 @@ impl<V: Object> Outcome<V> for Option<Taken<V>> {
         self.is_some()
     }
 
+    #[inline]
     fn to_answer(&self, answered: &Heap) -> Result<Self::Answer> {
         let slot = match self {
             None => return Ok(Pair::new(0, SlotOf::<V>::new_zeroed())),
@@ -162,6 +167,7 @@ impl<V: Object> Outcome<V> for Option<Taken<V>> {
         Ok(Pair::new(1, slot))
     }
 
+    #[inline]
     fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self> {
         let value = <Option<V> as Outcome<V>>::of_answer(answer, parcel)?;
         let sent = None;
