@@ -28,6 +28,7 @@ mod drain;
 mod fallback;
 mod found;
 mod hash;
+mod in_sections;
 mod insert_if_absent;
 mod iter;
 mod local;
@@ -371,7 +372,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room;
     /// the failure of the job while waiting. From then on, an insert that waits for room reports
     /// the failure of the job, too, and inside of a handler
-    /// [`InHandler`](pgas_core::Error::InHandler).
+    /// or task [`InHandler`](pgas_core::Error::InHandler). An [`insert_nb`](Self::insert_nb) waits
+    /// for room there, too: its future is ready later.
     ///
     /// # Examples
     ///

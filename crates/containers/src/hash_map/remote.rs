@@ -117,8 +117,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             };
             return match O::EFFECT {
                 Effect::Read => self.read_optimistically(reused, perform),
-                Effect::Claim => self.claim_or_make_room(reused, perform),
-                Effect::Change | Effect::Remove => self.in_section(reused, perform),
+                Effect::Claim => self.shape.claim_or_make_room(reused, perform),
+                Effect::Change | Effect::Remove => self.shape.in_section(reused, perform),
             };
         }
         let (world, row) = (self.world(), O::rows().map(|[row, _]| row));

@@ -63,7 +63,7 @@ const RECLAIM_CHUNK: u64 = 4096;
 
 /// A thread that found no room waits this long for other threads' sections, one of which may wait
 /// for this thread.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A thread that has removed keys checks this often whether the open sections have ended. A section
 /// that stays open longer most likely belongs to a thread that is not running.
@@ -151,6 +151,11 @@ impl Sections {
         let section = self.own();
         section.begin();
         section
+    }
+
+    /// Whether this thread has open sections, as far as is known.
+    pub(super) fn are_open_here(&self) -> bool {
+        ManuallyDrop::new(self.own()).n_open() > 0
     }
 
     /// The section of this thread, without opening it.
@@ -323,7 +328,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             checks.next().is_some()
         };
         // Inside of another operation, leave the reclaim to other threads.
-        ManuallyDrop::new(sections.own()).n_open() == 0
+        !sections.are_open_here()
             && self.reclaim_next(sections, REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL, go_on)
     }
 
@@ -331,8 +336,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// it may find room when it begins again.
     pub(super) fn make_room(&self, sections: &Sections, room: &mut Room<'_>) -> Result<bool> {
         // Inside of another operation this thread's own section would block the reclaim.
-        let is_within = ManuallyDrop::new(sections.own()).n_open() > 0;
-        let mut n_left = if is_within {
+        let mut n_left = if sections.are_open_here() {
             0
         } else {
             self.shape.ring.capacity()

@@ -1,7 +1,7 @@
 //! The slots of a map over all ranks, without its phase.
 
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use pgas_am::DistObject;
@@ -12,14 +12,14 @@ use pgas_core::{InPhase, Symmetric, Team, World, in_handler};
 use super::counts::Counts;
 use super::hash::Ring;
 use super::phase::{Atomic, Phase as _};
-use super::reuse::{self, Room, Sections};
+use super::reuse::Sections;
 use super::shard::{Served, Shards};
 use super::slot::local::{Local, LocalArray};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{CountedOf, LayoutOf};
-use super::view::{Shape, View, out_of_line};
+use super::view::{Shape, View};
 use crate::error::{agree, give_up};
-use crate::object::{self, Heap, KeyHasher, Object};
+use crate::object::{Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
 /// What a rank waits for before it changes all slots.
@@ -96,7 +96,7 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// Those of operations that were performed at once.
     pub(super) counts: Counts,
     /// All slots, if this process reaches them by loads and stores and slots are reused.
-    pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
+    pub(super) reused: Option<Arc<Reused<LayoutOf<K, V>>>>,
     /// In traces.
     pub(super) phase: InPhase,
 }
@@ -108,6 +108,8 @@ pub(super) struct Common<K: Object, V: Object, S> {
     /// The shards as an object that requests of other ranks name, if ranks serve requests.
     pub(super) served: Option<Served<K, V, S>>,
     pub(super) shape: Shape<K, V, S>,
+    /// As [`Table::reused`].
+    pub(super) reused: OnceLock<Arc<Reused<LayoutOf<K, V>>>>,
     /// Those of operations that were in flight.
     pub(super) counts: Counts,
 }
@@ -168,6 +170,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             memory,
             served,
             shape: shape.clone(),
+            reused: OnceLock::new(),
             counts: Counts::default(),
         };
         Ok(Self {
@@ -227,6 +230,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if self.reused.is_some() {
             return Ok(());
         }
+        // From here on operations are in sections.
+        self.end_flights_for_all()?;
         let sections = Sections::new(&team)?;
         let can = u64::from(sections.is_some() && self.local.is_some());
         // The allreduce also waits for earlier operations of all ranks.
@@ -242,85 +247,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn reuse_with(&mut self, sections: Arc<Sections>) {
         sections.begin();
         if let Some(all) = self.local.take() {
-            self.reused = Some(Reused { all, sections });
-        }
-    }
-
-    /// Runs the lookup `read` without a section. If slots were reclaimed meanwhile, runs it again
-    /// in a section.
-    pub(super) fn read_optimistically<T>(
-        &self,
-        reused: &Reused<LayoutOf<K, V>>,
-        mut read: impl FnMut(LocalView<'_, K, V, S>) -> T,
-    ) -> T {
-        // The slot of a long key points to it, and may change while the key is read.
-        if const { !object::has_heap::<K>() }
-            && let Some(found) = reused
-                .sections
-                .read_optimistically(|| read(self.view_local(&reused.all)))
-        {
-            return found;
-        }
-        out_of_line(|| self.in_section(reused, read))
-    }
-
-    /// Runs `change` in a section. It must need no free slot.
-    pub(super) fn in_section<T>(
-        &self,
-        reused: &Reused<LayoutOf<K, V>>,
-        change: impl FnOnce(LocalView<'_, K, V, S>) -> T,
-    ) -> T {
-        let _section = reused.sections.open();
-        change(self.view_local(&reused.all))
-    }
-
-    /// Runs `claim` in a section. If it finds no free slot, makes room and runs it again.
-    #[inline]
-    pub(super) fn claim_or_make_room<T>(
-        &self,
-        reused: &Reused<LayoutOf<K, V>>,
-        mut claim: impl FnMut(LocalView<'_, K, V, S>) -> Result<T>,
-    ) -> Result<T> {
-        let mut room = None;
-        loop {
-            match self.in_section(reused, &mut claim) {
-                Err(Error::Full { .. }) if self.try_make_room(reused, &mut room)? => {}
-                claimed => return claimed,
-            }
-        }
-    }
-
-    /// Reclaims slots for an operation that found no room. Returns whether there may be room now.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn try_make_room<'a>(
-        &'a self,
-        reused: &Reused<LayoutOf<K, V>>,
-        room: &mut Option<Room<'a>>,
-    ) -> Result<bool> {
-        let room = room.get_or_insert_with(|| Room::new(self.world()));
-        self.view_local(&reused.all)
-            .make_room(&reused.sections, room)
-    }
-
-    /// Reclaims some slots if slots are reused. Returns whether it could. `n_failed` is the number
-    /// of failures in a row before.
-    pub(super) fn reclaim_some(&self, n_failed: u64) -> bool {
-        let Some(reused) = &self.reused else {
-            return true;
-        };
-        let view = self.view_local(&reused.all);
-        view.reclaim_some(&reused.sections, n_failed)
-    }
-
-    /// Now and then reclaims some slots, if slots are reused. This thread has removed `n` keys.
-    /// Called outside of sections.
-    #[inline(never)]
-    pub(super) fn note_removals(&self, n: u64) {
-        let before = self.counts.note_removed(n);
-        let times = (before + n) / reuse::REMOVALS_PER_RECLAIM;
-        if times > before / reuse::REMOVALS_PER_RECLAIM && self.reclaim_some(times - 1) {
-            self.counts.forget_noted();
+            let reused = Arc::new(Reused { all, sections });
+            self.reused = Some(Arc::clone(self.common.reused.get_or_init(|| reused)));
         }
     }
 }

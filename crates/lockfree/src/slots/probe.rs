@@ -32,7 +32,7 @@ pub trait Slots: Copy {
     }
 
     /// Notes that the probe from `home` has passed the slots up to `slot`, which is the next one:
-    /// none of them has the key, or may be taken for it.
+    /// none of them holds the key, and no claim may take one.
     fn pass(&self, _home: &Self::Slot, _slot: &Self::Slot) {}
 
     /// Whether these slots are a shard of a larger ring. Then a probe that has visited all of them

@@ -186,7 +186,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             rest = &rest[done..];
             let done = elements.len() - rest.len();
             let has_room = match (&self.reused, &error) {
-                (Some(reused), Error::Full { .. }) => self.try_make_room(reused, &mut room),
+                (Some(reused), Error::Full { .. }) => self.shape.try_make_room(reused, &mut room),
                 _ => Ok(false),
             };
             match has_room {
@@ -255,8 +255,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline]
     pub(super) fn count(&self, effect: Effect, n_changed: usize) {
         self.counts.count(effect, n_changed as u64);
-        if effect == Effect::Remove && self.reused.is_some() {
-            self.note_removals(n_changed as u64);
+        if effect == Effect::Remove
+            && let Some(reused) = &self.reused
+        {
+            self.shape
+                .note_removals(reused, &self.counts, n_changed as u64);
         }
     }
 
@@ -283,7 +286,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(reused) = &self.reused {
             let mut parts = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
             return parts.try_for_each(|(keys, values)| {
-                self.in_section(reused, |view| {
+                self.shape.in_section(reused, |view| {
                     view.find_many_prefetched::<P, _>(keys, values)
                 })
             });

@@ -8,6 +8,7 @@ use pgas_am::{PgasFuture, RemoteCalls as _};
 use pgas_core::{Pod, World, as_handler, in_handler};
 use zerocopy::IntoBytes as _;
 
+use super::super::hash::Hash;
 use super::super::op::OnKey;
 use super::super::operations::{Find, Replace, Update};
 use super::super::outcome::Outcome as _;
@@ -17,7 +18,7 @@ use super::super::served::OnShards;
 use super::super::slot::layout::Pair;
 use super::super::slot::remote::Remote;
 use super::super::slot::replayed::Journal;
-use super::super::table::{Common, Table};
+use super::super::table::{Common, LocalView, Table};
 use super::super::view::View;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::requests::{self, LONGEST_PART};
@@ -66,6 +67,12 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     {
         let shape = &self.shape;
         let hash = shape.hash(key);
+        if let Some(reused) = self.reused.get() {
+            let perform = move |view: LocalView<'_, K, V, S>| {
+                given(view.heap()).and_then(|given| O::perform(&view, hash, key, given))
+            };
+            return self.run_in_sections(reused, perform).await;
+        }
         let home = shape.home_rank(hash);
         if let Some(served) = &self.served
             && Table::<K, V, S>::is_message::<O>(served, home)
@@ -96,7 +103,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     {
         let done = self.perform::<O>(key, given).await?;
         let n_changed = O::is_change(&done).into();
-        self.counts.count(O::EFFECT, n_changed);
+        self.count(O::EFFECT, n_changed);
         Ok(done)
     }
 
@@ -106,6 +113,13 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
+        if let Some(reused) = self.reused.get() {
+            let update = |view: LocalView<'_, K, V, S>| {
+                let replaced = |there| object::to_slot(&f(there), view.heap());
+                view.perform::<Update<_>>(view.hash(key), key, replaced)
+            };
+            return self.run_in_sections(reused, update).await;
+        }
         if self.served.is_none() || object::has_heap::<V>() {
             let done = self.replay_update(key, f).await;
             self.shape.heap.release_late_nb().await;
@@ -143,11 +157,28 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether operations are performed before the call returns: all slots are local, or there are
-    /// no tasks. A handler may not wait for the other ranks that work on a slot. But where slots are
-    /// reused, operations have to be in a section.
+    /// no tasks. A handler may not wait for the other ranks that work on a slot.
     pub(in super::super) fn is_at_once(&self) -> bool {
         let is_local = self.is_local() && !in_handler();
-        is_local || self.reused.is_some() || !pgas_am::is_attached(self.world())
+        is_local || !pgas_am::is_attached(self.world())
+    }
+
+    /// As [`perform_near`](Self::perform_near). `None`, too, where slots are reused, since
+    /// operations have to be in a section, or if it would have had to wait within a handler; then it
+    /// has changed nothing.
+    fn try_near<O: OnKey<K, V>>(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        given: impl FnOnce(&Heap) -> Result<O::Given>,
+    ) -> Result<Option<O::Outcome>> {
+        if self.reused.is_some() {
+            return Ok(None);
+        }
+        match self.perform_near::<O>(hash, key, given) {
+            Err(Error::InHandler { .. }) => Ok(None),
+            near => near,
+        }
     }
 
     /// Begins to [perform](Self::perform) `O`.
@@ -166,8 +197,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
-        let near = self.perform_near::<O>(hash, &of_key, &given);
-        if let Some(done) = unless_it_waits(near)? {
+        if let Some(done) = self.try_near::<O>(hash, &of_key, &given)? {
             self.count(O::EFFECT, O::is_change(&done).into());
             return Ok(PgasFuture::ready(done));
         }
@@ -192,22 +222,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
         let there = |there| object::to_slot(&f(there), self.heap());
-        let near = self.perform_near::<Update<_>>(hash, &of_key, |_| Ok(there));
-        if let Some(former) = unless_it_waits(near)? {
+        if let Some(former) = self.try_near::<Update<_>>(hash, &of_key, |_| Ok(there))? {
             return Ok(PgasFuture::ready(former));
         }
         let common = Arc::clone(&self.common);
         let update = async move { common.update(&of_key, f).await };
         start(self.world(), update)
-    }
-}
-
-/// The result of an operation on near slots. `None`, too, if it would have had to wait within a
-/// handler; then it has changed nothing.
-fn unless_it_waits<T>(near: Result<Option<T>>) -> Result<Option<T>> {
-    match near {
-        Err(Error::InHandler { .. }) => Ok(None),
-        near => near,
     }
 }
 

@@ -13,7 +13,7 @@ use pgas_lockfree::slots::local;
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 
 use super::super::hash::Position;
-use super::{AWAITED, Access, PartAt, Swapped};
+use super::{Access, PartAt, Swapped, wait};
 
 /// Local slots, and the line of the program that works on them, for reports of its waits.
 pub(in super::super) struct LocalArray<'a, L> {
@@ -222,6 +222,6 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         let _waits = part_of_at("an operation on a hash map", self.all.line);
-        self.world().wait_for(AWAITED, ready)
+        wait::until(self.world(), ready)
     }
 }

@@ -11,7 +11,7 @@ use super::super::hash::Position;
 use super::copied::BlockCopy;
 use super::place::{Place, WordOp};
 use super::replayed::Journal;
-use super::{AWAITED, Access, PartAt, Swapped, give_up, swap_state};
+use super::{Access, PartAt, Swapped, give_up, swap_state, wait};
 use crate::object::Heap;
 
 /// How steps on the slots are taken. There is one type of slot for all ways, since a branch takes
@@ -196,7 +196,7 @@ impl<'a> Access<'a> for Remote<'a> {
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         match self.steps {
             Steps::Replayed(journal) => journal.record().wait_until(ready),
-            Steps::Blocking | Steps::Copied(_) => self.place.world.wait_for(AWAITED, ready),
+            Steps::Blocking | Steps::Copied(_) => wait::until(self.place.world, ready),
         }
     }
 

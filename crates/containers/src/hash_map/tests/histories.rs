@@ -175,14 +175,14 @@ impl Numbers for HashMap<u64, Wide> {
 /// Removes a key, and empties slots if they are used again.
 fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
     let was_there = map.remove(key).unwrap();
-    map.table.reclaim_some(0);
+    reclaim_some(map);
     was_there
 }
 
 /// As [`removed`], with the value.
 fn taken<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> Option<V> {
     let value = map.take(key).unwrap();
-    map.table.reclaim_some(0);
+    reclaim_some(map);
     value
 }
 

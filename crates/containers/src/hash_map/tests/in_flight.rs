@@ -408,8 +408,14 @@ fn what_handlers_take_out_goes_back_to_the_rank_that_wrote_it() {
 /// A task that meets a slot on which another rank works goes on when it is free again.
 #[test]
 fn tasks_of_several_ranks_change_the_same_values() {
-    fn check<V: Value>(world: &World, grow: fn(V) -> V, expected: V) {
-        let map = Arc::new(map::<u64, V>(world, 24));
+    fn check<V: Value>(world: &World, grow: fn(V) -> V, expected: &V) {
+        let slots_stay = map::<u64, V>(world, 24);
+        let reused = map::<u64, V>(world, 24).reuse_slots().unwrap();
+        check_map(world, slots_stay, grow, expected);
+        check_map(world, reused, grow, expected);
+    }
+    fn check_map<V: Value>(world: &World, map: HashMap<u64, V>, grow: fn(V) -> V, expected: &V) {
+        let map = Arc::new(map);
         let tasks = (0..4).map(|_| {
             let map = Arc::clone(&map);
             world.spawn(async move {
@@ -424,14 +430,14 @@ fn tasks_of_several_ranks_change_the_same_values() {
         });
         when_all(tasks.collect::<Vec<_>>()).wait().unwrap();
         world.barrier().unwrap();
-        assert_eq!(map.find(&1).unwrap(), Some(expected));
+        assert_eq!(map.find(&1).unwrap().as_ref(), Some(expected));
         world.barrier().unwrap();
     }
     attached_everywhere(3, |world| {
         let n = 3 * 4 * 20;
-        check::<[u64; 5]>(&world, |value| value.map(|n| n + 1), [n; 5]);
+        check::<[u64; 5]>(&world, |value| value.map(|n| n + 1), &[n; 5]);
         let text = "+".repeat(usize::try_from(n).unwrap());
-        check::<String>(&world, |text| text + "+", text);
+        check::<String>(&world, |text| text + "+", &text);
     });
 }
 

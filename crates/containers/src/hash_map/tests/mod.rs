@@ -4,6 +4,7 @@ mod asked;
 mod buffers;
 mod concurrent;
 mod given_up;
+mod handlers;
 mod in_flight;
 mod lines;
 mod memory;
@@ -64,6 +65,13 @@ fn attached_everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
 
 fn map<K: Object, V: Object>(world: &World, capacity: usize) -> HashMap<K, V> {
     HashMap::with_capacity(world, capacity).unwrap()
+}
+
+/// Reclaims some slots of removed keys, if slots are used again. Returns whether it could.
+fn reclaim_some<K: Object, V: Object>(map: &HashMap<K, V>) -> bool {
+    let table = &map.table;
+    let reused = table.reused.as_ref();
+    reused.is_none_or(|reused| table.shape.reclaim_some(reused, 0))
 }
 
 /// Keys with one fingerprint and, in a map of up to 64 slots, one home slot.
