@@ -423,7 +423,9 @@ fn counted(value: &str) -> Result<Counted, &'static str> {
             "1" | "on" => table = true,
             "peers" => counted.statistics = Statistics::PerPeer,
             "latency" => counted.latencies = true,
-            file if Path::new(file).extension() == Some(OsStr::new("json")) => {
+            file if counted.file.is_none()
+                && Path::new(file).extension() == Some(OsStr::new("json")) =>
+            {
                 counted.file = Some(directory(file).map_err(|_| REASON)?);
             }
             _ => return Err(REASON),
@@ -606,7 +608,16 @@ mod tests {
         ] {
             assert_eq!(read(value).unwrap(), expected, "{value}");
         }
-        for value in ["", "2", "0,1", "peers;1", "a.txt", ".json", "1,"] {
+        for value in [
+            "",
+            "2",
+            "0,1",
+            "peers;1",
+            "a.txt",
+            ".json",
+            "1,",
+            "a.json,b.json",
+        ] {
             let error = read(value).unwrap_err().to_string();
             assert!(
                 error.contains("say 0, or 1, peers, latency and FILE.json"),
