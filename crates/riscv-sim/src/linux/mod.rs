@@ -43,6 +43,8 @@ pub(crate) use calls::{Answer, Host, Wake};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
+
 pub use files::Stream;
 pub use folders::Folder;
 pub(crate) use process::Process;
@@ -84,6 +86,21 @@ impl LinuxConfig {
     pub(crate) fn stack(&self, ram: &Range<u64>) -> Range<u64> {
         let bytes = STACK_BYTES.min((ram.end - ram.start) / 4);
         (ram.end - bytes).next_multiple_of(space::PAGE)..ram.end
+    }
+
+    /// Whether there is memory for the segment below the stack.
+    pub(crate) fn check_segment(&self, ram: &Range<u64>) -> Result<()> {
+        let stack = self.stack(ram);
+        let room = stack.start - ram.start;
+        if self.segment_bytes <= room {
+            return Ok(());
+        }
+        let of_stack = stack.end - stack.start;
+        Err(Error::Config(format!(
+            "a segment of {} bytes does not fit into {} bytes of memory, of which the stack takes {of_stack}",
+            self.segment_bytes,
+            ram.end - ram.start
+        )))
     }
 
     /// Where the segment lies: below the stack.

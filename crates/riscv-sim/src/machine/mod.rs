@@ -148,12 +148,8 @@ impl MachineConfig {
             )));
         }
         let ram = self.ram();
-        let segment_bytes = self.linux.as_ref().map_or(0, |linux| linux.segment_bytes);
-        if segment_bytes > self.ram_bytes as u64 {
-            return Err(Error::Config(format!(
-                "a segment of {segment_bytes} bytes does not fit into {} bytes of memory",
-                self.ram_bytes
-            )));
+        if let Some(linux) = &self.linux {
+            linux.check_segment(&ram)?;
         }
         match &self.shared() {
             Some(shared)

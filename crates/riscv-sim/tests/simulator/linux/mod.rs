@@ -347,6 +347,7 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
         (["--cores", "2"], "one core, not 2"),
         (["--memory", "1"], "memory is 0x10000..0x110000"),
         (["--segment", "55"], "no room for its segment"),
+        (["--segment", "57"], "does not fit into 67108864 bytes"),
         (["--segment", "65"], "does not fit into 67108864 bytes"),
     ] {
         let output = rae(&options, &["exit"]);
