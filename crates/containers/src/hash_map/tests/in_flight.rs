@@ -162,14 +162,14 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
         raised.insert_if_absent(&1, 0).unwrap();
         texts.insert_if_absent(&grown, "-".repeat(70)).unwrap();
         let mut futures = Vec::new();
-        for i in 0..8 {
+        for i in 0..4 {
             futures.push(counts.fetch_add_nb(&(i % 3), 1).then(drop));
             futures.push(raised.update_nb(&1, |n| n + 1).then(drop));
             futures.push(wide.insert_nb(&(i % 2), [100 * me + i; 6]).then(drop));
             futures.push(wide.find_nb(&((i + me) % 2)).then(|seen| {
                 assert!(seen.is_none_or(|value| value == [value[0]; 6]), "{seen:?}");
             }));
-            if i % 4 == 0 {
+            if i == 0 {
                 futures.push(texts.update_nb(&grown, |text| text + "+").then(drop));
                 futures.push(
                     texts
@@ -181,7 +181,7 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
                     assert!(seen.is_none_or(is_whole));
                 }));
             }
-            if i % 4 == seed % 4 {
+            if i == seed % 4 {
                 texts.update(&grown, |text| text + "+").unwrap();
                 futures.push(texts.remove_nb(&whole).then(drop));
                 futures.push(texts.take_nb(&whole).then(drop));
@@ -197,9 +197,9 @@ fn operations_in_flight_on_the_same_keys_are_atomic_in_every_order() {
         world.barrier().unwrap();
         let found = counts.find_many(&[0, 1, 2]).unwrap();
         let n_added: u64 = found.into_iter().flatten().sum();
-        assert_eq!(n_added, 3 * 10);
-        assert_eq!(raised.find(&1).unwrap(), Some(3 * 10));
-        let expected = "-".repeat(70) + &"+".repeat(3 * 4);
+        assert_eq!(n_added, 3 * 5);
+        assert_eq!(raised.find(&1).unwrap(), Some(3 * 5));
+        let expected = "-".repeat(70) + &"+".repeat(3 * 2);
         assert_eq!(texts.find(&grown).unwrap(), Some(expected));
         assert_eq!(counts.len().unwrap(), 3);
         world.barrier().unwrap();
