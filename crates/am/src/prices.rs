@@ -6,8 +6,8 @@ use pgas_core::backend::{Sent, loopback};
 use pgas_core::{Config, Costs, GlobalPtr, Rank, Result, Statistics, World};
 
 use crate::{
-    ActiveMessages, Aggregator, DistObject, Origin, Payload, RemoteCalls, ReplyHandler,
-    RequestHandler, TeamCalls, Token, ValueCollectives, quiet,
+    ActiveMessages, Aggregator, DistObject, LocalCalls as _, Origin, Payload, RemoteCalls,
+    ReplyHandler, RequestHandler, TeamCalls, Token, ValueCollectives, quiet,
 };
 
 /// Runs `body` as the only rank of a job, whose messages to itself are counted with their answers.
@@ -45,6 +45,16 @@ fn add(x: u64) -> u64 {
 }
 
 fn see(_: u64) {}
+
+#[test]
+fn a_call_to_a_thread_of_this_rank_costs_no_message() {
+    alone(|world| {
+        costs(world, 0, 0, || {
+            let thread = world.this_thread()?;
+            world.local_call(&thread, || 7)?.wait()
+        });
+    });
+}
 
 #[test]
 fn a_call_costs_two_messages_and_one_without_an_answer_one() {

@@ -28,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     case!(1, costs_are_kept_for_each_peer),
     case!(1, a_barrier_counts_one_barrier),
+    case!(1, a_wait_for_signals_only_looks_at_own_words),
     case!(1, refused_operations_cost_nothing),
 ];
 
@@ -264,6 +265,38 @@ fn each_atomic_that_is_begun_costs_one(world: &World) -> Result<()> {
     assert_costs(world, "an update that is begun", one, || {
         there.atomic_xor_nb(world, 1)?.wait()
     })?;
+    world.barrier()
+}
+
+fn a_wait_for_signals_only_looks_at_own_words(world: &World) -> Result<()> {
+    let words = world.alloc_symmetric::<u64>(2)?;
+    let [first, second] = [words.here(), words.here().add(1)];
+    first.put_slice(world, &[0, 7])?;
+    world.flush_all()?;
+    let both = || vec![first, second];
+    fn is_seven(n: u64) -> bool {
+        n == 7
+    }
+    let waits: [&dyn Fn() -> Result<()>; 4] = [
+        &|| second.wait_until(world, is_seven).map(drop),
+        &|| second.wait_until_nb(world, is_seven).wait().map(drop),
+        &|| {
+            let found = world.wait_until_any(&both(), |_, n| is_seven(n))?;
+            assert_eq!(found, (1, 7));
+            Ok(())
+        },
+        &|| {
+            let found = world.wait_until_any_nb(both(), |_, n| is_seven(n)).wait()?;
+            assert_eq!(found, (1, 7));
+            Ok(())
+        },
+    ];
+    for (i, wait) in waits.into_iter().enumerate() {
+        let costs = costs_of(world, wait)?;
+        let n = if i < 2 { 1 } else { 2 };
+        assert!(costs.atomics >= n, "wait {i} looks at {n} words: {costs:?}");
+        assert_eq!(costs, atomics(costs.atomics, 8 * costs.atomics), "wait {i}");
+    }
     world.barrier()
 }
 

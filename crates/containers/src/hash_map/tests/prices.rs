@@ -569,3 +569,16 @@ impl Combine<u64> for Sum {
         there + given
     }
 }
+
+#[cfg(feature = "rayon")]
+#[test]
+fn all_threads_together_read_as_much_as_one() {
+    one_sided_counted(1, |world| {
+        let map = map::<u64, u64>(&world, 100);
+        map.extend((0..50).map(|i| (i, i))).unwrap();
+        let one = price(&world, || map.for_each_local(|_, _| {}).unwrap());
+        assert!(one.0 > 0 || one.2 > 0, "{one:?}");
+        let all = price(&world, || map.par_for_each_local(|_, _| {}).unwrap());
+        assert_eq!(all, one);
+    });
+}
