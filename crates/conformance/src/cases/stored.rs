@@ -1,6 +1,8 @@
 //! What containers save in files, and load again: all kinds, and by other ranks than have saved it.
 //! Of few types, as in `maps`.
 
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     case_alone!(1, what_a_team_has_saved_another_one_loads),
     case!(1, maps_and_sets_are_loaded_as_they_were_saved),
     case!(1, arrays_queues_and_filters_are_loaded_as_they_were_saved),
+    case!(1, what_former_runs_have_left_is_no_obstacle),
 ];
 
 type Words = HashMap<u64, u64>;
@@ -47,24 +50,45 @@ fn what_a_team_has_saved_another_one_loads(world: &World) -> Result<()> {
     removed(world, &common)
 }
 
-/// A number that no other call on this system has returned: several cases, and all of their ranks,
-/// may run in one process at once.
+/// A number that no other call in a process that runs on this system has returned: several cases,
+/// and all of their ranks, may run in one process at once.
 fn unused() -> u64 {
     static N_CALLS: AtomicU32 = AtomicU32::new(0);
     let n_calls = N_CALLS.fetch_add(1, Ordering::Relaxed);
     u64::from(std::process::id()) << 32 | u64::from(n_calls)
 }
 
+/// The path of what a `case` makes for itself, with a number.
+fn path_of(case: &str, number: u64) -> PathBuf {
+    std::env::temp_dir().join(format!("pgas-{case}-{number:x}"))
+}
+
+/// The first of `numbers` by which `make` makes something of this `case` that is not there yet.
+///
+/// What is there stays: it is of a former run whose process had this one's id, of another simulated
+/// node, or of another host, and may be in use.
+fn first_made(
+    case: &str,
+    mut numbers: impl FnMut() -> u64,
+    make: impl Fn(&Path) -> io::Result<()>,
+) -> std::result::Result<u64, String> {
+    loop {
+        let number = numbers();
+        let path = path_of(case, number);
+        match make(&path) {
+            Ok(()) => return Ok(number),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
 /// Whether all ranks can write files. All can, but for those on simulated nodes.
 fn has_a_directory(world: &World) -> Result<bool> {
-    let path = std::env::temp_dir().join(format!("pgas-writes-{:x}", unused()));
-    let written = std::fs::write(&path, []).and_then(|()| std::fs::remove_file(&path));
+    let make = |path: &Path| File::create_new(path).and_then(|_| std::fs::remove_file(path));
+    let written = first_made("writes", unused, make);
     let is_simulated = cfg!(target_arch = "riscv64");
-    assert!(
-        written.is_ok() || is_simulated,
-        "{}: {written:?}",
-        path.display()
-    );
+    assert!(written.is_ok() || is_simulated, "{written:?}");
     let n_writing = world.allreduce(u32::from(written.is_ok()), op::Sum)?;
     Ok(n_writing == world.n_ranks())
 }
@@ -90,16 +114,17 @@ fn directory(world: &World, case: &str) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     // The directory's name is the first rank's, and so is the directory.
-    let name = world.broadcast(Rank::ZERO, unused())?;
-    let directory = std::env::temp_dir().join(format!("pgas-{case}-{name:x}"));
     let is_first = world.rank() == Rank::ZERO;
-    if is_first {
-        std::fs::create_dir(&directory).expect("a directory that can be written");
-    }
-    world.barrier()?;
+    let number = match is_first {
+        true => first_made(case, unused, |path| std::fs::create_dir(path))
+            .unwrap_or_else(|why| panic!("a directory that can be written: {why}")),
+        false => 0,
+    };
+    let directory = path_of(case, world.broadcast(Rank::ZERO, number)?);
     let is_common = world.allreduce_values(directory.is_dir(), op::And)?;
     if is_first && !is_common {
-        std::fs::remove_dir(&directory).expect("the directory is there");
+        std::fs::remove_dir(&directory)
+            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     }
     Ok(is_common.then_some(directory))
 }
@@ -108,7 +133,8 @@ fn directory(world: &World, case: &str) -> Result<Option<PathBuf>> {
 fn removed(world: &World, directory: &Path) -> Result<()> {
     world.barrier()?;
     if world.rank() == Rank::ZERO {
-        std::fs::remove_dir_all(directory).expect("the directory is there");
+        std::fs::remove_dir_all(directory)
+            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     }
     world.barrier()
 }
@@ -205,4 +231,29 @@ fn arrays_queues_and_filters_are_loaded_as_they_were_saved(world: &World) -> Res
         assert!(filter.contains(&rank.number().into())?);
     }
     removed(world, &dir)
+}
+
+fn what_former_runs_have_left_is_no_obstacle(world: &World) -> Result<()> {
+    if !has_a_directory(world)? {
+        return Ok(());
+    }
+    let left = first_made("left", unused, |path| std::fs::create_dir(path)).expect("a directory");
+    let of_use = path_of("left", left).join("of_use");
+    std::fs::write(&of_use, "to another process").expect("a file");
+    // The number of what is left comes again, as it does if the process has the former one's id.
+    let mut again = Some(left);
+    let numbers = || again.take().unwrap_or_else(unused);
+    let made = first_made("left", numbers, |path| std::fs::create_dir(path)).expect("another one");
+    assert_ne!(made, left);
+    assert!(of_use.is_file() && path_of("left", made).is_dir());
+    let nowhere = |path: &Path| std::fs::create_dir(path.join("of").join("none"));
+    let refused = first_made("none", || made, nowhere).expect_err("it has no parent");
+    let named = path_of("none", made).display().to_string();
+    assert!(refused.starts_with(&format!("{named}: ")), "{refused}");
+    for number in [left, made] {
+        let directory = path_of("left", number);
+        std::fs::remove_dir_all(&directory)
+            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    }
+    world.barrier()
 }

@@ -133,6 +133,7 @@ fn served() -> Job {
             (Span, 1, 0, "read & sort", None, [0, 0]),
             (Send, 1, 1, LINE, Some(1), [8, 0]),
             (Send, 1, 1, LINE, Some(1), [8, 2]),
+            (Send, 1, 29, "@src/lib.rs:4", Some(1), [4, 1]),
             (SpanEnd, 1, 40, "", None, [0, 0]),
             (Span, 1, 40, "write", None, [0, 0]),
             (SpanEnd, 1, 60, "", None, [0, 0]),
@@ -151,7 +152,10 @@ fn served() -> Job {
             (Span, 1, 0, "read & sort", None, [0, 0]),
             (SpanEnd, 1, 10, "", None, [0, 0]),
             (Begin, 1, 10, "", Some(0), [8, 0]),
+            // It waits, and so is served a reply, which is no request.
+            (Begin, 1, 30, "", Some(0), [4, 1]),
             (Send, 1, 30, "@am/src/serve.rs:7", Some(0), [4, 3]),
+            (End, 1, 30, "", None, [0, 0]),
             (End, 1, 40, "", None, [0, 0]),
             (Begin, 1, 40, "", Some(0), [8, 2]),
             (End, 1, 50, "", None, [0, 0]),
@@ -232,7 +236,7 @@ fn counted_figures_of_pairs_names_and_ranks_are_shown() {
         row(&page, "Time in handlers"),
         "0 ns (rank 0)|40.0 ms|40.0 ms (rank 1)|"
     );
-    // The transport's messages alone are 16 B.
+    // The transport's messages alone are 20 B.
     assert!(
         page.contains("<title>from 0 to 1: 4.0 KiB</title>"),
         "{page}"
