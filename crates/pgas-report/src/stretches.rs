@@ -30,7 +30,9 @@ pub struct Stretch {
     /// The thread.
     pub thread: u8,
     /// The name of a wait or a span, or the line that sent the message: `@file:line`. A reply that
-    /// was sent while its request was served has the line of that: `a reply@file:line`.
+    /// was sent while its request was served has the line of that: `a reply@file:line`. If
+    /// several requests of its receiver were served then, one within another, that is the innermost
+    /// one, though another may be meant.
     pub name: String,
     /// The last rank that a wait was for, or the sender of the message.
     pub rank: Option<u32>,
@@ -120,8 +122,10 @@ fn requests(traces: &[Trace]) -> HashMap<(u32, u32, u64), i64> {
                 Kind::Begin => served.entry(event.thread).or_default().push(event),
                 Kind::End => drop(served.entry(event.thread).or_default().pop()),
                 Kind::Send if event.numbers[1] % 2 == 1 => {
-                    let request = served.get(&event.thread).and_then(|all| all.last());
-                    let request = request.filter(|request| request.rank == event.rank);
+                    let mut open = served.get(&event.thread).into_iter().flatten().rev();
+                    // A reply that is served answers this rank.
+                    let is_request = |it: &&&Event| it.numbers[1].is_multiple_of(2);
+                    let request = open.find(|it| is_request(it) && it.rank == event.rank);
                     if let (Some(request), Some(to)) = (request, event.rank) {
                         requests.insert((trace.rank, to, event.numbers[1]), request.at);
                     }

@@ -152,9 +152,11 @@ fn served() -> Job {
             (Span, 1, 0, "read & sort", None, [0, 0]),
             (SpanEnd, 1, 10, "", None, [0, 0]),
             (Begin, 1, 10, "", Some(0), [8, 0]),
-            // It waits, and so is served a reply, which is no request.
+            // Its handler waits, in which another rank's request is served, and a reply.
+            (Begin, 1, 30, "", Some(2), [8, 0]),
             (Begin, 1, 30, "", Some(0), [4, 1]),
             (Send, 1, 30, "@am/src/serve.rs:7", Some(0), [4, 3]),
+            (End, 1, 30, "", None, [0, 0]),
             (End, 1, 30, "", None, [0, 0]),
             (End, 1, 40, "", None, [0, 0]),
             (Begin, 1, 40, "", Some(0), [8, 2]),
