@@ -7,7 +7,7 @@ use pgas_core::{AsTeam, GlobalPtr, Pod, Rank, Symmetric, Team, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::{agree_on_value, checked_run, copies, index_check, range_check};
+use super::{agree_on_value, are_same_members, checked_run, copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::scattered::{self, Served};
@@ -347,9 +347,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// Whether both have the same length and are dealt out in the same way, to the same ranks.
     pub(super) fn is_dealt_as(&self, other: &Self) -> bool {
-        let (team, its) = (self.team(), other.team());
-        let is_to_same = || team.id() == its.id() || team.ranks().eq(its.ranks());
-        self.deal == other.deal && is_to_same()
+        self.deal == other.deal && are_same_members(self.team(), other.team())
     }
 
     /// The ranks that hold some of `elements`, and the places of these on each.

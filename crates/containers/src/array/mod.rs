@@ -90,6 +90,11 @@ fn checked_run(start: usize, n: usize, len: usize) -> Range<usize> {
     start..start + n
 }
 
+/// Whether both teams have the same members in the same order.
+fn are_same_members(team: &Team, other: &Team) -> bool {
+    team.id() == other.id() || team.ranks().eq(other.ranks())
+}
+
 /// With `PGAS_CHECK=1` an error if the ranks give different values to fill an array with.
 #[track_caller]
 fn agree_on_value<T, R: Repr<T>>(team: &Team, value: &T) -> Result<()> {

@@ -237,9 +237,8 @@ impl<T: Pod> DMatrix<T> {
 
     /// Whether elements with one row and column lie in the same place of the same rank.
     fn is_dealt_as(&self, other: &Self) -> bool {
-        let (team, its) = (self.team(), other.team());
-        let is_to_same = || team.id() == its.id() || team.ranks().eq(its.ranks());
-        (self.shape(), self.tile_shape()) == (other.shape(), other.tile_shape()) && is_to_same()
+        (self.shape(), self.tile_shape()) == (other.shape(), other.tile_shape())
+            && super::are_same_members(self.team(), other.team())
     }
 }
 
