@@ -169,7 +169,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce) of both. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank in both. Collective over the team.
     ///
     /// # Errors
     ///

@@ -186,7 +186,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// As [`reduce`](Self::reduce) of both. Collective over the team.
+    /// B, an allreduce, and ℓ for each element of this rank in both. Collective over the team.
     ///
     /// # Errors
     ///
