@@ -15,6 +15,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, elements_go_to_the_rank_that_claims_them_first),
     case!(1, arrays_are_computed_with_as_wholes),
     case!(1, matrices_are_computed_with_as_wholes),
+    case!(
+        1,
+        products_of_matrices_are_those_of_the_elements_in_the_same_places
+    ),
     case!(1, arrays_grow_by_what_the_ranks_give),
     case!(1, each_rank_has_its_elements_as_a_slice_in_the_local_phase),
     case!(1, boxes_of_a_matrix_are_written_and_read_across_tiles),
@@ -150,6 +154,26 @@ fn matrices_are_computed_with_as_wholes(world: &World) -> Result<()> {
     world.barrier()
 }
 
+fn products_of_matrices_are_those_of_the_elements_in_the_same_places(world: &World) -> Result<()> {
+    let n = world.ranks().len();
+    let first = |row: usize, column: usize| (100 * row + column) as u64;
+    let second = |row: usize, column: usize| (row * row + 7 * column + 3) as u64;
+    // Also of ranks in another order, and with tiles that reach far beyond the edges.
+    let reversed = world.reorder(world.n_ranks() - world.rank().number())?;
+    for team in [world.team(), reversed] {
+        for (shape, tile) in [([3 * n, 10], [2, 4]), ([70, 80], [64, 64])] {
+            let x = DMatrix::from_fn(&team, shape, tile, first)?;
+            let y = DMatrix::from_fn(&team, shape, tile, second)?;
+            let [rows, columns] = shape.map(|length| 0..length);
+            let products: u64 = rows
+                .flat_map(|i| columns.clone().map(move |j| first(i, j) * second(i, j)))
+                .sum();
+            assert_eq!((x.dot(&y)?, y.dot(&x)?), (products, products));
+        }
+    }
+    world.barrier()
+}
+
 fn arrays_are_computed_with_as_wholes(world: &World) -> Result<()> {
     let len = 40 * world.ranks().len() + 5;
     for distribution in DISTRIBUTIONS {
@@ -157,6 +181,9 @@ fn arrays_are_computed_with_as_wholes(world: &World) -> Result<()> {
         let y = DArray::new(world, len, distribution, &2_u64)?;
         let sum: u64 = (0..len as u64).sum();
         assert_eq!(x.dot(&y)?, 2 * sum);
+        let z = DArray::from_fn(world, len, distribution, |i| (i * i + 3) as u64)?;
+        let products: u64 = (0..len as u64).map(|i| i * (i * i + 3)).sum();
+        assert_eq!((x.dot(&z)?, z.dot(&x)?), (products, products));
         let here: Vec<usize> = x.local_elements().collect();
         let seen = x.fold_local(Vec::new(), |mut seen, i, value| {
             assert_eq!(value, i as u64);

@@ -229,6 +229,101 @@ fn a_matrix_is_computed_with_as_a_whole() {
     });
 }
 
+/// Contents of which each product is another one.
+fn first(row: usize, column: usize) -> u64 {
+    (1000 * row + column) as u64
+}
+
+fn second(row: usize, column: usize) -> u64 {
+    (row * row + 7 * column + 3) as u64
+}
+
+/// Teams of all ranks, in order and reversed.
+fn both_orders(world: &World) -> [Team; 2] {
+    let reversed = world.reorder(9 - world.rank().number()).unwrap();
+    [world.team(), reversed]
+}
+
+/// Teams of some ranks: no rank's first one has the members of its second one, if there are others.
+fn some_ranks(world: &World) -> [Team; 2] {
+    [1, 2].map(|alone| {
+        let colour = u32::from(world.rank().number() == alone);
+        world.split(Some(colour), 0).unwrap().unwrap()
+    })
+}
+
+fn is_refused<T>(f: impl FnOnce() -> Result<T>) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+}
+
+#[test]
+fn a_product_of_arrays_is_that_of_the_elements_with_the_same_index() {
+    everywhere(3, |world| {
+        // The last has several chunks on each rank.
+        let lens: &[usize] = if cfg!(miri) {
+            &[0, 20]
+        } else {
+            &[0, 1, 20, 30_011]
+        };
+        let pairs = |len| (0..len).map(|i| first(i, 0).wrapping_mul(second(i, 1)));
+        for team in both_orders(&world) {
+            for (&len, by) in lens.iter().flat_map(|len| EVERY.map(|way| (len, way))) {
+                let x = DArray::from_fn(&team, len, by, |i| first(i, 0)).unwrap();
+                let y = DArray::from_fn(&team, len, by, |i| second(i, 1)).unwrap();
+                let sum = pairs(len).fold(0_u64, u64::wrapping_add);
+                assert_eq!(x.dot(&y).unwrap(), sum, "{len} elements, {by:?}");
+                assert_eq!(y.dot(&x).unwrap(), sum, "{len} elements, {by:?}");
+            }
+        }
+        let n = world.n_ranks();
+        for teams in [both_orders(&world), some_ranks(&world)] {
+            let [x, y] = teams.map(|team| DArray::new(&team, 20, EVERY[1], &1_u64).unwrap());
+            assert_eq!(is_refused(|| x.dot(&y)), n > 1, "the members differ");
+        }
+        let [x, y] = [20, 21].map(|len| dealt(&world, len, Distribution::Cyclic));
+        assert!(is_refused(|| x.dot(&y)), "the lengths differ");
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_product_of_matrices_is_that_of_the_elements_in_the_same_row_and_column() {
+    everywhere(3, |world| {
+        // A rank has several chunks of the last, and places without an element in each.
+        let shapes: &[_] = if cfg!(miri) {
+            &[([7, 9], [2, 3])]
+        } else {
+            &[
+                ([7, 9], [2, 3]),
+                ([0, 4], [2, 2]),
+                ([5, 5], [9, 9]),
+                ([70, 80], [64, 64]),
+            ]
+        };
+        for team in both_orders(&world) {
+            for &([height, width], tile) in shapes {
+                let x = DMatrix::from_fn(&team, [height, width], tile, first).unwrap();
+                let y = DMatrix::from_fn(&team, [height, width], tile, second).unwrap();
+                let at = (0..height).flat_map(|row| (0..width).map(move |column| (row, column)));
+                let sum: u64 = at.map(|(i, j)| first(i, j) * second(i, j)).sum();
+                assert_eq!(x.dot(&y).unwrap(), sum, "{height} by {width} in {tile:?}");
+                assert_eq!(y.dot(&x).unwrap(), sum, "{height} by {width} in {tile:?}");
+            }
+        }
+        let n = world.n_ranks();
+        for teams in [both_orders(&world), some_ranks(&world)] {
+            let [x, y] = teams.map(|team| DMatrix::new(&team, [6, 6], [3, 2], 1_u64).unwrap());
+            assert_eq!(is_refused(|| x.dot(&y)), n > 1, "the members differ");
+        }
+        let shapes = [[4, 9], [9, 4], [4, 8]];
+        let [x, others @ ..] = shapes.map(|it| DMatrix::new(&world, it, [3, 3], 1_u64).unwrap());
+        for y in others {
+            assert!(is_refused(|| x.dot(&y)), "the shapes differ");
+        }
+        world.barrier().unwrap();
+    });
+}
+
 #[cfg(feature = "rayon")]
 #[test]
 fn threads_share_the_elements_of_the_local_phase() {
