@@ -9,6 +9,7 @@ mod examples;
 mod fence;
 mod floors;
 mod manifests;
+mod products;
 mod reading_path;
 mod sizes;
 mod source;
@@ -19,7 +20,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{Outcome, root};
+use crate::process::{Outcome, command, output, root};
 use source::Source;
 
 /// The largest file of the tree is the genome of the README's first command, with 1.5 MB.
@@ -101,6 +102,9 @@ pub(crate) fn run() -> Result<Outcome> {
         findings.extend(commands::check(&path, &text, &benches));
     }
     findings.extend(heavy()?);
+    // Outside a repository, as in an unpacked archive, nothing is tracked.
+    let mut tracked = command("git", ["ls-files", "-z"]);
+    findings.extend(products::check(&output(&mut tracked).unwrap_or_default()));
     for note in sources.iter().flat_map(sizes::notes) {
         println!("note: {note}");
     }
