@@ -36,7 +36,7 @@ pub struct Costs {
     pub atomics: u64,
     /// B: barriers.
     pub barriers: u64,
-    /// ℓ: calls of containers that communicate with no rank, by their phase or their kind.
+    /// ℓ: calls of containers that need no communication, by their phase or their kind.
     pub local: u64,
     /// Messages sent. An M is two: the request here, and the answer, which its sender counts.
     pub messages: u64,

@@ -385,7 +385,7 @@ pub(crate) fn write_containers(page: &mut String, job: &Job) {
         *page += if statistics.imbalance.is_empty() {
             "<p>None were counted; <code>PGAS_STATS=1</code> beside <code>PGAS_TRACE</code> counts them.</p>\n"
         } else {
-            "<p>There are none of maps, queues, filters and arrays.</p>\n"
+            "<p>No map, queue, filter or array was used.</p>\n"
         };
     } else {
         table::write(

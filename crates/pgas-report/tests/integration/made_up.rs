@@ -316,5 +316,8 @@ fn without_operations_of_containers_the_page_says_whether_they_were_counted() {
     let counted = serde_json::json!({"imbalance": {"gets": spread}});
     job.statistics = serde_json::from_value(counted).unwrap();
     let page = page_of(&job);
-    assert!(!page.contains("None were counted") && page.contains("There are none of maps"));
+    assert!(
+        !page.contains("None were counted")
+            && page.contains("No map, queue, filter or array was used")
+    );
 }

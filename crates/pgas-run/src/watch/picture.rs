@@ -392,8 +392,9 @@ impl Row {
         }
     }
 
-    /// As [`note`](Self::note), in at most `room` letters. The line of the program stays: it loses
-    /// its folders, and then the wait its end.
+    /// As [`note`](Self::note), made shorter where it has more than `room` letters: the line of the
+    /// program loses its folders, and then the wait its end. The file's name and the line stay,
+    /// though they alone may be longer; so does a note without a wait.
     pub(crate) fn note_within(&self, room: usize) -> String {
         let note = self.note();
         let Some((wait, at)) = self.wait_and_line() else {
@@ -516,7 +517,9 @@ pub(crate) mod tests {
             assert_eq!(within(room), "for a barrier, of rank 3, at main.rs:57");
         }
         assert_eq!(within(38), "for a barrier, of rank\u{2026}, at main.rs:57");
-        assert_eq!(within(16), "\u{2026}, at main.rs:57");
+        for room in [0, 15, 16] {
+            assert_eq!(within(room), "\u{2026}, at main.rs:57");
+        }
     }
 
     #[test]
