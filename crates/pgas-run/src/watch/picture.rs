@@ -392,29 +392,8 @@ impl Row {
         }
     }
 
-    /// As [`note`](Self::note), made shorter where it has more than `room` letters: the line of the
-    /// program loses its folders, and then the wait its end. The file's name and the line stay,
-    /// though they alone may be longer; so does a note without a wait.
-    pub(crate) fn note_within(&self, room: usize) -> String {
-        let note = self.note();
-        let Some((wait, at)) = self.wait_and_line() else {
-            return note;
-        };
-        if note.chars().count() <= room {
-            return note;
-        }
-        let name = at.rsplit('/').next().unwrap_or_default();
-        let end = format!(", at {name}");
-        let left = room.saturating_sub(end.chars().count());
-        if wait.chars().count() <= left {
-            return wait + &end;
-        }
-        let start: String = wait.chars().take(left.saturating_sub(1)).collect();
-        format!("{start}\u{2026}{end}")
-    }
-
     /// What the rank waits for, and the line of the program.
-    fn wait_and_line(&self) -> Option<(String, String)> {
+    pub(crate) fn wait_and_line(&self) -> Option<(String, String)> {
         let (wait, _) = self.wait.as_ref()?;
         let mut text = format!("for {}", wait.what);
         if let Some(missing) = wait.missing {
@@ -501,25 +480,11 @@ pub(crate) mod tests {
         assert_eq!(picture.rows[3].note(), note);
         let note = "for a barrier, of rank 3, at src/main.rs:57";
         assert_eq!(picture.rows[0].note(), note);
-        assert_eq!(picture.rows[0].note_within(43), note);
         assert_eq!(picture.states(), "1 runs, 3 wait");
         let chosen: Vec<u32> = picture.choose(2).iter().map(|row| row.rank).collect();
         assert_eq!(chosen, [0, 3], "the culprit is among few");
         let picture = stalled(Duration::from_millis(300));
         assert!(picture.rows.iter().all(|row| row.weight == Weight::Usual));
-    }
-
-    #[test]
-    fn where_there_is_little_room_the_line_of_the_program_stays() {
-        let picture = stalled(Duration::ZERO);
-        let within = |room| picture.rows[0].note_within(room);
-        for room in 39..43 {
-            assert_eq!(within(room), "for a barrier, of rank 3, at main.rs:57");
-        }
-        assert_eq!(within(38), "for a barrier, of rank\u{2026}, at main.rs:57");
-        for room in [0, 15, 16] {
-            assert_eq!(within(room), "\u{2026}, at main.rs:57");
-        }
     }
 
     #[test]

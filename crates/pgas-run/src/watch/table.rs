@@ -150,7 +150,7 @@ fn cells(row: &Row, is_used: impl Fn(usize) -> bool, room: usize) -> Cells<'stat
         row.resident.map_or(String::new(), size),
         rates.map_or(String::new(), |rates| count(rates.operations)),
         rates.map_or(String::new(), |rates| size(rates.bytes)),
-        row.note_within(room),
+        note_within(row, room),
     ];
     let used = all.into_iter().enumerate().filter(|(i, _)| is_used(*i));
     let style = match row.state {
@@ -158,6 +158,27 @@ fn cells(row: &Row, is_used: impl Fn(usize) -> bool, room: usize) -> Cells<'stat
         _ => of(row.weight),
     };
     Cells::new(used.map(|(i, text)| aligned(text, i))).style(style)
+}
+
+/// The [note](Row::note) of a rank, made shorter where it has more than `room` letters: the line of
+/// the program loses its folders, and then the wait its end. The file's name and the line stay,
+/// though they alone may be longer; so does a note without a wait.
+fn note_within(row: &Row, room: usize) -> String {
+    let note = row.note();
+    let Some((wait, at)) = row.wait_and_line() else {
+        return note;
+    };
+    if note.chars().count() <= room {
+        return note;
+    }
+    let name = at.rsplit('/').next().unwrap_or_default();
+    let end = format!(", at {name}");
+    let left = room.saturating_sub(end.chars().count());
+    if wait.chars().count() <= left {
+        return wait + &end;
+    }
+    let start: String = wait.chars().take(left.saturating_sub(1)).collect();
+    format!("{start}\u{2026}{end}")
 }
 
 #[cfg(test)]
@@ -210,6 +231,21 @@ mod tests {
         let color = |line: u16| buffer[(7, line)].fg;
         assert_eq!(color(2), Color::Yellow);
         assert_eq!(color(5), Color::Red, "the culprit stands out");
+    }
+
+    #[test]
+    fn where_there_is_little_room_the_line_of_the_program_stays() {
+        let picture = stalled(Duration::ZERO);
+        let within = |room| note_within(&picture.rows[0], room);
+        let whole = "for a barrier, of rank 3, at src/main.rs:57";
+        assert_eq!(within(43), whole);
+        for room in 39..43 {
+            assert_eq!(within(room), "for a barrier, of rank 3, at main.rs:57");
+        }
+        assert_eq!(within(38), "for a barrier, of rank\u{2026}, at main.rs:57");
+        for room in [0, 15, 16] {
+            assert_eq!(within(room), "\u{2026}, at main.rs:57");
+        }
     }
 
     #[test]
