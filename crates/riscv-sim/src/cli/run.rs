@@ -281,7 +281,7 @@ fn to_the_end(
     let mut said = start;
     let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
     loop {
-        let left = limit.saturating_sub(machine.n_instructions());
+        let left = limit.saturating_sub(machine.n_steps());
         if left == 0 {
             return Err(located(Error::NoEnd(limit), machine));
         }

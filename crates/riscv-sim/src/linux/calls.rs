@@ -41,8 +41,19 @@ pub(crate) enum Answer {
 pub(crate) struct Wake {
     /// The simulated time, in ns.
     pub(crate) at_ns: u64,
-    /// When something is written to the node's memory through the network.
-    pub(crate) at_writes: bool,
+    /// What else the process waits for.
+    pub(crate) event: Event,
+}
+
+/// What a waiting process waits for, apart from its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Nothing else.
+    None,
+    /// A write to the node's memory through the network, which wakes the process.
+    Write,
+    /// Another process's release of a file's lock, which is looked for at the wake time.
+    Unlock,
 }
 
 impl Wake {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::calls::{Answer, Host, Wake};
+use super::calls::{Answer, Event, Host, Wake};
 use super::errno::Errno;
 use super::guest::text;
 use super::process::Process;
@@ -62,7 +62,7 @@ impl Process {
         match try_lock(&file, operation & !LOCK_AT_ONCE) {
             Err(Errno::AGAIN) if operation & LOCK_AT_ONCE == 0 => Answer::Waits(Wake {
                 at_ns: host.now_ns.saturating_add(LOCK_PAUSE),
-                at_writes: false,
+                event: Event::Unlock,
             }),
             result => result.map(|()| 0).into(),
         }

@@ -39,7 +39,7 @@ mod space;
 mod stat;
 mod waits;
 
-pub(crate) use calls::{Answer, Host, Wake};
+pub(crate) use calls::{Answer, Event, Host, Wake};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -98,6 +98,11 @@ impl Process {
         })
     }
 
+    /// The process has ended: others may have the locks of its files.
+    pub(crate) fn end(&mut self) {
+        self.files.close_all();
+    }
+
     /// The last path that lies in no folder which it may use so.
     pub(crate) fn refused(&self) -> Option<PathBuf> {
         self.files.refused()

@@ -1,6 +1,6 @@
 //! System calls about time: clocks, sleep, futex, poll.
 
-use super::calls::{Answer, Host, Wake};
+use super::calls::{Answer, Event, Host, Wake};
 use super::errno::Errno;
 use super::guest::{put, put_if_asked, word};
 use super::process::Process;
@@ -64,7 +64,7 @@ impl Process {
         match self.waits_until(until, now) {
             Ok(Some(at_ns)) => Answer::Waits(Wake {
                 at_ns,
-                at_writes: false,
+                event: Event::None,
             }),
             Ok(None) => Answer::Value(0),
             Err(why) => Err(why).into(),
@@ -78,7 +78,7 @@ impl Process {
         match self.waits_until(Ok(now.saturating_add(span)), now) {
             Ok(Some(at_ns)) if host.n_written == count => Answer::Waits(Wake {
                 at_ns,
-                at_writes: true,
+                event: Event::Write,
             }),
             _ => {
                 self.deadline = None;
@@ -146,7 +146,7 @@ impl Process {
         match self.waits_until(until, now) {
             Ok(Some(at_ns)) => Answer::Waits(Wake {
                 at_ns,
-                at_writes: false,
+                event: Event::None,
             }),
             Ok(None) => Err(Errno::TIMEDOUT).into(),
             Err(why) => Err(why).into(),

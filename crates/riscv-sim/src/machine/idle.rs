@@ -41,6 +41,11 @@ impl Machine {
         Err(Error::AllWait)
     }
 
+    /// A core waits no longer, although nothing need have been written: a lock was released.
+    pub(super) fn end_idleness(&mut self, node: usize, core: usize) {
+        self.nodes[node].idle[core] = Idle::default();
+    }
+
     fn all_wait(&self) -> bool {
         let unfinished = self.nodes.iter().filter(|node| node.exit_code.is_none());
         let mut cores = unfinished.flat_map(|node| node.harts.iter().zip(&node.idle));

@@ -200,7 +200,7 @@ pub struct Machine {
     sleepers: sleep::Sleepers,
     /// Nodes whose turn comes, in their order: those that sleep or have ended may be missing.
     awake: NodeSet,
-    /// Instructions of all turns.
+    /// Instructions of all turns, and looks of processes that wait.
     n_executed: u64,
     /// How often processes that wait have looked whether they still do.
     n_asked: u64,
@@ -324,8 +324,8 @@ impl Machine {
         self.nodes.iter().map(Node::n_instructions).sum()
     }
 
-    /// What a limit of instructions counts: each look of a process of Linux that waits as well,
-    /// where there is a clock, for it is no instruction and takes time.
+    /// What a limit of instructions counts: also each look of a process of Linux that waits, which
+    /// is no instruction.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
         self.n_instructions().saturating_add(self.n_asked)
@@ -341,7 +341,7 @@ impl Machine {
             if let Some(outcome) = self.run_some(max_instructions)? {
                 return Ok(outcome);
             }
-            if self.n_instructions() >= max_instructions {
+            if self.n_steps() >= max_instructions {
                 return Err(Error::NoEnd(max_instructions));
             }
         }

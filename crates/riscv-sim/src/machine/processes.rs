@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Machine;
 use crate::error::{Error, Result};
-use crate::linux::{Answer, Host, Stream};
+use crate::linux::{Answer, Event, Host, Stream, Wake};
 
 /// The registers of a call: its number, its arguments and its result.
 const NUMBER: u8 = 17;
@@ -36,19 +36,12 @@ impl Machine {
             Answer::Value(value) => value,
             Answer::NewCode | Answer::Yields => 0,
             Answer::Ends(code) => {
+                process.end();
                 self.nodes[node].exit_code = Some(code);
                 0
             }
             Answer::Waits(wake) => {
-                // With a clock its time passes as the core's does.
-                if self.nodes[node].harts[0].cycles().is_none() {
-                    self.fall_asleep(node, now_ns, wake);
-                } else {
-                    self.n_asked += 1;
-                    if wake.is_never() {
-                        self.wait(node, 0)?;
-                    }
-                }
+                self.process_waits(node, now_ns, wake)?;
                 return Ok(false);
             }
             Answer::Unknown(name) => {
@@ -63,6 +56,7 @@ impl Machine {
             }
         };
         self.end_sleep(node);
+        self.end_idleness(node, 0);
         let hart = &mut self.nodes[node].harts[0];
         hart.set_x(RESULT, value);
         hart.skip(CALL_BYTES);
@@ -70,6 +64,20 @@ impl Machine {
             hart.forget_code();
         }
         Ok(answer != Answer::Yields)
+    }
+
+    /// The process of a node waits. Each look whether it still has to is counted as a step, for it
+    /// completes no instruction, and a run of looks alone has to come to its limit.
+    fn process_waits(&mut self, node: usize, now_ns: u64, wake: Wake) -> Result<()> {
+        self.n_asked += 1;
+        self.n_executed += 1;
+        // With a clock its time passes as the core's does.
+        if self.nodes[node].harts[0].cycles().is_none() {
+            self.fall_asleep(node, now_ns, wake);
+        } else if wake.is_never() || wake.event == Event::Unlock {
+            self.wait(node, 0)?;
+        }
+        Ok(())
     }
 
     /// The last path that the process of this node asked for and was refused, since no

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use super::Machine;
 use crate::error::{Error, Result};
-use crate::linux::Wake;
+use crate::linux::{Event, Wake};
 
 /// How long all nodes may only wait for one another, in simulated ns, before the run is stuck. Who
 /// watches over waits, as a library does, has its turn before that.
@@ -28,8 +28,14 @@ pub(super) struct Sleep {
     since_ns: u64,
     /// `u64::MAX` if for ever.
     until_ns: u64,
-    /// It wakes when something is written to its node's memory.
-    at_writes: bool,
+    event: Event,
+}
+
+impl Sleep {
+    /// Whether the process goes on by itself when its time has come.
+    fn is_by_clock(&self) -> bool {
+        self.event == Event::None && self.until_ns != u64::MAX
+    }
 }
 
 /// The time of a machine without a clock, as it passes for those who sleep.
@@ -39,7 +45,7 @@ pub(super) struct Sleepers {
     /// When each wakes, and which node; those that have woken before are still there.
     times: BinaryHeap<Reverse<(u64, usize)>>,
     n_asleep: usize,
-    /// How many of them do not wake at writes.
+    /// How many of them wait for their time alone, and not for other processes.
     n_by_clock: usize,
     /// When nodes began to only wait.
     silent_since_ns: u64,
@@ -70,14 +76,15 @@ impl Machine {
             true => u64::MAX,
             false => at.saturating_add(wake.at_ns.saturating_sub(now_ns)),
         };
-        self.nodes[node].sleep = Some(Sleep {
+        let sleep = Sleep {
             since_ns,
             until_ns,
-            at_writes: wake.at_writes,
-        });
+            event: wake.event,
+        };
+        self.nodes[node].sleep = Some(sleep);
         let sleepers = &mut self.sleepers;
         sleepers.n_asleep += 1;
-        sleepers.n_by_clock += usize::from(!wake.at_writes && !wake.is_never());
+        sleepers.n_by_clock += usize::from(sleep.is_by_clock());
         if !wake.is_never() {
             sleepers.times.push(Reverse((until_ns, node)));
         }
@@ -87,8 +94,7 @@ impl Machine {
     fn count_out(&mut self, node: usize) {
         if let Some(sleep) = self.nodes[node].sleep.take() {
             self.sleepers.n_asleep -= 1;
-            let is_by_clock = !sleep.at_writes && sleep.until_ns != u64::MAX;
-            self.sleepers.n_by_clock -= usize::from(is_by_clock);
+            self.sleepers.n_by_clock -= usize::from(sleep.is_by_clock());
         }
     }
 
@@ -103,7 +109,8 @@ impl Machine {
     pub(super) fn was_written(&mut self, node: usize) {
         self.n_written += 1;
         self.nodes[node].n_written += 1;
-        if self.nodes[node].sleep.is_some_and(|sleep| sleep.at_writes) {
+        let sleep = self.nodes[node].sleep;
+        if sleep.is_some_and(|sleep| sleep.event == Event::Write) {
             self.awake.insert(node);
         }
     }

@@ -247,6 +247,11 @@ impl Files {
         Ok(0)
     }
 
+    /// Closes everything, which releases the locks of files.
+    pub(crate) fn close_all(&mut self) {
+        self.open.clear();
+    }
+
     /// Another descriptor for the same file: the lowest free one that is not below `least`.
     pub(crate) fn duplicate(&mut self, number: u64, least: u64) -> Result<u64, Errno> {
         if least >= MOST_FILES {

@@ -168,6 +168,47 @@ fn a_node_waits_for_the_lock_of_another() {
     }
 }
 
+/// How a run of two nodes ends that may write files: without a clock, or with one.
+fn run_with_files(mode: &str, is_timed: bool) -> Option<Result<Outcome, Error>> {
+    let image = &PROGRAM.as_ref()?.image;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let arguments = [mode, path];
+    let given = Given {
+        folders: vec![Folder {
+            path: path.into(),
+            is_writable: true,
+        }],
+        ..given(2, &arguments)
+    };
+    let mut machine = machine(&given, image);
+    if !is_timed {
+        return Some(machine.run(20_000_000));
+    }
+    let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+    Some(simulation.run(20_000_000))
+}
+
+#[test]
+fn a_process_that_ends_leaves_no_lock_behind() {
+    for is_timed in [false, true] {
+        let Some(ended) = run_with_files("leave", is_timed) else {
+            return;
+        };
+        assert_eq!(ended.unwrap(), Outcome::Success);
+    }
+}
+
+#[test]
+fn nodes_that_wait_for_the_locks_of_one_another_end_the_run() {
+    for is_timed in [false, true] {
+        let Some(ended) = run_with_files("crosswise", is_timed) else {
+            return;
+        };
+        assert!(matches!(ended, Err(Error::AllWait)), "{ended:?}");
+    }
+}
+
 /// A program without fixed addresses, which relocates itself.
 #[test]
 fn a_static_program_may_lie_anywhere() {

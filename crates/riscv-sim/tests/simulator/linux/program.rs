@@ -28,6 +28,8 @@ fn main() {
         "list" => list(&arguments[2]),
         "files" => files(&arguments[2]),
         "lock" => lock(&arguments[2]),
+        "leave" => leave_locked(&arguments[2]),
+        "crosswise" => lock_crosswise(&arguments[2]),
         "calls" => calls(&arguments[2]),
         "edges" => edges::print(&arguments[2]),
         "time" => time(),
@@ -137,6 +139,27 @@ fn lock(folder: &str) {
         file.rewind().unwrap();
         write!(file, "{sum}").unwrap();
     }
+}
+
+fn locked(path: &str) -> std::fs::File {
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    let file = file.unwrap();
+    file.lock().unwrap();
+    file
+}
+
+/// Ends with the lock of a file.
+fn leave_locked(folder: &str) {
+    let _held = locked(&format!("{folder}/held"));
+    std::process::exit(0);
+}
+
+/// Two nodes that have a lock each and want the other's.
+fn lock_crosswise(folder: &str) {
+    let own = std::process::id() % 2;
+    let _held = locked(&format!("{folder}/{own}"));
+    std::thread::sleep(Duration::from_millis(1));
+    locked(&format!("{folder}/{}", 1 - own));
 }
 
 /// Calls that the C library makes and the standard library does not.
