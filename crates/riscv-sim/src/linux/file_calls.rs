@@ -2,7 +2,7 @@
 
 use super::calls::Host;
 use super::errno::Errno;
-use super::guest::{buffers, bytes, bytes_mut, put, text};
+use super::guest::{buffers, bytes, bytes_mut, movable, put, text};
 use super::process::Process;
 use crate::memory::Ram;
 
@@ -118,7 +118,8 @@ impl Process {
         at: Option<u64>,
         ram: &mut Ram,
     ) -> Result<u64, Errno> {
-        let place = bytes_mut(ram, to, n_bytes.min(MOST_AT_ONCE))?;
+        let n_bytes = movable(ram, to, n_bytes.min(MOST_AT_ONCE))?;
+        let place = bytes_mut(ram, to, n_bytes)?;
         let n_bytes = self.files.read(file, place, at)?;
         Ok(n_bytes as u64)
     }
@@ -154,8 +155,10 @@ impl Process {
         ram: &Ram,
         host: &mut Host<'_>,
     ) -> Result<u64, Errno> {
-        let bytes = bytes(ram, from, n_bytes.min(MOST_AT_ONCE))?;
-        match self.files.stream(file)? {
+        let stream = self.files.stream(file)?;
+        let n_bytes = movable(ram, from, n_bytes.min(MOST_AT_ONCE))?;
+        let bytes = bytes(ram, from, n_bytes)?;
+        match stream {
             Some(_) if at.is_some() => Err(Errno::SPIPE),
             Some(stream) => {
                 (host.console)(stream, bytes);
@@ -176,10 +179,14 @@ impl Process {
         let mut n_bytes = 0;
         for buffer in buffers {
             let at = at.map(|at| at.saturating_add(n_bytes));
-            n_bytes += match self.write(file, *buffer, at, ram, host) {
+            let n = match self.write(file, *buffer, at, ram, host) {
                 Err(_) if n_bytes > 0 => break,
                 n => n?,
             };
+            n_bytes += n;
+            if n < buffer.1 {
+                break;
+            }
         }
         Ok(n_bytes)
     }

@@ -6,11 +6,18 @@ use crate::memory::Ram;
 /// The longest path.
 const LONGEST_PATH: u64 = 4096;
 
+/// No bytes are anywhere.
 pub(super) fn bytes(ram: &Ram, address: u64, n_bytes: u64) -> Result<&[u8], Errno> {
+    if n_bytes == 0 {
+        return Ok(&[]);
+    }
     ram.slice(address, n_bytes).ok_or(Errno::FAULT)
 }
 
 pub(super) fn bytes_mut(ram: &mut Ram, address: u64, n_bytes: u64) -> Result<&mut [u8], Errno> {
+    if n_bytes == 0 {
+        return Ok(&mut []);
+    }
     ram.slice_mut(address, n_bytes).ok_or(Errno::FAULT)
 }
 
@@ -31,12 +38,24 @@ pub(super) fn word(ram: &Ram, address: u64, n_bytes: u64) -> Result<u64, Errno> 
     ram.read(address, n_bytes).ok_or(Errno::FAULT)
 }
 
+/// How many bytes a call moves of a buffer: those that lie in memory, if any does.
+pub(super) fn movable(ram: &Ram, address: u64, n_bytes: u64) -> Result<u64, Errno> {
+    match n_bytes.min(ram.end().saturating_sub(address)) {
+        0 if n_bytes > 0 => Err(Errno::FAULT),
+        movable => Ok(movable),
+    }
+}
+
 /// The bytes up to a zero.
 pub(super) fn text(ram: &Ram, address: u64) -> Result<&[u8], Errno> {
-    let left = ram.end().saturating_sub(address).min(LONGEST_PATH);
-    let bytes = bytes(ram, address, left)?;
+    let bytes = bytes(ram, address, movable(ram, address, LONGEST_PATH)?)?;
     let end = bytes.iter().position(|byte| *byte == 0);
-    end.map(|end| &bytes[..end]).ok_or(Errno::NAMETOOLONG)
+    let why = if (bytes.len() as u64) < LONGEST_PATH {
+        Errno::FAULT
+    } else {
+        Errno::NAMETOOLONG
+    };
+    end.map(|end| &bytes[..end]).ok_or(why)
 }
 
 /// Buffers of a call that takes several: addresses and lengths.

@@ -84,6 +84,7 @@ impl Machine {
                 self.nodes[node].exit_code = Some(a);
                 0
             }
+            WRITE if (a == 1 || a == 2) && c == 0 => 0,
             WRITE if a == 1 || a == 2 => match self.nodes[node].ram.slice(b, c) {
                 Some(bytes) => {
                     (self.console)(node, bytes);

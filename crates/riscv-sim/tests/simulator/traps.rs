@@ -116,3 +116,8 @@ fn there_is_no_code_beyond_8_gib() {
     assert_eq!((trap.cause, trap.value), (Cause::FetchFault, 1 << 33));
     assert_eq!(hart.instret(), 1);
 }
+
+#[test]
+fn a_guest_writes_nothing_from_anywhere() {
+    ends("_start: li a0, 1\n li a1, 1\n li a2, 0\n li a7, 64\n ecall\n li a7, 93\n ecall\n");
+}

@@ -26,6 +26,9 @@ unsafe extern "C" {
     fn fcntl(file: i32, command: i32, ...) -> i32;
     fn readv(file: i32, buffers: *const Buffer, n: i32) -> i64;
     fn writev(file: i32, buffers: *const Buffer, n: i32) -> i64;
+    fn read(file: i32, to: *mut u8, n: usize) -> i64;
+    fn write(file: i32, from: *const u8, n: usize) -> i64;
+    fn getrandom(to: *mut u8, n: usize, flags: u32) -> i64;
     fn kill(process: i32, signal: i32) -> i32;
     fn mmap(at: usize, n: usize, rights: i32, flags: i32, file: i32, offset: i64) -> isize;
     fn madvise(at: usize, n_bytes: usize, advice: i32) -> i32;
@@ -49,6 +52,7 @@ pub(crate) fn print(folder: &str) {
     flags();
     places();
     several();
+    nothing_and_too_much();
     polled();
     memory();
 }
@@ -193,6 +197,26 @@ fn several() {
     file.rewind().unwrap();
     // SAFETY: as above.
     println!("{:?}", told(unsafe { readv(number, buffers.as_ptr(), 2) }));
+    println!("{bytes:?}");
+}
+
+/// Nothing is moved from or to anywhere, and a buffer may be longer than what is read into it.
+fn nothing_and_too_much() {
+    let mut bytes = vec![b'x'; 16];
+    let (ten, out) = (File::open("ten").unwrap(), File::create("five").unwrap());
+    let (ten, out) = (ten.as_raw_fd(), out.as_raw_fd());
+    let buffer = |start, n_bytes| Buffer { start, n_bytes };
+    let buffers = [buffer(NOWHERE, 0), buffer(bytes.as_mut_ptr(), 5)];
+    // SAFETY: where there is no memory nothing is moved, and the file has ten bytes.
+    unsafe {
+        println!("{:?} {:?}", told(write(1, NOWHERE, 0)), told(write(out, NOWHERE, 0)));
+        println!("{:?} {:?}", told(write(999, NOWHERE, 0)), told(write(out, NOWHERE, 1)));
+        println!("{:?} {:?}", told(read(ten, NOWHERE, 0)), told(getrandom(NOWHERE, 0, 0)));
+        println!("{:?} {:?}", told(writev(out, buffers.as_ptr(), 2)), length("five"));
+        println!("{:?}", told(readv(ten, buffers.as_ptr(), 2)));
+        println!("{:?}", told(read(ten, bytes.as_mut_ptr(), 0x7fff_f000)));
+        println!("{:?}", told(open(NOWHERE, 0)));
+    }
     println!("{bytes:?}");
 }
 
