@@ -227,9 +227,10 @@ pub(super) enum Continuation {
 }
 
 /// The instruction bits at `pc`; those of a compressed instruction may be the last of the memory.
-/// What lies at 8 GiB and beyond is no code: a [`Decoded`] could not say where.
+/// What lies at an odd address, or at 8 GiB and beyond, is no code: a [`Decoded`] could not say
+/// where.
 pub(super) fn fetch(pc: u64, ram: &Ram) -> Option<u32> {
-    if pc >> 33 != 0 {
+    if pc >> 33 != 0 || pc & 1 != 0 {
         return None;
     }
     let low = u16::from_le_bytes(ram.load(pc)?);

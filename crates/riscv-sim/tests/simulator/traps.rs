@@ -7,7 +7,7 @@ use pgas_riscv_sim::hart::{Cause, Hart, HartConfig, Nobody, Stop};
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::memory::Ram;
 use pgas_riscv_sim::remote::Destination;
-use pgas_riscv_sim::{Machine, MachineConfig, Outcome, asm};
+use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, asm};
 use pgas_testkit::job;
 
 fn ends(source: &str) {
@@ -120,4 +120,18 @@ fn there_is_no_code_beyond_8_gib() {
 #[test]
 fn a_guest_writes_nothing_from_anywhere() {
     ends("_start: li a0, 1\n li a1, 1\n li a2, 0\n li a7, 64\n ecall\n li a7, 93\n ecall\n");
+}
+
+#[test]
+fn no_instruction_runs_at_an_odd_address() {
+    let mut image = asm::assemble("_start: j _start", Profile::Rae2020).unwrap();
+    image.entry += 1;
+    let mut machine = Machine::new(&MachineConfig::default(), &image).unwrap();
+    match machine.run(1000) {
+        Err(Error::Fault(fault)) => {
+            assert_eq!(fault.trap.cause, Cause::FetchMisaligned);
+            assert_eq!(fault.trap.value, image.entry);
+        }
+        other => panic!("{other:?}"),
+    }
 }
