@@ -32,10 +32,13 @@ impl Process {
             // comes into a file, or leaves memory.
             226..=231 | 284 => Ok(0),
             // madvise
+            _ if !a.is_multiple_of(PAGE) => Err(Errno::INVAL),
             _ => {
-                if c == MADV_DONTNEED && a.is_multiple_of(PAGE) && a < self.stack.end {
+                if c == MADV_DONTNEED && a < self.stack.end {
                     let end = a.saturating_add(b).checked_next_multiple_of(PAGE);
-                    clear(ram, a..end.unwrap_or(u64::MAX).min(self.stack.end));
+                    let end = end.unwrap_or(u64::MAX).min(self.stack.end);
+                    // The program stays what its file has.
+                    clear(ram, a.max(self.space.heap_start())..end);
                 }
                 Ok(0)
             }

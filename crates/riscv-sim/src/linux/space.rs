@@ -12,6 +12,9 @@ use crate::memory::Ram;
 
 pub(super) const PAGE: u64 = 4096;
 
+/// Where the addresses end that a process can have: those of three levels of page tables.
+const END_OF_ADDRESSES: u64 = 1 << 38;
+
 #[derive(Debug)]
 pub(super) struct Space {
     heap_start: u64,
@@ -94,10 +97,30 @@ impl Space {
         Ok(before.is_none_or(|(_, end)| *end <= range.start))
     }
 
+    /// Gives back what is mapped there, be it nothing. The program, the heap of `brk` and the stack
+    /// stay.
     pub(super) fn unmap(&mut self, start: u64, n_bytes: u64) -> Result<(), Errno> {
-        let range = self.range(start, n_bytes)?;
-        self.cut(&range);
+        let end = start.checked_add(pages(n_bytes).map_err(|_| Errno::INVAL)?);
+        let end = end.filter(|end| *end <= END_OF_ADDRESSES && start.is_multiple_of(PAGE));
+        self.cut(&(start..end.ok_or(Errno::INVAL)?));
         Ok(())
+    }
+
+    /// Whether all of it is mapped.
+    fn is_mapped(&self, range: &Range<u64>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            match self.mapped.range(..=at).next_back() {
+                Some((_, end)) if *end > at => at = *end,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The first address behind the program.
+    pub(super) const fn heap_start(&self) -> u64 {
+        self.heap_start
     }
 
     /// Makes a mapped range longer or shorter, elsewhere if need be and allowed; gives where it is.
@@ -111,6 +134,9 @@ impl Space {
     ) -> Result<u64, Errno> {
         let (old, new) = (pages(old)?, pages(new)?);
         let old_range = self.range(start, old)?;
+        if !self.is_mapped(&old_range) {
+            return Err(Errno::FAULT);
+        }
         if new <= old {
             if new < old {
                 self.unmap(start + new, old - new)?;
@@ -224,6 +250,25 @@ mod tests {
         let all = (1 << 19) - 8192;
         assert_eq!(space.map(all, &mut ram), Ok(START + 8192));
         assert_eq!(space.map(1, &mut ram), Err(Errno::NOMEM));
+    }
+
+    #[test]
+    fn what_is_not_mapped_gets_no_other_length() {
+        let mut ram = Ram::starting_at(START, 1 << 20);
+        let mut space = Space::new(START, START + (1 << 20));
+        let start = space.map(4 * PAGE, &mut ram).unwrap();
+        space.unmap(start + PAGE, PAGE).unwrap();
+        for (from, old) in [(1, 1), (0, 2), (1, 2), (0, 4)] {
+            for new in [1, old, 8] {
+                let from = start + from * PAGE;
+                let resized = space.resize(from, old * PAGE, new * PAGE, true, &mut ram);
+                assert_eq!(resized, Err(Errno::FAULT), "{old} {new}");
+            }
+        }
+        // Two ranges side by side are one.
+        space.map_at(start + PAGE, PAGE, &mut ram).unwrap();
+        let resized = space.resize(start, 4 * PAGE, PAGE, false, &mut ram);
+        assert_eq!(resized, Ok(start));
     }
 
     #[test]

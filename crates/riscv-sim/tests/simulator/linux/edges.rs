@@ -31,6 +31,8 @@ unsafe extern "C" {
     fn getrandom(to: *mut u8, n: usize, flags: u32) -> i64;
     fn kill(process: i32, signal: i32) -> i32;
     fn mmap(at: usize, n: usize, rights: i32, flags: i32, file: i32, offset: i64) -> isize;
+    fn munmap(at: usize, n_bytes: usize) -> i32;
+    fn mremap(at: usize, n_bytes: usize, new: usize, flags: i32) -> isize;
     fn madvise(at: usize, n_bytes: usize, advice: i32) -> i32;
     fn syscall(number: i64, ...) -> i64;
 }
@@ -261,4 +263,27 @@ fn memory() {
     // SAFETY: nobody needs what is there.
     println!("{:?}", told(unsafe { madvise(start, 1, NOT_NEEDED) }));
     println!("{} {}", page[0], page[PAGE - 1]);
+    unmapped(start);
+    let here = memory as fn() as usize & !(PAGE - 1);
+    // SAFETY: the program's code is what its file has.
+    println!("{:?}", told(unsafe { madvise(here, PAGE, NOT_NEEDED) }));
+    // SAFETY: no page starts there.
+    println!("{:?}", told(unsafe { madvise(here + 1, PAGE, NOT_NEEDED) }));
+}
+
+/// Memory that is given back, and then again, is nobody's.
+fn unmapped(start: usize) {
+    const PAGE: usize = 4096;
+    const MAY_MOVE: i32 = 1;
+    let unmap = |at, n_bytes| {
+        // SAFETY: the page is nobody's from now on.
+        told(unsafe { munmap(at, n_bytes) })
+    };
+    println!("{:?} {:?}", unmap(start, PAGE), unmap(start, PAGE));
+    println!("{:?} {:?}", unmap(start, 0), unmap(start + 1, PAGE));
+    println!("{:?} {:?}", unmap(1 << 60, PAGE), unmap(PAGE, usize::MAX - PAGE + 1));
+    for new in [PAGE, 2 * PAGE, 64 * PAGE] {
+        // SAFETY: nothing is there.
+        println!("{:?}", told(unsafe { mremap(start, PAGE, new, MAY_MOVE) } as i64));
+    }
 }
