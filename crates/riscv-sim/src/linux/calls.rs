@@ -76,8 +76,26 @@ const SIGNALLED: u64 = 128;
 const LAST_SIGNAL: u32 = 64;
 
 impl Process {
-    /// Answers a call.
+    /// Answers a call, and keeps how long the process waits in it.
     pub(crate) fn call(
+        &mut self,
+        number: u64,
+        arguments: [u64; 6],
+        ram: &mut Ram,
+        host: &mut Host<'_>,
+    ) -> Answer {
+        let answer = self.answer(number, arguments, ram, host);
+        if let Answer::Waits(_) = answer {
+            self.waits_since.get_or_insert(host.now_ns);
+        } else {
+            self.deadline = None;
+            let since = self.waits_since.take().unwrap_or(host.now_ns);
+            self.waited_ns += host.now_ns - since;
+        }
+        answer
+    }
+
+    fn answer(
         &mut self,
         number: u64,
         arguments: [u64; 6],
@@ -87,7 +105,10 @@ impl Process {
         let [a, b, c, ..] = arguments;
         match number {
             93 | 94 => Answer::Ends(a & 0xff),
-            // kill, tkill, tgkill: nobody else is there.
+            // kill, tkill, tgkill.
+            129 if !self.is_own_group(a) => Err(Errno::SRCH).into(),
+            130 if !self.is_own(a) => Err(Errno::SRCH).into(),
+            131 if !(self.is_own(a) && self.is_own(b)) => Err(Errno::SRCH).into(),
             129 | 130 => self.signal(b, host),
             131 => self.signal(c, host),
             17 | 23..=25 | 29 | 48..=50 | 56 | 57 | 61..=70 | 78..=83 | 223 | 291 | 439 => {
@@ -137,6 +158,18 @@ impl Process {
             super::AWAIT_WRITES => self.await_writes(a, b, host),
             _ => Answer::Unknown(name_of(number)),
         }
+    }
+
+    /// Whether this is the process's number. There is no other process on its node, and those of
+    /// other nodes are not reached.
+    const fn is_own(&self, process: u64) -> bool {
+        process as u32 as u64 == self.number()
+    }
+
+    /// Whether the process is one of those that `kill` means.
+    const fn is_own_group(&self, process: u64) -> bool {
+        let process = (process as u32).cast_signed();
+        matches!(process, 0 | -1) || process.unsigned_abs() as u64 == self.number()
     }
 
     fn signal(&self, signal: u64, host: &mut Host<'_>) -> Answer {

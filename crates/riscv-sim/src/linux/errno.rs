@@ -9,6 +9,7 @@ pub(super) struct Errno(pub(super) u16);
 impl Errno {
     pub(super) const PERM: Self = Self(1);
     pub(super) const NOENT: Self = Self(2);
+    pub(super) const SRCH: Self = Self(3);
     pub(super) const IO: Self = Self(5);
     pub(super) const BADF: Self = Self(9);
     pub(super) const CHILD: Self = Self(10);

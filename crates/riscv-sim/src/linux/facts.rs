@@ -21,7 +21,7 @@ impl Process {
     ) -> Result<u64, Errno> {
         match number {
             // set_tid_address, gettid, getpid, getpgid, getsid.
-            96 | 172 | 178 | 155 | 156 => Ok(self.node + 1),
+            96 | 172 | 178 | 155 | 156 => Ok(self.number()),
             123 => affinity(c, b, ram),
             // getresuid, getresgid: all are the first user's.
             148 | 150 => {
@@ -30,9 +30,9 @@ impl Process {
                 }
                 Ok(0)
             }
-            153 => times(now_ns, a, ram),
+            153 => times(now_ns, self.core_time(now_ns), a, ram),
             160 => self.system_name(a, ram),
-            165 => put(ram, b, &usage(now_ns)).map(|()| 0),
+            165 => put(ram, b, &usage(self.core_time(now_ns))).map(|()| 0),
             // umask
             166 => Ok(0o022),
             // getcpu
@@ -41,7 +41,8 @@ impl Process {
                 put_if_asked(ram, b, &[0; 4]).map(|()| 0)
             }
             179 => {
-                let facts = system_facts(now_ns, ram.n_bytes() as u64);
+                let free_bytes = self.space.free_bytes();
+                let facts = system_facts(now_ns, ram.n_bytes() as u64, free_bytes);
                 put(ram, a, &facts).map(|()| 0)
             }
             261 => self.limits(b, d, ram),
@@ -83,26 +84,28 @@ fn affinity(to: u64, n_bytes: u64, ram: &mut Ram) -> Result<u64, Errno> {
 
 const NS: u64 = 1_000_000_000;
 
-/// `times`: the process's time in hundredths of a second, all of it its own.
-fn times(now_ns: u64, to: u64, ram: &mut Ram) -> Result<u64, Errno> {
-    let ticks = now_ns / (NS / 100);
-    let words = [ticks, 0, 0, 0].map(u64::to_le_bytes).concat();
-    put_if_asked(ram, to, &words).map(|()| ticks)
+/// `times`: the time of the process's core, all of it the process's own, and the time that it is,
+/// in hundredths of a second.
+fn times(now_ns: u64, core_ns: u64, to: u64, ram: &mut Ram) -> Result<u64, Errno> {
+    const TICK: u64 = NS / 100;
+    let words = [core_ns / TICK, 0, 0, 0].map(u64::to_le_bytes).concat();
+    put_if_asked(ram, to, &words).map(|()| now_ns / TICK)
 }
 
-/// `struct rusage`: the time of the process, and nothing else that the host could tell.
-fn usage(now_ns: u64) -> [u8; 144] {
+/// `struct rusage`: the time of the process's core, and nothing else that the host could tell.
+fn usage(core_ns: u64) -> [u8; 144] {
     let mut usage = [0; 144];
-    usage[..8].copy_from_slice(&(now_ns / NS).to_le_bytes());
-    usage[8..16].copy_from_slice(&(now_ns % NS / 1000).to_le_bytes());
+    usage[..8].copy_from_slice(&(core_ns / NS).to_le_bytes());
+    usage[8..16].copy_from_slice(&(core_ns % NS / 1000).to_le_bytes());
     usage
 }
 
-/// `struct sysinfo`: how long the node runs, and its memory, in units of a byte.
-fn system_facts(now_ns: u64, ram_bytes: u64) -> [u8; 112] {
+/// `struct sysinfo`: how long the node runs, its memory and what of it is free, in units of a byte.
+fn system_facts(now_ns: u64, ram_bytes: u64, free_bytes: u64) -> [u8; 112] {
     let mut facts = [0; 112];
     facts[..8].copy_from_slice(&(now_ns / NS).to_le_bytes());
     facts[32..40].copy_from_slice(&ram_bytes.to_le_bytes());
+    facts[40..48].copy_from_slice(&free_bytes.to_le_bytes());
     facts[80] = 1;
     facts[104] = 1;
     facts

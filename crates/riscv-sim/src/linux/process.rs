@@ -28,6 +28,10 @@ pub(crate) struct Process {
     pub(super) name: Vec<u8>,
     /// When the call that it waits in is over, in ns.
     pub(super) deadline: Option<u64>,
+    /// When it began to wait in a call that is not over, in ns.
+    pub(super) waits_since: Option<u64>,
+    /// How long it waited in the calls before, in ns.
+    pub(super) waited_ns: u64,
     /// Time that passed while it waited and its core counted nothing, in ns.
     skipped_ns: u64,
     /// It has been told that there are no threads.
@@ -93,6 +97,8 @@ impl Process {
             stack,
             name,
             deadline: None,
+            waits_since: None,
+            waited_ns: 0,
             skipped_ns: 0,
             knows_of_threads: false,
         })
@@ -106,6 +112,16 @@ impl Process {
     /// The last path that lies in no folder which it may use so.
     pub(crate) fn refused(&self) -> Option<PathBuf> {
         self.files.refused()
+    }
+
+    /// The number by which it knows itself.
+    pub(super) const fn number(&self) -> u64 {
+        self.node + 1
+    }
+
+    /// How much of the time until now, in ns, it did not wait.
+    pub(super) const fn core_time(&self, now_ns: u64) -> u64 {
+        now_ns - self.waited_ns
     }
 
     /// What is added to the core's time to give the process's, in ns.

@@ -90,6 +90,12 @@ impl Space {
         Ok(start)
     }
 
+    /// How much of it the heap and mapped ranges may still get.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let mapped: u64 = self.mapped.iter().map(|(start, end)| end - start).sum();
+        self.ceiling - self.heap_end - mapped
+    }
+
     /// Whether nothing lies there yet, where something may.
     pub(super) fn is_free(&self, start: u64, n_bytes: u64) -> Result<bool, Errno> {
         let range = self.range(start, n_bytes)?;

@@ -13,6 +13,9 @@ const NS: u64 = 1_000_000_000;
 const START_OF_DAY: u64 = 1_577_836_800 * NS;
 
 const REALTIME: u64 = 0;
+/// The time that the process did not wait.
+const PROCESS_TIME: u64 = 2;
+const THREAD_TIME: u64 = 3;
 const REALTIME_COARSE: u64 = 5;
 const LAST_CLOCK: u64 = 7;
 /// A time to sleep until, not a span.
@@ -42,7 +45,7 @@ impl Process {
             73 => self.poll(a, b, c, ram, now),
             98 => self.futex((a, b, c, d), ram, now),
             101 => self.sleep(read_time(ram, a).map(|span| now.saturating_add(span)), now),
-            113 => put_time(ram, b, of_clock(a, now)).into(),
+            113 => put_time(ram, b, of_clock(a, now, self.core_time(now))).into(),
             // The clocks tell single ns.
             114 => match b {
                 0 => Answer::Value(0),
@@ -80,10 +83,7 @@ impl Process {
                 at_ns,
                 event: Event::Write,
             }),
-            _ => {
-                self.deadline = None;
-                Answer::Value(host.n_written)
-            }
+            _ => Answer::Value(host.n_written),
         }
     }
 
@@ -108,7 +108,7 @@ impl Process {
             if flags & ABSOLUTE == 0 {
                 return Ok(now.saturating_add(time));
             }
-            let offset = of_clock(clock, 0)?;
+            let offset = of_clock(clock, 0, 0)?;
             Ok(time.saturating_sub(offset))
         });
         self.sleep(until, now)
@@ -129,10 +129,7 @@ impl Process {
         }
         match word(ram, address, 4) {
             Err(why) => return Err(why).into(),
-            Ok(value) if value != expected & 0xffff_ffff => {
-                self.deadline = None;
-                return Err(Errno::AGAIN).into();
-            }
+            Ok(value) if value != expected & 0xffff_ffff => return Err(Errno::AGAIN).into(),
             Ok(_) => {}
         }
         if time == 0 {
@@ -192,8 +189,9 @@ impl Process {
 }
 
 /// What a clock shows.
-fn of_clock(clock: u64, now: u64) -> Result<u64, Errno> {
+fn of_clock(clock: u64, now: u64, core_time: u64) -> Result<u64, Errno> {
     match clock {
+        PROCESS_TIME | THREAD_TIME => Ok(core_time),
         REALTIME | REALTIME_COARSE => Ok(START_OF_DAY + now),
         0..=LAST_CLOCK => Ok(now),
         _ => Err(Errno::INVAL),

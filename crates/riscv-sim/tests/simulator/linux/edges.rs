@@ -239,6 +239,8 @@ fn polled() {
     for signal in [-1, 65, 0] {
         // SAFETY: none of them is a signal.
         println!("{:?}", told(unsafe { kill(own, signal) }));
+        // SAFETY: no process has so high a number.
+        println!("{:?}", told(unsafe { kill(0x3fff_ffff, signal) }));
     }
 }
 

@@ -97,7 +97,7 @@ fn files_are_copied_linked_locked_and_cut_as_the_libraries_ask() {
     );
     prints(
         &granted(&calls),
-        "9 -1 0 0\n0 -1 18\ntrue 0\n3 0 3\n0 32 0\n0 0 [0, 0, 0]\n-1 0\n\
+        "9 -1 0 0\n0 -1 18\n3 0\n0 0 0\n0 32 0\n0 0 [0, 0, 0]\n-1 0\n\
          [116, 101, 120, 116, 0, 0]\n",
     );
 }

@@ -201,7 +201,7 @@ fn calls(folder: &str) {
         println!("{copy} {bad} {longer} {advised}");
         println!("{} {} {}", access(c_path.as_ptr(), 2), access(c"/x".as_ptr().cast(), 0), umask(0));
         let passed = times(&mut ticks);
-        println!("{} {}", passed == ticks[0], getrusage(0, &mut usage));
+        println!("{passed} {}", getrusage(0, &mut usage));
         println!("{} {} {}", ticks[0], usage[0], usage[1] / 10_000);
         println!("{} {} {}", sysinfo(&mut system), system[4] >> 20, sched_getcpu());
         let groups = getgroups(0, std::ptr::null_mut());

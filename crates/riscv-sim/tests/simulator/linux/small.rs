@@ -107,3 +107,101 @@ fn there_is_no_renameat() {
     let call = "li a0, 0\n li a1, 0\n li a7, 38\n ecall\n addi a0, a0, 38\n li a7, 93\n ecall\n";
     assert_eq!(run(1, call, false).unwrap(), Outcome::Success);
 }
+
+#[test]
+fn signals_go_to_the_process_itself_and_there_is_no_other() {
+    // kill, tkill, tgkill: numbers of the call and arguments.
+    for (call, arguments) in [
+        (129, [2, 9, 0]),
+        (129, [4711, 0, 0]),
+        (129, [-2, 9, 0]),
+        (130, [2, 9, 0]),
+        (131, [2, 1, 9]),
+        (131, [1, 2, 9]),
+    ] {
+        let [a, b, c] = arguments;
+        let source = format!(
+            "bnez s0, end\n li a0, {a}\n li a1, {b}\n li a2, {c}\n li a7, {call}\n ecall
+             addi a0, a0, 3\n li a7, 93\n ecall\n"
+        );
+        let ends = run(2, &source, false);
+        assert_eq!(ends.unwrap(), Outcome::Success, "{call} {arguments:?}");
+    }
+    for (call, arguments) in [
+        (129, [1, 9, 0]),
+        (129, [-1, 9, 0]),
+        (129, [0, 9, 0]),
+        (130, [1, 9, 0]),
+        (131, [1, 1, 9]),
+    ] {
+        let [a, b, c] = arguments;
+        let source =
+            format!("li a0, {a}\n li a1, {b}\n li a2, {c}\n li a7, {call}\n ecall\n j end\n");
+        let killed = Outcome::Failure { node: 0, code: 137 };
+        assert_eq!(
+            run(1, &source, false).unwrap(),
+            killed,
+            "{call} {arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn a_node_tells_how_much_of_its_memory_is_free() {
+    let source =
+        "addi sp, sp, -128\n mv a0, sp\n li a7, 179\n ecall\n ld t0, 32(sp)\n ld t1, 40(sp)
+        sltu a0, t1, t0\n snez t1, t1\n and a0, a0, t1\n xori a0, a0, 1\n li a7, 93\n ecall\n";
+    assert_eq!(run(1, source, false).unwrap(), Outcome::Success);
+}
+
+/// What a process has its clock told: the time of the clock whose number is in `a0`, in `a0`.
+const CLOCK: &str =
+    "\n addi sp, sp, -16\n mv a1, sp\n li a7, 113\n ecall\n ld a0, 8(sp)\n addi sp, sp, 16\n";
+
+const MILLISECOND: &str = "\n.data\n .balign 8\n span: .dword 0, 1000000\n .text\n";
+
+/// The last call's deadline is not the next one's.
+#[test]
+fn a_poll_that_another_node_ends_leaves_the_next_sleep_its_time() {
+    let write = "bnez s0, 1f\n j 2f\n 1: la t0, polled\n eaddie e5, zero, 1\n li t1, 99
+        esd t1, 0(t0)\n j end\n 2:";
+    let poll =
+        "la a0, polled\n li a1, 1\n la a2, span\n li a3, 0\n li a7, 73\n ecall\n mv s3, a0\n";
+    let sleep = "la a0, span\n li a1, 0\n li a7, 101\n ecall\n";
+    let clock = format!("li a0, 1 {CLOCK}");
+    let source = format!(
+        "{write} {poll} {clock} mv s1, a0\n {sleep} {clock} sub s1, a0, s1
+         li t0, 1000000\n sltu a0, s1, t0\n xori s3, s3, 1\n or a0, a0, s3\n li a7, 93\n ecall
+         {MILLISECOND} .data\n polled: .dword 0xffffffff\n .text\n"
+    );
+    for is_timed in [false, true] {
+        assert_eq!(
+            run(2, &source, is_timed).unwrap(),
+            Outcome::Success,
+            "{is_timed}"
+        );
+    }
+}
+
+#[test]
+fn a_process_that_sleeps_uses_no_time_of_its_core() {
+    let sleep = "la a0, span\n li a1, 0\n li a7, 101\n ecall\n";
+    let usage = "addi sp, sp, -144\n li a0, 0\n mv a1, sp\n li a7, 165\n ecall\n ld a0, 8(sp)
+        li t0, 1000\n mul a0, a0, t0\n";
+    let clock = |number| format!("li a0, {number} {CLOCK}");
+    for (time, passes) in [
+        (clock(1), true),
+        (clock(2), false),
+        (clock(3), false),
+        (usage.to_owned(), false),
+    ] {
+        let source = format!(
+            "{sleep} {time} li t0, 1000000\n sltu a0, a0, t0\n xori a0, a0, {}\n li a7, 93\n ecall\n{MILLISECOND}",
+            u8::from(!passes)
+        );
+        for is_timed in [false, true] {
+            let ends = run(1, &source, is_timed);
+            assert_eq!(ends.unwrap(), Outcome::Success, "{time} {is_timed}");
+        }
+    }
+}
