@@ -82,10 +82,11 @@ pub struct LinuxConfig {
 const STACK_BYTES: u64 = 8 << 20;
 
 impl LinuxConfig {
-    /// Where the stack lies in memory.
+    /// Where the stack lies in memory, if there is a page for it.
     pub(crate) fn stack(&self, ram: &Range<u64>) -> Range<u64> {
         let bytes = STACK_BYTES.min((ram.end - ram.start) / 4);
-        (ram.end - bytes).next_multiple_of(space::PAGE)..ram.end
+        let start = (ram.end - bytes).next_multiple_of(space::PAGE);
+        start.min(ram.end)..ram.end
     }
 
     /// Whether there is memory for the segment below the stack.

@@ -205,3 +205,23 @@ fn a_process_that_sleeps_uses_no_time_of_its_core() {
         }
     }
 }
+
+#[test]
+fn memory_that_is_no_page_has_no_room() {
+    for ram_bytes in [0, 1, 1000, 4095, 4096, 8191] {
+        for segment_bytes in [0, 1, 4096, 1 << 40] {
+            let image = asm::assemble("_start: ecall", Profile::Rae2020).unwrap();
+            let config = MachineConfig {
+                ram_bytes,
+                linux: Some(LinuxConfig {
+                    segment_bytes,
+                    ..LinuxConfig::default()
+                }),
+                ..MachineConfig::default()
+            };
+            // The program, which lies elsewhere, does not fit either.
+            let made = Machine::new(&config, &image);
+            assert!(made.is_err(), "{ram_bytes} {segment_bytes}");
+        }
+    }
+}
