@@ -146,7 +146,8 @@ fn kind(op: Op, extension: Extension, format: Format) -> Kind {
         | Format::Bulk => Kind::Memory,
         Format::R if extension == Extension::Rae => Kind::Memory,
         Format::Csr | Format::CsrImm => Kind::Csr,
-        _ if matches!(op, Op::Fence | Op::FenceI) => Kind::Fence,
+        // Whoever answers a call, or a debugger, reads registers and writes them.
+        _ if matches!(op, Op::Fence | Op::FenceI | Op::Ecall | Op::Ebreak) => Kind::Fence,
         _ => Kind::Plain(class(op, extension)),
     }
 }
@@ -222,6 +223,8 @@ mod tests {
         assert_eq!(kind(0x0ef7_77eb), Kind::Memory);
         assert_eq!(kind(0x0034_3023), Kind::Memory);
         assert_eq!(kind(0x0ff0_000f), Kind::Fence);
+        assert_eq!(kind(0x0000_0073), Kind::Fence);
+        assert_eq!(kind(0x0010_0073), Kind::Fence);
         assert_eq!(kind(0xc000_2573), Kind::Csr);
     }
 }

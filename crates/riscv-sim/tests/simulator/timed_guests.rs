@@ -299,6 +299,18 @@ fn a_guest_without_end_is_ended() {
     assert!(matches!(simulation.run(10_000), Err(Error::NoEnd(10_000))));
 }
 
+#[test]
+fn a_system_call_waits_for_the_results_that_it_reads() {
+    for outstanding_remote in [1, 2, 16] {
+        let mut timed = TimedConfig::default();
+        timed.core.outstanding_remote = outstanding_remote;
+        let code = format!("{POINT} li a0, 7\n mv t0, s5\n eaddie e5, zero, 2\n eld a0, 0(t0)");
+        let mut simulation = simulation(2, &code, &timed);
+        let outcome = simulation.run(1000).unwrap();
+        assert_eq!(outcome, Outcome::Success, "{outstanding_remote} under way");
+    }
+}
+
 /// Operations of every kind and order on words of three nodes, each word used once, so that nothing
 /// is left to the network.
 fn random_mix(seed: u64) -> String {
@@ -310,16 +322,17 @@ fn random_mix(seed: u64) -> String {
         // Registers that results go to, so few that some are overwritten.
         let result = ["a1", "a2", "a3", "t6"][random.usize(0..4)];
         let extended = random.u8(1..=9);
-        code += &match random.u8(0..9) {
+        code += &match random.u8(0..10) {
             0..=2 => "esd t2, 0(s5)\n".to_owned(),
             3 | 4 => format!("eamoadd.d {result}, s5, t2\n"),
             5 => format!("eld {result}, 0(s5)\n"),
             6 => format!("erle e{extended}, s5, e21\n"),
             7 => format!("add t3, t3, {result}\n add t3, t3, t2\n"),
+            8 => "eld a0, 0(s5)\n li a7, 57\n ecall\n add t3, t3, a0\n".to_owned(),
             _ => "fence\n".to_owned(),
         };
     }
-    code + "fence\n li a0, 0"
+    code + "li a0, 0"
 }
 
 #[test]
