@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Something was written to a node's memory through the network.
-    pub(super) fn was_written(&mut self, node: usize) {
+    pub(crate) fn was_written(&mut self, node: usize) {
         self.n_written += 1;
         self.nodes[node].n_written += 1;
         let sleep = self.nodes[node].sleep;

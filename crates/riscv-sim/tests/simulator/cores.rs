@@ -273,3 +273,37 @@ fn a_turn_ends_so_that_a_run_of_a_guest_that_never_ends_can_be_given_up() {
         assert!(why.ends_with(&format!("not {quantum}")), "{why}");
     }
 }
+
+/// Core 0 loads into a word, by one transfer, that core 1 has reserved.
+#[test]
+fn a_bulk_load_into_a_reserved_word_breaks_the_reservation() {
+    let code = "
+        li        t3, 1
+        beqz      s0, loads
+        bne       s0, t3, idle
+        addi      t1, s5, 64
+        li        t4, 5000
+        lr.d      t0, (t1)
+  wait: addi      t4, t4, -1
+        bnez      t4, wait
+        sc.d      t2, t3, (t1)
+        sd        t2, 128(s5)
+        fence
+        li        a0, 0
+        li        a7, 93
+        ecall
+ loads: mv        a0, s5
+        addi      a1, s5, 64
+        eaddie    e10, zero, 1
+        li        t4, 20
+ delay: addi      t4, t4, -1
+        bnez      t4, delay
+        li        a2, 1
+        li        a3, 1
+        ebld      a1, a0, a2, a3
+  idle: wfi
+        j         idle";
+    everywhere(1, Profile::Xbgas2, code, |machine| {
+        assert_eq!(machine.nodes()[0].ram().read(WORD + 128, 8), Some(1));
+    });
+}

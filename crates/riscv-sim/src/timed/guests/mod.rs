@@ -257,6 +257,9 @@ impl Processor for Guests {
             debug_assert!(written, "all elements were looked up beforehand");
             let bytes = (address, n_bytes);
             self.machine.tell_debugger(node, (node, core), bytes, true);
+            self.machine.was_written(node);
+            self.machine
+                .break_reservations(node, None, address, n_bytes);
             return;
         }
         let state = &mut self.guests[number].state;
