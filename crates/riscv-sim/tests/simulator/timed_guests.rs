@@ -439,3 +439,31 @@ fn a_run_of_many_cores_is_given_up_after_about_as_many_instructions_as_one_of_fe
         );
     }
 }
+
+#[test]
+fn a_bulk_transfer_is_one_instruction_of_a_cycle_at_least() {
+    let cycles = |n_elements, transfer: &str| {
+        let code = format!(
+            "{POINT} mv a0, s5\n eaddie e10, zero, 2\n li a1, {n_elements}\n li a2, 1\n {transfer}\n li a0, 0"
+        );
+        let config = MachineConfig {
+            profile: Profile::Xbgas2,
+            ..config(2)
+        };
+        let machine = Machine::new(&config, &image(&code, Profile::Xbgas2)).unwrap();
+        let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+        let stats = simulation.stats();
+        for (machine, guest) in stats.machine.nodes.iter().zip(&stats.guests.nodes) {
+            let (timed, done) = (machine.core.instructions, guest.instructions);
+            assert_eq!(timed, done, "{n_elements} {transfer}");
+        }
+        stats.machine.nodes[0].cycles
+    };
+    for transfer in ["ebld s5, a0, a1, a2", "ebsd s5, a0, a1, a2"] {
+        let none = cycles(0, transfer);
+        assert_eq!(none, cycles(0, "nop"), "{transfer}");
+        assert!(cycles(1, transfer) > none);
+        assert!(cycles(8, transfer) > cycles(1, transfer));
+    }
+}

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use super::{Guests, State};
 use crate::error::Result;
 use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Width};
+use crate::timed::core::Class;
 use crate::timed::machine::CorePort;
 use crate::timed::packet::{Operation, Request};
 
@@ -63,6 +64,9 @@ impl Guests {
             stride,
         } = request.action
         {
+            if n_elements == 0 {
+                port.retire(Class::Integer, 0);
+            }
             self.guests[number].state = State::Moves(Bulk {
                 request,
                 target,
@@ -181,10 +185,15 @@ impl Guests {
                 ..bulk.request
             };
             let tag = self.enter(number, InFlight { request, local });
-            port.remote_part(Request {
+            let packet = Request {
                 into_memory: local.is_some(),
                 ..packet(&request, bulk.target, None, tag)
-            });
+            };
+            if bulk.n_issued == 0 {
+                port.remote(packet);
+            } else {
+                port.remote_part(packet);
+            }
             bulk.n_issued += 1;
         }
         if !port.drained() {
