@@ -307,3 +307,39 @@ fn a_bulk_load_into_a_reserved_word_breaks_the_reservation() {
         assert_eq!(machine.nodes()[0].ram().read(WORD + 128, 8), Some(1));
     });
 }
+
+/// How many cycles core 0 takes for an operation on a line that all cores have read.
+fn cycles_of_write(operation: &str) -> u64 {
+    let code = format!(
+        "ld        t0, 0(s5)
+         bnez      s0, idle
+         li        t4, 5000
+ delay:  addi      t4, t4, -1
+         bnez      t4, delay
+         ld        t0, 0(s5)
+         addi      t0, t0, 1
+         rdcycle   s6
+         {operation}
+         rdcycle   s7
+         sub       s7, s7, s6
+         sd        s7, 128(s5)
+         li        a0, 0
+         li        a7, 93
+         ecall
+ idle:   wfi
+         j         idle"
+    );
+    let mut simulation = timed(1, Profile::Rae2020, &code, 1);
+    assert_eq!(simulation.run(1_000_000).unwrap(), Outcome::Success);
+    let ram = simulation.machine().nodes()[0].ram();
+    ram.read(WORD + 128, 8).unwrap()
+}
+
+#[test]
+fn an_atomic_takes_a_line_away_from_those_who_read_it_as_a_store_does() {
+    let (store, atomic) = (
+        cycles_of_write("sd t0, 0(s5)"),
+        cycles_of_write("amoadd.d zero, t0, (s5)"),
+    );
+    assert!(atomic >= store, "{atomic} {store}");
+}

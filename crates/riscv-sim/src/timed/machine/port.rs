@@ -275,8 +275,10 @@ impl CorePort<'_> {
             write: true,
             continues: false,
         };
-        if self.caches.access(access.first, access.line, true) == Found::Nowhere {
-            self.ask(access);
+        match self.caches.access(access.first, access.line, true) {
+            Found::First => {}
+            // Others have to give the line up, as for a store.
+            found => self.slow_access(found, access),
         }
     }
 
