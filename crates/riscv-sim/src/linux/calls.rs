@@ -86,11 +86,11 @@ impl Process {
     ) -> Answer {
         let answer = self.answer(number, arguments, ram, host);
         if let Answer::Waits(_) = answer {
-            self.waits_since.get_or_insert(host.now_ns);
+            self.waits.since_ns.get_or_insert(host.now_ns);
         } else {
             self.deadline = None;
-            let since = self.waits_since.take().unwrap_or(host.now_ns);
-            self.waited_ns += host.now_ns - since;
+            let since = self.waits.since_ns.take().unwrap_or(host.now_ns);
+            self.waits.before_ns += host.now_ns - since;
         }
         answer
     }

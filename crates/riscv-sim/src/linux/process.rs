@@ -28,14 +28,20 @@ pub(crate) struct Process {
     pub(super) name: Vec<u8>,
     /// When the call that it waits in is over, in ns.
     pub(super) deadline: Option<u64>,
-    /// When it began to wait in a call that is not over, in ns.
-    pub(super) waits_since: Option<u64>,
-    /// How long it waited in the calls before, in ns.
-    pub(super) waited_ns: u64,
+    pub(super) waits: Waits,
     /// Time that passed while it waited and its core counted nothing, in ns.
     skipped_ns: u64,
     /// It has been told that there are no threads.
     pub(super) knows_of_threads: bool,
+}
+
+/// How long a process waits, in ns.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// Since when, in a call that is not over.
+    pub(super) since_ns: Option<u64>,
+    /// In the calls before.
+    pub(super) before_ns: u64,
 }
 
 impl Process {
@@ -97,8 +103,7 @@ impl Process {
             stack,
             name,
             deadline: None,
-            waits_since: None,
-            waited_ns: 0,
+            waits: Waits::default(),
             skipped_ns: 0,
             knows_of_threads: false,
         })
@@ -121,7 +126,7 @@ impl Process {
 
     /// How much of the time until now, in ns, it did not wait.
     pub(super) const fn core_time(&self, now_ns: u64) -> u64 {
-        now_ns - self.waited_ns
+        now_ns - self.waits.before_ns
     }
 
     /// What is added to the core's time to give the process's, in ns.
