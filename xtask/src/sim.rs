@@ -25,10 +25,12 @@ const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
 const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
-const WITH_THREADS: [&str; 8] = [
+const WITH_THREADS: [&str; 10] = [
     "a_rank_that_waits_says_for_what",
+    "each_rank_has_its_elements_as_a_slice_in_the_local_phase",
     "entries_of_a_rank_are_visited_by_many_threads",
     "handlers_and_threads_share_what_a_mutex_guards",
+    "matrices_are_computed_with_as_wholes",
     "prepared_buffers_arrive_as_they_were_filled",
     "threads_of_a_rank_call_together",
     "threads_of_a_rank_take_a_lock_in_turn",
@@ -309,6 +311,38 @@ fn rae(build: Build) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{WITH_THREADS, cases};
+    use crate::process::root;
+
+    /// What starts threads, in the source of a case.
+    const STARTS: [&str; 3] = ["scope.spawn(", "thread::spawn(", ".par_"];
+
+    #[test]
+    fn the_cases_that_start_threads_are_known() {
+        let mut n_found = 0;
+        for file in root()
+            .join("crates/conformance/src/cases")
+            .read_dir()
+            .unwrap()
+        {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let squeezed: String = text.split_whitespace().collect();
+            let is_case =
+                |name: &str| (1..8).any(|n| squeezed.contains(&format!("case!({n},{name})")));
+            let mut function = "";
+            for line in text.lines() {
+                if let Some(rest) = line.strip_prefix("fn ") {
+                    function = rest.split(['(', '<']).next().unwrap();
+                }
+                if STARTS.iter().any(|start| line.contains(start)) {
+                    // What a case calls is not looked for.
+                    let is_known = WITH_THREADS.contains(&function) || !is_case(function);
+                    assert!(is_known, "{function} starts threads");
+                    n_found += 1;
+                }
+            }
+        }
+        assert!(n_found >= 10, "{n_found} places start threads");
+    }
 
     #[test]
     fn a_list_of_cases_is_read_whole_or_refused() {
