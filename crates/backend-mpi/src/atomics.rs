@@ -15,7 +15,7 @@ use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
 use crate::ops::Flight;
-use crate::sys::{Mode, Mpi};
+use crate::sys::Mpi;
 use pgas_network::atomics::{Orders, Remote};
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
@@ -53,7 +53,7 @@ unsafe impl Orders for Network {
                 offset: order.target().offset,
                 order: order.told(),
             };
-            if let Err(error) = state.post.tell(mpi, from, &note, Mode::Plain) {
+            if let Err(error) = state.post.tell(mpi, from, &note) {
                 state.ops.release(index);
                 return Err(error);
             }

@@ -16,7 +16,7 @@ use pgas_core::collective::OpKind;
 use pgas_core::{Rank, Result};
 
 use crate::session::{Session, c_rank, number};
-use crate::sys::{self, Comm, Extreme, Mode, Mpi, Request};
+use crate::sys::{self, Comm, Extreme, Mpi, Request};
 
 /// The tag of questions to a departed rank for the number of operations that it had begun in a
 /// group. Answers have the next tag.
@@ -195,8 +195,7 @@ impl Shared {
         let pair = Box::new(pair);
         let bytes = (&raw const *pair).cast::<u8>();
         // SAFETY: the pair stays in its box until `reap` has found it sent.
-        let request =
-            unsafe { sys::isend(mpi, comm, (to, tag), (bytes, PAIR_BYTES), Mode::Plain) }?;
+        let request = unsafe { sys::isend(mpi, comm, (to, tag), (bytes, PAIR_BYTES)) }?;
         lock(&self.sending).push((pair, request));
         Ok(())
     }

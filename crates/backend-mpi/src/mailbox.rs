@@ -20,7 +20,7 @@ use pgas_network::receive::Letter;
 use pgas_network::send::{Carrier, SHORT_BYTES};
 
 use crate::session::{c_rank, number};
-use crate::sys::{self, Comm, Mode, Mpi, Request};
+use crate::sys::{self, Comm, Mpi, Request};
 
 const SLOT_BYTES: usize = 16 << 10;
 /// The longest payload; also that of the mailboxes in shared memory.
@@ -181,13 +181,13 @@ impl Post {
     }
 
     /// Sends a note.
-    pub(crate) fn tell(&mut self, mpi: &Mpi, to: u32, note: &Note, mode: Mode) -> Result<()> {
+    pub(crate) fn tell(&mut self, mpi: &Mpi, to: u32, note: &Note) -> Result<()> {
         self.peers.of(to).is_known = true;
         let outbox = &mut self.outboxes[NOTES];
         let index = outbox.take(mpi)?.expect("the number of notes has no limit");
         let (buffer, _) = &mut outbox.slots[index];
         let len = note.encode(buffer);
-        outbox.begin(mpi, &self.comm, (to, NOTES), (index, len), mode)
+        outbox.begin(mpi, &self.comm, (to, NOTES), (index, len))
     }
 
     /// The next arrival, if there is one, or that `other` is complete. Makes MPI's progress.
@@ -284,7 +284,7 @@ impl Post {
         slot.reader = Reader::default();
         self.renew(mpi, tag)?;
         match self.peers.handed_out(from, class, is_served) {
-            Some(note) => self.tell(mpi, from, &note, Mode::Plain),
+            Some(note) => self.tell(mpi, from, &note),
             None => Ok(()),
         }
     }
@@ -296,15 +296,6 @@ impl Post {
             outbox.reap(mpi)?;
         }
         Ok(self.outboxes.iter().all(|outbox| outbox.busy.is_empty()))
-    }
-
-    /// Tells every rank that was sent messages their number, by notes that are complete when
-    /// received.
-    pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
-        for (rank, note) in self.peers.goodbyes() {
-            self.tell(mpi, rank, &note, Mode::Synchronous)?;
-        }
-        Ok(())
     }
 
     /// Cancels the receives, for which no messages come any more, and frees the communicator.
@@ -343,7 +334,7 @@ impl Carrier for Sender<'_> {
     fn begin(&mut self, to: u32, class: MessageClass, buffer: usize, len: usize) -> Result<bool> {
         let tag = class as usize;
         let (address, bytes) = ((to, tag), (buffer, len));
-        self.outboxes[tag].begin(self.mpi, self.comm, address, bytes, Mode::Plain)?;
+        self.outboxes[tag].begin(self.mpi, self.comm, address, bytes)?;
         Ok(true)
     }
 
@@ -412,12 +403,11 @@ impl Outbox {
         comm: &Comm,
         (to, tag): (u32, usize),
         (index, len): (usize, usize),
-        mode: Mode,
     ) -> Result<()> {
         let (buffer, request) = &mut self.slots[index];
         let (address, bytes) = ((c_rank(to), c_len(tag)), (buffer.as_ptr(), c_len(len)));
         // SAFETY: the buffer is left alone until the send is complete.
-        match unsafe { sys::isend(mpi, comm, address, bytes, mode) } {
+        match unsafe { sys::isend(mpi, comm, address, bytes) } {
             Ok(sending) => *request = sending,
             Err(error) => {
                 self.free.push(index);

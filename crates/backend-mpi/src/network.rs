@@ -20,7 +20,7 @@ use crate::ops::Ops;
 use crate::session::Session;
 use crate::settings;
 use crate::staging::Staging;
-use crate::sys::{self, Inside, Mode, Mpi, Window};
+use crate::sys::{self, Inside, Mpi, Window};
 use crate::window;
 use pgas_network::failure::FirstFailure;
 use pgas_network::host::Host;
@@ -100,7 +100,16 @@ impl State {
     /// Asks `rank` whether it has left, and how many barriers it has entered.
     pub(crate) fn ask(&mut self, mpi: &Mpi, rank: u32) -> Result<()> {
         if self.unanswered.insert(rank) {
-            self.post.tell(mpi, rank, &Note::Ask, Mode::Plain)?;
+            self.post.tell(mpi, rank, &Note::Ask)?;
+        }
+        Ok(())
+    }
+
+    /// Tells every rank that was sent messages their number, and waits for the answers.
+    pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
+        for (rank, note) in self.post.peers.goodbyes() {
+            self.unanswered.insert(rank);
+            self.post.tell(mpi, rank, &note)?;
         }
         Ok(())
     }

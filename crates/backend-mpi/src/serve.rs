@@ -7,7 +7,7 @@ use pgas_core::{Rank, Result};
 
 use crate::mailbox::Arrived;
 use crate::network::{Network, State};
-use crate::sys::{self, Mode, Mpi};
+use crate::sys::{self, Mpi};
 use pgas_network::atomics::Orders as _;
 use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
@@ -37,10 +37,9 @@ impl Network {
 
     fn heed(&self, state: &mut State, mpi: &Mpi, from: u32, note: Note) -> Result<()> {
         match note {
-            // The post has read the first two. Over MPI no rank sends the last one: MPI has a
-            // barrier.
-            Note::Credits(_) | Note::Bye { .. } | Note::Leaving { .. } => {}
-            Note::Ask => {
+            // The post has read the first one. Over MPI no rank sends the other: MPI has a barrier.
+            Note::Credits(_) | Note::Leaving { .. } => {}
+            Note::Ask | Note::Bye { .. } => {
                 let barriers = state.barrier.n_entered();
                 let answer = if state.has_left {
                     let sent = state.post.peers.sent_to(from);
@@ -48,7 +47,7 @@ impl Network {
                 } else {
                     Note::Here { barriers }
                 };
-                state.post.tell(mpi, from, &answer, Mode::Plain)?;
+                state.post.tell(mpi, from, &answer)?;
             }
             Note::Here { barriers } => {
                 state.unanswered.remove(&from);
@@ -73,9 +72,7 @@ impl Network {
                         return self.fail(state, mpi, Rank::new(from), &cause);
                     }
                 };
-                state
-                    .post
-                    .tell(mpi, from, &Note::Former { id, bits }, Mode::Plain)?;
+                state.post.tell(mpi, from, &Note::Former { id, bits })?;
             }
             Note::Former { id, bits } => state.ops.answered(from, OpId(id), bits),
         }
@@ -129,7 +126,7 @@ impl Network {
         };
         let others = (0..self.session.n_ranks()).filter(|other| *other != self.session.rank());
         for other in others {
-            state.post.tell(mpi, other, &note, Mode::Plain)?;
+            state.post.tell(mpi, other, &note)?;
         }
         Ok(())
     }

@@ -42,10 +42,10 @@ impl Network {
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
     /// 1. The rank completes its operations.
-    /// 2. It tells each rank to which it has sent messages their number, by a note that is complete
-    ///    when received (the good-bye). Later notes are only answers, and their receiver waits for
-    ///    them before it leaves itself.
-    /// 3. After a barrier, every rank has received every good-bye, and knows the number of messages
+    /// 2. It tells each rank to which it has sent messages their number, by a note that is answered
+    ///    (the good-bye): a note that has reached the other rank was perhaps not read there. Later
+    ///    notes are only answers, and their receiver waits for them before it leaves itself.
+    /// 3. After a barrier, every rank has read every good-bye, and knows the number of messages
     ///    that are still in flight to it.
     /// 4. It takes these messages from the network.
     pub(crate) fn shut_down(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
@@ -73,7 +73,7 @@ impl Network {
                             && !state.ops.has_any()
                             && state.post.has_sent_all(mpi)?
                     }
-                    Step::Bye => state.post.has_sent_all(mpi)?,
+                    Step::Bye => state.unanswered.is_empty(),
                     Step::Barrier(ticket) => state.shutdown_barrier.test(mpi, ticket)?,
                     Step::Drain => state.post.peers.is_drained(),
                 };
@@ -82,7 +82,7 @@ impl Network {
                 }
                 step = match step {
                     Step::Finish => {
-                        state.post.say_bye(mpi)?;
+                        state.say_bye(mpi)?;
                         Step::Bye
                     }
                     Step::Bye => Step::Barrier(state.shutdown_barrier.enter(mpi)?),

@@ -87,7 +87,7 @@ pub(crate) fn unpack(bytes: &[u8], n_notes: u16, notes: &mut Vec<Note>) -> Resul
 
 /// Whether its sender may leave only when the receiver has it.
 fn is_sure(note: &Note) -> bool {
-    matches!(note, Note::Bye { .. } | Note::Leaving { .. })
+    matches!(note, Note::Leaving { .. })
 }
 
 /// Whether a note has no text, so that it can share a message.
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_and_a_good_bye_go_alone() {
+    fn a_failure_and_the_last_words_go_alone() {
         let failed = Note::Failed {
             rank: 4,
             cause: "x".repeat(96),
         };
-        let bye = Note::Bye { sent: [1, 2] };
-        let notes = [answer(1), failed, answer(2), bye, answer(3)];
+        let last = Note::Leaving { round: 2 };
+        let notes = [answer(1), failed, answer(2), last, answer(3)];
         let sent = messages(notes.clone().map(|note| (1, note)));
         assert_eq!(sent, notes.map(|note| (1, vec![note])));
     }

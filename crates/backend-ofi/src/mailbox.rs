@@ -296,11 +296,4 @@ impl Post {
     pub(crate) fn has_sent_all(&self) -> bool {
         self.outbox.is_idle() && self.unsent.is_empty() && !self.peers.has_open()
     }
-
-    /// Tells every rank that was sent messages their number.
-    pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) {
-        for (rank, note) in self.peers.goodbyes() {
-            self.tell(endpoint, segments, rank, note);
-        }
-    }
 }

@@ -146,9 +146,9 @@ impl Network {
 
     fn heed(&self, state: &mut State, from: u32, note: Note) {
         match note {
-            // The post has read them.
-            Note::Credits(_) | Note::Bye { .. } => {}
-            Note::Ask => {
+            // The post has read it.
+            Note::Credits(_) => {}
+            Note::Ask | Note::Bye { .. } => {
                 let barriers = 0;
                 let answer = if state.has_left {
                     let sent = state.post.peers.sent_to(from);

@@ -49,10 +49,10 @@ impl Network {
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
     /// 1. The rank completes its operations.
-    /// 2. It tells each rank to which it has sent messages their number, by a note that is complete
-    ///    when received (the good-bye). Later notes are only answers, and their receiver waits for
-    ///    them before it leaves itself.
-    /// 3. After a dissemination barrier, every rank has received every good-bye, and knows the
+    /// 2. It tells each rank to which it has sent messages their number, by a note that is answered
+    ///    (the good-bye): a note that has reached the other rank was perhaps not read there. Later
+    ///    notes are only answers, and their receiver waits for them before it leaves itself.
+    /// 3. After a dissemination barrier, every rank has read every good-bye, and knows the
     ///    number of messages that are still in flight to it. In each round a rank sends a note to
     ///    another one, twice as far away as in the round before.
     /// 4. It takes these messages from the network.
@@ -111,7 +111,7 @@ impl Network {
                     && state.post.has_sent_all()
                     && self.broken.get().is_none()
             }
-            Step::Bye => state.post.has_sent_all(),
+            Step::Bye => state.unanswered.is_empty(),
             Step::Barrier(round) => round == n_rounds || state.rounds.contains(&round),
             Step::Drain => state.post.peers.is_drained(),
         };
@@ -120,8 +120,10 @@ impl Network {
         }
         Ok(Some(match step {
             Step::Finish => {
-                let State { post, endpoint, .. } = state;
-                post.say_bye(endpoint, &self.segments);
+                for (rank, bye) in state.post.peers.goodbyes() {
+                    state.unanswered.insert(rank);
+                    self.tell(state, rank, bye);
+                }
                 Step::Bye
             }
             Step::Bye => self.begin_round(state, 0, n_rounds)?,

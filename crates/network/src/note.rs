@@ -76,7 +76,8 @@ pub enum Note {
         /// Entered barriers.
         barriers: u64,
     },
-    /// The sender's last unsolicited note, with the number of messages of each class.
+    /// The sender's last unsolicited note, with the number of messages of each class. It is
+    /// answered as the question is, so that its sender knows that it was read.
     Bye {
         /// Messages of each class to the receiver.
         sent: [u64; 2],

@@ -42,13 +42,6 @@ pub(crate) unsafe fn irecv(
     Ok(request)
 }
 
-/// Whether the end of a send means that it was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Plain,
-    Synchronous,
-}
-
 /// Begins to send.
 ///
 /// # Safety
@@ -59,23 +52,14 @@ pub(crate) unsafe fn isend(
     comm: &Comm,
     (to, tag): (c_int, c_int),
     (at, len): (*const u8, c_int),
-    mode: Mode,
 ) -> Result<Request> {
     let mut request = Request::null();
     let ty = RSMPI_UINT8_T.raw();
     let (at, of) = (at.cast(), request.place());
-    let send = match mode {
-        Mode::Plain => ffi::MPI_Isend,
-        Mode::Synchronous => ffi::MPI_Issend,
-    };
-    let call = match mode {
-        Mode::Plain => Call::Isend,
-        Mode::Synchronous => Call::Issend,
-    };
-    // SAFETY: either call reads `len` bytes at `at` until the request is complete; the caller
+    // SAFETY: the call reads `len` bytes at `at` until the request is complete; the caller
     // promises them until then. The request's name is written during the call.
-    let code = unsafe { send(at, len, ty, to, tag, comm.raw(), of) };
-    check(call, code)?;
+    let code = unsafe { ffi::MPI_Isend(at, len, ty, to, tag, comm.raw(), of) };
+    check(Call::Isend, code)?;
     Ok(request)
 }
 

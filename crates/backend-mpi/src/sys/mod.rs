@@ -41,9 +41,7 @@ pub(crate) use ffi::{Comm, Datatype, Info, Request};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
-pub(crate) use message::{
-    Mode, cancel, ibarrier, irecv, isend, receive_now, test, test_any, test_some,
-};
+pub(crate) use message::{cancel, ibarrier, irecv, isend, receive_now, test, test_any, test_some};
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
@@ -91,7 +89,6 @@ pub(crate) enum Call {
     WinFlushAll,
     Irecv,
     Isend,
-    Issend,
     Test,
     Testany,
     Testsome,
@@ -121,7 +118,7 @@ pub(crate) enum Call {
 }
 
 /// The names of the calls, in the order of [`Call`].
-const NAMES: [&str; 63] = [
+const NAMES: [&str; 62] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -158,7 +155,6 @@ const NAMES: [&str; 63] = [
     "MPI_Win_flush_all",
     "MPI_Irecv",
     "MPI_Isend",
-    "MPI_Issend",
     "MPI_Test",
     "MPI_Testany",
     "MPI_Testsome",

@@ -17,16 +17,53 @@ pub(crate) fn told() {
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
     let ended = run(command);
     assert_well(&ended);
+    assert!(assert_each_told(&ended) >= 100, "{ended:?}");
+}
+
+/// Returns the number of served calls.
+#[track_caller]
+fn assert_each_told(ended: &Ended) -> u64 {
     let number = |text: &str, before: &str, after: &str| -> Option<u64> {
         let (_, rest) = text.split_once(before)?;
         rest.split_once(after)?.0.parse().ok()
     };
-    let Ended { stdout, stderr, .. } = &ended;
+    let Ended { stdout, stderr, .. } = ended;
     let n_sent = number(stdout, "rank 0 has sent ", " calls").expect("said so");
     let n_served = number(stdout, "rank 1 has served ", " calls").expect("said so");
     let n_lost = number(stderr, "rank 1 has left the job with ", " one-way message");
-    assert!(n_served >= 100, "{ended:?}");
     assert_eq!(n_sent, n_served + n_lost.unwrap_or(0), "{ended:?}");
+    n_served
+}
+
+/// As [`told`], of a rank that leaves at once behind its calls, to one that is leaving already: the
+/// calls and the good-bye come together.
+pub(crate) fn told_at_once() {
+    for payload in ["0", "900", "5000"] {
+        let mut command = ranks(2, "call_and_leave", payload, "1");
+        command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
+        let ended = run(command);
+        assert_well(&ended);
+        assert_each_told(&ended);
+    }
+}
+
+/// Rank 0 sends some calls, unless it hears that rank 1 has left. Neither waits for anything.
+pub(crate) fn call_and_leave(bytes: &str) {
+    let world = world();
+    pgas_am::attach(&world).expect("one program");
+    let payload = vec![0_u8; bytes.parse().expect("a number")];
+    let serve = |_: Vec<u8>| _ = N_SERVED.fetch_add(1, Ordering::Relaxed);
+    let is_sender = world.rank() == Rank::ZERO;
+    let n_sent = (0..if is_sender { 30 } else { 0 })
+        .take_while(|_| world.rpc_ff(Rank::new(1), serve, payload.clone()).is_ok())
+        .count();
+    drop(world);
+    let n_served = N_SERVED.load(Ordering::Relaxed);
+    job::say(&if is_sender {
+        format!("rank 0 has sent {n_sent} calls")
+    } else {
+        format!("rank 1 has served {n_served} calls")
+    });
 }
 
 /// Rank 1 leaves when it has served some calls; rank 0 sends until it is told that rank 1 has left.

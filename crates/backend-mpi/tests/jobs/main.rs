@@ -45,6 +45,7 @@ const PARTS: &[(&str, Part)] = &[
     ("return_early", faults::return_early),
     ("leave_often", faults::leave_often),
     ("call_who_leaves", lost::call_who_leaves),
+    ("call_and_leave", lost::call_and_leave),
     ("come_or_stop", faults::come_or_stop),
     ("start", input::start),
     ("start_beside", input::start_beside),
@@ -127,6 +128,8 @@ fn main() -> ExitCode {
         trials.push(trial(name.to_owned(), words::hammered_from_two_hosts));
         let name = "hosts::each_call_to_a_rank_that_leaves_is_served_or_told_of";
         trials.push(trial(name.to_owned(), lost::told));
+        let name = "hosts::each_call_of_a_rank_that_leaves_at_once_is_served_or_told_of";
+        trials.push(trial(name.to_owned(), lost::told_at_once));
     }
     if is_open_mpi() {
         let name = "window::the_users_choice_of_a_component_is_kept";
