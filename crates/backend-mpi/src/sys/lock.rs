@@ -27,10 +27,13 @@ const EVERYBODY: usize = 1;
 pub(super) struct Lock {
     /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
     owner: AtomicUsize,
-    /// The number of times that a thread has entered or left: odd while one is inside, and another
-    /// number for each stay. Only the thread inside writes this.
+    /// How often the owner has entered or left without the mutex: odd while it is inside. No other
+    /// thread writes it, since the owner may be about to: it finds only afterwards that the lock is
+    /// another one's.
     n_turns: AtomicU64,
     mutex: Mutex<()>,
+    /// How often threads have entered or left by the mutex. Only the one that holds it writes this.
+    n_turns_by_mutex: AtomicU64,
     /// Whether the thread inside came by the mutex; only that one writes this.
     by_mutex: AtomicBool,
 }
@@ -59,7 +62,7 @@ impl Drop for Guard {
         if self.lock.by_mutex.load(Ordering::Relaxed) {
             self.lock.release();
         } else {
-            self.lock.turn(Ordering::Release);
+            turn(&self.lock.n_turns, Ordering::Release);
         }
     }
 }
@@ -70,24 +73,18 @@ impl Lock {
             owner: AtomicUsize::new(NOBODY),
             n_turns: AtomicU64::new(0),
             mutex: Mutex::new(()),
+            n_turns_by_mutex: AtomicU64::new(0),
             by_mutex: AtomicBool::new(false),
         }
-    }
-
-    /// Records that this thread enters or leaves. Release, at the end: pairs with the acquire of
-    /// the next thread inside.
-    #[inline]
-    fn turn(&self, ordering: Ordering) {
-        // Relaxed: only the thread inside writes it.
-        let n_turns = self.n_turns.load(Ordering::Relaxed);
-        self.n_turns.store(n_turns + 1, ordering);
     }
 
     /// The number of the stay of the thread that is inside, if one is; no other stay has it.
     #[inline]
     pub(super) fn stay(&self) -> Option<u64> {
-        // Relaxed: a thread outside only watches whether it changes over seconds.
-        let n_turns = self.n_turns.load(Ordering::Relaxed);
+        // Relaxed: a thread outside only watches whether the sum changes over seconds. It is wrong
+        // for a moment while an owner finds that the lock is another one's.
+        let by_mutex = self.n_turns_by_mutex.load(Ordering::Relaxed);
+        let n_turns = self.n_turns.load(Ordering::Relaxed) + by_mutex;
         (n_turns & 1 == 1).then_some(n_turns)
     }
 
@@ -118,7 +115,7 @@ impl Lock {
             if self.owner.load(Ordering::Relaxed) == me {
                 return self.guard();
             }
-            self.turn(Ordering::Release);
+            turn(&self.n_turns, Ordering::Release);
         }
         self.lock_mutex(me)
     }
@@ -168,7 +165,7 @@ impl Lock {
 
     /// Enters by the mutex of `guard`.
     fn hold(&'static self, guard: MutexGuard<'static, ()>) -> Guard {
-        self.turn(Ordering::Relaxed);
+        turn(&self.n_turns_by_mutex, Ordering::Relaxed);
         self.by_mutex.store(true, Ordering::Relaxed);
         HELD.set(Some(ManuallyDrop::new(guard)));
         self.guard()
@@ -179,7 +176,8 @@ impl Lock {
     #[inline(never)]
     fn release(&self) {
         self.by_mutex.store(false, Ordering::Relaxed);
-        self.turn(Ordering::Release);
+        // Relaxed: the mutex orders what was done inside.
+        turn(&self.n_turns_by_mutex, Ordering::Relaxed);
         drop(HELD.take().map(ManuallyDrop::into_inner));
     }
 
@@ -191,13 +189,20 @@ impl Lock {
         passed.expect("the process has registered for it");
     }
 
-    /// Whether a thread is inside. The caller has taken the lock away from its owner, or found
+    /// Whether the owner is inside. The caller holds the mutex, and has taken the lock away from its owner, or found
     /// none. An owner has either stored before the barrier that it is inside, or reads after the
     /// barrier that it no longer owns the lock.
     fn is_inside(&self) -> bool {
         // Acquire: pairs with the release at the end of a stay.
         self.n_turns.load(Ordering::Acquire) & 1 == 1
     }
+}
+
+/// Records that this thread, which alone writes `n_turns`, enters or leaves. Release, when an owner
+/// leaves: pairs with the acquire of the next thread inside.
+#[inline]
+fn turn(n_turns: &AtomicU64, ordering: Ordering) {
+    n_turns.store(n_turns.load(Ordering::Relaxed) + 1, ordering);
 }
 
 /// A number that no other living thread has.
@@ -220,6 +225,9 @@ fn first_owner(me: usize) -> usize {
 mod tests {
     use std::hint;
     use std::sync::Barrier;
+    use std::time::Duration;
+
+    use rustix::thread::{CpuSet, sched_setaffinity};
 
     use super::*;
 
@@ -264,6 +272,47 @@ mod tests {
             });
             let n_threads = n_others as u64 + 1;
             assert_eq!(count.0.into_inner(), n_threads * TURNS + 1);
+        }
+    }
+
+    /// Both threads have one processor, so that the other one comes while the first one was
+    /// interrupted at some step of its way in, and that goes on while the other one is inside.
+    #[test]
+    fn nobody_is_inside_after_the_lock_was_taken_away() {
+        let one_processor = || {
+            let mut set = CpuSet::new();
+            set.set(0);
+            // Elsewhere the test shows less.
+            sched_setaffinity(None, &set).ok();
+        };
+        let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        let locks: Vec<_> = (0..100).map(|_| new_lock()).collect();
+        let first = || {
+            one_processor();
+            for (round, lock) in (1..).zip(&locks) {
+                drop(lock.lock());
+                begun.store(round, Ordering::Release);
+                while ended.load(Ordering::Acquire) < round {
+                    drop(lock.lock());
+                }
+            }
+        };
+        let other = || {
+            one_processor();
+            for (round, lock) in (1..).zip(&locks) {
+                while begun.load(Ordering::Acquire) < round {
+                    thread::yield_now();
+                }
+                let inside = lock.lock();
+                thread::sleep(Duration::from_micros(100));
+                drop(inside);
+                ended.store(round, Ordering::Release);
+            }
+        };
+        thread::scope(|threads| [threads.spawn(first), threads.spawn(other)].map(drop));
+        for lock in locks {
+            assert_eq!(lock.stay(), None);
+            assert!(lock.try_lock().is_some());
         }
     }
 
@@ -333,7 +382,8 @@ mod tests {
             drop(lock.lock());
         });
         other.join().expect("it panics nowhere");
-        assert_eq!(lock.n_turns.load(Ordering::Relaxed), 6, "three stays");
+        let n_turns = [&lock.n_turns, &lock.n_turns_by_mutex].map(|n| n.load(Ordering::Relaxed));
+        assert_eq!(n_turns, [0, 6], "three stays");
         assert!(lock.mutex.try_lock().is_ok());
     }
 
