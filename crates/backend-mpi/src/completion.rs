@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use pgas_core::backend::{Backend, OpId, Stage};
-use pgas_core::{Rank, Result};
+use pgas_core::{Error, Rank, Result};
 
 use crate::network::{Network, State};
 use crate::ops::Plain;
@@ -196,17 +196,34 @@ impl Network {
         if self.completed.load(Ordering::Acquire) == op.0 {
             return Ok(true);
         }
-        if let Some(plain) = Plain::of(op) {
-            return self.has_plain_reached(plain, stage);
-        }
-        let mut state = self.state();
-        let mut mpi = sys::enter()?;
-        self.test_op(&mut state, &mut mpi, op, stage)
+        let reached = match Plain::of(op) {
+            Some(plain) => self.has_plain_reached(plain, stage),
+            None => {
+                let mut state = self.state();
+                let Ok(mut mpi) = sys::enter() else {
+                    return Ok(false);
+                };
+                self.test_op(&mut state, &mut mpi, op, stage)
+            }
+        };
+        reached.or_else(|error| self.is_not_known(&error))
+    }
+
+    /// MPI has failed to tell whether an operation is over. So its buffers have to stay MPI's, as
+    /// if it were not, and the job fails. The same holds for an operation that a thread tests which
+    /// MPI does not let in; that one gets the error when it makes progress.
+    #[cold]
+    fn is_not_known(&self, error: &Error) -> Result<bool> {
+        let cause = format!("cannot complete an operation: {error}");
+        self.fail_without_waiting(self.rank(), &cause);
+        Ok(false)
     }
 
     fn has_plain_reached(&self, plain: Plain, stage: Stage) -> Result<bool> {
         let rank = plain.rank;
-        let mut mpi = sys::enter()?;
+        let Ok(mut mpi) = sys::enter() else {
+            return Ok(false);
+        };
         let flushes = self.flushes.get(&mut mpi);
         let is_complete = plain.is_complete(if plain.is_get {
             flushes.n_local_flushes(rank)
@@ -233,10 +250,8 @@ impl Network {
             Ok(true) => self.is_flushed(state, mpi, index),
             other => other,
         };
-        match tested {
-            Ok(true) => state.ops.release(index),
-            Ok(false) => {}
-            Err(_) => state.ops.release(index),
+        if matches!(tested, Ok(true)) {
+            state.ops.release(index);
         }
         tested
     }

@@ -1,11 +1,13 @@
 //! Worlds of communicators of a program that has started MPI itself.
 #![expect(unsafe_code, reason = "promises to keep out of MPI")]
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mpi::Threading;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 use pgas_core::backend::AtomicsBy;
+use pgas_core::collective::op::Sum;
 use pgas_core::config::Progress;
 use pgas_core::{Config, Error, Rank, World};
 
@@ -95,15 +97,60 @@ pub(crate) fn one_thread(_: &str) {
     config.progress = Progress::Poll;
     let world = pgas_mpi::init_on(&universe.world(), &config).expect("a world");
     world.barrier().expect("all are here");
-    let elsewhere = std::thread::spawn(pgas_mpi::library).join();
+    let elsewhere = thread::spawn(pgas_mpi::library).join();
     let elsewhere = elsewhere.expect("an error, not a panic");
     assert!(elsewhere.is_err(), "another thread");
     world.barrier().expect("all are here");
+    other_threads_complete_nothing(&world);
     assert_eq!(
         mpi::environment::threading_support(),
         Threading::Funneled,
         "as the program has asked for it"
     );
+}
+
+/// An operation that another thread asks for, or waits for, goes on: its buffers stay until it is
+/// over.
+fn other_threads_complete_nothing(world: &World) {
+    const N: usize = 1 << 10;
+    let here = world.alloc_symmetric::<u64>(N).expect("room");
+    let number = u64::from(world.rank().number());
+    here.here().put_slice(world, &[number; N]).expect("put");
+    world.barrier().expect("all are here");
+    let other = 1 - world.rank().number();
+    let there = here.on(Rank::new(other));
+    if world.is_direct(there.rank()) {
+        // Nothing is in flight.
+        return;
+    }
+    for n in [1, N] {
+        let [get, waited] = [(); 2].map(|()| there.get_vec_nb(world, n).expect("begun"));
+        let put = there
+            .put_vec_nb(world, vec![u64::from(other); n])
+            .expect("begun");
+        let (mut get, mut put) = thread::spawn(move || {
+            let (mut get, mut put) = (get, put);
+            assert!(!get.is_complete().expect("no answer is none"));
+            assert!(!put.is_complete().expect("no answer is none"));
+            let error = waited.wait().expect_err("no progress here");
+            assert!(error.to_string().contains("thread"), "{error}");
+            (get, put)
+        })
+        .join()
+        .expect("no panic");
+        while !(get.test().expect("get") && put.test().expect("put")) {}
+        assert_eq!(get.wait().expect("got"), vec![u64::from(other); n]);
+        drop(put.wait().expect("put"));
+    }
+    let mut sum = world.allreduce_nb(number, Sum);
+    sum = thread::spawn(move || {
+        drop(sum.is_complete());
+        sum
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(sum.wait().expect("the sum"), 1);
+    world.barrier().expect("all are here");
 }
 
 pub(crate) fn attached_by_one_at_a_time(direct: &str) {
@@ -129,7 +176,7 @@ pub(crate) fn serialized(_: &str) {
     let world = unsafe { pgas_mpi::init_on_serialized(&all, &config) }.expect("a world");
     let cell = world.alloc_symmetric::<u64>(1).expect("a word");
     let cell = cell.on(Rank::ZERO);
-    std::thread::scope(|threads| {
+    thread::scope(|threads| {
         for _ in 0..3 {
             threads.spawn(|| {
                 for _ in 0..100 {
@@ -163,7 +210,7 @@ pub(crate) fn many_threads(_: &str) {
     hammer_in(&world, 200);
     let cell = world.alloc_symmetric::<u64>(1).expect("a word");
     let cell = cell.on(Rank::ZERO);
-    std::thread::scope(|threads| {
+    thread::scope(|threads| {
         for _ in 0..3 {
             threads.spawn(|| {
                 for _ in 0..100 {
@@ -227,10 +274,10 @@ fn waits_for_the_target(world: &World, operation: &dyn Fn() -> pgas_core::Result
     match world.rank().number() {
         0 => {
             // While the target is still in the barrier, it serves others.
-            std::thread::sleep(ABSENCE / 8);
+            thread::sleep(ABSENCE / 8);
             operation().expect("an operation that works");
         }
-        1 => std::thread::sleep(ABSENCE),
+        1 => thread::sleep(ABSENCE),
         _ => {}
     }
     began.elapsed() > ABSENCE / 2

@@ -301,13 +301,13 @@ impl<T: Pod> Flying<T> {
         self.op
     }
 
-    /// Whether it is complete. After an error it is, too.
+    /// Whether it is complete. After an error the transport may still use the buffers.
     pub(crate) fn test(&mut self, group: &dyn Group) -> Result<bool> {
         if self.is_over {
             return Ok(true);
         }
         let tested = group.test(self.op);
-        self.is_over = !matches!(tested, Ok(false));
+        self.is_over = matches!(tested, Ok(true));
         tested
     }
 
