@@ -6,8 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 /// The most addresses that a host tells others. A host of containers has one for each bridge.
 pub const MOST: usize = 16;
 
-/// This host's addresses, at most [`MOST`], in no order of preference. The loopback address is
-/// among them only if there is no other one.
+/// Addresses for documentation, which no network has: what is sent there goes by the default route.
+const ELSEWHERE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+
+/// This host's addresses, at most [`MOST`]: first those from which it sends by the default route,
+/// the others in no order of preference. The loopback address is among them only if there is no
+/// other one.
 #[must_use]
 pub fn own() -> Vec<IpAddr> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
@@ -18,6 +25,12 @@ pub fn own() -> Vec<IpAddr> {
     if all.is_empty() {
         all.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
+    kept(all, &ELSEWHERE.map(sends_from))
+}
+
+/// The first [`MOST`] addresses, with those that are `preferred` in front.
+fn kept(mut all: Vec<IpAddr>, preferred: &[Option<IpAddr>]) -> Vec<IpAddr> {
+    all.sort_by_key(|address| !preferred.contains(&Some(*address)));
     all.truncate(MOST);
     all
 }
@@ -117,6 +130,17 @@ pub fn of_words([high, low]: [u64; 2]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_the_default_route_is_kept_among_many() {
+        let bridges = (0..20).map(|i| IpAddr::V4(Ipv4Addr::new(10, i, 0, 1)));
+        let outward = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 7));
+        let all: Vec<_> = bridges.chain([outward]).collect();
+        assert!(!kept(all.clone(), &[None]).contains(&outward));
+        let kept = kept(all.clone(), &[Some(outward), None]);
+        assert_eq!((kept.len(), kept[0]), (MOST, outward));
+        assert_eq!(kept[1..], all[..MOST - 1]);
+    }
 
     #[test]
     fn own_addresses_are_found_in_the_kernels_tables() {
