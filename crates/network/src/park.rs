@@ -90,7 +90,7 @@ impl Parking {
                     ..Parked::default()
                 };
             }
-            has_napped = self.nap(&mut parked.vain, is_crowded);
+            has_napped = self.nap(&mut parked.vain, at_most, is_crowded);
             is_short = parked.vain.naps;
         }
         let n_turns = if has_napped || is_crowded { 1 } else { TURNS };
@@ -108,8 +108,8 @@ impl Parking {
         }
     }
 
-    /// Naps if it is time to. Returns whether it was.
-    pub fn nap(&self, vain: &mut Vain, is_crowded: bool) -> bool {
+    /// Naps if it is time to, for `at_most` so long. Returns whether it was.
+    pub fn nap(&self, vain: &mut Vain, at_most: Duration, is_crowded: bool) -> bool {
         let now = Instant::now();
         let since = *vain.since.get_or_insert(now);
         let longest = if is_crowded {
@@ -117,7 +117,7 @@ impl Parking {
         } else {
             LONGEST_NAP
         };
-        let nap = ((now - since) / SHARE).min(longest);
+        let nap = ((now - since) / SHARE).min(longest).min(at_most);
         if nap < SHORTEST_NAP {
             return false;
         }

@@ -1,6 +1,7 @@
 //! The loop of a wait for the network: the actions that are due between two polls in vain.
 
 use std::thread;
+use std::time::Duration;
 
 use pgas_core::backend::Backend;
 use pgas_core::{Error, Rank, Result};
@@ -58,7 +59,7 @@ impl<'a> Waiting<'a> {
         }
         if round.yields {
             let may_nap = round.looks || self.vain.naps;
-            if !(may_nap && parking.nap(&mut self.vain, is_crowded)) {
+            if !(may_nap && parking.nap(&mut self.vain, Duration::MAX, is_crowded)) {
                 thread::yield_now();
             }
         }
