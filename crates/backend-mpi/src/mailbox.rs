@@ -91,8 +91,11 @@ pub(crate) struct Post {
     comm: Comm,
     inboxes: [Inbox; 3],
     /// The receive of each inbox for the next message, and a place for another request that is
-    /// tested with them.
+    /// tested with them. The first place is that of the inbox with the number `first_head`. Of
+    /// several that are complete MPI names the first, so each arrival moves the places on by one:
+    /// otherwise replies and notes would never come while requests do without end.
     heads: [Request; OTHER + 1],
+    first_head: usize,
     outboxes: [Outbox; 3],
     pub(crate) peers: Peers,
 }
@@ -121,6 +124,7 @@ impl Post {
                 inbox(N_NOTE_RECEIVES, NOTE_BYTES),
             ],
             heads: array::from_fn(|_| Request::null()),
+            first_head: 0,
             outboxes: [
                 outbox(N_SENDS, SLOT_BYTES),
                 outbox(N_SENDS, SLOT_BYTES),
@@ -198,10 +202,12 @@ impl Post {
         let Some(arrival) = tested? else {
             return Ok(None);
         };
-        let tag = arrival.index;
-        if tag == OTHER {
+        if arrival.index == OTHER {
             return Ok(Some(Arrived::Other));
         }
+        let tag = (self.first_head + arrival.index) % OTHER;
+        self.heads[..OTHER].rotate_left(1);
+        self.first_head = (self.first_head + 1) % OTHER;
         let inbox = &mut self.inboxes[tag];
         let slot = inbox.nth(inbox.n_arrived);
         slot.from = arrival.from;
@@ -209,8 +215,10 @@ impl Post {
         inbox.n_arrived += 1;
         if inbox.n_arrived < inbox.slots.len() {
             let next = inbox.nth(inbox.n_arrived);
-            self.heads[tag] = mem::replace(&mut next.request, Request::null());
+            let request = mem::replace(&mut next.request, Request::null());
+            *self.head(tag) = request;
         }
+        let inbox = &mut self.inboxes[tag];
         if tag != NOTES {
             return Ok(Some(Arrived::Message));
         }
@@ -223,6 +231,11 @@ impl Post {
         Ok(Some(Arrived::Note(from, note)))
     }
 
+    /// The place of an inbox's receive for the next message.
+    fn head(&mut self, tag: usize) -> &mut Request {
+        &mut self.heads[(tag + OTHER - self.first_head) % OTHER]
+    }
+
     /// Posts the receive of the oldest message again.
     fn renew(&mut self, mpi: &Mpi, tag: usize) -> Result<()> {
         let inbox = &self.inboxes[tag];
@@ -233,7 +246,8 @@ impl Post {
         inbox.n_arrived -= 1;
         if was_full {
             let slot = &mut inbox.slots[index];
-            self.heads[tag] = mem::replace(&mut slot.request, Request::null());
+            let request = mem::replace(&mut slot.request, Request::null());
+            *self.head(tag) = request;
         }
         Ok(())
     }
