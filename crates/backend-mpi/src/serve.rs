@@ -17,7 +17,19 @@ use pgas_network::wait::Waiting;
 impl Network {
     /// Serves arrived notes up to the first message, and returns whether there was anything. A
     /// message is left to the caller, which should not wait for another poll of MPI.
+    ///
+    /// MPI tells of an error once, perhaps to a caller that cannot return it, and the rank may have
+    /// lost a message or a receive by it. So the job fails.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
+        let worked = self.serve_arrived(state, mpi);
+        if let Err(error) = &worked {
+            let cause = format!("cannot exchange messages any more: {error}");
+            self.note_failure(self.rank(), &cause);
+        }
+        worked
+    }
+
+    fn serve_arrived(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         state.post.send_open(mpi)?;
         let mut worked = false;
         // Together with the open barrier, since each test of MPI polls the network.
@@ -31,7 +43,7 @@ impl Network {
         }
         self.receiving.note(|class| state.post.n_arrived(class));
         self.watch_barrier(state, mpi)?;
-        self.tell_failure(state, mpi)?;
+        self.tell_failure(state, mpi);
         Ok(worked)
     }
 
@@ -58,7 +70,7 @@ impl Network {
                 state.barrier.answered(from, barriers);
                 if state.barrier.is_missing(barriers) {
                     let cause = "has left the job while others wait for it in a barrier";
-                    self.fail(state, mpi, Rank::new(from), cause)?;
+                    self.fail(state, mpi, Rank::new(from), cause);
                 }
             }
             Note::Failed { rank, cause } => {
@@ -68,8 +80,8 @@ impl Network {
                 let bits = match self.execute(offset, order) {
                     Ok(bits) => bits,
                     Err(error) => {
-                        let cause = error.to_string();
-                        return self.fail(state, mpi, Rank::new(from), &cause);
+                        self.fail(state, mpi, Rank::new(from), &error.to_string());
+                        return Ok(());
                     }
                 };
                 state.post.tell(mpi, from, &Note::Former { id, bits })?;
@@ -80,9 +92,9 @@ impl Network {
     }
 
     /// Records a failure and tells all ranks, if it is the first one that this rank knows of.
-    pub(crate) fn fail(&self, state: &mut State, mpi: &Mpi, rank: Rank, cause: &str) -> Result<()> {
+    pub(crate) fn fail(&self, state: &mut State, mpi: &Mpi, rank: Rank, cause: &str) {
         self.note_failure(rank, cause);
-        self.tell_failure(state, mpi)
+        self.tell_failure(state, mpi);
     }
 
     /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
@@ -110,15 +122,15 @@ impl Network {
             Err(TryLockError::WouldBlock) => return,
         };
         if let Some(mpi) = sys::try_enter().filter(|_| !state.is_over) {
-            // A rank that cannot be told is told by the launcher.
-            drop(self.tell_failure(&mut state, &mpi));
+            self.tell_failure(&mut state, &mpi);
         }
     }
 
-    /// Tells all other ranks of a recorded failure, once.
-    fn tell_failure(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
+    /// Tells all other ranks of a recorded failure, once. A rank that cannot be told, perhaps since
+    /// it is the one that has failed, is told by the launcher.
+    fn tell_failure(&self, state: &mut State, mpi: &Mpi) {
         let Some((rank, cause)) = self.failure.take_untold() else {
-            return Ok(());
+            return;
         };
         let note = Note::Failed {
             rank: rank.number(),
@@ -126,9 +138,8 @@ impl Network {
         };
         let others = (0..self.session.n_ranks()).filter(|other| *other != self.session.rank());
         for other in others {
-            state.post.tell(mpi, other, &note)?;
+            drop(state.post.tell(mpi, other, &note));
         }
-        Ok(())
     }
 
     /// Serves arrivals until `ready`, for a call of the contract that waits for the network.
@@ -165,14 +176,18 @@ impl Network {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        let n = self.neighbours.poll(class, limit, sink)?;
-        let lock = || {
-            let state = self.state();
-            let mpi = sys::enter()?;
-            Ok(Locked { mpi, state })
-        };
-        let n_more = self.receiving.hand_out(class, limit - n, sink, lock)?;
-        Ok(n + n_more)
+        let neighbours = &self.neighbours;
+        self.receiving.hand_out(
+            class,
+            limit,
+            sink,
+            |limit, sink| neighbours.poll(class, limit, sink),
+            || {
+                let state = self.state();
+                let mpi = sys::enter()?;
+                Ok(Locked { mpi, state })
+            },
+        )
     }
 }
 

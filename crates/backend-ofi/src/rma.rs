@@ -162,6 +162,8 @@ impl Network {
         let mut state = self.state();
         // Another thread may have been inside of libfabric when the failure was recorded.
         self.tell_failure(&mut state);
+        // What found no room is lost with the endpoint.
+        self.look_at_hosts_now(&mut state);
         state.shut(Some(why));
     }
 

@@ -41,18 +41,19 @@ impl Network {
         if worked {
             self.receiving.note(|class| state.post.n_arrived(class));
         }
-        outcome?;
+        if outcome.is_err() {
+            // It comes again in each call, which would otherwise not get so far.
+            self.look_at_hosts(state);
+            return outcome.map(|()| worked);
+        }
         self.go_on(state);
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments);
         post.send_open((endpoint, &self.segments));
-        if let Some((rank, error)) = post.take_unreachable()
-            && !state.has_left
-        {
-            self.has_lost(rank, &error);
-        }
-        // Its receiver waits for it, also when this rank is leaving.
-        if let Some((rank, error)) = post.peers.take_unreachable() {
+        // The receiver waits for it, also when this rank is leaving. Who can leave does so before
+        // the job fails.
+        let lost = [post.take_unreachable(), post.peers.take_unreachable()];
+        for (rank, error) in lost.into_iter().flatten() {
             self.has_lost(rank, &error);
         }
         // After the answers, for which other ranks wait.
@@ -65,12 +66,17 @@ impl Network {
     /// Checks now and then whether the other hosts are alive.
     #[inline]
     fn look_at_hosts(&self, state: &mut State) {
-        let Some(lifeline) = &mut state.lifeline else {
-            return;
-        };
         if state.looked.elapsed() < CHECK_INTERVAL {
             return;
         }
+        self.look_at_hosts_now(state);
+    }
+
+    /// Tells the other hosts of a failure, if one is known, and checks whether they are alive.
+    pub(crate) fn look_at_hosts_now(&self, state: &mut State) {
+        let Some(lifeline) = &mut state.lifeline else {
+            return;
+        };
         state.looked = Instant::now();
         let known = self.failure.get();
         let known = known.map(|(rank, cause)| (rank.number(), cause.to_owned()));
@@ -94,9 +100,7 @@ impl Network {
                 SEND => state.post.receiver_of(index),
                 _ => None,
             };
-            let is_last_word = state.has_left && kind != OPERATION && kind != RECEIVE;
             match rank {
-                _ if is_last_word => {}
                 Some(rank) => self.has_lost(rank, text),
                 None if kind == RECEIVE => self.has_broken(
                     self.rank,
@@ -255,15 +259,19 @@ impl Network {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
         // A rank's messages to itself come here even without the direct path.
-        let n = self.neighbours.poll(class, limit, sink)?;
-        let lock = || {
-            Ok(Locked {
-                state: self.state(),
-                segments: &self.segments,
-            })
-        };
-        let n_more = self.receiving.hand_out(class, limit - n, sink, lock)?;
-        Ok(n + n_more)
+        let neighbours = &self.neighbours;
+        self.receiving.hand_out(
+            class,
+            limit,
+            sink,
+            |limit, sink| neighbours.poll(class, limit, sink),
+            || {
+                Ok(Locked {
+                    state: self.state(),
+                    segments: &self.segments,
+                })
+            },
+        )
     }
 
     /// An error if the job has failed.

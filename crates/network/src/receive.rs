@@ -1,6 +1,6 @@
 //! Hands the program's messages that have arrived to a sink.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, TryLockError};
 
 use pgas_core::Result;
@@ -92,6 +92,9 @@ pub trait Arrivals {
 pub struct Receiving {
     /// The number of arrived messages of each class, so that a check takes no lock.
     n_arrived: [AtomicUsize; 2],
+    /// Whether those of other hosts come first the next time, since those of this host alone were
+    /// enough the last time.
+    is_far_due: [AtomicBool; 2],
     /// Held by the thread that hands out those of a class.
     is_handing_out: [Mutex<()>; 2],
 }
@@ -105,8 +108,9 @@ impl Receiving {
         }
     }
 
-    /// Hands at most `limit` of the program's messages of `class` to `sink`, unless another thread
-    /// does, and returns their number. `lock` locks the rank, which is not locked while the sink
+    /// Hands at most `limit` of the program's messages of `class` to `sink`, and returns their
+    /// number: those of this host by `near`, which is given how many, and those of others, unless
+    /// another thread hands these out. `lock` locks the rank, which is not locked while the sink
     /// runs.
     ///
     /// # Errors
@@ -114,6 +118,30 @@ impl Receiving {
     /// Those of the transport.
     #[inline]
     pub fn hand_out<A: Arrivals>(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+        near: impl Fn(usize, &mut dyn FnMut(Message<'_>)) -> Result<usize>,
+        lock: impl Fn() -> Result<A>,
+    ) -> Result<usize> {
+        // Relaxed: a hint, as `n_arrived` is.
+        let is_far_due = &self.is_far_due[class as usize];
+        if is_far_due.load(Ordering::Relaxed) {
+            is_far_due.store(false, Ordering::Relaxed);
+            let n = self.hand_out_far(class, limit, sink, lock)?;
+            return Ok(n + near(limit - n, sink)?);
+        }
+        let n = near(limit, sink)?;
+        if n == limit {
+            is_far_due.store(true, Ordering::Relaxed);
+            return Ok(n);
+        }
+        Ok(n + self.hand_out_far(class, limit - n, sink, lock)?)
+    }
+
+    #[inline]
+    fn hand_out_far<A: Arrivals>(
         &self,
         class: MessageClass,
         limit: usize,
@@ -257,6 +285,37 @@ mod tests {
         }
     }
 
+    /// However many messages this host has, those of others have their turn.
+    #[test]
+    fn messages_of_one_host_keep_those_of_others_waiting_for_one_turn() {
+        const CLASS: MessageClass = MessageClass::Request;
+        let rank = Mutex::new(Rank::default());
+        let lock = || Ok(rank.lock().unwrap_or_else(PoisonError::into_inner));
+        let receiving = Receiving::default();
+        let near = |limit, sink: &mut dyn FnMut(Message<'_>)| {
+            for _ in 0..limit {
+                sink(Message {
+                    from: pgas_core::Rank::new(1),
+                    class: CLASS,
+                    handler: HandlerId(100),
+                    payload: &[],
+                });
+            }
+            Ok(limit)
+        };
+        for round in 0..5 {
+            lock().unwrap().arrived.push_back(letter(round..round + 1));
+            receiving.note(|_| 1);
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                let mut sink = |message: Message<'_>| seen.push(message.handler.0);
+                let n = receiving.hand_out(CLASS, 3, &mut sink, near, lock);
+                assert_eq!(n.unwrap(), 3);
+            }
+            assert!(seen.contains(&round), "{seen:?}");
+        }
+    }
+
     /// Each message is handed out once, in order, and each message of the transport is finished,
     /// wherever the sink panics and however many are asked for at a time.
     #[test]
@@ -279,7 +338,8 @@ mod tests {
                             panic::resume_unwind(Box::new(()));
                         }
                     };
-                    let receive = || receiving.hand_out(CLASS, limit, &mut sink, lock);
+                    let receive =
+                        || receiving.hand_out(CLASS, limit, &mut sink, |_, _| Ok(0), lock);
                     match panic::catch_unwind(AssertUnwindSafe(receive)) {
                         Ok(n) => assert!(n.unwrap() <= limit),
                         Err(_) => n_caught += 1,
