@@ -151,6 +151,7 @@ impl<M: Backend> Neighbours<M> {
         let neighbour = self.reached(to);
         let sent = neighbour.map(|to| self.member.try_send(to, class, handler, parts));
         sent.transpose()
+            .map_err(|error| self.error_of_the_job(error))
     }
 
     /// A place for a payload, if `to` is reached by the host's memory.
@@ -160,7 +161,10 @@ impl<M: Backend> Neighbours<M> {
     /// Those of the member.
     pub fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
         match self.reached(to) {
-            Some(to) => self.member.prepare(to, len),
+            Some(to) => self
+                .member
+                .prepare(to, len)
+                .map_err(|error| self.error_of_the_job(error)),
             None => Ok(Offer::Elsewhere),
         }
     }
@@ -191,6 +195,7 @@ impl<M: Backend> Neighbours<M> {
         // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
         // and `prepare` above is the member's: so it is his there, for the rank with that name.
         unsafe { self.member.try_commit(to, class, handler, place, opening) }
+            .map_err(|error| self.error_of_the_job(error))
     }
 
     /// Gives a place back unused.
@@ -221,6 +226,7 @@ impl<M: Backend> Neighbours<M> {
         }
         self.member
             .poll(class, limit, &mut |message| sink(self.of_the_job(message)))
+            .map_err(|error| self.error_of_the_job(error))
     }
 
     /// Wakes `rank`, if it is reached by the host's memory.
@@ -241,13 +247,9 @@ impl<M: Backend> Neighbours<M> {
     ///
     /// That failure, of a rank of the job.
     pub fn health(&self) -> Result<()> {
-        self.member.health().map_err(|error| match error {
-            Error::RankFailed(failure) => {
-                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
-                Error::rank_failed(rank, failure.cause.clone())
-            }
-            other => other,
-        })
+        self.member
+            .health()
+            .map_err(|error| self.error_of_the_job(error))
     }
 
     /// Records a failure of any rank of the job for the ranks of this host.
@@ -267,6 +269,18 @@ impl<M: Backend> Neighbours<M> {
     fn of_the_job<'a>(&self, message: Message<'a>) -> Message<'a> {
         let from = Rank::new(self.host.rank_of(message.from.number()));
         Message { from, ..message }
+    }
+
+    /// An error of the member, by the number of the rank in the job.
+    #[cold]
+    fn error_of_the_job(&self, error: Error) -> Error {
+        match error {
+            Error::RankFailed(failure) => {
+                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
+                Error::rank_failed(rank, failure.cause)
+            }
+            other => other,
+        }
     }
 }
 
@@ -355,6 +369,19 @@ mod tests {
             let error = of.health().unwrap_err().to_string();
             assert!(error.contains("rank 1 is of another host"), "{error}");
         }
+    }
+
+    #[test]
+    fn who_sends_to_a_rank_that_has_left_gets_an_error_with_its_number_in_the_job() {
+        let all = host(None);
+        all[1].leave(&mut |_| {});
+        let sent = all[2].try_send(Rank::new(5), REQUEST, &[b"late"], 9);
+        let error = sent.unwrap_err().to_string();
+        assert!(error.contains("rank 5 has left"), "{error}");
+        all[0].blame(Rank::new(1), "is of another host, and failed");
+        let sent = all[2].try_send(Rank::new(5), REQUEST, &[b"late"], 9);
+        let error = sent.unwrap_err().to_string();
+        assert!(error.contains("rank 1 is of another host"), "{error}");
     }
 
     #[test]
