@@ -15,7 +15,6 @@ use crate::ids::{
 };
 use crate::message::deliver::deliver;
 use crate::outbox::Undelivered;
-use crate::pieces::Pieces;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, Result};
 
@@ -27,11 +26,13 @@ const SLOTS_PER_SEARCH: u32 = 32;
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 impl Am {
-    /// Records a message that comes too late, unless its sender waits for it and is told so.
+    /// Records a message that comes too late, unless its sender waits for it and is told so. One in
+    /// pieces, of which this rank may have taken some in time, counts when all have come: otherwise
+    /// its sender was refused the rest, and knows.
     #[cold]
     fn refuse(&self, message: &Message<'_>) {
         let handler = match message.handler {
-            PIECE => Pieces::first_of(message),
+            PIECE => self.pieces.add(message).flatten().map(|(_, id)| id),
             id => Some(id),
         };
         if handler.is_some_and(is_one_way) {
@@ -49,10 +50,10 @@ impl Am {
             let reason = "calls named distributed objects that this rank has not built";
             self.lost.add(n as u64, &reason);
         }
-        let n = self.outbox.n_requests();
+        let n = self.outbox.n_one_way();
         if n > 0 {
             let reason = "what handlers have sent found no room";
-            self.lost.add(n as u64, &reason);
+            self.lost.add(n, &reason);
         }
         self.lost.tell_at_the_end(self.rank);
     }
@@ -228,8 +229,11 @@ impl Layer for Attached {
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes as _;
+
     use super::*;
     use crate::attach;
+    use crate::pieces::Piece;
 
     #[test]
     fn messages_that_make_no_sense_are_errors_that_say_who_sent_them() {
@@ -257,6 +261,46 @@ mod tests {
             let error = attached.deliver(&world, message).unwrap_err();
             let text = error.to_string();
             assert!(text.contains("got a message from rank 0"), "{text}");
+        }
+    }
+
+    /// Pieces of a call, of which this rank takes `n_served` in time and refuses `n_refused`.
+    #[test]
+    fn a_call_in_pieces_that_comes_too_late_is_lost_once_if_all_of_it_was_sent() {
+        const N_PIECES: u64 = 3;
+        let world = pgas_core::backend::loopback::world();
+        attach(&world).unwrap();
+        let Attached(am) = world.layer::<Attached>().unwrap();
+        let (mut whole, mut n_lost) = (0, 0);
+        for handler in [CALL_FF, CALL] {
+            for n_served in 0..N_PIECES {
+                for n_refused in 0..=N_PIECES - n_served {
+                    whole += 1;
+                    for at in 0..n_served + n_refused {
+                        let piece = Piece {
+                            whole,
+                            len: 8 * N_PIECES,
+                            at: 8 * at,
+                            handler: u64::from(handler.0),
+                        };
+                        let message = Message {
+                            from: Rank::ZERO,
+                            class: MessageClass::Request,
+                            handler: PIECE,
+                            payload: &[piece.as_bytes(), &[0; 8]].concat(),
+                        };
+                        if at < n_served {
+                            am.take_piece(&world, &message, |_| panic!("not the whole"))
+                                .unwrap();
+                        } else {
+                            am.refuse(&message);
+                        }
+                    }
+                    let is_lost = handler == CALL_FF && n_served + n_refused == N_PIECES;
+                    n_lost += u64::from(is_lost);
+                    assert_eq!(am.lost.n(), n_lost, "{n_served} {n_refused}");
+                }
+            }
         }
     }
 }

@@ -14,6 +14,8 @@ use pgas_core::{Rank, Result, World};
 
 use crate::error::says_left;
 use crate::function::LAYER_KEY;
+use crate::ids::{PIECE, is_one_way};
+use crate::pieces::Pieces;
 
 /// The bytes of requests that are kept before further ones are refused; the last one may have any
 /// length. Unit tests use a low limit.
@@ -31,6 +33,16 @@ impl Letter {
         // The overhead of an allocation.
         const ALLOCATION: usize = 16;
         size_of::<Self>() + ALLOCATION + self.payload.capacity()
+    }
+
+    /// Whether a call that nobody waits for is lost with it: it is the whole of one, or its last
+    /// piece.
+    fn ends_one_way(&self) -> bool {
+        let handler = match self.id {
+            PIECE => Pieces::last_of(&self.payload),
+            id => Some(id),
+        };
+        handler.is_some_and(is_one_way)
     }
 }
 
@@ -73,8 +85,8 @@ impl Kept {
         self.n.store(letters.n, Ordering::Relaxed);
     }
 
-    /// Sends kept messages as far as there is room. Returns whether any was sent, and adds messages
-    /// to ranks that have left to `undelivered`.
+    /// Sends kept messages as far as there is room. Returns whether any was sent, and adds one-way
+    /// messages to ranks that have left to `undelivered`.
     fn flush(
         &self,
         world: &World,
@@ -94,7 +106,7 @@ impl Kept {
                     Ok(Sent::BackPressure) => return true,
                     // The target has left without waiting for the message.
                     Err(error) if says_left(&error, *to) => {
-                        undelivered.n += 1;
+                        undelivered.n += u64::from(letter.ends_one_way());
                         undelivered.rank = Some(*to);
                     }
                     Err(error) => {
@@ -113,7 +125,7 @@ impl Kept {
     }
 }
 
-/// Messages that no rank receives any more.
+/// One-way messages that no rank receives any more.
 #[derive(Debug, Default)]
 pub(crate) struct Undelivered {
     pub(crate) n: u64,
@@ -168,7 +180,7 @@ impl Outbox {
     }
 
     /// Sends kept messages as far as there is room, and says whether any was sent. `lost` gets the
-    /// requests to ranks that have left.
+    /// one-way requests to ranks that have left; who waits for an answer is told by another way.
     #[inline]
     pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Undelivered)) -> Result<bool> {
         if !self.has_some() {
@@ -195,9 +207,11 @@ impl Outbox {
         Ok(worked)
     }
 
-    /// The number of kept requests.
-    pub(crate) fn n_requests(&self) -> usize {
-        self.requests.lock().n
+    /// The number of one-way messages that are kept.
+    pub(crate) fn n_one_way(&self) -> u64 {
+        let letters = self.requests.lock();
+        let all = letters.of.values().flatten();
+        all.map(|letter| u64::from(letter.ends_one_way())).sum()
     }
 }
 
@@ -240,7 +254,7 @@ mod tests {
             n_all += n_sent;
             assert_eq!(N_RUN.load(Ordering::Relaxed), n_all);
             assert!(!outbox.has_some() && outbox.has_room());
-            assert_eq!(outbox.n_requests(), 0);
+            assert_eq!(outbox.n_one_way(), 0);
         }
         pgas_core::as_handler(long).unwrap();
         quiet(&world).unwrap();
@@ -248,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_for_a_rank_that_has_left_is_lost() {
+    fn each_one_way_call_that_was_kept_for_a_rank_that_has_left_is_lost() {
         const ONE: Rank = Rank::new(1);
         let is_kept = AtomicBool::new(false);
         loopback::run(2, |world| {
@@ -260,18 +274,23 @@ mod tests {
                 return;
             }
             let am = am(&world).unwrap();
-            pgas_core::as_handler(|| {
-                while am.outbox.n_requests() < 3 {
+            let call = pgas_core::as_handler(|| {
+                while am.outbox.n_one_way() < 3 {
                     world.rpc_ff(ONE, drop::<u64>, 1).unwrap();
                 }
+                // In several pieces.
+                world.rpc_ff(ONE, drop::<Vec<u8>>, vec![7; 50_000]).unwrap();
+                world.rpc(ONE, |x: u64| x, 1).unwrap()
             });
+            assert_eq!(am.outbox.n_one_way(), 4);
             is_kept.store(true, Ordering::Release);
             while !world.has_left(ONE) {
                 thread::yield_now();
             }
             world.progress().unwrap();
             assert!(!am.outbox.has_some());
-            assert_eq!(am.lost.n(), 3);
+            assert_eq!(am.lost.n(), 4);
+            assert!(call.wait().is_err());
         });
     }
 }

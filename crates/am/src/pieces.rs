@@ -80,11 +80,13 @@ impl Pieces {
         self.n_sent.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The handler of the whole message, if this is its first piece.
-    pub(crate) fn first_of(message: &Message<'_>) -> Option<HandlerId> {
-        let (piece, _) = Piece::read_from_prefix(message.payload).ok()?;
+    /// The handler of the whole message, if this is its last piece. A sender that has been refused
+    /// a piece sends no later ones, so that a whole is lost with this one.
+    pub(crate) fn last_of(payload: &[u8]) -> Option<HandlerId> {
+        let (piece, bytes) = Piece::read_from_prefix(payload).ok()?;
         let handler = u16::try_from(piece.handler).ok()?;
-        (piece.at == 0).then_some(HandlerId(handler))
+        let end = piece.at.checked_add(bytes.len() as u64)?;
+        (end == piece.len).then_some(HandlerId(handler))
     }
 
     /// Adds a piece to its whole message, and returns that if it is complete; `None` if the piece

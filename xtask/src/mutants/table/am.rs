@@ -42,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("outbox.rs", "letters.n_bytes += letter.n_bytes();", 0, "", Tests("outbox")),
     row("outbox.rs", "*n_bytes -= letter.n_bytes();", 0, "", Tests("outbox")),
     row("outbox.rs", "Ok(Sent::BackPressure) => return true,", 0, "Ok(Sent::BackPressure) => {}", Tests("outbox")),
-    row("outbox.rs", "undelivered.n += 1;", 0, "", Tests("outbox")),
+    row("outbox.rs", "undelivered.n += u64::from(letter.ends_one_way());", 0, "", Tests("outbox")),
     row("send.rs", "self.message_counts.count_unsent();", 0, "", Tests("outbox")),
     row("send.rs", "self.message_counts.count_unsent();", 1, "", Tests("outbox")),
     row("send.rs", "            self.message_counts.count_sent();\n            if !self.outbox.keep_request", 0, "            if !self.outbox.keep_request", Tests("outbox")),
