@@ -394,7 +394,16 @@ impl<T: Send + 'static> PgasFuture<T> {
                     ranks.push(answer.to);
                 }
             }
-            State::Cell(cell) if !cell.is_done() => ranks.extend(cell.to()),
+            State::Cell(cell) if !cell.is_done() => match cell.to() {
+                Some(to) => ranks.push(to),
+                // A task or a promise does not say whom it waits for: it may be any that has not
+                // answered.
+                None => {
+                    let am = cell.handle().get();
+                    let awaited = am.map(|am| am.pending.awaited()).unwrap_or_default();
+                    ranks.extend(awaited.into_iter().map(Rank::new));
+                }
+            },
             State::Joined(joined) => joined.awaited(ranks),
             State::Cell(_) | State::Ready(_) | State::Event(..) | State::Taken => {}
         }

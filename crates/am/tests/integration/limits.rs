@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Completes as _, when_all, when_any};
+use pgas_am::{Completes as _, PgasFuture, Promise, RemoteCalls as _, when_all, when_any};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World, process};
 use pgas_testkit::weak::Weak;
@@ -42,8 +42,8 @@ fn after(body: Wait) -> Vec<Result<()>> {
         world.barrier().unwrap();
         if world.rank() == Rank::ZERO {
             let ended = body(&world, word.on(Rank::new(1)));
-            assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
             has_ended.store(true, Ordering::Release);
+            assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
         } else {
             while !has_ended.load(Ordering::Acquire) {
                 thread::yield_now();
@@ -83,6 +83,42 @@ fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
             assert!(failed.contains("rank 0 failed in an "), "{n}: {failed}");
         }
     });
+}
+
+/// Those that wait for a call, and do not say so.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
+fn a_limit_of_the_wait_for_a_task_or_a_promise_names_the_rank_that_does_not_answer() {
+    fn call(world: &World) -> Result<PgasFuture<u64>> {
+        world.rpc(Rank::new(1), |x: u64| x, 1)
+    }
+    // A panic would leave rank 1 waiting.
+    fn named(ended: Result<()>) -> Result<()> {
+        ended.map_err(|error| match error.to_string() {
+            text if text.ends_with("; missing: rank 1") => error,
+            text => Error::backend("name", 0, text),
+        })
+    }
+    let waits: [Wait; 3] = [
+        |world, _| {
+            let called = call(world)?;
+            named(world.spawn(async { called.await.map(drop) }).wait())
+        },
+        |world, _| {
+            let promise = Promise::new(world)?;
+            call(world)?.fulfils(&promise);
+            named(promise.future().wait())
+        },
+        |world, _| {
+            let called = call(world)?;
+            let both = when_all((world.spawn(called), call(world)?));
+            named(both.wait().map(drop))
+        },
+    ];
+    in_each(&waits, |_, ends| ends.into_iter().for_each(Result::unwrap));
 }
 
 #[test]
