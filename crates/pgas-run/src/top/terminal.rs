@@ -4,18 +4,23 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal;
 use ratatui::{DefaultTerminal, Frame};
 
 use super::is_over;
+use crate::watch::moves_cursor;
 use crate::watch::picture::{Looks, Picture};
 use crate::watch::table::Table;
 
 /// The default interval between two pictures.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
 
-/// Shows a job until it ends or a key ends the view. Without a terminal, returns the job.
+/// Shows a job until it ends or a key ends the view. Without a terminal that has a size and can move
+/// its cursor, returns the job.
 pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<Looks>> {
-    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let has_size = || terminal::size().is_ok_and(|(width, height)| width > 0 && height > 0);
+    if !is_terminal || !moves_cursor() || !has_size() {
         return Ok(Some(looks));
     }
     let mut terminal = ratatui::try_init()?;

@@ -25,6 +25,8 @@ use pgas_smp::{Observer, Watcher};
 
 pub(crate) use process::name_of;
 pub(crate) use screen::View;
+#[cfg(feature = "terminal")]
+pub(crate) use screen::moves_cursor;
 
 use picture::Looks;
 

@@ -5,6 +5,7 @@
 //! view goes. Only relative movements of the cursor are used. So nothing is asked of the terminal,
 //! whose input is rank 0's, and a launcher that is killed leaves it in a usable state.
 
+use std::env;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -81,8 +82,9 @@ pub(crate) struct View(Option<Screen>);
 
 impl View {
     pub(crate) fn new() -> Self {
-        let is_terminal = io::stderr().is_terminal() && size().is_some();
-        Self(is_terminal.then(Screen::new))
+        let has_room = size().and_then(room).is_some();
+        let is_drawn = io::stderr().is_terminal() && moves_cursor() && has_room;
+        Self(is_drawn.then(Screen::new))
     }
 
     /// No view: only the launcher's own lines are printed.
@@ -99,16 +101,17 @@ impl View {
     }
 
     pub(crate) fn show(&self, picture: &Picture) {
-        let (Some(screen), Some((width, height))) = (&self.0, size()) else {
+        let Some(screen) = &self.0 else {
             return super::tell_lines(&lines::summary(picture));
         };
+        // Nothing is shown as long as the window is too small.
+        let (width, most) = size().and_then(room).unwrap_or_default();
         let table = Table {
             picture,
             from: None,
         };
-        // The other half is for the output.
-        let lines = table.height().min((height / 2).max(3));
-        screen.show(table, (width.saturating_sub(1), lines));
+        let lines = table.height().min(most);
+        screen.show(table, (width, lines));
     }
 
     /// Prints a line of the launcher's own.
@@ -224,9 +227,23 @@ fn encode(buffer: &Buffer) -> (String, Vec<usize>) {
     (text, widths)
 }
 
-/// Columns and lines of the terminal, if there is one.
-pub(crate) fn size() -> Option<(u16, u16)> {
-    ratatui::crossterm::terminal::size().ok()
+/// Columns and lines of the terminal of the view, if they are known. A terminal whose size nobody
+/// has set, as of a serial line or of `ssh -tt` without a terminal, says 0.
+fn size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// The columns and the most lines of a view on a terminal of this size, if there is room for one:
+/// at least three lines, and one of the cursor's. The other half is for the output.
+fn room((width, height): (u16, u16)) -> Option<(u16, u16)> {
+    (width > 1 && height > 3).then(|| (width - 1, (height / 2).max(3)))
+}
+
+/// Whether the cursor can be moved. Terminals that call themselves dumb, such as those within
+/// editors, show the letters of the commands.
+pub(crate) fn moves_cursor() -> bool {
+    !env::vars_os().any(|(name, value)| name == "TERM" && value == "dumb")
 }
 
 /// The style of text. The terminal's own colours stay.
@@ -266,6 +283,16 @@ mod tests {
         let (text, widths) = encode(&buffer);
         assert_eq!(text, "\u{4f60}x\na\u{4f60}\n");
         assert_eq!(widths, [3, 3]);
+    }
+
+    #[test]
+    fn a_view_leaves_room_for_the_output_and_the_cursor_or_is_not_shown() {
+        assert_eq!(room((80, 24)), Some((79, 12)));
+        assert_eq!(room((2, 4)), Some((1, 3)));
+        assert_eq!([room((80, 3)), room((1, 24))], [None, None]);
+        for height in 4..100 {
+            assert!(room((80, height)).is_some_and(|(_, lines)| lines < height));
+        }
     }
 
     #[test]

@@ -13,4 +13,5 @@ mod job;
 mod output;
 mod self_launch;
 mod signals;
+mod terminal;
 mod watch;

@@ -1,0 +1,91 @@
+//! What `pgas-run --watch` and `pgas-top` show on terminals: a view, or lines if the terminal's size
+//! is not known, or if it is too small or too simple for a view.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::job::{pgas_run, start};
+
+/// The beginning of each command to a terminal.
+const COMMAND: char = '\u{1b}';
+
+/// A new terminal of so many lines and columns: its user's end, and the programs' end.
+fn terminal((lines, columns): (u16, u16)) -> (OwnedFd, OwnedFd) {
+    let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&user).unwrap();
+    unlockpt(&user).unwrap();
+    let name = ptsname(&user, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let programs = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+    let size = Winsize {
+        ws_row: lines,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&user, size).unwrap();
+    (user, programs)
+}
+
+/// Runs `program` with arguments on a terminal of its own, and returns what it shows there.
+fn shown(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> String {
+    let (user, programs) = terminal(size);
+    let own = || Stdio::from(programs.as_fd().try_clone_to_owned().unwrap());
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "--ctty", program]).args(args);
+    command.stdin(own()).stdout(own()).stderr(own());
+    let mut child = command.env("TERM", kind).spawn().unwrap();
+    drop((command, programs));
+    let reader = thread::spawn(move || {
+        let mut seen = Vec::new();
+        // The end is an error: no program has the terminal any more.
+        File::from(user).read_to_end(&mut seen).ok();
+        String::from_utf8_lossy(&seen).into_owned()
+    });
+    assert!(child.wait().unwrap().success());
+    reader.join().unwrap()
+}
+
+/// Terminals without room for a view, of no known size, and without commands.
+const WITHOUT_VIEW: [((u16, u16), &str); 4] = [
+    ((0, 0), "xterm"),
+    ((3, 80), "xterm"),
+    ((24, 1), "xterm"),
+    ((24, 80), "dumb"),
+];
+
+#[test]
+fn a_job_is_watched_in_lines_on_a_terminal_that_cannot_show_a_view() {
+    let run = env!("CARGO_BIN_EXE_pgas-run");
+    let args = ["-n", "1", "--watch=0.1", "sh", "-c", "sleep 1; echo over"];
+    for (size, kind) in WITHOUT_VIEW {
+        let seen = shown(size, kind, run, &args);
+        assert!(seen.contains(": 1 rank"), "{size:?} {kind}: {seen}");
+        assert!(seen.contains("over"), "{size:?} {kind}: {seen}");
+        assert!(!seen.contains(COMMAND), "{size:?} {kind}: {seen:?}");
+    }
+    let seen = shown((24, 80), "xterm", run, &args);
+    assert!(seen.contains(COMMAND) && seen.contains("1 rank"), "{seen}");
+}
+
+#[test]
+fn pgas_top_prints_lines_on_a_terminal_that_cannot_show_a_view() {
+    let mut job = start(pgas_run(1, &[], "echo here; exec sleep 60"));
+    job.lines(1);
+    let process = job.child.id().to_string();
+    let top = env!("CARGO_BIN_EXE_pgas-top");
+    for (size, kind) in [WITHOUT_VIEW[0], WITHOUT_VIEW[3]] {
+        let seen = shown(size, kind, top, &[&process]);
+        assert!(seen.contains(": 1 rank"), "{size:?} {kind}: {seen}");
+        assert!(!seen.contains(COMMAND), "{size:?} {kind}: {seen:?}");
+    }
+    job.child.kill().unwrap();
+    assert_eq!(job.end().code(), 137);
+}
