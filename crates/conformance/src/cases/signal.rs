@@ -1,6 +1,7 @@
 //! Puts that update a signal word when their data has arrived.
 
 use pgas_am::{Completes, RemoteCalls, attach, when_all};
+use pgas_core::atomics::{Atomic, Flag};
 use pgas_core::backend::SignalUpdate;
 use pgas_core::{Rank, Result, World};
 
@@ -17,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, signals_are_events_that_are_chained_and_joined),
     case!(1, long_data_arrives_before_its_signal),
     case!(2, a_waiting_rank_is_woken_by_a_plain_atomic_too),
+    case!(1, words_of_any_type_with_atomics_are_waited_for),
 ];
 
 fn who_sees_the_signal_sees_the_data(world: &World) -> Result<()> {
@@ -94,12 +96,44 @@ fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()
 }
 
 /// Everybody signals a word of its own at each rank; each is taken once, in whatever order.
+/// Also parts of 64-bit words, beside which others change.
+fn words_of_any_type_with_atomics_are_waited_for(world: &World) -> Result<()> {
+    are_waited_for(world, [1_u8, 255])?;
+    are_waited_for(world, [-1_i16, i16::MIN])?;
+    are_waited_for(world, [7_u32, 8])?;
+    are_waited_for(world, [i64::MIN, -2])?;
+    are_waited_for(world, [0.5_f32, -1.5])?;
+    are_waited_for(world, [f64::INFINITY, 1e-300])?;
+    are_waited_for(world, [Flag::TRUE, Flag::TRUE])
+}
+
+/// The rank before this one stores both values, and this one waits for them in three ways.
+fn are_waited_for<T: Atomic>(world: &World, [first, second]: [T; 2]) -> Result<()> {
+    let words = world.alloc_symmetric::<T>(2)?;
+    words.here().put_slice(world, &[T::new_zeroed(); 2])?;
+    world.barrier()?;
+    let (mine, other) = (words.here(), words.here().add(1));
+    let both = world.wait_until_any_nb(vec![mine, other], move |i, seen| i == 1 && seen == second);
+    let chained = mine.wait_until_nb(world, move |seen| seen == first);
+    let next = words.on(neighbour(world, 1));
+    next.atomic_store(world, first)?;
+    next.add(1).atomic_store(world, second)?;
+    world.flush_all()?;
+    assert_eq!(mine.wait_until(world, |seen| seen == first)?, first);
+    let (i, seen) = world.wait_until_any(&[mine, other], |i, seen| i == 1 && seen == second)?;
+    assert_eq!((i, seen), (1, second));
+    assert_eq!((both.wait()?, chained.wait()?), ((1, second), first));
+    world.barrier()
+}
+
 fn one_of_several_signals_ends_a_wait(world: &World) -> Result<()> {
     let n = world.ranks().len();
     let words = world.alloc_symmetric::<u64>(n)?;
     let nothing: [u64; 0] = [];
     let mine: Vec<_> = (0..n).map(|i| words.here().add(i)).collect();
-    assert_panics("no signals", || world.wait_until_any(&[], |_, _| true));
+    assert_panics("no signals", || {
+        world.wait_until_any::<u64>(&[], |_, _| true)
+    });
     for round in 1..=5 {
         for rank in world.ranks() {
             let word = words.on(rank).add(world.rank().index());
@@ -158,7 +192,7 @@ fn signals_are_events_that_are_chained_and_joined(world: &World) -> Result<()> {
         world.barrier()?;
     }
     assert_panics("no signals", || {
-        world.wait_until_any_nb(Vec::new(), |_, _| true)
+        world.wait_until_any_nb::<u64>(Vec::new(), |_, _| true)
     });
     if world.n_ranks() > 1 {
         let there = words.on(next);

@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::checked::Checked;
 use super::parts;
+use crate::atomics::Atomic;
 use crate::backend::SignalUpdate;
 use crate::cost::CostKind;
 use crate::event::Task;
@@ -146,11 +147,11 @@ impl World {
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     #[track_caller]
-    pub fn wait_until_any(
+    pub fn wait_until_any<T: Atomic>(
         &self,
-        words: &[GlobalPtr<u64>],
-        condition: impl Fn(usize, u64) -> bool,
-    ) -> Result<(usize, u64)> {
+        words: &[GlobalPtr<T>],
+        condition: impl Fn(usize, T) -> bool,
+    ) -> Result<(usize, T)> {
         self.assert_own_words(words);
         let mut found = None;
         self.wait_until(&Awaited::new(ONE_OF_SEVERAL), || {
@@ -186,18 +187,18 @@ impl World {
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     #[track_caller]
-    pub fn wait_until_any_nb(
+    pub fn wait_until_any_nb<T: Atomic>(
         &self,
-        words: Vec<GlobalPtr<u64>>,
-        condition: impl Fn(usize, u64) -> bool + Send + 'static,
-    ) -> Event<(usize, u64)> {
+        words: Vec<GlobalPtr<T>>,
+        condition: impl Fn(usize, T) -> bool + Send + 'static,
+    ) -> Event<(usize, T)> {
         self.assert_own_words(&words);
         let look = move |world: &Self| first_of(world, &words, &condition);
         Event::task(Box::new(Signalled::new(self, ONE_OF_SEVERAL, look)))
     }
 
     #[track_caller]
-    fn assert_own_words(&self, words: &[GlobalPtr<u64>]) {
+    fn assert_own_words<T: Atomic>(&self, words: &[GlobalPtr<T>]) {
         assert!(!words.is_empty(), "a wait for one of no signals never ends");
         words.iter().for_each(|word| word.assert_own(self));
     }
@@ -209,11 +210,11 @@ const ONE_OF_SEVERAL: &str = "one of several signals";
 const A_SIGNAL: &str = "a signal";
 
 /// The first of `words` that fulfils `condition`, with its value.
-fn first_of(
+fn first_of<T: Atomic>(
     world: &World,
-    words: &[GlobalPtr<u64>],
-    condition: &impl Fn(usize, u64) -> bool,
-) -> Result<Option<(usize, u64)>> {
+    words: &[GlobalPtr<T>],
+    condition: &impl Fn(usize, T) -> bool,
+) -> Result<Option<(usize, T)>> {
     for (i, word) in words.iter().enumerate() {
         let seen = word.atomic_load(world)?;
         if condition(i, seen) {
@@ -302,12 +303,13 @@ pub(super) fn put_and_signal<T: Pod>(
     true
 }
 
-impl GlobalPtr<u64> {
+impl<T: Atomic> GlobalPtr<T> {
     /// Waits until the word, which lies in this rank's own segment, fulfils `condition`, and
-    /// returns its value then.
+    /// returns its value then. The word may have any type with atomics: a number or a
+    /// [`Flag`](crate::atomics::Flag).
     ///
-    /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiting rank; after a plain atomic it may
-    /// sleep for up to [`World::longest_sleep`] longer.
+    /// A [`put_signal`](GlobalPtr::put_signal), whose words are `u64`, wakes the waiting rank; after
+    /// a plain atomic it may sleep for up to [`World::longest_sleep`] longer.
     ///
     /// # Cost
     ///
@@ -320,10 +322,23 @@ impl GlobalPtr<u64> {
     /// # Panics
     ///
     /// If the word is on another rank, null or misaligned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::atomics::Flag;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let is_ready = world.alloc::<Flag>(1)?;
+    /// is_ready.atomic_store(&world, Flag::FALSE)?;
+    /// is_ready.swap(&world, Flag::TRUE)?; // usually by another rank
+    /// assert_eq!(is_ready.wait_until(&world, bool::from)?, Flag::TRUE);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
     #[track_caller]
-    pub fn wait_until(self, world: &World, condition: impl Fn(u64) -> bool) -> Result<u64> {
+    pub fn wait_until(self, world: &World, condition: impl Fn(T) -> bool) -> Result<T> {
         self.assert_own(world);
-        let mut seen = 0;
+        let mut seen = T::new_zeroed();
         world.wait_until(&Awaited::new(A_SIGNAL), || {
             seen = self.atomic_load(world)?;
             Ok(condition(seen))
@@ -366,8 +381,8 @@ impl GlobalPtr<u64> {
     pub fn wait_until_nb(
         self,
         world: &World,
-        condition: impl Fn(u64) -> bool + Send + 'static,
-    ) -> Event<u64> {
+        condition: impl Fn(T) -> bool + Send + 'static,
+    ) -> Event<T> {
         self.assert_own(world);
         let look = move |world: &World| {
             let seen = self.atomic_load(world)?;
