@@ -7,7 +7,7 @@
 use std::marker::PhantomData;
 
 use pgas_am::DistObject;
-use pgas_core::atomics::{Atomic, AtomicInteger};
+use pgas_core::atomics::{Atomic, AtomicNumber};
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Fragment;
 use pgas_core::{GlobalPtr, Pod, Rank, Team, World, in_handler, keep_line};
@@ -81,14 +81,14 @@ macro_rules! fetching {
 
 fetching! {
     Swap of Atomic: swap;
-    FetchAdd of AtomicInteger: fetch_add;
-    FetchMax of AtomicInteger: fetch_max;
-    FetchMin of AtomicInteger: fetch_min;
+    FetchAdd of AtomicNumber: fetch_add;
+    FetchMax of AtomicNumber: fetch_max;
+    FetchMin of AtomicNumber: fetch_min;
 }
 
 struct Add<T>(PhantomData<T>);
 
-impl<T: AtomicInteger> Act for Add<T> {
+impl<T: AtomicNumber> Act for Add<T> {
     type Given = T;
     type Answer = u8;
 
@@ -313,7 +313,7 @@ pub(crate) fn compare_exchange<T: Atomic>(
     Ok(outcomes.collect())
 }
 
-pub(crate) fn add<T: AtomicInteger>(
+pub(crate) fn add<T: AtomicNumber>(
     served: Option<&Served>,
     world: &World,
     elements: &[(GlobalPtr<T>, T)],

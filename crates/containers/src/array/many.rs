@@ -1,7 +1,7 @@
 //! Operations on many elements of an array, by their indices, in one call.
 
 use pgas_core::Pod;
-use pgas_core::atomics::{Atomic, AtomicInteger};
+use pgas_core::atomics::{Atomic, AtomicNumber};
 
 use super::distributed::DArray;
 use super::hosted::Array;
@@ -156,9 +156,10 @@ macro_rules! many {
             }
         }
 
-        impl<T: AtomicInteger + Object<Repr = Plain>> $Array<T> {
-            /// Adds `n` to the elements with these indices, wrapping around; to an element twice if
-            /// its index occurs twice.
+        impl<T: AtomicNumber + Object<Repr = Plain>> $Array<T> {
+            /// Adds `n` to the elements with these indices (integers wrap around); to an element
+            /// twice if its index occurs twice. The last bits of a sum of floats depend on the
+            /// order of the additions, which is any.
             ///
             /// # Cost
             ///
@@ -180,8 +181,8 @@ macro_rules! many {
                 scattered::add(self.served(), self.world(), &at)
             }
 
-            /// Adds to each element its number, wrapping around; to an element twice if its index
-            /// occurs twice.
+            /// Adds to each element its number, as [`add_many`](Self::add_many); to an element
+            /// twice if its index occurs twice.
             ///
             /// # Cost
             ///
@@ -240,6 +241,7 @@ macro_rules! many {
             }
 
             /// Keeps of each element and its number the larger one, and returns the former values.
+            /// A number is larger than NaN.
             ///
             /// # Cost
             ///
@@ -260,6 +262,7 @@ macro_rules! many {
             }
 
             /// Keeps of each element and its number the smaller one, and returns the former values.
+            /// A number is smaller than NaN.
             ///
             /// # Cost
             ///

@@ -69,7 +69,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 use pgas_core::{AsTeam, Team, World};
 
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object, Plain};
@@ -654,12 +654,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 impl<K, V, P, S> HashMap<K, V, P, S>
 where
     K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
+    V: AtomicNumber + Object<Repr = Plain>,
     P: Phase,
     S: KeyHasher,
 {
-    /// Adds `n` to the value of `key`, wrapping around, and returns the former value. An absent key
-    /// is inserted with `n`, and the result is 0.
+    /// Adds `n` to the value of `key` (integers wrap around), and returns the former value. An
+    /// absent key is inserted with `n`, and the result is 0. The last bits of a sum of floats depend
+    /// on the order in which ranks add.
     ///
     /// # Cost
     ///

@@ -6,7 +6,7 @@
 use std::panic::Location;
 
 use pgas_core::Pod;
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 use pgas_core::backend::AtomicOp;
 use pgas_core::stats::Operation;
 use pgas_lockfree::slots::probe::{self, LineProbeResult};
@@ -115,7 +115,7 @@ impl Add {
     }
 }
 
-impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
+impl<K: Object, V: AtomicNumber + Object<Repr = Plain>> OnKey<K, V> for Add {
     type Given = V;
     type Outcome = Option<V>;
     const EFFECT: Effect = Effect::Claim;

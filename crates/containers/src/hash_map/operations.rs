@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 use pgas_core::stats::Operation;
 use pgas_lockfree::slots::{ReadValue, value};
 use zerocopy::IntoBytes as _;
@@ -128,7 +128,7 @@ operation! {
 
 operation! {
     /// As [`Add`], but returns only whether the key was present.
-    Count of [AtomicInteger + Object<Repr = Plain>], Claim, CALLS_PROGRAM: bool = false,
+    Count of [AtomicNumber + Object<Repr = Plain>], Claim, CALLS_PROGRAM: bool = false,
     READ_VALUE: ReadValue = Add::read_value::<K, V>();
     rows [&prices::HASH_MAP_FETCH_ADD, &prices::HASH_MAP_ADD_MANY];
     |at, n: V| -> bool {

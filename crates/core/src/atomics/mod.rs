@@ -29,7 +29,7 @@ mod update;
 
 pub use domain::{AtomicDomain, AtomicOps};
 pub use flag::Flag;
-pub use types::{Atomic, AtomicBits, AtomicInteger};
+pub use types::{Atomic, AtomicBits, AtomicInteger, AtomicNumber};
 
 use crate::backend::{AtomicCall, AtomicOp, SwapCall};
 use crate::cost::CostKind;

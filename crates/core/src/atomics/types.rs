@@ -12,7 +12,7 @@ use crate::backend::AtomicType;
 /// # Examples
 ///
 /// ```
-/// use pgas_core::atomics::{Atomic, AtomicBits, AtomicInteger};
+/// use pgas_core::atomics::{Atomic, AtomicBits, AtomicInteger, AtomicNumber};
 /// use pgas_core::{GlobalPtr, Result, World};
 ///
 /// fn exchange<T: Atomic>(world: &World, cell: GlobalPtr<T>, value: T) -> Result<T> {
@@ -23,14 +23,19 @@ use crate::backend::AtomicType;
 ///     cell.fetch_or(world, bits)
 /// }
 ///
-/// fn raise<T: AtomicInteger>(world: &World, cell: GlobalPtr<T>, value: T) -> Result<T> {
+/// fn raise<T: AtomicNumber>(world: &World, cell: GlobalPtr<T>, value: T) -> Result<T> {
 ///     cell.fetch_max(world, value)
+/// }
+///
+/// fn count<T: AtomicInteger>(world: &World, cell: GlobalPtr<T>) -> Result<T> {
+///     cell.fetch_inc(world)
 /// }
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// let cell = world.alloc::<u32>(1)?;
 /// let former = [exchange(&world, cell, 4)?, mark(&world, cell, 2)?, raise(&world, cell, 9)?];
 /// assert_eq!(former, [0, 4, 6]);
+/// assert_eq!((count(&world, cell)?, cell.get(&world)?), (9, 10));
 /// assert_eq!(f32::from_bits(Atomic::to_bits(1.5_f32) as u32), 1.5);
 /// assert_eq!(<u8 as Atomic>::from_bits(200), 200);
 /// # Ok::<(), pgas_core::Error>(())
@@ -55,12 +60,32 @@ pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
 /// See [`Atomic`].
 pub trait AtomicBits: Atomic {}
 
+/// A number with remote atomics: an [`AtomicInteger`], `f32` or `f64`.
+///
+/// # Examples
+///
+/// See [`Atomic`].
+pub trait AtomicNumber: Atomic {
+    /// The sum of two numbers, as atomics have it: that of integers wraps around.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::atomics::AtomicNumber;
+    ///
+    /// assert_eq!((255_u8.plus(3), 3_i64.plus(-5), i16::MAX.plus(1)), (2, -2, i16::MIN));
+    /// assert_eq!(0.25_f64.plus(0.5), 0.75);
+    /// ```
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+}
+
 /// An integer with remote atomics, of 8 to 64 bits.
 ///
 /// # Examples
 ///
 /// See [`Atomic`].
-pub trait AtomicInteger: AtomicBits + Eq + Ord {
+pub trait AtomicInteger: AtomicBits + AtomicNumber + Eq + Ord {
     /// One.
     const ONE: Self;
     /// The negative of this number, wrapping around: their sum is zero.
@@ -74,17 +99,6 @@ pub trait AtomicInteger: AtomicBits + Eq + Ord {
     /// ```
     #[must_use]
     fn negated(self) -> Self;
-    /// The sum of two numbers, wrapping around, as atomics have it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use pgas_core::atomics::AtomicInteger;
-    ///
-    /// assert_eq!((255_u8.plus(3), 3_i64.plus(-5), i16::MAX.plus(1)), (2, -2, i16::MIN));
-    /// ```
-    #[must_use]
-    fn plus(self, other: Self) -> Self;
 }
 
 #[expect(unnameable_types, reason = "sealed")]
@@ -182,6 +196,13 @@ macro_rules! integers {
     ($($t:ident)*) => { $(
         impl AtomicBits for $t {}
 
+        impl AtomicNumber for $t {
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        }
+
         impl AtomicInteger for $t {
             const ONE: Self = 1;
 
@@ -189,13 +210,20 @@ macro_rules! integers {
             fn negated(self) -> Self {
                 self.wrapping_neg()
             }
+        }
+    )* };
+}
 
+macro_rules! floats {
+    ($($t:ident)*) => { $(
+        impl AtomicNumber for $t {
             #[inline]
             fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
+                self + other
             }
         }
     )* };
 }
 
+floats! { f32 f64 }
 integers! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize }

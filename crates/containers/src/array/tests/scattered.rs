@@ -186,6 +186,35 @@ fn atomics_on_scattered_elements_return_what_was_there_before() {
     });
 }
 
+/// Quarters, whose sums are exact in any order.
+#[test]
+fn floats_by_index_are_added_to_and_compared_as_numbers() {
+    everywhere(3, |world| {
+        let sums = DArray::new(&world, 50, Distribution::Cyclic, &0.0_f64).unwrap();
+        let hosted = Array::new(&world, Rank::new(1), 50, &0.0_f32).unwrap();
+        let all: Vec<usize> = (0..50).chain(0..50).collect();
+        let each: Vec<_> = (0..50).map(|i| (i, -0.25)).collect();
+        sums.add_many(&all, 0.5).unwrap();
+        sums.add_each(&each).unwrap();
+        hosted.add_many(&all, 0.75).unwrap();
+        world.barrier().unwrap();
+        assert_eq!(sums.get_range(0..50).unwrap(), [2.25; 50]);
+        assert_eq!(hosted.get_range(0..50).unwrap(), [4.5; 50]);
+        world.barrier().unwrap();
+        let former = sums.fetch_add_many(&each).unwrap();
+        assert!(former.iter().all(|was| (1.75..=2.25).contains(was)));
+        world.barrier().unwrap();
+        assert_eq!(sums.sum().unwrap(), 75.0);
+        let rank = world.rank().number() as usize;
+        let mine: [(usize, f64); 2] = [(3 * rank, f64::NAN), (3 * rank + 1, -4.0)];
+        assert_eq!(sums.fetch_max_many(&mine).unwrap(), [1.5; 2]);
+        assert_eq!(sums.fetch_min_many(&mine).unwrap(), [1.5; 2]);
+        let now = sums.get_many(&[3 * rank, 3 * rank + 1]).unwrap();
+        assert_eq!(now, [1.5, -4.0]);
+        world.barrier().unwrap();
+    });
+}
+
 #[test]
 fn an_element_that_all_compare_and_exchange_goes_to_one_of_them() {
     everywhere(3, |world| {

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 use pgas_core::{Pod, part_of};
 
 use super::counts::Counts;
@@ -456,7 +456,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 impl<K, V, P, S> HashMap<K, V, P, S>
 where
     K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
+    V: AtomicNumber + Object<Repr = Plain>,
     P: Phase,
     S: KeyHasher,
 {

@@ -4,7 +4,7 @@ pub(super) mod flight;
 mod set;
 
 use pgas_am::PgasFuture;
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 
 use super::change::check_takes;
 use super::op::Add;
@@ -220,7 +220,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 impl<K, V, P, S> HashMap<K, V, P, S>
 where
     K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
+    V: AtomicNumber + Object<Repr = Plain>,
     P: Phase,
     S: KeyHasher,
 {

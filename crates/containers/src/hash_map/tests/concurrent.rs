@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::AtomicNumber;
 
 use super::*;
 use crate::Error;
@@ -296,19 +296,19 @@ fn a_rank_that_does_nothing_but_look_at_its_own_keys_serves_those_that_change_th
 }
 
 /// Each rank adds and updates; what is added in whichever way is there at the end.
-fn count_together<V: AtomicInteger + Object<Repr = Plain> + Debug>(world: &World) {
+fn count_together<V: AtomicNumber + Object<Repr = Plain> + Debug>(world: &World, one: V) {
     const N: u64 = 24;
     let map = HashMap::<u64, V>::with_capacity(world, 100).unwrap();
     for i in 0..N {
         let key = i % 2;
-        map.fetch_add(&key, V::ONE).unwrap();
-        map.add_many(&[key, key], V::ONE).unwrap();
-        map.fetch_add_nb(&key, V::ONE).unwrap().wait().unwrap();
-        map.update(&key, |there| there.plus(V::ONE)).unwrap();
+        map.fetch_add(&key, one).unwrap();
+        map.add_many(&[key, key], one).unwrap();
+        map.fetch_add_nb(&key, one).unwrap().wait().unwrap();
+        map.update(&key, |there| there.plus(one)).unwrap();
     }
     world.barrier().unwrap();
     let n_added = 5 * N / 2 * u64::from(world.n_ranks());
-    let expected = (0..n_added).fold(V::new_zeroed(), |sum, _| sum.plus(V::ONE));
+    let expected = (0..n_added).fold(V::new_zeroed(), |sum, _| sum.plus(one));
     for key in 0..2 {
         assert_eq!(map.find(&key).unwrap(), Some(expected));
         assert_eq!(map.fetch_add(&key, V::new_zeroed()).unwrap(), expected);
@@ -316,11 +316,13 @@ fn count_together<V: AtomicInteger + Object<Repr = Plain> + Debug>(world: &World
 }
 
 #[test]
-fn integers_of_every_width_are_added_to_as_one() {
+fn numbers_of_every_width_are_added_to_as_one() {
     everywhere(3, |world| {
-        count_together::<u8>(&world);
-        count_together::<i16>(&world);
-        count_together::<u32>(&world);
-        count_together::<i64>(&world);
+        count_together(&world, 1_u8);
+        count_together(&world, 1_i16);
+        count_together(&world, 1_u32);
+        count_together(&world, 1_i64);
+        count_together(&world, 0.25_f32);
+        count_together(&world, -0.5_f64);
     });
 }
