@@ -44,6 +44,9 @@ pub struct RankSummary {
     /// Whether its trace goes on until the rank left the job. It does not if the rank was killed,
     /// or the disk was full.
     pub is_whole: bool,
+    /// Whether it has events whose names are not in its file of names, which is absent, damaged or
+    /// of another job.
+    pub lacks_names: bool,
 }
 
 impl RankSummary {
@@ -176,6 +179,7 @@ fn summary(trace: &Trace, known: &Known) -> RankSummary {
     for event in &trace.events {
         this.count(event);
     }
+    this.lacks_names = trace.events.iter().any(|event| trace.lacks_name(event));
     this.stretches = stretches(trace, known, this.until);
     this.moments = moments(trace, known);
     this.phases = phases::of_rank(trace, this.from, this.until);

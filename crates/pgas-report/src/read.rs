@@ -83,6 +83,12 @@ impl Trace {
             .get(&event.name)
             .map_or("(unnamed)", String::as_str)
     }
+
+    /// Whether an event has a name that is not known.
+    #[must_use]
+    pub fn lacks_name(&self, event: &Event) -> bool {
+        event.name != 0 && !self.names.contains_key(&event.name)
+    }
 }
 
 /// Splits `a barrier@src/main.rs:57` into the operation and the line of the program.

@@ -54,6 +54,7 @@ pub fn hints(job: &Job) -> Vec<String> {
         );
     }
     hints.extend(cut_short(job));
+    hints.extend(unnamed(job));
     let n_missing = (job.n_ranks as usize).saturating_sub(job.ranks.len());
     if n_missing > 0 {
         hints.push(format!(
@@ -117,6 +118,18 @@ fn cut_short(job: &Job) -> Option<String> {
             ranks(&cut)
         )
     })
+}
+
+/// The ranks whose names are lost.
+fn unnamed(job: &Job) -> Option<String> {
+    let unnamed = job.ranks.iter().filter(|rank| rank.lacks_names);
+    let unnamed: Vec<u32> = unnamed.map(|rank| rank.rank).collect();
+    let first = unnamed.first()?;
+    Some(format!(
+        "{}: some names are missing, so that what happened there has no line: rank-{first}.names or the like is \
+         absent, damaged or of another job",
+        ranks(&unnamed)
+    ))
 }
 
 /// The ranks that wait at a line, the rank that they wait for, and what that rank does meanwhile.

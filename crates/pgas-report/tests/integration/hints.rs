@@ -460,6 +460,29 @@ fn what_a_larger_job_has_left_in_the_directory_is_no_part_of_a_later_one() {
     );
 }
 
+#[test]
+fn names_that_are_missing_are_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let told = || {
+        let hints = words::hints(&job(directory.path()));
+        hints.iter().find(|hint| hint.contains("names")).cloned()
+    };
+    assert_eq!(told(), None);
+    let path = |rank: u32| directory.path().join(format!("rank-{rank}.names"));
+    let whole = fs::read(path(1)).unwrap();
+    for damaged in [&b""[..], b"foreign", &whole[..whole.len() / 2]] {
+        fs::write(path(1), damaged).unwrap();
+        let told = told().unwrap();
+        assert!(told.starts_with("rank 1: some names are missing"), "{told}");
+        assert!(told.contains("rank-1.names"), "{told}");
+    }
+    fs::remove_file(path(1)).unwrap();
+    fs::remove_file(path(2)).unwrap();
+    let told = told().unwrap();
+    assert!(told.starts_with("ranks 1 and 2: some names"), "{told}");
+}
+
 /// As a full disk leaves them.
 #[test]
 fn ranks_whose_traces_hold_no_whole_header_have_none() {
