@@ -1,11 +1,17 @@
 //! A view of the whole terminal, with keys.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use pgas_smp::launcher::{SignalWatch, asks_to_end};
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal;
+use ratatui::crossterm::{execute, terminal};
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::is_over;
 use crate::watch::moves_cursor;
@@ -23,10 +29,41 @@ pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<L
     if !is_terminal || !moves_cursor() || !has_size() {
         return Ok(Some(looks));
     }
+    let mut top = Top::new(looks);
+    restore_at_signals(Arc::clone(&top.drawing))?;
     let mut terminal = ratatui::try_init()?;
-    let shown = Top::new(looks).show(&mut terminal, every.unwrap_or(USUAL_PAUSE));
+    let shown = top.show(&mut terminal, every.unwrap_or(USUAL_PAUSE));
     ratatui::try_restore()?;
     shown.map(|()| None)
+}
+
+/// Begins to wait for a signal that ends this program, such as SIGTERM, and then leaves the terminal
+/// as it was before. Whoever draws holds `drawing`.
+fn restore_at_signals(drawing: Arc<Mutex<()>>) -> io::Result<()> {
+    let signals = SignalWatch::start()?;
+    let end = move || -> io::Result<()> {
+        let ends = loop {
+            // Returns early where a signal has a handler.
+            let _n_ready = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
+            if let Some(received) = signals.next()?
+                && asks_to_end(received.signal)
+            {
+                break received.signal;
+            }
+        };
+        let _nothing_is_drawn = drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without the terminal, there is nothing to leave.
+        ratatui::try_restore().ok();
+        execute!(io::stdout(), Show).ok();
+        // It is acted upon again.
+        drop(signals);
+        if let Some(signal) = Signal::from_named_raw(ends) {
+            kill_process(getpid(), signal)?;
+        }
+        Ok(())
+    };
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(end).map(drop)
 }
 
 /// The view of the whole terminal.
@@ -35,6 +72,7 @@ struct Top {
     /// The number of ranks above the view, once the user has scrolled.
     from: Option<usize>,
     page: usize,
+    drawing: Arc<Mutex<()>>,
 }
 
 impl Top {
@@ -43,6 +81,7 @@ impl Top {
             looks,
             from: None,
             page: 1,
+            drawing: Arc::default(),
         }
     }
 
@@ -51,7 +90,10 @@ impl Top {
             let picture = super::picture(&mut self.looks)?;
             let until = Instant::now() + pause;
             loop {
+                let drawing = Arc::clone(&self.drawing);
+                let drawing = drawing.lock().unwrap_or_else(PoisonError::into_inner);
                 terminal.draw(|frame| self.draw(frame, &picture))?;
+                drop(drawing);
                 if !event::poll(until.saturating_duration_since(Instant::now()))? {
                     break;
                 }

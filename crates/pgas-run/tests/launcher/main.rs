@@ -13,5 +13,6 @@ mod job;
 mod output;
 mod self_launch;
 mod signals;
+#[cfg(feature = "terminal")]
 mod terminal;
 mod watch;

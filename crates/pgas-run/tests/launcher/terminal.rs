@@ -4,10 +4,11 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
-use std::thread;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -34,23 +35,30 @@ fn terminal((lines, columns): (u16, u16)) -> (OwnedFd, OwnedFd) {
     (user, programs)
 }
 
-/// Runs `program` with arguments on a terminal of its own, and returns what it shows there.
-fn shown(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> String {
+/// Starts `program` with arguments on a terminal of its own, whose user's end is returned.
+fn begin(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> (Child, File) {
     let (user, programs) = terminal(size);
     let own = || Stdio::from(programs.as_fd().try_clone_to_owned().unwrap());
     let mut command = Command::new("setsid");
     command.args(["--wait", "--ctty", program]).args(args);
     command.stdin(own()).stdout(own()).stderr(own());
-    let mut child = command.env("TERM", kind).spawn().unwrap();
-    drop((command, programs));
-    let reader = thread::spawn(move || {
-        let mut seen = Vec::new();
-        // The end is an error: no program has the terminal any more.
-        File::from(user).read_to_end(&mut seen).ok();
-        String::from_utf8_lossy(&seen).into_owned()
-    });
+    (command.env("TERM", kind).spawn().unwrap(), user.into())
+}
+
+/// What comes to the user's end until no program has the terminal any more.
+fn rest(mut user: File) -> String {
+    let mut seen = Vec::new();
+    // That end is an error.
+    user.read_to_end(&mut seen).ok();
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+/// Runs `program` with arguments on a terminal of its own, and returns what it shows there.
+fn shown(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> String {
+    let (mut child, user) = begin(size, kind, program, args);
+    let seen = rest(user);
     assert!(child.wait().unwrap().success());
-    reader.join().unwrap()
+    seen
 }
 
 /// Terminals without room for a view, of no known size, and without commands.
@@ -85,6 +93,33 @@ fn pgas_top_prints_lines_on_a_terminal_that_cannot_show_a_view() {
         let seen = shown(size, kind, top, &[&process]);
         assert!(seen.contains(": 1 rank"), "{size:?} {kind}: {seen}");
         assert!(!seen.contains(COMMAND), "{size:?} {kind}: {seen:?}");
+    }
+    job.child.kill().unwrap();
+    assert_eq!(job.end().code(), 137);
+}
+
+#[test]
+fn pgas_top_leaves_the_terminal_as_it_was_when_a_signal_ends_it() {
+    let mut job = start(pgas_run(1, &[], "echo here; exec sleep 60"));
+    job.lines(1);
+    let process = job.child.id().to_string();
+    let top = env!("CARGO_BIN_EXE_pgas-top");
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let (mut child, mut user) = begin((24, 80), "xterm", top, &[&process]);
+        let mut seen = String::new();
+        while !seen.contains("1 rank") {
+            let mut bytes = [0; 1024];
+            let n = user.read(&mut bytes).unwrap();
+            seen += &String::from_utf8_lossy(&bytes[..n]);
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        seen += &rest(user);
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.signal(), Some(signal.as_raw()), "{seen:?}");
+        for (begins, ends) in [("[?1049h", "[?1049l"), ("[?25l", "[?25h")] {
+            let (begun, ended) = (seen.rfind(begins), seen.rfind(ends));
+            assert!(begun.is_some() && begun < ended, "{ends}: {seen:?}");
+        }
     }
     job.child.kill().unwrap();
     assert_eq!(job.end().code(), 137);
