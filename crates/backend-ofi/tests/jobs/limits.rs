@@ -174,3 +174,22 @@ pub(crate) fn give_up(_: &str) {
     drop((words, world));
     job::exit(1);
 }
+
+/// The provider sends nothing that has to arrive before its sender goes, so no rank can leave.
+pub(crate) fn last_words() {
+    let mut command = ranks(3, "meet", "");
+    command.env("FI_STRICT_UNSURE", "1");
+    strict::choose(&mut command);
+    let ended = run(command);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert!(
+        ended.stderr.contains("cannot be reached any more"),
+        "{ended:?}"
+    );
+    assert_obeyed(&ended);
+}
+
+/// Meets the others, and leaves.
+pub(crate) fn meet(_: &str) {
+    world().barrier().expect("all come");
+}

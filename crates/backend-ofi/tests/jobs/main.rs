@@ -55,6 +55,7 @@ const PARTS: &[(&str, Part)] = &[
     ("give_up", limits::give_up),
     ("leave_late", limits::leave_late),
     ("take_room", limits::take_room),
+    ("meet", limits::meet),
     ("in_place", in_place::play),
     ("letters", letters::play),
     ("absent", absent),
@@ -86,6 +87,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),
     ("who_finds_no_room_is_told_whose_operations_take_it", limits::who_takes_the_room),
     ("a_rank_whose_operations_do_not_end_leaves_at_the_limit", limits::late_leave),
+    ("the_job_ends_if_the_last_words_of_a_rank_cannot_be_sent", limits::last_words),
     ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
 

@@ -15,7 +15,8 @@
  * It says that it has atomics. FI_STRICT_ATOMICS says which it has (`enum atomics`). With
  * FI_STRICT_AUTO it says that it makes progress by itself, and does not. FI_STRICT_AGAIN=n refuses each n-th operation with
  * -FI_EAGAIN, FI_STRICT_LIMIT=n registers n bytes at most, FI_STRICT_LACKS has the bits of capabilities
- * that it does not have. The bytes go over `tcp;ofi_rxm`.
+ * that it does not have. With FI_STRICT_UNSURE no message is sent that is to be complete at the
+ * target. The bytes go over `tcp;ofi_rxm`.
  *
  * It says that it has receives of many messages if it is asked, as libfabric permits. FI_STRICT_MANY
  * says how it has them (`enum many`). With FI_STRICT_TELL it says in the end how many of its receives
@@ -331,6 +332,8 @@ static ssize_t do_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t 
 	check_free(msg->context);
 	if (is_refused())
 		return -FI_EAGAIN;
+	if (flags & FI_DELIVERY_COMPLETE && setting("FI_STRICT_UNSURE", 0))
+		return -FI_EIO;
 	below.desc = NULL;
 	return begun(msg_below.sendmsg(ep, &below, flags), msg->context, region);
 }
