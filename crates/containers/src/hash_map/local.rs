@@ -1,11 +1,16 @@
 //! The local phase: each rank works on its own entries, without atomics.
 
+use pgas_lockfree::slots::{Held, SlotMemory as _};
+
 use super::HashMap;
+use super::found::FoundSlot;
 use super::op::OnKey;
 use super::operations::{Find, Fold, Insert, Take};
 use super::outcome::Inserted;
 use super::phase::Local;
+use super::slot::Access;
 use super::table::dispatch_own_slots;
+use super::view::View;
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -67,6 +72,43 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             })
         })?;
         Ok(was_there.map(Inserted::over))
+    }
+
+    /// Replaces the value of each entry of this rank by `f` of its key and its value, and returns
+    /// the number of entries.
+    ///
+    /// # Cost
+    ///
+    /// ℓ a slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`] if an entry cannot be read, or its new value cannot be encoded;
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for that. That
+    /// entry stays as it was, and so do those behind it. If `f` panics, it is the same.
+    ///
+    /// # Examples
+    ///
+    /// Shares of words in a text:
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let shares = HashMap::<String, f64>::with_capacity(&world, 100)?;
+    /// let n_added = shares.add_many(&["to", "be", "or", "to"], 1.0)?;
+    /// let mut shares = shares.into_local_phase()?; // collective
+    /// assert_eq!(shares.local_update_all(|_, n| n / 4.0)?, n_added as u64);
+    /// assert_eq!(shares.local_find("to")?, Some(0.5));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn local_update_all(&mut self, mut f: impl FnMut(&K, V) -> V) -> Result<u64> {
+        let (table, mut n) = (&self.table, 0);
+        for local in 0..table.shape.ring.local_capacity() {
+            let f = &mut f;
+            let is_there = dispatch_own_slots!(table, |view| view.update_at(local, f))?;
+            n += u64::from(is_there);
+        }
+        Ok(n)
     }
 
     /// Removes `key`, and returns its value; `None` if the key is not on this rank.
@@ -164,9 +206,22 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     }
 }
 
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Replaces the value in slot `local` of a shard. Returns whether there is an entry.
+    fn update_at(&self, local: usize, f: &mut impl FnMut(&K, V) -> V) -> Result<bool> {
+        let Some((key, _)) = self.entry_at(0, local)? else {
+            return Ok(false);
+        };
+        let slot = self.slot(self.shape.ring.at(0, local));
+        let held = Held::unread(slot.load_state()?);
+        let at = FoundSlot::new(self, slot, held);
+        let former = at.update(|there| object::to_slot(&f(&key, there), self.heap()))?;
+        Ok(former.is_some())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use pgas_lockfree::slots::SlotMemory as _;
     use pgas_lockfree::slots::state::StateWord;
 
     use pgas_core::World;

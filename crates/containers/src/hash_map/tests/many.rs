@@ -1,5 +1,7 @@
 //! Operations on all entries, or on many, and inserts where there is none.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
 use crate::Error;
 use pgas_core::collective::op::Sum;
@@ -87,6 +89,51 @@ fn a_map_that_was_cleared_is_empty_and_its_memory_serves_the_next_entries() {
                 assert_eq!(*before.get_or_insert(now), now);
             }
         }
+    });
+}
+
+/// With values that are a word, behind a version, and on the heap, each of which gets another
+/// length.
+#[test]
+fn each_rank_replaces_all_values_that_it_holds() {
+    everywhere(2, |world| {
+        let all = |n: u64| world.allreduce(n, Sum).unwrap();
+        let words = map::<u64, u64>(&world, 100);
+        let short = map::<u64, u8>(&world, 100);
+        let long = map::<u64, String>(&world, 100);
+        for key in (0..40).filter(|key| key % 2 == u64::from(world.rank().number())) {
+            words.insert(&key, key).unwrap();
+            short.insert(&key, 1).unwrap();
+            long.insert(&key, "x".repeat(100)).unwrap();
+        }
+        world.barrier().unwrap();
+        words.remove(&0).unwrap();
+        let mut words = words.into_local_phase().unwrap();
+        let mut short = short.into_local_phase().unwrap();
+        let mut long = long.into_local_phase().unwrap();
+        assert_eq!(
+            all(words.local_update_all(|key, n| 1000 * key + n).unwrap()),
+            39
+        );
+        assert_eq!(all(short.local_update_all(|_, n| n + 1).unwrap()), 40);
+        let longer = |key: &u64, text: String| text.repeat(usize::try_from(*key).unwrap());
+        assert_eq!(all(long.local_update_all(longer).unwrap()), 40);
+
+        let fails = || short.local_update_all(|_, _| panic!("no value"));
+        let panicked = catch_unwind(AssertUnwindSafe(fails)).is_err();
+        assert_eq!(panicked, short.local_iter().count() > 0);
+        let short = short.into_find_phase().unwrap();
+        let (words, long) = (
+            words.into_find_phase().unwrap(),
+            long.into_find_phase().unwrap(),
+        );
+        for key in 0..40 {
+            assert_eq!(words.find(&key).unwrap(), (key > 0).then_some(1001 * key));
+            assert_eq!(short.find(&key).unwrap(), Some(2));
+            let length = long.find(&key).unwrap().unwrap().len() as u64;
+            assert_eq!(length, 100 * key);
+        }
+        world.barrier().unwrap();
     });
 }
 
