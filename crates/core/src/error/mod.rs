@@ -135,8 +135,12 @@ pub enum Error {
     /// this error on all ranks.
     #[error(transparent)]
     Undelivered(#[from] Box<Undelivered>),
-    /// A promise was dropped before it was fulfilled.
-    #[error("a promise was dropped before it was fulfilled")]
+    /// A promise was dropped before it was fulfilled. So is that of a value that a function of the
+    /// program was to give, such as the one of a `then`, if the function panics: the panic is that
+    /// of the thread which ran it, and others that wait for the value get this error.
+    #[error(
+        "a promise was dropped before it was fulfilled, or the function that was to give the value has panicked"
+    )]
     BrokenPromise,
 
     /// A value cannot be encoded as bytes, or bytes cannot be decoded.
@@ -312,6 +316,15 @@ mod tests {
         assert_eq!(format!("{failed:?}"), failed.to_string());
         let full = Error::Full { capacity: 64 };
         assert!(format!("{full:?}").starts_with("the hash map is full: its 64 slots"));
+    }
+
+    #[test]
+    fn who_waits_for_a_value_that_nobody_gives_is_told_both_causes() {
+        let told = Error::BrokenPromise.to_string();
+        assert!(
+            told.contains("dropped") && told.contains("panicked"),
+            "{told}"
+        );
     }
 
     #[test]
