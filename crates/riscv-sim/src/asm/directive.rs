@@ -32,6 +32,10 @@ pub(super) fn parse(statement: &Statement) -> Result<Directive<'_>, String> {
             .map(String::as_str)
             .ok_or_else(|| format!("{} takes more operands", statement.name))
     };
+    let most = most_operands(&statement.name);
+    if operands.len() > most {
+        return Err(format!("{} takes at most {most} operands", statement.name));
+    }
     Ok(match statement.name.as_str() {
         ".text" | ".data" | ".bss" | ".rodata" => Directive::Section(statement.name.clone()),
         ".section" => Directive::Section(operand(0)?.to_owned()),
@@ -42,17 +46,23 @@ pub(super) fn parse(statement: &Statement) -> Result<Directive<'_>, String> {
         ".half" | ".2byte" | ".short" => Directive::Data(2, operands),
         ".word" | ".4byte" | ".long" => Directive::Data(4, operands),
         ".dword" | ".8byte" | ".quad" => Directive::Data(8, operands),
-        ".ascii" => Directive::Text(text(operand(0)?)?),
-        ".asciz" | ".string" => {
-            let mut bytes = text(operand(0)?)?;
-            bytes.push(0);
-            Directive::Text(bytes)
-        }
+        ".ascii" => Directive::Text(operand(0).and_then(|_| texts(operands, b""))?),
+        ".asciz" | ".string" => Directive::Text(operand(0).and_then(|_| texts(operands, b"\0"))?),
         ".zero" | ".space" | ".skip" => Directive::Space(operand(0)?, operand(1).unwrap_or("0")),
         ".align" | ".p2align" => Directive::Align(operand(0)?),
         ".balign" => Directive::BAlign(operand(0)?),
         name => return Err(format!("there is no directive {name}")),
     })
+}
+
+/// The operands that have a meaning. An alignment has one, and a filling that is always zeros or
+/// `nop`, and a limit.
+fn most_operands(name: &str) -> usize {
+    match name {
+        ".equ" | ".set" | ".zero" | ".space" | ".skip" => 2,
+        ".align" | ".p2align" | ".balign" => 3,
+        _ => usize::MAX,
+    }
 }
 
 impl Directive<'_> {
@@ -122,6 +132,16 @@ impl Directive<'_> {
             }
         })
     }
+}
+
+/// The bytes of all texts, with `end` behind each.
+fn texts(quoted: &[String], end: &[u8]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    for quoted in quoted {
+        bytes.extend(text(quoted)?);
+        bytes.extend(end);
+    }
+    Ok(bytes)
 }
 
 fn text(quoted: &str) -> Result<Vec<u8>, String> {

@@ -165,6 +165,7 @@ impl Program {
         let Some(statement) = line.statement.clone() else {
             return Ok(());
         };
+        statement.check_operands()?;
         if statement.name.starts_with('.') {
             match directive::parse(&statement)? {
                 Directive::Nothing => return Ok(()),

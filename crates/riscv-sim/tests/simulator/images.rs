@@ -223,6 +223,12 @@ fn the_assembler_names_the_line_and_what_is_wrong() {
         ("ese e1, 0(a0)\n.word 1 +", "a number is missing"),
         ("fadd.d fa0, fa1, fa2, up", "no rounding mode"),
         (".align 40", "an alignment is a power of two"),
+        (".word 1, 2,, 3", "line 1: operand 3 of .word is missing"),
+        (".word 1,", "operand 2 of .word is missing"),
+        ("add a0,, a1, a2", "operand 2 of add is missing"),
+        ("nop ,", "operand 1 of nop is missing"),
+        (".space 4, 1, 5", ".space takes at most 2 operands"),
+        (".equ k, 1, 2", ".equ takes at most 2 operands"),
         (
             "eamoswap.d a0, a1, (a2)",
             "there is no instruction eamoswap.d",
@@ -245,6 +251,23 @@ fn expressions_and_directives_have_the_values_of_c() {
     assert_eq!(bytes[7..11], [0x34, 0x12, b'a', b'\n']);
     assert_eq!(bytes[12..19], [3, 0, 0, 0, 0xee, 0xee, 0xee]);
     assert_eq!(bytes[19..], (0x8000_0000_u64 + 19).to_le_bytes());
+}
+
+#[test]
+fn no_operand_is_lost_beside_commas_and_quotes() {
+    let source = r##"
+        .ascii "a", "b, c" # more
+        .asciz "\\", "#" // and "
+        .byte ',', '#', ';', '"' ; .byte '(', 7 # '
+        .p2align 2,,3
+    "##;
+    let image = asm::assemble(source, Profile::Rae2020).unwrap();
+    let expected = b"ab, c\\\0#\0,#;\"(\x07";
+    assert_eq!(image.segments[0].bytes[..expected.len()], *expected);
+    assert_eq!(
+        image.segments[0].bytes.len(),
+        expected.len().next_multiple_of(4)
+    );
 }
 
 #[test]
