@@ -54,8 +54,11 @@ pub enum Error {
     /// The instructions that a run may take are used up.
     #[error("no end after {0} instructions")]
     NoEnd(u64),
-    /// Every node waits for an interrupt, and none will come, or for another node.
-    #[error("every node that has not ended only waits, for an interrupt or for another node")]
+    /// Every node waits for an interrupt, and none will come, for another node, or for the lock of a
+    /// file, which a program of the host has not released within two seconds either.
+    #[error(
+        "every node that has not ended only waits, for an interrupt, for another node or for the lock of a file"
+    )]
     AllWait,
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod debug;
 mod fault;
 mod host;
 mod idle;
+mod locks;
 mod node;
 mod node_set;
 mod processes;
@@ -198,6 +199,7 @@ pub struct Machine {
     n_written: u64,
     /// Who sleeps, and what time it is for them.
     sleepers: sleep::Sleepers,
+    lock_waits: locks::LockWaits,
     /// Nodes whose turn comes, in their order: those that sleep or have ended may be missing.
     awake: NodeSet,
     /// Instructions of all turns, and looks of processes that wait.
@@ -261,6 +263,7 @@ impl Machine {
             tohost: host_word("tohost"),
             n_written: 0,
             sleepers: sleep::Sleepers::default(),
+            lock_waits: locks::LockWaits::default(),
             awake: NodeSet::of_all(config.n_nodes),
             n_executed: 0,
             n_asked: 0,

@@ -57,6 +57,7 @@ impl Machine {
         };
         self.end_sleep(node);
         self.end_idleness(node, 0);
+        self.lock_waits.end(node);
         let hart = &mut self.nodes[node].harts[0];
         hart.set_x(RESULT, value);
         hart.skip(CALL_BYTES);
@@ -71,6 +72,9 @@ impl Machine {
     fn process_waits(&mut self, node: usize, now_ns: u64, wake: Wake) -> Result<()> {
         self.n_asked += 1;
         self.n_executed += 1;
+        if wake.event == Event::Unlock {
+            self.lock_waits.begin(node);
+        }
         // With a clock its time passes as the core's does.
         if self.nodes[node].harts[0].cycles().is_none() {
             self.fall_asleep(node, now_ns, wake);

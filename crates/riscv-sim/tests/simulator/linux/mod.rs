@@ -6,6 +6,7 @@ mod small;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use pgas_riscv_sim::linux::Folder;
 use pgas_riscv_sim::timed::config::TimedConfig;
@@ -170,8 +171,15 @@ fn a_node_waits_for_the_lock_of_another() {
 
 /// How a run of two nodes ends that may write files: without a clock, or with one.
 fn run_with_files(mode: &str, is_timed: bool) -> Option<Result<Outcome, Error>> {
+    run_in_folder(&tempfile::tempdir().unwrap(), mode, is_timed)
+}
+
+fn run_in_folder(
+    folder: &tempfile::TempDir,
+    mode: &str,
+    is_timed: bool,
+) -> Option<Result<Outcome, Error>> {
     let image = &PROGRAM.as_ref()?.image;
-    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let arguments = [mode, path];
     let given = Given {
@@ -206,6 +214,26 @@ fn nodes_that_wait_for_the_locks_of_one_another_end_the_run() {
             return;
         };
         assert!(matches!(ended, Err(Error::AllWait)), "{ended:?}");
+    }
+}
+
+/// Another program of the host holds it, for longer than the nodes take to find out that they all
+/// wait.
+#[test]
+fn nodes_wait_for_the_lock_of_another_program() {
+    for is_timed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let held = std::fs::File::create(folder.path().join("held")).unwrap();
+        held.lock().unwrap();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            drop(held);
+        });
+        let ended = run_in_folder(&folder, "leave", is_timed);
+        other.join().unwrap();
+        if let Some(ended) = ended {
+            assert_eq!(ended.unwrap(), Outcome::Success);
+        }
     }
 }
 
