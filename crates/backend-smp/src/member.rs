@@ -162,12 +162,22 @@ impl Member {
         let credits = self.credits(to, class);
         let sent = mailbox.try_send_within::<Native>(credits, self.rank, handler.0, parts);
         let Ok(end) = sent else {
-            return Ok(Sent::BackPressure);
+            return self.is_full(to, handler);
         };
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             return Err(self.has_departed(to));
         }
         Ok(Sent::Accepted)
+    }
+
+    /// What the sender is told of a mailbox without room. Nobody makes room in that of a rank that
+    /// has left: what is kept for it would be kept for ever.
+    #[cold]
+    fn is_full(&self, to: u32, handler: HandlerId) -> Result<Sent> {
+        if self.job.control().bell(to).has_left() && handler.is_heard_of() {
+            return Err(self.has_departed(to));
+        }
+        Ok(Sent::BackPressure)
     }
 
     /// The credits that limit messages of this class; none for replies.
@@ -244,7 +254,7 @@ impl Member {
         let credits = self.credits(to, class);
         let sent = mailbox.try_send_location::<Native>(credits, self.rank, handler.0, at);
         let Ok(end) = sent else {
-            return Ok(Some(Sent::BackPressure));
+            return self.is_full(to, handler).map(Some);
         };
         if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             // The target leaves at this moment, and checks its mailbox once more: either it gives

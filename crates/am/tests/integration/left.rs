@@ -55,6 +55,37 @@ fn call(world: &World, to: u32) -> PgasFuture<u64> {
     world.rpc(Rank::new(to), |x: u64| x + 1, 1).unwrap()
 }
 
+/// Rank 1 leaves without the answers to its calls, which are more than its mailbox takes. What rank
+/// 0 keeps of them is lost then, and does not keep others' requests waiting.
+#[test]
+fn answers_to_a_rank_that_has_left_keep_nobody_waiting() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(LIMIT);
+    for (n_calls, n_bytes) in [(100, 16_000), (20, 300_000)] {
+        let ended = pgas_smp::threads_with(3, &config, |world| {
+            pgas_am::attach(&world).unwrap();
+            match world.rank().number() {
+                0 => {
+                    // Serves nothing until rank 1 has sent its calls, and has most likely left.
+                    std::thread::sleep(Duration::from_millis(300));
+                    let is_over = || Ok(IS_OVER.take());
+                    world.wait_for("the end", is_over).unwrap();
+                }
+                1 => {
+                    for _ in 0..n_calls {
+                        drop(world.rpc(Rank::ZERO, |n| vec![0_u8; n], n_bytes).unwrap());
+                    }
+                }
+                _ => {
+                    world.rpc(Rank::ZERO, stop, true).unwrap().wait().unwrap();
+                }
+            }
+        });
+        assert_eq!(ended.unwrap().len(), 3);
+    }
+}
+
 /// Polls as an executor without a driver does.
 fn poll_to_the_end<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
