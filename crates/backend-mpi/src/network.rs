@@ -99,8 +99,9 @@ impl State {
 
     /// Asks `rank` whether it has left, and how many barriers it has entered.
     pub(crate) fn ask(&mut self, mpi: &Mpi, rank: u32) -> Result<()> {
-        if self.unanswered.insert(rank) {
+        if !self.unanswered.contains(&rank) {
             self.post.tell(mpi, rank, &Note::Ask)?;
+            self.unanswered.insert(rank);
         }
         Ok(())
     }

@@ -22,7 +22,8 @@ impl Network {
     /// lost a message or a receive by it. So the job fails.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         let worked = self.serve_arrived(state, mpi);
-        if let Err(error) = &worked {
+        let error = worked.as_ref().err().map(ToString::to_string);
+        if let Some(error) = error.as_deref().or(sys::first_error_of_messages()) {
             let cause = format!("cannot exchange messages any more: {error}");
             self.note_failure(self.rank(), &cause);
         }

@@ -189,9 +189,9 @@ impl Lock {
         passed.expect("the process has registered for it");
     }
 
-    /// Whether the owner is inside. The caller holds the mutex, and has taken the lock away from its owner, or found
-    /// none. An owner has either stored before the barrier that it is inside, or reads after the
-    /// barrier that it no longer owns the lock.
+    /// Whether the owner is inside. The caller holds the mutex, and has taken the lock away from its
+    /// owner, or found none. An owner has either stored before the barrier that it is inside, or
+    /// reads after the barrier that it no longer owns the lock.
     fn is_inside(&self) -> bool {
         // Acquire: pairs with the release at the end of a stay.
         self.n_turns.load(Ordering::Acquire) & 1 == 1

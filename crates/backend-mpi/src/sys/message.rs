@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 use mpi::ffi;
 use pgas_core::Result;
@@ -11,6 +12,25 @@ use super::ffi::{
     RSMPI_STATUS_IGNORE, RSMPI_UINT8_T, Request, empty_status, recv, testany, testsome,
 };
 use super::{Call, Comm, Mpi, check};
+
+/// The first error of a receive, or of a message that was being sent. MPI tells of it once, perhaps
+/// to a caller that cannot return it, or that asked for something else: so the next who looks for
+/// messages does. A message that cannot be begun is its sender's alone.
+static FIRST_ERROR: OnceLock<String> = OnceLock::new();
+
+/// The error of a receive or of a message on its way, if one has failed.
+#[inline]
+pub(crate) fn first_error_of_messages() -> Option<&'static str> {
+    FIRST_ERROR.get().map(String::as_str)
+}
+
+/// As [`check`], of receives and of messages on their way.
+#[inline]
+fn check_message(call: Call, code: c_int) -> Result<()> {
+    check(call, code).inspect_err(|error| {
+        FIRST_ERROR.get_or_init(|| error.to_string());
+    })
+}
 
 /// A completed request: its index, and for a received message its sender and length.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +58,7 @@ pub(crate) unsafe fn irecv(
     // SAFETY: MPI writes up to `len` bytes at `at` until the request is complete; the caller
     // promises them until then. The request's name is written during the call.
     let code = unsafe { ffi::MPI_Irecv(at, len, ty, anybody, tag, comm.raw(), to) };
-    check(Call::Irecv, code)?;
+    check_message(Call::Irecv, code)?;
     Ok(request)
 }
 
@@ -67,7 +87,7 @@ pub(crate) unsafe fn isend(
 pub(crate) fn test(_: &Mpi, request: &mut Request) -> Result<bool> {
     let mut flag: c_int = 0;
     let code = MPI_Test(request, &mut flag, RSMPI_STATUS_IGNORE);
-    check(Call::Test, code)?;
+    check_message(Call::Test, code)?;
     Ok(flag != 0)
 }
 
@@ -81,7 +101,7 @@ pub(crate) fn test_any(
     let (mut index, mut flag): (c_int, c_int) = (0, 0);
     let mut status = empty_status();
     let code = testany(requests, &mut index, &mut flag, &mut status);
-    check(Call::Testany, code)?;
+    check_message(Call::Testany, code)?;
     let Ok(index) = usize::try_from(index) else {
         return Ok(None);
     };
@@ -105,7 +125,7 @@ pub(crate) fn test_any(
 
 /// Finds which of the sends are complete; their requests are null then. Makes MPI's progress.
 pub(crate) fn test_some<const N: usize>(_: &Mpi, requests: &mut [Request; N]) -> Result<()> {
-    check(Call::Testsome, testsome(requests))
+    check_message(Call::Testsome, testsome(requests))
 }
 
 /// Cancels a receive for which no message will come.

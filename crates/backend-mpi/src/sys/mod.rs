@@ -41,7 +41,9 @@ pub(crate) use ffi::{Comm, Datatype, Info, Request};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
-pub(crate) use message::{cancel, ibarrier, irecv, isend, receive_now, test, test_any, test_some};
+pub(crate) use message::{
+    cancel, first_error_of_messages, ibarrier, irecv, isend, receive_now, test, test_any, test_some,
+};
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{

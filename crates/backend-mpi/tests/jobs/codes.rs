@@ -2,10 +2,11 @@
 #![expect(unsafe_code, reason = "wraps calls of MPI")]
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use mpi::ffi;
 use pgas_core::{Error, Rank};
+use pgas_testkit::job;
 
 use crate::{assert_well, ranks, run, world};
 
@@ -52,6 +53,40 @@ pub(crate) fn err(_: &str) {
         }
     }
     world.barrier().expect("all are here");
+}
+
+/// Whether the next test of sends fails, once.
+static LOSES: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn told_once() {
+    let ended = run(ranks(2, "lose", "", "0"));
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let told = "rank 0 cannot exchange messages any more: MPI_Testsome failed";
+    for rank in 0..2 {
+        let line = format!("at rank {rank}: {told}");
+        assert!(ended.stdout.contains(&line), "{ended:?}");
+    }
+}
+
+/// MPI tells once that a send has failed, to a caller that asked for something else. Nothing is
+/// known of that message, so the job fails on all ranks.
+pub(crate) fn lose(_: &str) {
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(1).expect("a word");
+    let word = words.on(Rank::new(1 - world.rank().number()));
+    world.barrier().expect("all are here");
+    LOSES.store(world.rank() == Rank::ZERO, Ordering::Relaxed);
+    let mut failure = String::new();
+    // The first error may be that of the call.
+    for _ in 0..2 {
+        let swap = || word.compare_exchange(&world, 0, 0).err();
+        failure = std::iter::repeat_with(swap)
+            .flatten()
+            .next()
+            .expect("one")
+            .to_string();
+    }
+    job::say(&format!("at rank {}: {failure}", world.rank().number()));
 }
 
 /// MPI's own text, on one line.
@@ -152,4 +187,26 @@ pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, window: ffi::MPI_Win) -> c_i
         // and it gets his arguments (MPI-3.1, section 14.2).
         unsafe { ffi::PMPI_Win_flush(rank, window) }
     })
+}
+
+/// As [`MPI_Isend`].
+///
+/// # Safety
+///
+/// As MPI's.
+#[unsafe(no_mangle)]
+#[expect(unreachable_pub, reason = "the linker reaches it")]
+pub unsafe extern "C" fn MPI_Testsome(
+    n: c_int,
+    requests: *mut ffi::MPI_Request,
+    n_complete: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut ffi::MPI_Status,
+) -> c_int {
+    if LOSES.swap(false, Ordering::Relaxed) {
+        return c_int::try_from(ffi::MPI_ERR_OTHER).expect("a small number");
+    }
+    // SAFETY: the function behind MPI's profiling name is the one that the caller has called, and
+    // it gets his arguments (MPI-3.1, section 14.2).
+    unsafe { ffi::PMPI_Testsome(n, requests, n_complete, indices, statuses) }
 }

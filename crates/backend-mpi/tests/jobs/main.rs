@@ -57,6 +57,7 @@ const PARTS: &[(&str, Part)] = &[
     ("put_first", floods::put_first),
     ("hammer", words::hammer),
     ("pay", words::pay),
+    ("lose", codes::lose),
     ("err", codes::err),
     ("compute", served::compute),
     ("count", written::count),
@@ -93,6 +94,7 @@ const TESTS: &[(&str, Part)] = &[
 const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
     ("window::an_operation_makes_the_calls_that_its_price_says", words::prices),
     ("window::an_error_has_the_calls_name_and_mpis_text", codes::reported),
+    ("window::an_error_that_mpi_tells_once_fails_the_job", codes::told_once),
     ("window::mpi_takes_the_hints_about_its_window", hints::taken),
     ("window::mpi_is_asked_once_for_its_settings", hints::asked_once),
     ("window::an_mpi_with_the_separate_memory_model_is_refused", input::separate_model_refused),
