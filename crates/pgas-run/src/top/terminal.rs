@@ -1,7 +1,7 @@
 //! A view of the whole terminal, with keys.
 
 use std::io::{self, IsTerminal as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use crate::watch::table::Table;
 
 /// The default interval between two pictures.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
+/// A terminal that takes output has taken a picture by then.
+const LONGEST_DRAWING: Duration = Duration::from_secs(1);
 
 /// Shows a job until it ends or a key ends the view. Without a terminal that has a size and can move
 /// its cursor, returns the job.
@@ -31,7 +33,10 @@ pub(super) fn show(looks: Looks, every: Option<Duration>) -> io::Result<Option<L
     }
     let mut top = Top::new(looks);
     restore_at_signals(Arc::clone(&top.drawing))?;
+    let drawing = Arc::clone(&top.drawing);
+    let drawing = drawing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut terminal = ratatui::try_init()?;
+    drop(drawing);
     let shown = top.show(&mut terminal, every.unwrap_or(USUAL_PAUSE));
     ratatui::try_restore()?;
     shown.map(|()| None)
@@ -51,19 +56,39 @@ fn restore_at_signals(drawing: Arc<Mutex<()>>) -> io::Result<()> {
                 break received.signal;
             }
         };
-        let _nothing_is_drawn = drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing_is_drawn = lock_soon(&drawing);
         // Without the terminal, there is nothing to leave.
-        ratatui::try_restore().ok();
-        execute!(io::stdout(), Show).ok();
+        if nothing_is_drawn.is_some() {
+            ratatui::try_restore().ok();
+            execute!(io::stdout(), Show).ok();
+        } else {
+            terminal::disable_raw_mode().ok();
+        }
         // It is acted upon again.
         drop(signals);
         if let Some(signal) = Signal::from_named_raw(ends) {
             kill_process(getpid(), signal)?;
         }
+        // That one ends nothing where whoever has started this program has blocked it.
+        kill_process(getpid(), Signal::KILL)?;
         Ok(())
     };
     let thread = thread::Builder::new().name("signals".to_owned());
     thread.spawn(end).map(drop)
+}
+
+/// Waits a little until nothing is drawn. A terminal that takes no output any more, as of a lost
+/// connection, may keep the other thread for ever.
+fn lock_soon(drawing: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    let until = Instant::now() + LONGEST_DRAWING;
+    loop {
+        match drawing.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 /// The view of the whole terminal.

@@ -40,7 +40,9 @@ fn begin(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> (Child, 
     let (user, programs) = terminal(size);
     let own = || Stdio::from(programs.as_fd().try_clone_to_owned().unwrap());
     let mut command = Command::new("setsid");
-    command.args(["--wait", "--ctty", program]).args(args);
+    // Who runs the tests in the background may ignore some signals.
+    command.args(["--wait", "--ctty", "env", "--default-signal", program]);
+    command.args(args);
     command.stdin(own()).stdout(own()).stderr(own());
     (command.env("TERM", kind).spawn().unwrap(), user.into())
 }
