@@ -170,6 +170,7 @@ pub(crate) fn write(
         let is_due = |part: usize| plan.rounds[part] == round;
         let laid = lay_down(world, here, table, (mine, &starts, &is_due), &keeps);
         let laid = laid.and_then(|()| starts_here.put_slice(world, &starts));
+        let laid = laid.and_then(|()| world.flush(world.rank()));
         agree(world, laid)?;
         let parts = plan.parts(world.rank().index(), round);
         agree(world, write_parts(world, draft, &plan, parts, &places))?;

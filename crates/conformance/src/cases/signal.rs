@@ -95,7 +95,6 @@ fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()
     Ok(())
 }
 
-/// Everybody signals a word of its own at each rank; each is taken once, in whatever order.
 /// Also parts of 64-bit words, beside which others change.
 fn words_of_any_type_with_atomics_are_waited_for(world: &World) -> Result<()> {
     are_waited_for(world, [1_u8, 255])?;
@@ -126,6 +125,7 @@ fn are_waited_for<T: Atomic>(world: &World, [first, second]: [T; 2]) -> Result<(
     world.barrier()
 }
 
+/// Everybody signals a word of its own at each rank; each is taken once, in whatever order.
 fn one_of_several_signals_ends_a_wait(world: &World) -> Result<()> {
     let n = world.ranks().len();
     let words = world.alloc_symmetric::<u64>(n)?;

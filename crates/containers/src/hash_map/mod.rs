@@ -659,8 +659,8 @@ where
     S: KeyHasher,
 {
     /// Adds `n` to the value of `key` (integers wrap around), and returns the former value. An
-    /// absent key is inserted with `n`, and the result is 0. The last bits of a sum of floats depend
-    /// on the order in which ranks add.
+    /// absent key is inserted with `n`, and the result is 0. A sum of floats depends on the order in
+    /// which ranks add.
     ///
     /// # Cost
     ///

@@ -235,7 +235,8 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then the operation is over, and its id is no longer valid.
+    /// Errors of the transport; then its id is no longer valid, and its buffers are the transport's
+    /// for ever.
     fn test(&self, op: OpId) -> Result<bool>;
 
     /// Whether `rank`, a member that has left the job, had begun this operation before. If not, the

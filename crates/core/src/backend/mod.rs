@@ -263,7 +263,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then the operation is over, and its id is no longer valid.
+    /// Errors of the transport; then the operation is over, and its id is no longer valid. A
+    /// transport that does not know whether it is over says `false`, and fails the job.
     fn test(&self, op: OpId, stage: Stage) -> Result<bool>;
 
     /// Returns when all earlier operations of this rank on `rank` are complete there.

@@ -476,7 +476,7 @@ fn ofi_atomics(value: &str) -> Result<OfiAtomics, &'static str> {
 fn name(value: &str) -> Result<String, &'static str> {
     if value.is_empty() || value.chars().any(char::is_control) {
         return Err(
-            "say a name, of at least one character, and none for control such as a line break",
+            "say a name: a character at least, and no line break or other control character",
         );
     }
     Ok(value.to_owned())

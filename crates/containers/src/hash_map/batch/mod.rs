@@ -494,8 +494,9 @@ where
             .perform_many::<Count, _>(keys, |key| K::key_by(key), |_, _| Ok(n))
     }
 
-    /// Adds the number of each of `entries` to the value of its key, in their order, and returns
-    /// how many of the keys were new; those begin with 0.
+    /// Adds the number of each of `entries` to the value of its key, and returns how many of the
+    /// keys were new; those begin with 0. A sum of floats depends on the order of the additions,
+    /// which is any.
     ///
     /// # Cost
     ///
