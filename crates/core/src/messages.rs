@@ -17,6 +17,9 @@ use crate::world::{Layer, World};
 
 /// Messages of one class that one call of progress serves.
 pub(crate) const BATCH: usize = 64;
+/// The maximum number of consecutive rounds with progress without a check of the job's health (at
+/// the start of a wait twice as many): messages may come for ever from ranks that do not wait.
+pub(crate) const BUSY_ROUNDS: u32 = 64;
 
 impl World {
     /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::backend::{NeedsTarget, Stage};
 use crate::error::{Error, Result};
 use crate::handler::in_handler;
-use crate::messages::BATCH;
+use crate::messages::{BATCH, BUSY_ROUNDS};
 use crate::process::panic_text;
 use crate::waits::{Awaited, is_part};
 use crate::world::World;
@@ -137,8 +137,8 @@ impl World {
     /// # Errors
     ///
     /// Errors of the transport; the oldest error of a handler that no call has returned yet, such
-    /// as a message for a handler that was not set; the failure of the job, if there was no work,
-    /// so that a loop around this call ends with the job.
+    /// as a message for a handler that was not set; the failure of the job, if there was no work or
+    /// much of it, so that a loop around this call ends with the job.
     pub fn progress(&self) -> Result<bool> {
         let worked = self.serve()?;
         self.first_untold()?;
@@ -162,7 +162,7 @@ impl World {
     /// ```
     pub fn serve(&self) -> Result<bool> {
         let worked = self.advance()?;
-        if !worked {
+        if self.n_busy_after(worked).is_multiple_of(BUSY_ROUNDS) {
             self.backend().health()?;
         }
         Ok(worked)

@@ -11,7 +11,7 @@ use tracing::span::EnteredSpan;
 use crate::backend::NeedsTarget;
 use crate::error::{Error, Result, Timeout};
 use crate::handler::in_handler;
-use crate::messages::BATCH;
+use crate::messages::{BATCH, BUSY_ROUNDS};
 use crate::rank::Rank;
 #[cfg(feature = "tracing")]
 use crate::seen::{self, Seen};
@@ -36,9 +36,6 @@ const YIELDS: u32 = 400;
 /// wait for a processor, a single yield takes tens of milliseconds.
 const LONGEST_YIELDING: Duration = Duration::from_millis(1);
 pub(crate) const YIELDS_PER_LOOK: u32 = 8;
-/// The maximum number of consecutive rounds with progress without a check of the job's health (at
-/// the start of a wait twice as many): messages may come for ever from ranks that do not wait.
-pub(crate) const BUSY_ROUNDS: u32 = 64;
 
 impl World {
     /// Makes progress until `ready` returns true. `what` names the wait in errors and reports

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_am::{
     ActiveMessages, Error, Here, Payload, PgasFuture, RemoteCalls, RequestHandler, Result, Token,
-    attach,
+    attach, quiet,
 };
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, World};
@@ -175,6 +176,43 @@ fn a_later_value_that_cannot_be_written_is_an_error_of_its_call() {
             let error = call.wait().map(drop).unwrap_err();
             assert!(matches!(error, Error::RemotePanic(_)), "{error}");
         }
-        pgas_am::quiet(world).unwrap();
+        quiet(world).unwrap();
     });
+}
+
+/// Sends itself again.
+#[expect(clippy::needless_pass_by_value, reason = "arguments are values")]
+fn again(here: Here) {
+    let world = here.world();
+    // The job may have failed.
+    drop(world.rpc_ff(world.rank(), again, Here::new(world)));
+}
+
+#[test]
+fn a_wait_with_messages_without_end_ends_with_the_job() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    for way in [quiet, |world: &World| -> Result<()> {
+        loop {
+            world.progress()?;
+        }
+    }] {
+        let told = Mutex::new(String::new());
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            pgas_smp::threads_with(2, &config, |world| {
+                attach(&world).unwrap();
+                world.barrier().unwrap();
+                if world.rank() == ONE {
+                    panic!("on purpose");
+                }
+                world
+                    .rpc_ff(world.rank(), again, Here::new(&world))
+                    .unwrap();
+                *told.lock().unwrap() = way(&world).unwrap_err().to_string();
+            })
+        }));
+        assert!(!matches!(ended, Ok(Ok(_))), "the job has failed");
+        let told = told.into_inner().unwrap();
+        assert!(told.contains("rank 1"), "{told}");
+    }
 }

@@ -276,6 +276,8 @@ struct Inner {
     n_teams: AtomicU64,
     /// Calls of [`World::look_around`].
     n_looks: AtomicU32,
+    /// Calls of [`World::serve`] in a row that have found work.
+    n_busy: AtomicU32,
     handles: Handles,
     watch: Arc<Watch>,
     /// This rank's activity and its long work, where a watcher of the job reads them.
@@ -335,6 +337,7 @@ impl World {
             teams: Teams::default(),
             n_teams: AtomicU64::new(0),
             n_looks: AtomicU32::new(0),
+            n_busy: AtomicU32::new(0),
             handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
             watch,
@@ -440,6 +443,18 @@ impl World {
     /// The number of calls of [`look_around`](Self::look_around).
     pub(crate) fn looks(&self) -> &AtomicU32 {
         &self.inner.n_looks
+    }
+
+    /// Calls of [`serve`](Self::serve) in a row that have found work, after one that has `worked` or
+    /// not.
+    pub(crate) fn n_busy_after(&self, worked: bool) -> u32 {
+        // Relaxed, and not exact: it only spreads checks.
+        let before = self.inner.n_busy.load(Ordering::Relaxed);
+        let n_busy = if worked { before.wrapping_add(1) } else { 0 };
+        if n_busy != before {
+            self.inner.n_busy.store(n_busy, Ordering::Relaxed);
+        }
+        n_busy
     }
 
     /// The abilities of the transport and its demands on ranks.
