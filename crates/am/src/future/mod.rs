@@ -589,6 +589,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     fn detach(&mut self) -> Detached {
         let handle = self.handle();
         let Some(am) = handle.and_then(Handle::get) else {
+            // The rank has left, so nothing would complete the future: who asks next must not find
+            // it unready again.
+            *self = Self::failed(Error::HasLeft);
             return Box::new(|next| next());
         };
         let cell = self.next_cell(am.handle);

@@ -189,3 +189,35 @@ fn a_task_goes_on_without_who_spawned_it_and_ends_with_the_rank() {
         Err(Error::HasLeft | Error::BrokenPromise)
     ));
 }
+
+/// The first of joined promises ends when the rank has left, the others never do.
+#[test]
+fn what_follows_joined_promises_ends_with_the_first_one_once_the_rank_has_left() {
+    let ways: [fn(Promise<u64>); 3] = [
+        |promise| promise.fulfil_with(1),
+        |promise| promise.fail(Error::NotAttached),
+        drop,
+    ];
+    for (way, end) in ways.into_iter().enumerate() {
+        for in_tuple in [true, false] {
+            let world = alone();
+            let first = Promise::of_value(&world).unwrap();
+            let others = [(); 2].map(|()| Promise::<u64>::of_value(&world).unwrap());
+            let all = [&first, &others[0], &others[1]].map(Promise::future);
+            let chained = if in_tuple {
+                let [a, b, c] = all;
+                when_all((a, b, c)).then(drop)
+            } else {
+                when_all(Vec::from(all)).then(drop)
+            };
+            drop(world);
+            end(first);
+            let error = chained.wait().unwrap_err();
+            match way {
+                0 => assert!(matches!(error, Error::HasLeft), "{error:?}"),
+                1 => assert!(matches!(error, Error::NotAttached), "{error:?}"),
+                _ => assert!(matches!(error, Error::BrokenPromise), "{error:?}"),
+            }
+        }
+    }
+}
