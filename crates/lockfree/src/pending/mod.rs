@@ -81,6 +81,7 @@ struct Slot {
     /// The length of the answer, with the outcome in the top bit.
     len: AtomicU32,
     short: [AtomicU64; INLINE_WORDS],
+    /// An answer that is longer, as `len` says: a free slot holds none.
     long: Mutex<Vec<u8>>,
     watcher: Mutex<Option<Watcher>>,
 }
@@ -217,6 +218,10 @@ impl Pending {
 
     fn give_back(&self, index: u32) {
         let slot = self.known(index);
+        // Relaxed: who gives back a slot with an answer has stored or acquired that.
+        if length(slot.len.load(Relaxed)) > INLINE_WORDS * 8 {
+            drop(take_long(slot));
+        }
         // Relaxed: the thread that takes the slot next has acquired the exchange below.
         slot.state.store(FREE, Relaxed);
         slot.generation.fetch_add(1, Relaxed);
@@ -256,6 +261,10 @@ impl Pending {
                 self.give_back(index);
                 return true;
             }
+            WATCHED => {
+                self.complete_watched(index, outcome, answer);
+                return true;
+            }
             _ => {}
         }
         store(slot, outcome, answer);
@@ -275,6 +284,10 @@ impl Pending {
         // Under the lock, so that no other watcher is set between the two steps.
         let mut place = lock(&slot.watcher);
         let watcher = place.take();
+        // A callback gets the answer itself.
+        if !matches!(watcher, Some(Watcher::Call(_))) {
+            store(slot, outcome, answer);
+        }
         // Release: as above. A thread that abandons a watched slot holds the lock, too, so exactly
         // one of the two gives the slot back.
         let former = slot.state.swap(DONE, Release);
@@ -303,7 +316,7 @@ impl Pending {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
         let marked = slot.len.load(Relaxed);
-        let len = (marked & !FAILED_BIT) as usize;
+        let len = length(marked);
         let outcome = if marked & FAILED_BIT == 0 {
             Outcome::Returned
         } else {
@@ -317,7 +330,7 @@ impl Pending {
             self.give_back(index);
             read(outcome, &bytes[..len])
         } else {
-            let bytes = std::mem::take(&mut *lock(&slot.long));
+            let bytes = take_long(slot);
             self.give_back(index);
             read(outcome, &bytes)
         }
@@ -492,6 +505,19 @@ impl Pending {
             .filter(|index| self.known(*index).state.load(Relaxed) != FREE)
             .count()
     }
+}
+
+/// The length of an answer, of which `marked` has the outcome in the top bit.
+#[inline]
+fn length(marked: u32) -> usize {
+    (marked & !FAILED_BIT) as usize
+}
+
+/// Takes the answer out of the slot, which has a long one.
+#[cold]
+fn take_long(slot: &Slot) -> Vec<u8> {
+    slot.len.store(0, Relaxed);
+    std::mem::take(&mut *lock(&slot.long))
 }
 
 #[inline]

@@ -23,6 +23,28 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     });
 }
 
+/// The same of an answer that takes memory, which goes with it.
+#[test]
+fn loom_a_long_answer_and_a_drop_at_once_leave_no_memory() {
+    for is_watched in [false, true] {
+        loom::model(move || {
+            let pending = Arc::new(Pending::default());
+            let cookie = pending.take_slot(0);
+            if is_watched {
+                let waker = Watcher::Wake(Waker::noop().clone());
+                assert!(pending.watch(cookie, waker).is_none());
+            }
+            let other = Arc::clone(&pending);
+            let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[1; 40]));
+            pending.abandon(cookie);
+            assert!(answer.join().unwrap());
+            assert_eq!(pending.n_taken(), 0);
+            let (index, _) = cookie.parts();
+            assert_eq!(lock(&pending.known(index).long).capacity(), 0);
+        });
+    }
+}
+
 /// A thread that sees that the answer is there reads all of it. It checks once: after a yield loom
 /// returns no value that was seen before.
 fn check_that_an_answer_is_whole(watch: fn(&Pending, Cookie)) {

@@ -86,6 +86,74 @@ fn an_abandoned_call_gives_its_slot_back_when_the_answer_comes() {
     assert_eq!(pending.n_taken(), 0);
 }
 
+/// The memory of long answers.
+fn n_held(pending: &Pending) -> usize {
+    let slots = 0..pending.n_slots.load(Relaxed);
+    slots
+        .map(|index| lock(&pending.known(index).long).capacity())
+        .sum()
+}
+
+#[test]
+fn a_free_slot_holds_no_memory_however_its_call_ended() {
+    type End = fn(&Pending, Cookie);
+    let answer = |pending: &Pending, cookie| {
+        assert!(pending.complete(cookie, Outcome::Failed, &[1; 1000]));
+    };
+    let wake = || Watcher::Wake(Waker::noop().clone());
+    let ends: [(&str, bool, End); 4] = [
+        ("taken", true, |pending, cookie| {
+            pending.take(cookie, |outcome, bytes| {
+                assert_eq!((outcome, bytes.len()), (Outcome::Failed, 1000));
+            });
+        }),
+        ("dropped", true, Pending::abandon),
+        ("dropped before", false, Pending::abandon),
+        ("called", false, |pending, cookie| {
+            let call = Box::new(|_, bytes: &[u8]| assert_eq!(bytes.len(), 1000));
+            assert!(pending.watch(cookie, Watcher::Call(call)).is_none());
+        }),
+    ];
+    let pending = Pending::default();
+    for (how, is_answered, end) in ends {
+        for is_watched in [false, true] {
+            let cookie = pending.take_slot(0);
+            if is_watched {
+                pending.watch(cookie, wake());
+            }
+            if is_answered {
+                answer(&pending, cookie);
+                assert!(n_held(&pending) >= 1000);
+                end(&pending, cookie);
+            } else {
+                end(&pending, cookie);
+                answer(&pending, cookie);
+            }
+            assert_eq!(pending.n_taken(), 0, "{how}");
+            assert_eq!(n_held(&pending), 0, "{how}");
+        }
+    }
+    assert_eq!(pending.n_slots.load(Relaxed), 1, "one slot served them all");
+}
+
+#[test]
+fn an_answer_that_comes_while_the_call_is_dropped_leaves_no_memory() {
+    let pending = Pending::default();
+    for is_watched in [false, true] {
+        for _ in 0..500 {
+            let cookie = pending.take_slot(0);
+            if is_watched {
+                pending.watch(cookie, Watcher::Wake(Waker::noop().clone()));
+            }
+            thread::scope(|scope| {
+                scope.spawn(|| pending.complete(cookie, Outcome::Returned, &[1; 1000]));
+                pending.abandon(cookie);
+            });
+            assert_eq!((pending.n_taken(), n_held(&pending)), (0, 0));
+        }
+    }
+}
+
 struct Count(AtomicUsize);
 
 impl Wake for Count {

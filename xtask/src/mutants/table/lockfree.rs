@@ -141,6 +141,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("pending/mod.rs", "slot.next_free.store(first, Relaxed);", 0, "", Models("loom_a_slot_that_was_just_given_back")),
     row("pending/mod.rs", "Cookie::new(index, tag.wrapping_add(1))", 0, "Cookie::new(index, tag)", Models("loom_a_slot_that_comes_back")),
     row("pending/mod.rs", "slot.generation.fetch_add(1, Relaxed);", 0, "", Tests("pending")),
+    row("pending/mod.rs", "drop(take_long(slot));", 0, "", Tests("pending")),
+    row("pending/mod.rs", "if !matches!(watcher, Some(Watcher::Call(_))) {", 0, "if true {", Nobody("the copy of the answer goes with the slot")),
     row("pending/mod.rs", "if slot.generation.load(Relaxed) != generation {", 0, "if false {", Tests("pending")),
     row("pending/mod.rs", "FREE | DONE => return false,", 0, "FREE => return false,", Models("loom_slots_are_handed_to_one")),
     row("pending/mod.rs", "(WAITING, DONE, Release, Relaxed)", 0, "(WAITING, DONE, Relaxed, Relaxed)", Models("loom_an_answer_that_is_seen")),
