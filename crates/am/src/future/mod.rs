@@ -263,7 +263,8 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Whether the value is there, or the error. Does not wait.
+    /// Whether the value is there, or the error. Does not wait. Once its rank has left the job, a
+    /// future without a value has the error [`Error::HasLeft`].
     ///
     /// Progress: none; a loop around this call makes [`progress`](pgas_core::World::progress)
     /// itself, or calls [`test`](Self::test).
@@ -310,7 +311,17 @@ impl<T: Send + 'static> PgasFuture<T> {
                 }
                 false
             }
-            State::Cell(cell) => cell.is_done(),
+            State::Cell(cell) => {
+                if cell.is_done() {
+                    return true;
+                }
+                // The rank may set it last of all before it is gone.
+                if cell.handle().get().is_some() || cell.is_done() {
+                    return cell.is_done();
+                }
+                self.state = State::Ready(Err(Error::HasLeft));
+                true
+            }
             State::Joined(joined) => joined.is_ready(),
             State::Event(event, _) => match event.is_complete() {
                 Ok(is_done) => is_done,

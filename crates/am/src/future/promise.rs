@@ -285,6 +285,11 @@ impl<T: Clone + Send + 'static> Promise<T> {
         }
     }
 
+    /// Whether the rank has left: a future without a value has an error then.
+    pub(super) fn has_left(&self) -> bool {
+        self.inner.handle.get().is_none()
+    }
+
     /// Whether there is another handle on the promise besides this one, or a future that waits for
     /// it, as long as this one is there.
     pub(super) fn is_wanted_by_others(&self) -> Wanted {

@@ -80,14 +80,14 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         }
     }
 
-    /// Whether the value is there, or the error.
+    /// Whether the value is there, or the error. As [`PgasFuture::is_ready`].
     ///
     /// Progress: none.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             Source::Ready(_) => true,
-            Source::Promise(promise) => promise.is_told(),
+            Source::Promise(promise) => promise.is_told() || promise.has_left(),
         }
     }
 

@@ -221,3 +221,40 @@ fn what_follows_joined_promises_ends_with_the_first_one_once_the_rank_has_left()
         }
     }
 }
+
+/// Who asks for a value that nobody has given need not ask for ever.
+#[test]
+fn a_future_that_is_asked_once_its_rank_has_left_has_an_error() {
+    let world = alone();
+    let promise = Promise::<u64>::of_value(&world).unwrap();
+    let later = promise.future().shared();
+    let mut of_unit = [
+        promise.future().then(drop),
+        later.then(drop),
+        promise.future().and_then(PgasFuture::ready).then(drop),
+        when_all((promise.future(), promise.future())).then(drop),
+        when_any([promise.future(), promise.future()]).then(drop),
+    ];
+    let mut plain = promise.future();
+    let mut both = when_all((promise.future(), &later));
+    let mut each = when_all(vec![promise.future(), later.future()]);
+    assert!(!plain.test().unwrap() && !both.test().unwrap() && !each.test().unwrap());
+    assert!(!later.is_ready());
+    assert!(of_unit.iter_mut().all(|future| !future.is_ready()));
+    drop(world);
+    assert!(plain.test().unwrap() && both.test().unwrap() && each.test().unwrap());
+    assert!(later.is_ready());
+    assert!(of_unit.iter_mut().all(PgasFuture::is_ready));
+    assert!(matches!(plain.wait(), Err(Error::HasLeft)));
+    assert!(matches!(both.wait(), Err(Error::HasLeft)));
+    assert!(matches!(each.wait(), Err(Error::HasLeft)));
+    assert!(matches!(later.wait(), Err(Error::HasLeft)));
+    for future in of_unit {
+        let error = future.wait().unwrap_err();
+        let is_named = matches!(error, Error::HasLeft | Error::BrokenPromise);
+        assert!(is_named, "{error:?}");
+    }
+    // Nobody waits for what comes now; whoever comes now gets it.
+    promise.fulfil_with(1);
+    assert_eq!(promise.future().wait().unwrap(), 1);
+}
