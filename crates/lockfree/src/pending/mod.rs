@@ -19,7 +19,7 @@
 //!
 //! A rank that has left answers nothing. Now and then the table is searched for slots whose calls
 //! went to such a rank. Tasks that await them are woken, so that they give the slots up. Callbacks
-//! run with the outcome [`Left`](Outcome::Left).
+//! run with the outcome [`Left`](Outcome::Left). Slots of abandoned calls become free.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -238,6 +238,18 @@ impl Pending {
         }
     }
 
+    /// Gives back the slot of an abandoned call, unless somebody else does.
+    fn give_back_abandoned(&self, index: u32) {
+        let state = &self.known(index).state;
+        // Relaxed: an abandoned call has no answer yet.
+        if state
+            .compare_exchange(ABANDONED, FREE, Relaxed, Relaxed)
+            .is_ok()
+        {
+            self.give_back(index);
+        }
+    }
+
     /// Gives back a slot whose call was not sent.
     pub fn cancel(&self, cookie: Cookie) {
         self.give_back(cookie.parts().0);
@@ -258,7 +270,7 @@ impl Pending {
         match slot.state.load(Relaxed) {
             FREE | DONE => return false,
             ABANDONED => {
-                self.give_back(index);
+                self.give_back_abandoned(index);
                 return true;
             }
             WATCHED => {
@@ -273,7 +285,7 @@ impl Pending {
         match slot.state.compare_exchange(WAITING, DONE, Release, Relaxed) {
             Ok(_) => {}
             // It was dropped meanwhile.
-            Err(ABANDONED) => self.give_back(index),
+            Err(ABANDONED) => self.give_back_abandoned(index),
             Err(_) => self.complete_watched(index, outcome, answer),
         }
         true
@@ -363,9 +375,10 @@ impl Pending {
         let slot = self.known(index);
         // Either this exchange or one in `complete` gives the slot back. Acquire where it fails:
         // pairs with the release there, so that the next answer is written after the present one.
+        // Release where it succeeds: pairs with the acquire in `forget_departed`.
         match slot
             .state
-            .compare_exchange(WAITING, ABANDONED, Relaxed, Acquire)
+            .compare_exchange(WAITING, ABANDONED, Release, Acquire)
         {
             Ok(_) => {}
             Err(DONE) => self.give_back(index),
@@ -379,12 +392,15 @@ impl Pending {
         let mut place = lock(&slot.watcher);
         // Before the slot may be given back: after that a watcher belongs to another call.
         let watcher = place.take();
-        // Relaxed: the thread that completes a watched call holds the lock, too.
-        let former = slot.state.swap(ABANDONED, Relaxed);
+        // Relaxed: the thread that completes a watched call holds the lock, too, as does one that
+        // searches. An exchange, since a slot with an answer must not look abandoned to that.
+        let exchanged = slot
+            .state
+            .compare_exchange(WATCHED, ABANDONED, Relaxed, Relaxed);
         drop(place);
         // The drop may run any code.
         drop(watcher);
-        if former == DONE {
+        if exchanged == Err(DONE) {
             self.give_back(index);
         }
     }
@@ -406,7 +422,8 @@ impl Pending {
     }
 
     /// Searches the next `n` slots for calls whose rank `has_left`. Wakes the tasks that await
-    /// them, and passes callbacks to `run`, with the outcome [`Left`](Outcome::Left).
+    /// them, and passes callbacks to `run`, with the outcome [`Left`](Outcome::Left). Frees the
+    /// slots of abandoned ones.
     pub fn search_departed(
         &self,
         n: u32,
@@ -423,7 +440,8 @@ impl Pending {
                 continue;
             };
             // Relaxed, as the target: the check under the lock is certain.
-            if !matches!(slot.state.load(Relaxed), WAITING | WATCHED) {
+            let state = slot.state.load(Relaxed);
+            if !matches!(state, WAITING | WATCHED | ABANDONED) {
                 continue;
             }
             let target = slot.target.load(Relaxed);
@@ -433,6 +451,10 @@ impl Pending {
                 }
                 known = Some(target);
             }
+            if state == ABANDONED {
+                self.forget_departed(index, target);
+                continue;
+            }
             self.has_left.store(true, Relaxed);
             self.tell_watcher(index, target, &mut run);
         }
@@ -440,6 +462,20 @@ impl Pending {
             // Threads that search at the same time may search the same slots.
             self.next_search
                 .store(first.wrapping_add(n) % n_slots, Relaxed);
+        }
+    }
+
+    /// Frees the slot of an abandoned call to `target`, which has left.
+    #[cold]
+    fn forget_departed(&self, index: u32, target: u32) {
+        let slot = self.known(index);
+        // Nobody else gives the slot back but a search, which takes the lock, too. So under the
+        // lock the slot of a call to `target` stays what it is.
+        let _searching = lock(&slot.watcher);
+        // Acquire: pairs with the release in `abandon`, so that the target is that of the call that
+        // was abandoned, which may be a later one than that seen before.
+        if slot.state.load(Acquire) == ABANDONED && slot.target.load(Relaxed) == target {
+            self.give_back_abandoned(index);
         }
     }
 

@@ -248,3 +248,74 @@ fn loom_a_call_that_is_given_up_during_a_look_leaves_the_next_one_alone() {
         assert_eq!(pending.n_taken(), 0);
     });
 }
+
+/// Two threads that search give the slot of an abandoned call back once.
+#[test]
+fn loom_an_abandoned_call_whose_rank_has_left_gives_its_slot_back_once() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let cookie = pending.take_slot(0);
+        pending.abandon(cookie);
+        let look = |pending: &Pending| {
+            pending.search_departed(1, |_| true, |_| panic!("it has no action"));
+        };
+        let other = Arc::clone(&pending);
+        let thread = thread::spawn(move || look(&other));
+        look(&pending);
+        thread.join().unwrap();
+        assert_eq!(pending.n_taken(), 0);
+        let (first, second) = (pending.take_slot(0), pending.take_slot(0));
+        assert_ne!(first, second);
+    });
+}
+
+/// A call that is answered, or not, and dropped during a search gives its slot back once.
+#[test]
+fn loom_a_call_that_is_dropped_during_a_look_gives_its_slot_back_once() {
+    for (is_watched, is_answered) in [(false, false), (true, false), (true, true)] {
+        loom::model(move || {
+            let pending = Arc::new(Pending::default());
+            let cookie = pending.take_slot(0);
+            if is_watched {
+                let waker = Watcher::Wake(Waker::noop().clone());
+                assert!(pending.watch(cookie, waker).is_none());
+            }
+            if is_answered {
+                assert!(pending.complete(cookie, Outcome::Returned, &[1; 8]));
+            }
+            let look = |pending: &Pending| {
+                pending.search_departed(1, |_| true, |_| panic!("it has no action"));
+            };
+            let other = Arc::clone(&pending);
+            let thread = thread::spawn(move || look(&other));
+            pending.abandon(cookie);
+            thread.join().unwrap();
+            look(&pending);
+            assert_eq!(pending.n_taken(), 0);
+            let (first, second) = (pending.take_slot(0), pending.take_slot(0));
+            assert_ne!(first, second);
+        });
+    }
+}
+
+/// A slot that one search has freed may be that of a call to another rank in the next moment.
+#[test]
+fn loom_a_call_in_a_slot_that_was_freed_during_a_look_is_left_alone() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let (gone, stays) = (1, 2);
+        let cookie = pending.take_slot(gone);
+        pending.abandon(cookie);
+        let look = move |pending: &Pending| {
+            pending.search_departed(1, |rank| rank == gone, |_| panic!("it has no action"));
+        };
+        let other = Arc::clone(&pending);
+        let thread = thread::spawn(move || look(&other));
+        look(&pending);
+        let next = pending.take_slot(stays);
+        pending.abandon(next);
+        thread.join().unwrap();
+        assert!(pending.complete(next, Outcome::Returned, &[]));
+        assert_eq!(pending.n_taken(), 0);
+    });
+}

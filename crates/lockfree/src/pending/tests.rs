@@ -264,7 +264,50 @@ fn a_look_for_who_has_left_tells_the_watchers_of_that_rank_alone() {
     assert!(pending.complete(stays, Outcome::Returned, &[]));
     pending.take(stays, |_, _| ());
     pending.take(answered, |_, _| ());
-    assert_eq!(pending.n_taken(), 1, "the one that was dropped");
+    assert_eq!(
+        pending.n_taken(),
+        0,
+        "also the one that was dropped is free"
+    );
+}
+
+#[test]
+fn a_look_for_who_has_left_frees_the_slots_of_abandoned_calls_to_that_rank_alone() {
+    let pending = Pending::default();
+    let (gone, other) = (3, 4);
+    let look = || {
+        let run = |_| panic!("nobody is told");
+        pending.search_departed(100, |rank| rank == gone, run);
+    };
+    for is_watched in [false, true] {
+        let calls = [gone, other, gone, other].map(|rank| pending.take_slot(rank));
+        if is_watched {
+            for cookie in calls {
+                pending.watch(cookie, Watcher::Wake(Waker::noop().clone()));
+            }
+        }
+        for cookie in calls {
+            pending.abandon(cookie);
+        }
+        assert_eq!(pending.awaited(), [gone, other]);
+        look();
+        assert_eq!((pending.awaited(), pending.n_taken()), (vec![other], 2));
+        look();
+        assert_eq!(pending.n_taken(), 2, "a free slot stays as it is");
+        assert!(
+            !pending.complete(calls[0], Outcome::Returned, &[]),
+            "too late"
+        );
+        for cookie in [calls[1], calls[3]] {
+            assert!(pending.complete(cookie, Outcome::Returned, &[1; 100]));
+        }
+        assert_eq!(pending.n_taken(), 0);
+    }
+    assert!(!pending.has_left(), "nobody waits");
+    let taken = [(); 4].map(|()| pending.take_slot(other));
+    let mut slots = taken.map(|cookie| cookie.parts().0);
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1, 2, 3], "each is given back once");
 }
 
 #[test]
