@@ -97,12 +97,12 @@ fn save(
     let number = team.broadcast(0, begun)?;
     let name = |i: usize| parts::name(number, i, team.rank() as usize);
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let n_created = Cell::new(0);
-    let write = || write_parts(&paths, &n_created, &work, write);
-    let written = together(team, dir, write).inspect_err(|_| {
-        // No manifest names these files.
-        let created = paths.iter().take(n_created.get());
-        created.for_each(|path| drop(fs::remove_file(path)));
+    let written = together(team, dir, || write_parts(&paths, &work, write)).inspect_err(|_| {
+        // All ranks have written what they could, and the directory is still claimed: nobody else
+        // uses this number.
+        if is_first {
+            remove(dir, |of| of == number);
+        }
     })?;
     let mine: Vec<[u64; 3]> = written.into_iter().map(Info::to_words).collect();
     let all = team.allgather(&mine)?;
@@ -130,15 +130,10 @@ fn save(
 
 fn write_parts(
     paths: &[PathBuf],
-    n_created: &Cell<usize>,
     work: &Work<'_>,
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<Vec<Info>> {
-    let parts = paths.iter().enumerate().map(|(i, path)| {
-        let part = Part::create(path, work)?;
-        n_created.set(i + 1);
-        Ok(part)
-    });
+    let parts = paths.iter().map(|path| Part::create(path, work));
     let parts: Result<Vec<Part<'_>>> = parts.collect();
     let mut parts = parts?;
     write(&mut parts)?;
@@ -352,7 +347,7 @@ impl Saved {
     #[track_caller]
     fn together<A>(&self, team: &Team, mine: impl FnOnce() -> Result<A>) -> Result<A> {
         let done = together(team, &self.dir, mine);
-        if matches!(done, Err(Error::Storage(_))) {
+        if done.is_err() {
             let is_other = || {
                 let now = manifest::read(&self.dir).ok()?;
                 Some(manifest::number_in(&now)? != self.manifest.number)

@@ -140,8 +140,10 @@ pub(super) fn read<T: Object>(
         let element = <T::Repr as Repr<T>>::read(&mut rest).map_err(|e| storage(path, e))?;
         f(within, element).map_err(|error| match error {
             // A value that a container of this size refuses, or that cannot be encoded again, is no
-            // valid element.
-            Error::Full { .. } | Error::QueueFull | Error::Codec(_) => storage(path, error),
+            // valid element. Or there is no memory for a long one.
+            Error::Full { .. } | Error::QueueFull | Error::Codec(_) | Error::Exhausted(_) => {
+                storage(path, error)
+            }
             other => other,
         })?;
     }

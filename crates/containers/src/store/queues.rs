@@ -64,8 +64,8 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, if a
-    /// file cannot be read or is not as it was written, or if there is no room for the queue; those
-    /// of [`with_capacity`](Self::with_capacity) for a host that does not exist or differs.
+    /// file cannot be read or is not as it was written, or if there is no such host or no room for
+    /// the queue; [`Error::Mismatch`] if the ranks name different hosts.
     #[track_caller]
     pub fn load<G: AsTeam>(on: &G, host: G::Member, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();

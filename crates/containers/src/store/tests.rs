@@ -310,6 +310,46 @@ fn elements_beyond_those_that_the_manifest_counts_are_an_error() {
 }
 
 #[test]
+fn without_memory_for_long_elements_every_rank_gets_an_error_and_goes_on() {
+    let dir = tempdir().unwrap();
+    let (dir, long) = (dir.path(), "long ".repeat(8_000));
+    threads(3, |world| {
+        let mut queue = CircularQueue::with_capacity(&world, Rank::ZERO, 60).unwrap();
+        let map = HashMap::<u32, String>::with_capacity(&world, 100).unwrap();
+        let multi = MultiMap::<u32, String>::with_capacity(&world, 100).unwrap();
+        let array = DArray::new(&world, 60, Distribution::Block, &String::new()).unwrap();
+        let me = world.rank().number();
+        for i in 0..20 {
+            let i = 20 * me + i;
+            queue.push(long.clone()).unwrap();
+            map.insert(&i, long.clone()).unwrap();
+            multi.insert(&(i % 2), long.clone()).unwrap();
+            array.put(i as usize, &long).unwrap();
+        }
+        queue.save(dir.join("queue")).unwrap();
+        map.save(dir.join("map")).unwrap();
+        multi.save(dir.join("multi")).unwrap();
+        array.save(dir.join("array")).unwrap();
+    });
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    let load = |world: World| {
+        let queue = CircularQueue::<String>::load(&world, Rank::ZERO, dir.join("queue"));
+        let map = HashMap::<u32, String>::load(&world, dir.join("map"));
+        let multi = MultiMap::<u32, String>::load(&world, dir.join("multi"));
+        let (deal, none) = (Distribution::Block, String::new());
+        let array = DArray::load(&world, dir.join("array"), deal, &none);
+        let errors = [queue.err(), map.err(), multi.err(), array.err()];
+        for error in errors {
+            assert!(matches!(error, Some(Error::Storage(_))), "{error:?}");
+        }
+        // All ranks have made the same collectives.
+        assert_eq!(world.allreduce(1, Sum).unwrap(), world.n_ranks());
+    };
+    pgas_smp::threads_with(3, &config, load).unwrap();
+}
+
+#[test]
 fn a_save_that_fails_leaves_the_former_checkpoint_and_nothing_else() {
     let (dir, world) = (tempdir().unwrap(), loopback::world());
     save_some(&world, dir.path(), 20).unwrap();
