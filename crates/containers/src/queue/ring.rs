@@ -339,8 +339,8 @@ impl<T: Object> Ring<T> {
     }
 
     /// Completes all pushes and pops, so that all ranks know the same state of the queue (2B, an
-    /// allreduce and 2A; 4A more on the host). Collective. `P` is the next phase, and `left` the
-    /// outcome of leaving the local phase.
+    /// allreduce and 2A; up to 8A more on the host, and 4A for each mark that is left). Collective.
+    /// `P` is the next phase, and `left` the outcome of leaving the local phase.
     #[track_caller]
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let team = self.team();
@@ -362,6 +362,9 @@ impl<T: Object> Ring<T> {
         let head = self.place.word(Word::Head).atomic_load(world)?;
         let tail = self.place.word(Word::Tail).atomic_load(world)?;
         if world.rank() == self.host() {
+            if self.has_marks {
+                self.clear_marks()?;
+            }
             self.place.set_words(world, head, tail)?;
         }
         Ok((head, tail))

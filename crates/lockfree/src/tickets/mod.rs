@@ -358,8 +358,13 @@ pub fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result
     move_over_marks(words, side).map(drop)
 }
 
-/// Moves `done` over marked tickets, and returns its new value.
-fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
+/// Moves `done` over marked tickets, and returns its new value. If no ticket is worked on, no mark
+/// is left.
+///
+/// # Errors
+///
+/// Those of the steps on words and marks.
+pub fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
     let size = words.size();
     loop {
         let at = words.load(side.done())?;

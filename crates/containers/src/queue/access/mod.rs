@@ -371,11 +371,7 @@ impl<T: Object> Ring<T> {
         request: Request,
         work: impl FnOnce(&Self, Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let access = Access {
-            world: self.world(),
-            place: self.place,
-            slot_bytes: size_of::<SlotOf<T>>(),
-        };
+        let access = self.access();
         let mut seen = self.seen(request.side);
         let work = |tickets| work(self, tickets);
         let done = match &self.local {
@@ -387,6 +383,16 @@ impl<T: Object> Ring<T> {
         };
         self.set_seen(request.side, seen);
         done
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few copies")]
+    fn access(&self) -> Access<'_> {
+        Access {
+            world: self.world(),
+            place: self.place,
+            slot_bytes: size_of::<SlotOf<T>>(),
+        }
     }
 
     #[inline(never)]
@@ -402,6 +408,26 @@ impl<T: Object> Ring<T> {
         };
         let words = self.local_words(local, request.at);
         perform_on(self.world(), &words, seen, request, work)
+    }
+
+    /// Clears the marks of a phase, at whose end no ticket is worked on. One that is left would be
+    /// right again for the ticket 2^31 laps later.
+    pub(super) fn clear_marks(&self) -> Result<()> {
+        let request = Request::pop(1, true);
+        let words = RemoteWords {
+            place: self.place,
+            marks: self.access().marks(request),
+        };
+        ticket::move_over_marks(&words, Side::Push)?;
+        ticket::move_over_marks(&words, Side::Pop)?;
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn marks(&self, world: &World) -> Vec<u64> {
+        let marks = self.place.marks(size_of::<SlotOf<T>>());
+        let n = index(self.place.size.n_slots());
+        marks.get_vec(world, n).expect("local memory")
     }
 
     #[inline(always)]

@@ -425,3 +425,55 @@ fn elements_that_are_too_many_for_a_message_are_popped_and_pushed_all() {
         world.barrier().unwrap();
     });
 }
+
+#[test]
+fn marks_of_a_phase_are_gone_in_the_next_one() {
+    everywhere(1, |world| {
+        let queue = queue::<u64>(&world, 4);
+        // As if other ranks finished the later of two pushes, and of two pops, first.
+        let write = |ring: &Ring<u64>, tickets: Tickets| {
+            queue.push(2).unwrap();
+            ring.write(tickets.first, 1)
+        };
+        queue.ring().perform(Request::push(1, true), write).unwrap();
+        let read = |ring: &Ring<u64>, tickets: Tickets| {
+            assert_eq!(queue.pop().unwrap(), Some(2));
+            ring.read(tickets.first).map(drop)
+        };
+        queue.ring().perform(Request::pop(1, true), read).unwrap();
+        let marks = queue.ring().marks(&world);
+        assert_ne!(marks, [0; 4]);
+        let queue = queue.into_push_phase().unwrap();
+        assert_eq!(queue.ring().marks(&world), [0; 4]);
+    });
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
+fn a_push_whose_wait_for_room_ends_by_its_limit_gives_up_its_value() {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_millis(200));
+    loopback::run_with(1, &config, |world| {
+        let queue = queue::<String>(&world, 4);
+        let long = "long ".repeat(40);
+        for _ in 0..4 {
+            queue.push(long.clone()).unwrap();
+        }
+        let read = |_: &Ring<String>, _: Tickets| {
+            // It waits for the pop.
+            let mut used = None;
+            for _ in 0..3 {
+                let pushed = queue.push(long.clone());
+                let is_over = matches!(pushed, Err(PushError::Failed(crate::Error::Timeout(_))));
+                assert!(is_over, "{pushed:?}");
+                let now = world.local_heap_use().used;
+                assert_eq!(*used.get_or_insert(now), now);
+            }
+            Ok(())
+        };
+        queue.ring().perform(Request::pop(1, true), read).unwrap();
+    });
+}
