@@ -272,11 +272,12 @@ pub(crate) fn release_taken<T: Object>(slot: &SlotOf<T>, heap: &Heap) {
     }
 }
 
-/// After `error` of an operation that was to hand these slots on: gives them up if a handler was
-/// refused a wait, since nothing was done then. After other errors they may have been handed on.
+/// After `error` of an operation that was to hand these slots on: gives them up if a wait was
+/// refused to a handler, or ended by its limit, since nothing was done then, or the job has failed.
+/// After other errors they may have been handed on.
 #[cold]
 pub(crate) fn release_refused<T: Object>(error: &Error, slots: &[SlotOf<T>], heap: &Heap) {
-    if matches!(error, Error::InHandler { .. }) {
+    if matches!(error, Error::InHandler { .. } | Error::Timeout(_)) {
         for slot in slots {
             // The refusal is what the caller is told.
             let _released = release::<T>(slot, heap);
