@@ -9,6 +9,7 @@
 
 use pgas_core::stats::Operation;
 use pgas_core::{GlobalPtr, World, part_of};
+use pgas_lockfree::memory;
 
 use crate::Result;
 use crate::object::{self, Heap, Object, Repr, SlotOf};
@@ -97,6 +98,9 @@ impl<T: Object> Cells<T> {
         }
         let replace = || {
             let former = Self::slot(cell).get(world)?;
+            // A rank that sees some of the new slot sees that the element was locked before: where
+            // an atomic is several instructions, its acquire does not order a later store.
+            memory::release();
             Self::slot(cell).put(world, slot)?;
             world.flush(cell.rank())?;
             // A fetching swap, so that it is complete before the former value is released.

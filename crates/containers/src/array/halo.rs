@@ -483,11 +483,16 @@ impl<T: Pod> Exchange<'_, '_, T> {
 
 impl<T: Pod> Drop for Exchange<'_, '_, T> {
     fn drop(&mut self) {
-        if self.rims.is_none() || thread::panicking() {
+        if self.rims.is_none() {
             return;
         }
         let world = self.halo.matrix.world();
-        let dropped = Error::rank_failed(world.rank(), "has dropped its exchange");
+        let how = if thread::panicking() {
+            "panicked before the end of its exchange"
+        } else {
+            "has dropped its exchange"
+        };
+        let dropped = Error::rank_failed(world.rank(), how);
         // The job's error: each rank's next call returns it.
         let _told = world.give_up(RIMS, dropped);
     }

@@ -1,5 +1,6 @@
 //! Tiles with rims.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use pgas_core::Config;
@@ -147,6 +148,12 @@ fn an_exchange_of_rims_costs_one_read_for_each_tile_that_they_have_elements_of()
 /// They would wait for ever.
 #[test]
 fn ranks_that_wait_for_an_exchange_are_told_that_another_one_was_dropped() {
+    for panics in [false, true] {
+        others_are_told(panics);
+    }
+}
+
+fn others_are_told(panics: bool) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
     config.timeout = Some(Duration::from_secs(30));
@@ -158,13 +165,25 @@ fn ranks_that_wait_for_an_exchange_are_told_that_another_one_was_dropped() {
         let mut halo = Halo::new(&matrix, 1, 0).unwrap();
         let exchange = halo.exchange_nb().unwrap();
         let outcome = if world.rank() == Rank::ZERO {
-            drop(exchange);
+            let end = || {
+                let _exchange = exchange;
+                assert!(!panics, "as it should");
+            };
+            assert_eq!(catch_unwind(AssertUnwindSafe(end)).is_err(), panics);
             world.barrier()
         } else {
             exchange.wait()
         };
         let told = outcome.unwrap_err().to_string();
-        assert!(told.contains("rank 0 has dropped its exchange"), "{told}");
+        let how = if panics {
+            "panicked before the end of"
+        } else {
+            "has dropped"
+        };
+        assert!(
+            told.contains(&format!("rank 0 {how} its exchange")),
+            "{told}"
+        );
     };
     pgas_smp::threads_with(3, &config, body).unwrap();
     loopback::run_with(3, &config, body);
