@@ -14,9 +14,9 @@ use super::batch::local::pipelined;
 use super::hash::{Hash, RapidHasher};
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
-use super::table::{LocalView, dispatch_locality, dispatch_own_slots};
+use super::table::{dispatch_locality, dispatch_own_slots};
 use super::unplaced::Unplaced;
-use super::view::View;
+use super::view::{LocalView, View};
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Distributor, Error, Result, distributor};
 

@@ -216,7 +216,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
             state.is_none_or(|state| state.state() != SlotState::Free)
         };
         if let Some(all) = &table.counted {
-            let view = table.view_local(all);
+            let view = table.view_counted(all, false);
             return self.steps.of(|| view.next_entry(rank, next, end, may_hold));
         }
         dispatch_locality!(table, |view| view.next_entry(rank, next, end, may_hold))
@@ -278,7 +278,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     #[inline]
     fn slot_on(&self, rank: u32, local: usize) -> GlobalSlot<K, V, R> {
         let slot = self.slot(self.shape.ring.at(rank, local));
-        if R::IS_STILL && local.is_multiple_of(LayoutOf::<K, V>::SLOTS) {
+        if R::is_still(self.all) && local.is_multiple_of(LayoutOf::<K, V>::SLOTS) {
             slot.access.note_block();
         }
         slot

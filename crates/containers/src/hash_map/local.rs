@@ -236,7 +236,7 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.shards.own(&table.shards.local).unwrap();
+            let view = table.shards.own().unwrap();
             let first = view.slot(Position::begin(0, 0));
             let vacated = first.swap_state(StateWord::FREE, StateWord::VACANT);
             assert_eq!(vacated.unwrap(), Ok(()));
@@ -308,7 +308,7 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.shards.own(&table.shards.local).unwrap();
+            let view = table.shards.own().unwrap();
             let last = table.shape.ring.n_blocks() - 1;
             let is_last = |key: &u64| {
                 let home = table.shape.ring.home(view.hash(key));

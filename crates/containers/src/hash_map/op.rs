@@ -19,7 +19,7 @@ use super::outcome::{Effect, Outcome};
 use super::slot::layout::ValueKind;
 use super::slot::{Access, LayoutOf};
 use super::table::Table;
-use super::view::{LineOf, View, note_line, out_of_line};
+use super::view::{LineOf, View, out_of_line};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Result, prices};
 
@@ -210,10 +210,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             SlotOf::<K>::new_zeroed()
         };
         let line = self.home_line(hash);
-        if (R::IS_STILL || !claims)
+        if (!claims || R::is_still(self.all))
             && let Some(line) = &line
         {
-            note_line::<R>(&line.block);
+            R::note_line(self.all, &line.block);
         }
         Ok((line, of_key))
     }

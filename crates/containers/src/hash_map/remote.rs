@@ -19,8 +19,8 @@ use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::slot::remote::{Remote, Steps};
 use super::slot::replayed::Journal;
-use super::table::{LocalView, Table};
-use super::view::{Shape, View};
+use super::table::Table;
+use super::view::{LocalView, Shape, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::requests::{self, LONGEST_PART};
 use crate::{Error, Result};
@@ -125,10 +125,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(all) = &self.counted {
             let perform = || {
                 let (hash, given) = (self.shape.hash(key), given(self.heap())?);
-                if O::IS_READ_ONLY {
-                    return O::perform(&self.view_still(all), hash, key, given);
-                }
-                O::perform(&self.view_local(all), hash, key, given)
+                O::perform(&self.view_counted(all, O::IS_READ_ONLY), hash, key, given)
             };
             let missed = |done: &Result<O::Outcome>| {
                 usize::from(done.as_ref().is_ok_and(|done| !done.was_there()))

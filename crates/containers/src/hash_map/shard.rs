@@ -6,15 +6,18 @@
 use std::sync::Arc;
 
 use pgas_am::DistObject;
-use pgas_core::rma::{Block, NearArray};
+use pgas_core::rma::NearArray;
 use pgas_core::{GlobalPtr, Rank, World};
 
 use super::slot::copied::BlockCopy;
-use super::slot::local::{Local, LocalArray};
+use super::slot::local::{Facts, LocalArray, Own};
 use super::slot::remote::{Remote, Steps};
-use super::slot::{CountedOf, LayoutOf};
-use super::view::{Shape, View};
+use super::slot::{LayoutOf, RareOf};
+use super::view::{RareView, Shape, View, ViewOf};
 use crate::object::{Heap, KeyHasher, Object};
+
+/// A view of this rank's shard in the local phase.
+type OwnView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>, Own>;
 
 /// The shards of a map, as this process reaches them.
 pub(super) struct Shards<K: Object, V: Object, S> {
@@ -22,29 +25,19 @@ pub(super) struct Shards<K: Object, V: Object, S> {
     shape: Shape<K, V, S>,
     /// The first rank of this host.
     first: u32,
+    /// The shard of this rank, if it is reached by loads and stores and nothing is counted.
+    own: Option<NearArray<LayoutOf<K, V>>>,
     /// The shards of this host's ranks, if they are reached by loads and stores.
-    pub(super) local: Box<[NearArray<LayoutOf<K, V>>]>,
-    /// As `local`, where operations are counted.
-    pub(super) counted: Box<[NearArray<CountedOf<K, V>>]>,
+    near: Box<[NearArray<RareOf<K, V>>]>,
 }
-
-/// A view of a shard by loads and stores, in blocks of type `L`. If `IS_STILL`, no other rank
-/// writes to it.
-pub(super) type ShardView<'a, K, V, S, L, const IS_STILL: bool = false> =
-    View<'a, K, V, S, Local<'a, L, true, IS_STILL>>;
 
 /// Evaluates `$body` with a view of the shard of `$rank` in `$view`, if this process reaches it by
 /// loads and stores. Where operations are counted, its steps are.
 macro_rules! dispatch_shard {
     ($shards:expr, $rank:expr, |$view:ident| $body:expr) => {{
         let (shards, rank) = (&*$shards, $rank);
-        if let Some($view) = shards.view::<_, false>(&shards.local, rank) {
-            Some($body)
-        } else if let Some($view) = shards.view::<_, false>(&shards.counted, rank) {
-            Some(shards.world().count_steps(|| $body))
-        } else {
-            None
-        }
+        let near = shards.near(rank, false);
+        near.map(|$view| shards.world().count_steps(|| $body))
     }};
 }
 pub(super) use dispatch_shard;
@@ -54,12 +47,15 @@ pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
-        let first = whole.world().near_ranks().next().map_or(0, Rank::number);
+        let (world, n_blocks) = (whole.world(), whole.ring.n_blocks());
+        let start = |rank| GlobalPtr::new(rank, whole.start);
+        let near = world.near_ranks();
+        let near = near.map(|rank| world.near_run(start(rank), n_blocks));
         Self {
             shape: whole.shard(),
-            first,
-            local: runs(whole),
-            counted: runs(whole),
+            first: world.near_ranks().next().map_or(0, Rank::number),
+            own: world.near_run(start(world.rank()), n_blocks),
+            near: near.collect::<Option<_>>().unwrap_or_default(),
         }
     }
 
@@ -71,26 +67,27 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         &self.shape.heap
     }
 
-    /// A view of `rank`'s shard by loads and stores, if it is among `runs`.
+    /// A view of `rank`'s shard by loads and stores, if that is near. If it `is_still`, no other
+    /// rank writes to it.
     #[inline]
     #[track_caller]
-    pub(super) fn view<'a, L: Block, const IS_STILL: bool>(
-        &'a self,
-        runs: &'a [NearArray<L>],
-        rank: Rank,
-    ) -> Option<ShardView<'a, K, V, S, L, IS_STILL>> {
-        let run = runs.get(self.index(rank))?;
-        Some(self.shape.view(LocalArray::new(run)))
+    pub(super) fn near(&self, rank: Rank, is_still: bool) -> Option<RareView<'_, K, V, S>> {
+        let run = self.near.get(self.index(rank))?;
+        let kind = Facts {
+            is_shard: true,
+            is_still,
+            is_counted: self.world().is_counting(),
+        };
+        Some(self.shape.view(LocalArray::new(run, kind)))
     }
 
-    /// A view of this rank's shard in the local phase, if it is among `runs`.
+    /// A view of this rank's shard in the local phase by loads and stores, while nothing is
+    /// counted.
     #[inline]
     #[track_caller]
-    pub(super) fn own<'a, L: Block>(
-        &'a self,
-        runs: &'a [NearArray<L>],
-    ) -> Option<ShardView<'a, K, V, S, L, true>> {
-        self.view(runs, self.world().rank())
+    pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
+        let run = self.own.as_ref()?;
+        Some(self.shape.view(LocalArray::new(run, Own)))
     }
 
     #[inline]
@@ -111,17 +108,6 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
 
     /// Whether this process works on `rank`'s shard without a message.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        let n_near = self.local.len().max(self.counted.len());
-        self.index(rank) < n_near || rank == self.world().rank()
+        self.index(rank) < self.near.len() || rank == self.world().rank()
     }
-}
-
-/// The blocks of the shards of this host's ranks, if all of them are near.
-fn runs<K: Object, V: Object, S, B: Block>(whole: &Shape<K, V, S>) -> Box<[NearArray<B>]> {
-    let run = |rank| {
-        let start = GlobalPtr::new(rank, whole.start);
-        whole.world().near_run(start, whole.ring.n_blocks())
-    };
-    let runs = whole.world().near_ranks().map(run);
-    runs.collect::<Option<_>>().unwrap_or_default()
 }

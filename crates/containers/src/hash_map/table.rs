@@ -14,10 +14,10 @@ use super::hash::Ring;
 use super::phase::{Atomic, Phase as _};
 use super::reuse::Sections;
 use super::shard::{Served, Shards};
-use super::slot::local::{Local, LocalArray};
+use super::slot::local::{Facts, LocalArray, Whole};
 use super::slot::remote::{Remote, Steps};
-use super::slot::{CountedOf, LayoutOf};
-use super::view::{Shape, View};
+use super::slot::{LayoutOf, RareOf};
+use super::view::{LocalView, RareView, Shape, View};
 use crate::error::{agree, give_up};
 use crate::object::{Heap, KeyHasher, Object};
 use crate::{Error, Result};
@@ -38,7 +38,7 @@ macro_rules! dispatch_locality {
             $crate::hash_map::view::out_of_line(move || {
                 if let Some(all) = &$table.counted {
                     let world = $table.world();
-                    let $view = $table.view_local(all);
+                    let $view = $table.view_counted(all, false);
                     world.count_steps(|| $body)
                 } else if let Some(reused) = &$table.reused {
                     let _section = reused.sections.open();
@@ -59,11 +59,11 @@ pub(super) use dispatch_locality;
 macro_rules! dispatch_own_slots {
     ($table:expr, |$view:ident| $body:expr) => {{
         let shards = &*$table.shards;
-        if let Some($view) = shards.own(&shards.local) {
+        if let Some($view) = shards.own() {
             $body
         } else {
             $crate::hash_map::view::out_of_line(move || {
-                if let Some($view) = shards.own(&shards.counted) {
+                if let Some($view) = shards.near(shards.world().rank(), true) {
                     return shards.world().count_steps(|| $body);
                 }
                 let copy = $crate::hash_map::slot::copied::BlockCopy::default();
@@ -75,21 +75,13 @@ macro_rules! dispatch_own_slots {
 }
 pub(super) use dispatch_own_slots;
 
-/// A view of all slots of a map, all local, in blocks of type `L`. If `IS_STILL`, no other rank
-/// writes to them.
-pub(super) type ViewOf<'a, K, V, S, L, const IS_STILL: bool = false> =
-    View<'a, K, V, S, Local<'a, L, false, IS_STILL>>;
-
-/// A view of all slots of a map, all local.
-pub(super) type LocalView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>>;
-
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) shape: Shape<K, V, S>,
     /// All slots, if this process reaches them by loads and stores and slots are not reused.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     /// As `local`, where operations are counted.
-    pub(super) counted: Option<NearArray<CountedOf<K, V>>>,
+    pub(super) counted: Option<NearArray<RareOf<K, V>>>,
     /// The shards of all ranks, as this process reaches them.
     pub(super) shards: Arc<Shards<K, V, S>>,
     pub(super) common: Arc<Common<K, V, S>>,
@@ -159,7 +151,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             hasher,
         };
         let local = team.near_array(start, shape.ring.n_blocks());
-        let counted = team.near_array(start, shape.ring.n_blocks());
+        let is_counting = team.world().is_counting();
+        let counted = || team.near_array(start, shape.ring.n_blocks());
+        let counted = is_counting.then(counted).flatten();
         let shards = Arc::new(Shards::new(&shape));
         // All ranks agree on this, even if one of them reaches all slots itself.
         let is_served = Self::FITS_MESSAGE && team.world().capabilities().ranks_serve_atomics();
@@ -198,21 +192,28 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// A view of all slots by loads and stores, for the line of the program that calls this.
     #[inline]
     #[track_caller]
-    pub(super) fn view_local<'a, L: Block + 'a>(
+    pub(super) fn view_local<'a>(
         &'a self,
-        all: &'a NearArray<L>,
-    ) -> ViewOf<'a, K, V, S, L> {
-        self.shape.view(LocalArray::new(all))
+        all: &'a NearArray<LayoutOf<K, V>>,
+    ) -> LocalView<'a, K, V, S> {
+        self.shape.view(LocalArray::new(all, Whole))
     }
 
-    /// As [`view_local`](Self::view_local), while no rank writes.
+    /// As [`view_local`](Self::view_local), where operations are counted. If it `is_still`, no rank
+    /// writes.
     #[inline]
     #[track_caller]
-    pub(super) fn view_still<'a, L: Block + 'a>(
+    pub(super) fn view_counted<'a>(
         &'a self,
-        all: &'a NearArray<L>,
-    ) -> ViewOf<'a, K, V, S, L, true> {
-        self.shape.view(LocalArray::new(all))
+        all: &'a NearArray<RareOf<K, V>>,
+        is_still: bool,
+    ) -> RareView<'a, K, V, S> {
+        let kind = Facts {
+            is_shard: false,
+            is_still,
+            is_counted: true,
+        };
+        self.shape.view(LocalArray::new(all, kind))
     }
 
     /// A view of all slots by operations on global pointers.

@@ -3,15 +3,16 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use pgas_core::rma::{Block, FourWords, Near, Share};
+use pgas_core::rma::{Block as _, FourWords, Share};
 use pgas_core::{Rank, Team, World};
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::{self, Lines, Slots, States};
 
 use super::hash::{self, Hash, Ring};
 use super::slot::layout::{Blocks as _, LINE};
+use super::slot::local::{Facts, Local, Whole};
 use super::slot::remote::{Remote, RemoteArray, Steps};
-use super::slot::{Access, GlobalSlot, LayoutOf};
+use super::slot::{Access, GlobalSlot, LayoutOf, RareOf};
 use crate::Error;
 use crate::object::{Heap, KeyHasher, KeyOf, Object};
 
@@ -114,22 +115,20 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Clone for View<'a, K, V, S, R> 
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Copy for View<'a, K, V, S, R> {}
 
+/// A view of local slots in blocks of type `L`, of which `M` is known.
+pub(super) type ViewOf<'a, K, V, S, L, M> = View<'a, K, V, S, Local<'a, L, M>>;
+
+/// A view of all slots of a map, all local.
+pub(super) type LocalView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>, Whole>;
+
+/// A view of local slots by [rare](super::slot::local::Kind) ways of access.
+pub(super) type RareView<'a, K, V, S> = ViewOf<'a, K, V, S, RareOf<K, V>, Facts>;
+
 /// A cache line of slots.
 pub(super) type LineOf<'a, R> = Share<'a, <R as Access<'a>>::Block>;
 
 /// The start of a probe for a key.
 pub(super) type Home<K, V, R> = probe::Home<GlobalSlot<K, V, R>>;
-
-/// Notes a look at the states of a line, which is one step. If a claim follows in the line, that is
-/// the same step: its atomic is noted. Where no other rank writes, the line is read at once.
-#[inline]
-pub(super) fn note_line<'a, R: Access<'a>>(line: &Near<'_, R::Block>) {
-    if R::IS_STILL {
-        line.note_read(R::Block::BYTES);
-    } else {
-        line.note_atomic(size_of::<[u32; 4]>());
-    }
-}
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> {
     type Slot = GlobalSlot<K, V, R>;
@@ -138,7 +137,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
         let former = slot.position();
         let next = self.slot(self.shape.ring.next(former));
-        if R::IS_STILL && !next.position().is_same_block(former) {
+        if R::is_still(self.all) && !next.position().is_same_block(former) {
             next.access.note_block();
         }
         next
@@ -204,7 +203,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
             return None;
         }
         let block = R::local_array(self.all)?.block(line.rank, index);
-        note_line::<R>(&block);
+        R::note_line(self.all, &block);
         Some(Share {
             index,
             block,
@@ -238,7 +237,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// The hash that chooses the home slot within this view.
     #[inline]
-    fn of_view(&self, hash: Hash) -> Hash {
+    pub(super) fn of_view(&self, hash: Hash) -> Hash {
         if R::is_shard(self.all) {
             hash.of_rank(self.shape.team.n_ranks() as usize)
         } else {

@@ -27,7 +27,7 @@ mod strided;
 mod words;
 
 pub use fragments::Fragment;
-pub use near::{Block, Counted, Near, NearArray, Share};
+pub use near::{Block, Counted, MaybeCounted, Near, NearArray, Share};
 pub use scope::Scope;
 pub use strided::Strides;
 pub use words::FourWords;

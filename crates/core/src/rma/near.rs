@@ -44,8 +44,15 @@ pub trait Block {
     const BYTES: usize;
     /// Its alignment: a power of two up to 4,096.
     const ALIGN: usize;
-    /// Whether steps on it are counted; see [`Counted`].
+    /// Whether there are such blocks where operations are counted; see [`Counted`].
     const IS_COUNTED: bool = false;
+    /// Whether there are such blocks where operations are not counted.
+    const IS_UNCOUNTED: bool = !Self::IS_COUNTED;
+}
+
+/// See [`World::direct_block`].
+const fn kinds<B: Block>() -> [bool; 2] {
+    [B::IS_UNCOUNTED, B::IS_COUNTED]
 }
 
 /// The alignment of `B`. Every function that makes a [`Near`] or a [`NearArray`] gets it here, so
@@ -126,6 +133,24 @@ impl<B: Block> Block for Counted<B> {
     const IS_COUNTED: bool = true;
 }
 
+/// The kind of block `B`, whether or not operations are counted.
+///
+/// This is for rare ways of access, which are compiled once for both cases. Who notes steps on such
+/// a block asks before whether they [are counted](World::is_counting).
+#[derive(Debug)]
+pub enum MaybeCounted<B> {
+    /// There is no such value.
+    #[doc(hidden)]
+    Never(std::convert::Infallible, PhantomData<B>),
+}
+
+impl<B: Block> Block for MaybeCounted<B> {
+    const BYTES: usize = B::BYTES;
+    const ALIGN: usize = B::ALIGN;
+    const IS_COUNTED: bool = true;
+    const IS_UNCOUNTED: bool = true;
+}
+
 /// A block of global memory that this process reaches by its own loads, stores and atomics.
 ///
 /// If an operation of a container accesses several parts of an element, it looks up the element
@@ -180,7 +205,7 @@ impl GlobalPtr<u8> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few compares with constants")]
     pub fn near<B: Block>(self, world: &World) -> Option<Near<'_, B>> {
-        let place = world.direct_block(B::IS_COUNTED, self, (B::BYTES, alignment::<B>()))?;
+        let place = world.direct_block(kinds::<B>(), self, (B::BYTES, alignment::<B>()))?;
         Some(Near {
             place,
             world: PhantomData,
@@ -261,7 +286,7 @@ impl World {
     #[must_use]
     pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
         let bytes = array_bytes::<B>(len)?;
-        let base = self.direct_block(B::IS_COUNTED, start, (bytes, alignment::<B>()))?;
+        let base = self.direct_block(kinds::<B>(), start, (bytes, alignment::<B>()))?;
         Some(NearArray {
             bases: Box::new([Shared(base)]),
             world: self.clone(),
@@ -290,7 +315,7 @@ impl Team {
         let base = |rank| {
             let start = GlobalPtr::new(rank, offset_bytes);
             self.world()
-                .direct_block(B::IS_COUNTED, start, (bytes, align))
+                .direct_block(kinds::<B>(), start, (bytes, align))
                 .map(Shared)
         };
         let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;

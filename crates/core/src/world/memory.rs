@@ -83,8 +83,8 @@ impl World {
         self.inner.first_set.count_single(kind, bytes, self.purpose)
     }
 
-    /// The address of a block with words and other parts, as that of elements and words. If it
-    /// `is_counted`, it is found where operations are counted, and nowhere else.
+    /// The address of a block with words and other parts, as that of elements and words. `kinds`
+    /// says whether it is found where operations are not counted, and where they are.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -92,14 +92,14 @@ impl World {
     )]
     pub(crate) fn direct_block(
         &self,
-        is_counted: bool,
+        kinds: [bool; 2],
         ptr: GlobalPtr<u8>,
         (bytes, align): (usize, usize),
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
         let (place, counts) = self.inner.fast_words.block(ptr, bytes, align)?;
         let counts_steps = || self.counting().is_some_and(Counting::counts_steps);
-        (counts == is_counted && (!is_counted || counts_steps())).then_some(place)
+        (kinds[usize::from(counts)] && (!counts || counts_steps())).then_some(place)
     }
 
     /// As [`direct`](Self::direct) while operations are counted, and counts an operation of `kind`.

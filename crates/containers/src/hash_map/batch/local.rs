@@ -22,10 +22,9 @@ use super::super::op::OnKey;
 use super::super::operations::Find;
 use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
-use super::super::slot::local::Local;
+use super::super::slot::local::{Kind, Local};
 use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
-use super::super::table::ViewOf;
-use super::super::view::note_line;
+use super::super::view::ViewOf;
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
@@ -87,9 +86,7 @@ fn pipelined_in_ring<T, E>(
     Ok(())
 }
 
-impl<K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
-    ViewOf<'_, K, V, S, L, IS_STILL>
-{
+impl<'a, K: Object, V: Object, S: KeyHasher, L: Block + 'a, M: Kind> ViewOf<'a, K, V, S, L, M> {
     /// Performs `O` on the keys of `elements`, with prefetched home slots. `take` receives each
     /// result. `n_changed` is raised by the number of inserted or removed keys.
     pub(super) fn perform_batch<'k, O: OnKey<K, V>, E>(
@@ -167,9 +164,7 @@ struct HomeLineFind<V> {
     is_conclusive: bool,
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
-    ViewOf<'a, K, V, S, L, IS_STILL>
-{
+impl<'a, K: Object, V: Object, S: KeyHasher, L: Block + 'a, M: Kind> ViewOf<'a, K, V, S, L, M> {
     pub(super) fn find_many_prefetched<P: Phase, Q>(
         &self,
         keys: &[Q],
@@ -266,7 +261,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
         K: FoundBy<Q>,
     {
         let hash = self.hash(&K::key_by(key)?);
-        let share = self.all.array.share(hash.bits());
+        let share = self.all.array.share(self.of_view(hash).bits());
         share.block.prefetch(0);
         let is_whole = share.index < self.shape.ring.n_whole_blocks();
         Ok(Search {
@@ -276,7 +271,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
     }
 
     /// A slot of the home line. Its position in the ring is not needed, and wrong.
-    fn slot_of(&self, search: &Search<'a, L>, index: u32) -> LocalSlot<'a, K, V, L, IS_STILL> {
+    fn slot_of(&self, search: &Search<'a, L>, index: u32) -> LocalSlot<'a, K, V, L, M> {
         let position = Position::begin(0, 0).with_index(index as usize);
         GlobalSlot::new(Local::in_block(self.all, position, search.line))
     }
@@ -294,7 +289,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
         if !slot.has_key(key, self.heap())? {
             return Ok(None);
         }
-        note_line::<Local<'a, L, false, IS_STILL>>(&search.line);
+        Local::note_line(self.all, &search.line);
         object::from_slot::<V>(slot.load_word()?, self.heap()).map(Some)
     }
 
@@ -336,4 +331,4 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block, const IS_STILL: bool>
     }
 }
 
-type LocalSlot<'a, K, V, L, const IS_STILL: bool> = GlobalSlot<K, V, Local<'a, L, false, IS_STILL>>;
+type LocalSlot<'a, K, V, L, M> = GlobalSlot<K, V, Local<'a, L, M>>;

@@ -295,14 +295,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let performing = row.map(|row| self.world().performs(row, keys.len()));
         if let Some(all) = &self.counted {
             for (keys, values) in keys.chunks(COUNTED).zip(values.chunks_mut(COUNTED)) {
-                let find = || {
-                    if P::IS_READ_ONLY {
-                        let view = self.view_still(all);
-                        return view.find_many_prefetched::<P, _>(keys, values);
-                    }
-                    let view = self.view_local(all);
-                    view.find_many_prefetched::<P, _>(keys, values)
-                };
+                let view = self.view_counted(all, P::IS_READ_ONLY);
+                let find = || view.find_many_prefetched::<P, _>(keys, values);
                 self.world().count_steps(find)?;
             }
         } else {

@@ -15,58 +15,124 @@ use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use super::super::hash::Position;
 use super::{Access, PartAt, Swapped, wait};
 
-/// Local slots, and the line of the program that works on them, for reports of its waits.
-pub(in super::super) struct LocalArray<'a, L> {
+/// What is known of local slots.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Facts {
+    /// Whether they are one rank's shard, or those of all ranks.
+    pub(in super::super) is_shard: bool,
+    /// Whether no other rank writes to them. Then no step is an atomic instruction.
+    pub(in super::super) is_still: bool,
+    /// Whether operations are counted.
+    pub(in super::super) is_counted: bool,
+}
+
+/// Facts that are known when the program is built, or, as [`Facts`], when it runs. These are for
+/// rare ways of access: each kind makes the code of every operation once more.
+pub(in super::super) trait Kind: Copy + 'static {
+    fn facts(self) -> Facts;
+}
+
+impl Kind for Facts {
+    #[inline]
+    fn facts(self) -> Facts {
+        self
+    }
+}
+
+/// Slots of all ranks, which any of them changes, while nothing is counted.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Whole;
+
+impl Kind for Whole {
+    #[inline]
+    fn facts(self) -> Facts {
+        Facts {
+            is_shard: false,
+            is_still: false,
+            is_counted: false,
+        }
+    }
+}
+
+/// This rank's shard in the local phase, while nothing is counted.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Own;
+
+impl Kind for Own {
+    #[inline]
+    fn facts(self) -> Facts {
+        Facts {
+            is_shard: true,
+            is_still: true,
+            is_counted: false,
+        }
+    }
+}
+
+/// Local slots in blocks of type `L`, and the line of the program that works on them, for reports
+/// of its waits.
+pub(in super::super) struct LocalArray<'a, L, M> {
     pub(in super::super) array: &'a NearArray<L>,
+    kind: M,
     line: &'static Location<'static>,
 }
 
-impl<L> Clone for LocalArray<'_, L> {
+impl<L, M: Copy> Clone for LocalArray<'_, L, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L> Copy for LocalArray<'_, L> {}
+impl<L, M: Copy> Copy for LocalArray<'_, L, M> {}
 
-impl<'a, L> LocalArray<'a, L> {
+impl<'a, L, M> LocalArray<'a, L, M> {
     #[inline]
     #[track_caller]
-    pub(in super::super) fn new(array: &'a NearArray<L>) -> Self {
+    pub(in super::super) fn new(array: &'a NearArray<L>, kind: M) -> Self {
         let line = Location::caller();
-        Self { array, line }
+        Self { array, kind, line }
     }
 }
 
-/// A slot in a block of type `L`, in one rank's shard or among those of all ranks. If `IS_STILL`,
-/// no other rank writes to it, and no step is an atomic instruction.
-pub(in super::super) struct Local<'a, L, const IS_SHARD: bool = false, const IS_STILL: bool = false>
-{
-    all: LocalArray<'a, L>,
+/// A slot in a block of type `L`.
+pub(in super::super) struct Local<'a, L, M> {
+    all: LocalArray<'a, L, M>,
     position: Position,
     block: Near<'a, L>,
 }
 
-impl<L, const IS_SHARD: bool, const IS_STILL: bool> Clone for Local<'_, L, IS_SHARD, IS_STILL> {
+impl<L, M: Copy> Clone for Local<'_, L, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L, const IS_SHARD: bool, const IS_STILL: bool> Copy for Local<'_, L, IS_SHARD, IS_STILL> {}
+impl<L, M: Copy> Copy for Local<'_, L, M> {}
 
-impl<L: Block, const IS_SHARD: bool, const IS_STILL: bool> Local<'_, L, IS_SHARD, IS_STILL> {
+impl<L: Block, M: Kind> Local<'_, L, M> {
     #[inline]
-    fn note_state(&self, at: StateAt) {
-        if !IS_STILL {
-            self.block.note_atomic(state_bytes(at));
+    fn is_still(&self) -> bool {
+        self.all.kind.facts().is_still
+    }
+
+    #[inline]
+    fn note_write(&self, bytes: usize) {
+        if self.all.kind.facts().is_counted {
+            self.block.note_write(bytes);
+        }
+    }
+
+    #[inline]
+    fn note_atomic(&self, bytes: usize) {
+        if self.all.kind.facts().is_counted && !self.is_still() {
+            self.block.note_atomic(bytes);
         }
     }
 
     #[inline]
     fn note_publish<T>(&self, at: StateAt) {
-        self.block.note_write(size_of::<T>());
-        self.note_state(at);
+        self.note_write(size_of::<T>());
+        self.note_atomic(state_bytes(at));
     }
 }
 
@@ -74,35 +140,50 @@ const fn state_bytes(at: StateAt) -> usize {
     if at.is_narrow { 4 } else { 8 }
 }
 
-impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
-    for Local<'a, L, IS_SHARD, IS_STILL>
-{
-    type All = LocalArray<'a, L>;
+impl<'a, L: Block + 'a, M: Kind> Access<'a> for Local<'a, L, M> {
+    type All = LocalArray<'a, L, M>;
     type Block = L;
 
     const IS_LOCAL: bool = true;
-    const IS_STILL: bool = IS_STILL;
 
     #[inline]
-    fn new(all: LocalArray<'a, L>, position: Position) -> Self {
+    fn new(all: LocalArray<'a, L, M>, position: Position) -> Self {
         let block = all.array.block(position.rank_index(), position.block);
         Self::in_block(all, position, block)
     }
 
     #[inline]
+    fn is_still(all: LocalArray<'a, L, M>) -> bool {
+        all.kind.facts().is_still
+    }
+
+    #[inline]
     fn note_block(&self) {
-        if IS_STILL {
+        if self.all.kind.facts().is_counted && self.is_still() {
             self.block.note_read(L::BYTES);
         }
     }
 
     #[inline]
-    fn local_array(all: LocalArray<'a, L>) -> Option<&'a NearArray<L>> {
+    fn note_line(all: LocalArray<'a, L, M>, line: &Near<'a, L>) {
+        let facts = all.kind.facts();
+        if !facts.is_counted {
+            return;
+        }
+        if facts.is_still {
+            line.note_read(L::BYTES);
+        } else {
+            line.note_atomic(size_of::<[u32; 4]>());
+        }
+    }
+
+    #[inline]
+    fn local_array(all: LocalArray<'a, L, M>) -> Option<&'a NearArray<L>> {
         Some(all.array)
     }
 
     #[inline]
-    fn in_block(all: LocalArray<'a, L>, position: Position, block: Near<'a, L>) -> Self {
+    fn in_block(all: LocalArray<'a, L, M>, position: Position, block: Near<'a, L>) -> Self {
         Self {
             all,
             position,
@@ -111,8 +192,8 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
     }
 
     #[inline]
-    fn is_shard(_: LocalArray<'a, L>) -> bool {
-        IS_SHARD
+    fn is_shard(all: LocalArray<'a, L, M>) -> bool {
+        all.kind.facts().is_shard
     }
 
     #[inline]
@@ -127,7 +208,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
 
     #[inline]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
-        if !IS_STILL {
+        if self.all.kind.facts().is_counted && !self.is_still() {
             self.block.note_read(size_of::<T>());
         }
         Ok(memory::load(&self.block, offset))
@@ -135,13 +216,13 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
 
     #[inline]
     fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> Result<T> {
-        if !IS_STILL {
-            self.block.note_atomic(size_of::<T>());
+        if !self.is_still() {
+            self.note_atomic(size_of::<T>());
             return Ok(self.block.fetch_op(offset, op, operand));
         }
         let former = self.block.load(offset);
         if op == AtomicOp::Swap {
-            self.block.note_write(size_of::<T>());
+            self.note_write(size_of::<T>());
             self.block.store(offset, operand);
         } else {
             debug_assert!(op == AtomicOp::Load, "all that the local phase asks for");
@@ -151,15 +232,15 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
 
     #[inline]
     fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Swapped<T, T> {
-        if !IS_STILL {
-            self.block.note_atomic(size_of::<T>());
+        if !self.is_still() {
+            self.note_atomic(size_of::<T>());
             return Ok(self.block.compare_exchange(offset, current, new));
         }
         let former = self.block.load(offset);
         if former != current {
             return Ok(Err(former));
         }
-        self.block.note_write(size_of::<T>());
+        self.note_write(size_of::<T>());
         self.block.store(offset, new);
         Ok(Ok(former))
     }
@@ -167,7 +248,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
     #[inline]
     fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         self.note_publish::<T>(at.state);
-        if IS_STILL {
+        if self.is_still() {
             local::publish_claimed(&self.block, at.offset, value, at.state, state);
         } else {
             local::publish(&self.block, at.offset, value, at.state, state);
@@ -184,16 +265,16 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
 
     #[inline]
     fn load_state(&self, at: StateAt) -> Result<StateWord> {
-        self.note_state(at);
+        self.note_atomic(state_bytes(at));
         Ok(local::load_state(&self.block, at))
     }
 
     #[inline]
     fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
-        if IS_STILL {
+        if self.is_still() {
             return self.swap_state(at, StateWord::FREE, new);
         }
-        self.note_state(at);
+        self.note_atomic(state_bytes(at));
         Ok(local::reserve(&self.block, at, new))
     }
 
@@ -204,8 +285,8 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
         current: StateWord,
         new: StateWord,
     ) -> Swapped<(), StateWord> {
-        self.note_state(at);
-        if !IS_STILL {
+        self.note_atomic(state_bytes(at));
+        if !self.is_still() {
             return Ok(local::swap_state(&self.block, at, current, new));
         }
         let seen = local::load_state(&self.block, at);
@@ -214,7 +295,7 @@ impl<'a, L: Block + 'a, const IS_SHARD: bool, const IS_STILL: bool> Access<'a>
         }
         // The step after a reserved or locked state publishes the slot, with its state.
         if !matches!(new.state(), SlotState::Reserved | SlotState::Locked) {
-            self.block.note_write(state_bytes(at));
+            self.note_write(state_bytes(at));
         }
         local::write_state(&self.block, at, new);
         Ok(Ok(()))

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::{Block, Counted, Near, NearArray};
+use pgas_core::rma::{Block, MaybeCounted, Near, NearArray};
 use pgas_core::{Error, Pod, Result, World};
 use pgas_lockfree::slots::SlotMemory;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
@@ -25,8 +25,8 @@ use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 /// The layout of the slots of a map.
 pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
-/// The same where operations are counted.
-pub(super) type CountedOf<K, V> = Counted<LayoutOf<K, V>>;
+/// The same in [rare](local::Kind) ways of access.
+pub(super) type RareOf<K, V> = MaybeCounted<LayoutOf<K, V>>;
 
 /// Access to one slot and its block: by loads and stores of this process, or by operations on
 /// global pointers. Offsets are in bytes from the block's start.
@@ -40,13 +40,15 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Whether this process can load the state word directly.
     const IS_LOCAL: bool = false;
 
-    /// Whether no other rank writes to the slots, and this process can load them directly.
-    const IS_STILL: bool = false;
-
     fn new(all: Self::All, position: Position) -> Self;
 
     /// Whether the slots are one rank's shard.
     fn is_shard(all: Self::All) -> bool;
+
+    /// Whether no other rank writes to the slots, and this process can load them directly.
+    fn is_still(_: Self::All) -> bool {
+        false
+    }
 
     /// The memory of long keys and values, if it is not used as the map has it.
     fn heap(_: Self::All) -> Option<&'a Heap> {
@@ -59,6 +61,10 @@ pub(super) trait Access<'a>: Copy + 'a {
 
     /// Notes that a search has reached the slot's block, where that is the step that costs (R).
     fn note_block(&self) {}
+
+    /// Notes a look at the states of a line, which is one step. If a claim follows in the line, that
+    /// is the same step: its atomic is noted. Where no other rank writes, the line is read at once.
+    fn note_line(_: Self::All, _: &Near<'a, Self::Block>) {}
 
     /// Begins a probe. Returns the number of blocks that the same probe has passed before, if it is
     /// run again.
