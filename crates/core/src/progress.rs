@@ -346,8 +346,10 @@ impl World {
         let name = format!("progress of rank {}", self.rank());
         let handles = self.clone_uncounted();
         let run = move || {
-            while !self.handles().is_over() {
-                match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            while let Some(round) = self.handles().begin_round() {
+                let served = panic::catch_unwind(AssertUnwindSafe(|| self.serve()));
+                drop(round);
+                match served {
                     Ok(Ok(true)) => {}
                     Ok(Ok(false)) => self.nap(self.longest_sleep()),
                     // The program's own next call meets it, as it meets the end of a job.

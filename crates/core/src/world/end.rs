@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Inner, World};
 use crate::backend::{HandlerId, Message, Stage};
 use crate::handler::in_handler;
+use crate::handles::Counted;
 use crate::notice;
 use crate::trace::Kind;
 use crate::waited::Waited;
@@ -16,11 +17,11 @@ const LEAVING_NAP: Duration = Duration::from_millis(1);
 
 impl Drop for World {
     fn drop(&mut self) {
-        if !self.is_counted {
+        let (handles, counted) = (&self.inner.handles, self.counted);
+        if counted == Counted::Not {
             return;
         }
-        let handles = &self.inner.handles;
-        while !handles.drop_unless_last() {
+        while !handles.drop_unless_last(counted) {
             if !thread::panicking() && !in_handler() {
                 self.settle_or_tell();
             }
@@ -28,7 +29,7 @@ impl Drop for World {
             if handles.is_last() {
                 self.tell_statistics(None);
             }
-            if handles.drop_last(|| self.backend().notify(self.rank())) {
+            if handles.drop_last(counted, || self.backend().notify(self.rank())) {
                 if let Some(layer) = self.inner.layer.get() {
                     layer.forget_tasks();
                 }
@@ -140,5 +141,68 @@ impl Inner {
         } else {
             self.refused.add(message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::backend::{MessageClass, Sent};
+    use crate::config::{Config, Progress};
+    use crate::loopback;
+
+    const HOLDS: HandlerId = HandlerId(HandlerId::N_RESERVED);
+
+    /// Yields of a handler that holds a handle on the world while the program drops its own.
+    const YIELDS: u32 = 1000;
+
+    /// A handler on the progress thread takes a handle, which it gives to `keep` in the end. The
+    /// program drops its own handle meanwhile. Returns whether the rank is there still.
+    fn drop_during_a_handler(keep: impl Fn(World) + Send + Sync + 'static) -> bool {
+        let config = Config {
+            progress: Progress::Thread,
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        let is_dropping = Arc::new(AtomicBool::new(false));
+        let (drops, (holds, held)) = (Arc::clone(&is_dropping), mpsc::channel());
+        world.set_handler(HOLDS, move |world, _| {
+            let own = world.clone();
+            holds.send(()).unwrap();
+            while !drops.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            (0..YIELDS).for_each(|_| thread::yield_now());
+            keep(own);
+        });
+        let sent = world.try_send(world.rank(), MessageClass::Request, HOLDS, &[]);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+        held.recv().unwrap();
+        let weak = world.downgrade();
+        is_dropping.store(true, Ordering::Release);
+        drop(world);
+        weak.upgrade().is_some()
+    }
+
+    #[test]
+    fn a_handle_that_a_handler_had_does_not_keep_the_rank_when_the_program_drops_the_last() {
+        for _ in 0..10 {
+            assert!(!drop_during_a_handler(drop));
+        }
+    }
+
+    #[test]
+    fn a_handle_that_a_handler_keeps_does() {
+        let (keeps, kept) = mpsc::channel();
+        assert!(drop_during_a_handler(move |own| keeps.send(own).unwrap()));
+        let kept: World = kept.recv().unwrap();
+        let weak = kept.downgrade();
+        kept.barrier().unwrap();
+        drop(kept);
+        assert!(weak.upgrade().is_none());
     }
 }

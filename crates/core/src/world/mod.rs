@@ -21,7 +21,7 @@ use crate::backend::{Backend, Capabilities, Message, TimedBackend};
 use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
-use crate::handles::Handles;
+use crate::handles::{Counted, Handles};
 use crate::lookout;
 use crate::members::{Shared, Teams};
 use crate::orphans::Orphans;
@@ -190,8 +190,9 @@ type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 /// ```
 pub struct World {
     inner: Arc<Inner>,
-    /// Whether this is a handle of the program, and not the progress thread's.
-    is_counted: bool,
+    /// What this handle counts as. One that is not counted is the progress thread's, or that of a
+    /// dropped event.
+    counted: Counted,
     /// What its operations are counted for.
     purpose: Purpose,
 }
@@ -218,22 +219,20 @@ impl WeakWorld {
     #[must_use]
     pub fn upgrade(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
-        inner.handles.count_handle();
         Some(World {
+            counted: inner.handles.count_handle(),
             purpose: inner.purpose,
             inner,
-            is_counted: true,
         })
     }
 
     /// The world, if the program has a handle on it still.
     pub(crate) fn upgrade_if_held(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
-        let is_counted = inner.handles.count_handle_if_held();
-        is_counted.then(|| World {
+        Some(World {
+            counted: inner.handles.count_handle_if_held()?,
             purpose: inner.purpose,
             inner,
-            is_counted,
         })
     }
 }
@@ -346,12 +345,12 @@ impl World {
             capabilities: backend.capabilities().clone(),
             backend,
         };
+        let inner = Arc::new(inner);
         let world = Self {
+            counted: inner.handles.count_handle(),
             purpose: inner.purpose,
-            inner: Arc::new(inner),
-            is_counted: true,
+            inner,
         };
-        world.inner.handles.count_handle();
         if world.config().progress == Progress::Thread {
             world.clone_uncounted().start_progress_thread()?;
         }
@@ -579,7 +578,7 @@ impl World {
     pub(crate) fn clone_uncounted(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            is_counted: false,
+            counted: Counted::Not,
             purpose: self.purpose,
         }
     }
@@ -697,10 +696,9 @@ fn no_such_rank(rank: Rank, last: u32) -> ! {
 impl Clone for World {
     #[inline]
     fn clone(&self) -> Self {
-        self.inner.handles.count_handle();
         Self {
             inner: Arc::clone(&self.inner),
-            is_counted: true,
+            counted: self.inner.handles.count_handle(),
             purpose: self.purpose,
         }
     }
