@@ -68,7 +68,7 @@
 //! | calls by team, teams as arguments | `team_calls`, `teams` |
 //! | the interface for programs | `attach`, `collectives`, `local_calls`, `message`, `rpc` |
 //! | calls as messages | `way` |
-//! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
+//! | sending, serving and waiting | `driver`, `future`, `malformed`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
 //! | sending | `outbox` |
 //! | other parts of the state; contents of messages | `answer`, `function`, `objects`, `pieces` |
@@ -98,6 +98,7 @@ mod ids;
 mod layer;
 mod local_calls;
 mod lost;
+mod malformed;
 pub mod message;
 mod objects;
 mod outbox;

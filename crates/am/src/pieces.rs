@@ -89,6 +89,12 @@ impl Pieces {
         (end == piece.len).then_some(HandlerId(handler))
     }
 
+    /// The handler of the whole message that a piece belongs to, if it has one.
+    pub(crate) fn handler_of(payload: &[u8]) -> Option<HandlerId> {
+        let (piece, _) = Piece::read_from_prefix(payload).ok()?;
+        u16::try_from(piece.handler).ok().map(HandlerId)
+    }
+
     /// Adds a piece to its whole message, and returns that if it is complete; `None` if the piece
     /// is malformed.
     #[expect(

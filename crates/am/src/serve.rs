@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::{discard_panic, panic_text};
 use pgas_core::{Rank, World};
@@ -22,7 +21,7 @@ use crate::state::Am;
 use pgas_core::{Error, Result};
 
 impl Am {
-    /// Splits a message of handler `H` into its header and the rest.
+    /// Splits a message, which is not counted yet, into its header `H` and the rest.
     #[inline]
     pub(crate) fn header<'a, H: FromBytes + Immutable + Copy>(
         &self,
@@ -32,7 +31,7 @@ impl Am {
         H::read_from_prefix(message.payload).map_err(|_| {
             let HandlerId(id) = message.handler;
             let what = format!("handler {id}");
-            unknown(world, message.from, what, "and it is too short")
+            self.malformed(world, message, what, "and it is too short")
         })
     }
 
@@ -53,10 +52,12 @@ impl Am {
     #[inline]
     pub(crate) fn serve_call(&self, world: &World, message: &Message<'_>) -> Result<()> {
         let (call, bytes) = self.header::<Call>(world, message)?;
-        let Some(names) = self.names_for(message)? else {
-            return Ok(());
-        };
         let (from, cookie) = (message.from, call.cookie);
+        let names = match self.names_for(message) {
+            Ok(Some(names)) => names,
+            Ok(None) => return Ok(()),
+            Err(error) => return self.fail_and_tell(world, from, cookie, error),
+        };
         let incoming = Incoming { world, from, bytes };
         let mut out = Encoder::new();
         out.write(&cookie.to_ne_bytes());
@@ -77,7 +78,7 @@ impl Am {
                 self.answer_later(from, cookie, later);
                 Ok(())
             }
-            Ok(Err(error)) => Err(error),
+            Ok(Err(error)) => self.fail_and_tell(world, from, cookie, error),
             Err(payload) => self.fail_by_panic(world, from, cookie, payload),
         }
     }
@@ -106,8 +107,13 @@ impl Am {
     #[inline]
     pub(crate) fn serve_one_way(&self, world: &World, message: &Message<'_>) -> Result<()> {
         let (function, bytes) = self.header::<FunctionId>(world, message)?;
-        let Some(names) = self.names_for(message)? else {
-            return Ok(());
+        let names = match self.names_for(message) {
+            Ok(Some(names)) => names,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.message_counts.count_served();
+                return Err(error);
+            }
         };
         let from = message.from;
         let incoming = Incoming { world, from, bytes };
@@ -183,6 +189,13 @@ impl Am {
         self.reply(world, to, FAILURE, &[failure.bytes()])
     }
 
+    /// Answers with an error that is also one of this rank: the call makes no sense.
+    #[cold]
+    fn fail_and_tell(&self, world: &World, to: Rank, cookie: u64, error: Error) -> Result<()> {
+        self.fail(world, to, cookie, &error.to_string())?;
+        Err(error)
+    }
+
     #[cold]
     fn fail_by_panic(
         &self,
@@ -239,7 +252,7 @@ impl Am {
         served.cancel();
         let what = format!("the answer of call {cookie:#x}");
         let reason = "which this rank does not wait for";
-        Err(unknown(world, message.from, what, reason))
+        Err(self.malformed(world, message, what, reason))
     }
 }
 

@@ -8,7 +8,6 @@ use pgas_lockfree::message_counts::{MessageCounts, Served};
 
 use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::codec::{Decoder, Wire};
-use crate::error::unknown;
 use crate::ids::{REPLY_LONG, REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
 use crate::state::{Am, Arrived};
 use pgas_core::Result;
@@ -66,10 +65,9 @@ pub(crate) fn deliver(
     bytes: &[u8],
 ) -> Result<()> {
     let Some(handler) = am.registry.find(message.class, hash) else {
-        am.message_counts.count_served();
         let what = format!("the handler with id {hash:#018x}");
         let reason = "which it has not registered";
-        return Err(unknown(world, message.from, what, reason));
+        return Err(am.malformed(world, message, what, reason));
     };
     handler(Arrived {
         world,
