@@ -1,6 +1,6 @@
 //! Errors that several files construct or examine.
 
-use pgas_core::{Error, Rank, Unknown, World};
+use pgas_core::{Error, Rank, TeamId, Unknown, World};
 
 /// For a message that names what this rank does not have.
 #[cold]
@@ -11,6 +11,12 @@ pub(crate) fn unknown(world: &World, from: Rank, what: String, reason: &'static 
         what,
         reason,
     }))
+}
+
+/// Why this rank does not know the team `id` that a message names.
+pub(crate) fn no_handle_on(world: &World, id: TeamId) -> String {
+    let me = world.rank();
+    format!("rank {me} is no member of team {id}, or has dropped its handles on it")
 }
 
 /// Whether `error` says that `to` has left the job, and receives nothing any more.

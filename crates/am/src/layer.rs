@@ -49,6 +49,11 @@ impl Am {
             let reason = "calls named distributed objects that this rank has not built";
             self.lost.add(n as u64, &reason);
         }
+        let n = self.put_off.n_of(is_one_way);
+        if n > 0 {
+            let reason = "calls named teams that this rank has not made";
+            self.lost.add(n as u64, &reason);
+        }
         let n = self.outbox.n_one_way();
         if n > 0 {
             let reason = "what handlers have sent found no room";
@@ -171,6 +176,9 @@ impl Layer for Attached {
         // In each round: a simulated node may sleep before the next one.
         am.objects
             .give_up(|team| world.team_by_id(TeamId::from_bits(team)).is_some());
+        if am.put_off.has_some() {
+            am.take_up_put_off(world);
+        }
         worked |= am.objects.advance(|message| {
             let called = pgas_core::as_handler(|| self.deliver(world, message));
             called.unwrap_or_else(|error| world.tell_later(error));
@@ -210,7 +218,10 @@ impl Layer for Attached {
 
     fn is_idle(&self) -> bool {
         let Self(am) = self;
-        !am.outbox.has_some() && !am.objects.has_ready() && am.chained.n_running() == 0
+        !am.outbox.has_some()
+            && !am.objects.has_ready()
+            && !am.put_off.has_some()
+            && am.chained.n_running() == 0
     }
 
     fn refuse(&self, message: &Message<'_>) {
@@ -232,11 +243,39 @@ impl Layer for Attached {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
     use zerocopy::IntoBytes as _;
 
     use super::*;
     use crate::attach;
+    use crate::function::FunctionId;
+    use crate::identity::{Names, Program};
     use crate::pieces::Piece;
+
+    /// Another rank may be attached, and call, before this one has learned the names.
+    #[test]
+    fn a_call_before_the_names_are_known_is_no_work_and_runs_when_they_are() {
+        static N_RUN: AtomicU64 = AtomicU64::new(0);
+        let world = pgas_core::backend::loopback::world();
+        world.attach(Box::new(Attached(Arc::new(Am::new(&world)))));
+        let attached = world.layer::<Attached>().unwrap();
+        let names = Names::new(Program::own().unwrap(), 1, 7);
+        let count = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+        let function = FunctionId::of(&names, count).unwrap();
+        let message = Message {
+            from: Rank::ZERO,
+            class: MessageClass::Request,
+            handler: CALL_FF,
+            payload: function.as_bytes(),
+        };
+        attached.deliver(&world, message).unwrap();
+        assert!((0..3).all(|_| !attached.advance(&world).unwrap()));
+        assert!(!attached.is_idle() && attached.0.names.set(Ok(names)).is_ok());
+        assert!(attached.advance(&world).unwrap() && attached.is_idle());
+        assert_eq!(N_RUN.load(Ordering::Relaxed), 1);
+    }
 
     /// Pieces of a call, of which this rank takes `n_served` in time and refuses `n_refused`.
     #[test]

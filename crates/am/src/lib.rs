@@ -71,9 +71,9 @@
 //! | sending, serving and waiting | `driver`, `future`, `malformed`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
 //! | sending | `outbox` |
-//! | other parts of the state; contents of messages | `answer`, `function`, `objects`, `pieces` |
+//! | other parts of the state; contents of messages | `answer`, `function`, `objects`, `pieces`, `put_off` |
 //! | encoding; lost calls | `codec`, `lost` |
-//! | names, errors, independent modules | `buffers`, `call_times`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
+//! | names, errors, independent modules | `buffers`, `call_times`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `set_aside`, `transfers` |
 
 mod aggregate;
 mod answer;
@@ -106,11 +106,13 @@ mod panics;
 mod pieces;
 #[cfg(test)]
 mod prices;
+mod put_off;
 mod quiescence;
 mod registry;
 pub mod rpc;
 mod send;
 mod serve;
+mod set_aside;
 mod state;
 mod team_calls;
 mod teams;

@@ -7,15 +7,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pgas_core::Rank;
-use pgas_core::backend::{HandlerId, Message, MessageClass};
+use pgas_core::backend::{HandlerId, Message};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::unreadable;
+use crate::set_aside::{MAX_SET_ASIDE, SetAside};
 use pgas_core::{Error, Result};
-
-/// The maximum number of calls that wait for objects.
-const MAX_SET_ASIDE: usize = 1 << 16;
 
 /// In the place of an object's number: the call names a team, and this rank has not yet returned
 /// from a split that may make the team.
@@ -76,23 +73,6 @@ struct Tables {
 struct Built {
     instance: Weak<dyn Any + Send + Sync>,
     type_name: &'static str,
-}
-
-/// A call that was set aside.
-struct SetAside {
-    from: Rank,
-    handler: HandlerId,
-    payload: Vec<u8>,
-}
-
-impl SetAside {
-    fn of(message: &Message<'_>) -> Self {
-        Self {
-            from: message.from,
-            handler: message.handler,
-            payload: message.payload.to_vec(),
-        }
-    }
 }
 
 impl fmt::Debug for Objects {
@@ -198,10 +178,6 @@ impl Objects {
     /// Keeps a call until the object that it names is built.
     #[cold]
     pub(crate) fn set_aside(&self, message: &Message<'_>, number: u64, team: u64) -> Result<()> {
-        if number == OF_SPLIT {
-            self.put_off(message);
-            return Ok(());
-        }
         let id = ObjectId { team, number };
         let mut tables = self.lock();
         let call = SetAside::of(message);
@@ -227,11 +203,11 @@ impl Objects {
         Ok(())
     }
 
-    /// Keeps a call for the next round of progress.
+    /// Lets calls go on that were put off.
     #[cold]
-    pub(crate) fn put_off(&self, message: &Message<'_>) {
+    pub(crate) fn go_on(&self, calls: Vec<SetAside>) {
         let mut tables = self.lock();
-        tables.ready.push_back(SetAside::of(message));
+        tables.ready.extend(calls);
         self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
     }
 
@@ -256,19 +232,14 @@ impl Objects {
 
     #[cold]
     fn call_ready(&self, mut call: impl FnMut(Message<'_>)) -> bool {
-        // Run those that are ready now; a call that has to wait again is queued behind them.
+        // Run those that are ready now; one that is set aside again may be ready at once.
         let n = self.lock().ready.len();
         for _ in 0..n {
             // The tables are not locked while functions run: they may name and build objects.
             let Some(set_aside) = self.next_ready() else {
                 break;
             };
-            call(Message {
-                from: set_aside.from,
-                class: MessageClass::Request,
-                handler: set_aside.handler,
-                payload: &set_aside.payload,
-            });
+            call(set_aside.message());
         }
         n > 0
     }
@@ -283,6 +254,9 @@ impl Objects {
 
 #[cfg(test)]
 mod tests {
+    use pgas_core::Rank;
+    use pgas_core::backend::MessageClass;
+
     use crate::ids::CALL_FF;
 
     use super::*;

@@ -6,17 +6,21 @@ use std::panic::{self, AssertUnwindSafe};
 
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::{discard_panic, panic_text};
-use pgas_core::{Rank, World};
+use pgas_core::{Rank, Team, TeamId, World};
 use pgas_lockfree::message_counts::Served;
 use pgas_lockfree::pending::{Cookie, Outcome};
 use zerocopy::{FromBytes, Immutable};
 
 use crate::answer;
-use crate::codec::{Encoder, LONGEST};
+use crate::codec::{Encoder, LONGEST, unreadable};
+use crate::error::no_handle_on;
 use crate::function::{Call, FunctionId, Incoming, Later, Ran};
 use crate::identity::Names;
-use crate::ids::{FAILURE, RESULT};
+use crate::ids::{CALL, FAILURE, RESULT};
+use crate::objects::OF_SPLIT;
 use crate::panics;
+use crate::put_off::Awaits;
+use crate::set_aside::MAX_SET_ASIDE;
 use crate::state::Am;
 use pgas_core::{Error, Result};
 
@@ -40,8 +44,7 @@ impl Am {
     fn names_for(&self, message: &Message<'_>) -> Result<Option<&Names>> {
         let Some(names) = self.names.get() else {
             // Other ranks have already learned that all run one program.
-            self.objects.put_off(message);
-            return Ok(None);
+            return self.put_off(message, Awaits::Names).map(|()| None);
         };
         let names = names.as_ref().map_err(Error::clone)?;
         self.objects.forget_named();
@@ -66,7 +69,7 @@ impl Am {
         match panic::catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(Ran::Returned)) => self.answer(world, from, cookie, out.bytes()),
             Ok(Ok(Ran::NotCalled(Error::NotBuilt(number, team)))) => {
-                match self.objects.set_aside(message, number, team) {
+                match self.set_aside(world, message, number, team) {
                     Ok(()) => Ok(()),
                     Err(error) => self.fail(world, from, cookie, &error.to_string()),
                 }
@@ -123,7 +126,7 @@ impl Am {
             // No caller waits for the value of the future.
             Ok(Ok(Ran::Returned | Ran::Later(_))) => {}
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
-                match self.put_aside(message, error) {
+                match self.put_aside(world, message, error) {
                     None => return Ok(()),
                     Some(error @ Error::Codec(_)) => self.lose(from, &error),
                     Some(error) => served = Err(error),
@@ -142,11 +145,69 @@ impl Am {
 
     /// Sets a call aside if its object is not built yet; otherwise returns the error.
     #[cold]
-    fn put_aside(&self, message: &Message<'_>, error: Error) -> Option<Error> {
+    fn put_aside(&self, world: &World, message: &Message<'_>, error: Error) -> Option<Error> {
         match error {
-            Error::NotBuilt(number, team) => self.objects.set_aside(message, number, team).err(),
+            Error::NotBuilt(number, team) => self.set_aside(world, message, number, team).err(),
             error => Some(error),
         }
+    }
+
+    /// Keeps a call until the object that it names is built, or the team that it names is made.
+    #[cold]
+    fn set_aside(
+        &self,
+        world: &World,
+        message: &Message<'_>,
+        number: u64,
+        team: u64,
+    ) -> Result<()> {
+        if number != OF_SPLIT {
+            return self.objects.set_aside(message, number, team);
+        }
+        let (team, until) = (TeamId::from_bits(team), world.splits().n_begun);
+        self.put_off(message, Awaits::Team { team, until })
+    }
+
+    #[cold]
+    fn put_off(&self, message: &Message<'_>, awaits: Awaits) -> Result<()> {
+        if self.put_off.keep(message, awaits) {
+            return Ok(());
+        }
+        let text = format!("{MAX_SET_ASIDE} calls are put off, and this one waits for {awaits}");
+        Err(unreadable::<Call>(text))
+    }
+
+    /// Lets calls go on whose teams are made, or that need wait no longer: those fail.
+    #[cold]
+    pub(crate) fn take_up_put_off(&self, world: &World) {
+        // In this order: a split that has ended has added its team before.
+        let splits = world.splits();
+        let has_team = |team| world.team_by_id(team).is_some();
+        let has_names = self.names.get().is_some();
+        let due = self.put_off.take_due(has_names, splits, has_team);
+        let n_due = due.ready.len() + due.in_vain.len();
+        for (call, team) in due.in_vain {
+            let error = unreadable::<Team>(no_handle_on(world, team));
+            if let Err(error) = self.refuse_call(world, &call.message(), &error) {
+                world.tell_later(error);
+            }
+        }
+        if n_due > 0 {
+            self.objects.go_on(due.ready);
+            self.put_off.went_on(n_due);
+        }
+    }
+
+    /// Answers a call that is not run, or records it as lost.
+    #[cold]
+    fn refuse_call(&self, world: &World, message: &Message<'_>, error: &Error) -> Result<()> {
+        if message.handler == CALL {
+            let (call, _) = self.header::<Call>(world, message)?;
+            return self.fail_with(world, message.from, call.cookie, error);
+        }
+        self.lose(message.from, error);
+        self.message_counts.count_served();
+        Ok(())
     }
 
     /// Sends the result of a call, which begins with its cookie.

@@ -18,6 +18,7 @@ use crate::lost::Lost;
 use crate::objects::Objects;
 use crate::outbox::Outbox;
 use crate::pieces::Pieces;
+use crate::put_off::PutOff;
 use crate::registry::Registry;
 use crate::transfers::Transfers;
 use pgas_core::{Error, Result};
@@ -47,6 +48,7 @@ pub(crate) struct Am {
     pub(crate) buffers: Buffers,
     pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
+    pub(crate) put_off: PutOff,
     pub(crate) driven: Driven,
     /// Calls that wait for a thread of this rank.
     pub(crate) n_local_calls: Arc<AtomicUsize>,
@@ -101,6 +103,7 @@ impl Am {
             buffers: Buffers::default(),
             pieces: Pieces::default(),
             objects: Objects::default(),
+            put_off: PutOff::default(),
             driven: Driven::default(),
             n_local_calls: Arc::default(),
             lost: Lost::default(),

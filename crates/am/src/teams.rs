@@ -3,6 +3,7 @@
 use pgas_core::{Error, Result, Team, TeamId, World};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
+use crate::error::no_handle_on;
 use crate::objects::OF_SPLIT;
 use crate::rpc::TakesPlace;
 
@@ -35,22 +36,23 @@ impl Codec<Team> for TakesPlace {
 pub(crate) fn named<T>(world: &World, bits: u64) -> Result<Team> {
     let id = TeamId::from_bits(bits);
     // Asked first: a split that ends after this has added its team before the search below.
-    let is_splitting = world.is_splitting();
+    let is_splitting = world.splits().oldest.is_some();
     if let Some(team) = world.team_by_id(id) {
         return Ok(team);
     }
     if is_splitting {
         return Err(Error::NotBuilt(OF_SPLIT, bits));
     }
-    let me = world.rank();
-    let text = format!("rank {me} is no member of team {id}, or has dropped its handles on it");
-    Err(unreadable::<T>(text))
+    Err(unreadable::<T>(no_handle_on(world, id)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use pgas_core::backend::loopback;
-    use pgas_core::{Config, Rank, World};
+    use pgas_core::{Config, Layer as _, Rank, World};
 
     use super::*;
     use crate::{RemoteCalls as _, TeamCalls as _, quiet};
@@ -115,5 +117,57 @@ mod tests {
             let config = Config::default();
             pgas_testkit::weak::run(3, &config, seed, |world| call_early(&world));
         }
+    }
+
+    /// Waits until something holds on this rank, which other threads of it serve, too.
+    fn until(world: &World, mut holds: impl FnMut() -> bool) {
+        world.wait_for("the test", || Ok(holds())).unwrap();
+    }
+
+    /// Rank 1 has dropped a team that rank 0 names in its calls. One of its threads is in a split
+    /// when they come, and another one begins a split before that ends.
+    #[test]
+    fn calls_that_name_a_dropped_team_fail_when_the_splits_that_might_make_it_are_over() {
+        let is_first = AtomicBool::new(false);
+        let is_second = AtomicBool::new(false);
+        loopback::run(2, |world| {
+            crate::attach(&world).unwrap();
+            let [first, second] = [0, 1].map(|key| world.team().reorder(key).unwrap());
+            let dropped = world.team().reorder(0).unwrap();
+            let set = |flag: &AtomicBool| flag.store(true, Ordering::Release);
+            let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+            world.barrier().unwrap();
+            if world.rank() == Rank::ZERO {
+                let name = dropped.id().to_string();
+                until(&world, || is_set(&is_first));
+                let call = world.rpc(Rank::new(1), member_of, dropped.clone()).unwrap();
+                world.rpc_ff(Rank::new(1), drop::<Team>, dropped).unwrap();
+                until(&world, || is_set(&is_second));
+                let _one = first.reorder(0).unwrap();
+                let refused = call.wait().unwrap_err().to_string();
+                let text = format!("rank 1 is no member of team {name}, or has dropped");
+                assert!(refused.contains(&text), "{refused}");
+                let _two = second.reorder(0).unwrap();
+            } else {
+                drop(dropped);
+                let before = world.splits().n_begun;
+                let put_off = &crate::state::am(&world).unwrap().put_off;
+                thread::scope(|threads| {
+                    threads.spawn(|| first.reorder(0).unwrap());
+                    until(&world, || world.splits().n_begun == before + 1);
+                    set(&is_first);
+                    until(&world, || put_off.n_of(|_| true) == 2);
+                    // Calls that are put off are no work.
+                    let attached = world.layer::<crate::state::Attached>().unwrap();
+                    assert!((0..3).all(|_| !attached.advance(&world).unwrap()));
+                    threads.spawn(|| second.reorder(0).unwrap());
+                    until(&world, || world.splits().n_begun == before + 2);
+                    set(&is_second);
+                });
+                assert!(!put_off.has_some());
+            }
+            let lost = quiet(&world).unwrap_err().to_string();
+            assert!(lost.contains("has dropped its handles on it"), "{lost}");
+        });
     }
 }

@@ -156,6 +156,8 @@ pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
+#[doc(hidden)]
+pub use members::Splits;
 pub use own_wait::OwnWait;
 pub use performing::Performing;
 pub use phase::InPhase;

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::members::Shared;
+use crate::members::{Shared, Splits};
 use crate::rank::Rank;
 use crate::team_id::TeamId;
 use crate::world::World;
@@ -94,11 +94,12 @@ impl World {
         })
     }
 
-    /// Whether this rank takes part in a split now. Other members may already have the new team.
+    /// The splits in which this rank takes part. Of one that runs here, other members may already
+    /// have the new team. One that has ended here has added its team before.
     #[doc(hidden)]
     #[must_use]
-    pub fn is_splitting(&self) -> bool {
-        self.teams().is_splitting()
+    pub fn splits(&self) -> Splits {
+        self.teams().splits()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::segment::{Ledger, Part};
 use crate::team_id::TeamId;
 
 pub(crate) use runs::Members;
+pub use teams::Splits;
 pub(crate) use teams::Teams;
 
 /// The shared state of all handles of one rank on one team.

@@ -1,6 +1,6 @@
 //! The teams of a rank by their names, which arrive in messages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Shared;
@@ -14,17 +14,29 @@ pub(crate) struct Teams(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     made: HashMap<TeamId, Weak<Shared>>,
-    /// Splits in which this rank takes part now.
-    n_splits: u32,
+    /// The number of splits that this rank has begun.
+    n_splits: u64,
+    /// The splits in which this rank takes part now, by their numbers, from 1.
+    running: BTreeSet<u64>,
+}
+
+/// The splits of a rank, which have numbers from 1 in the order in which it has begun them.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Splits {
+    pub n_begun: u64,
+    pub n_ended: u64,
+    /// The first one that has not ended.
+    pub oldest: Option<u64>,
 }
 
 /// A guard of a split in which this rank takes part.
 #[derive(Debug)]
-pub(crate) struct Splitting<'a>(&'a Teams);
+pub(crate) struct Splitting<'a>(&'a Teams, u64);
 
 impl Drop for Splitting<'_> {
     fn drop(&mut self) {
-        lock(&self.0.0).n_splits -= 1;
+        lock(&self.0.0).running.remove(&self.1);
     }
 }
 
@@ -32,12 +44,21 @@ impl Teams {
     /// Begins a split. While the guard lives, members that were faster may name a team that is not
     /// known here yet.
     pub(crate) fn begin_split(&self) -> Splitting<'_> {
-        lock(&self.0).n_splits += 1;
-        Splitting(self)
+        let mut table = lock(&self.0);
+        table.n_splits += 1;
+        let number = table.n_splits;
+        table.running.insert(number);
+        drop(table);
+        Splitting(self, number)
     }
 
-    pub(crate) fn is_splitting(&self) -> bool {
-        lock(&self.0).n_splits > 0
+    pub(crate) fn splits(&self) -> Splits {
+        let table = lock(&self.0);
+        Splits {
+            n_begun: table.n_splits,
+            n_ended: table.n_splits - table.running.len() as u64,
+            oldest: table.running.first().copied(),
+        }
     }
 
     /// Adds a new team, and forgets those without handles before the table would grow.
@@ -79,9 +100,21 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&teams.find(kept).unwrap(), &team));
         assert!(lock(&teams.0).made.capacity() < 20);
-        let split = teams.begin_split();
-        assert!(teams.is_splitting());
-        drop(split);
-        assert!(!teams.is_splitting());
+    }
+
+    #[test]
+    fn splits_have_numbers_and_the_oldest_one_that_runs_is_known() {
+        let teams = Teams::default();
+        let splits = |n_ended, oldest| Splits {
+            n_begun: 2,
+            n_ended,
+            oldest,
+        };
+        let [first, second] = [teams.begin_split(), teams.begin_split()];
+        assert_eq!(teams.splits(), splits(0, Some(1)));
+        drop(first);
+        assert_eq!(teams.splits(), splits(1, Some(2)));
+        drop(second);
+        assert_eq!(teams.splits(), splits(2, None));
     }
 }
