@@ -24,8 +24,6 @@ const YIELDS: u32 = 300;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 /// The sleep while no task waits for such an event. Messages end it.
 const IDLE_NAP: Duration = Duration::from_millis(10);
-/// Calls in flight that are searched before each sleep for ranks that have left.
-const CALLS_PER_NAP: u32 = 1024;
 
 /// Makes progress for a rank whose program consists of tokio tasks, so that they can await
 /// operations in flight.
@@ -219,7 +217,6 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
             world.park(nap);
             nap = (nap * 2).min(world.longest_sleep());
         } else {
-            am.search_departed(world, CALLS_PER_NAP);
             world.park(IDLE_NAP.max(world.longest_sleep()));
         }
     }

@@ -20,6 +20,8 @@ use pgas_core::{Error, Result};
 /// Every 16th round of progress searches some calls in flight for ranks that have left.
 const ROUNDS_PER_CHECK: u32 = 16;
 const SLOTS_PER_SEARCH: u32 = 32;
+/// The calls that are searched before a sleep: rounds may be far apart from then on.
+const SLOTS_PER_SLEEP: u32 = 1024;
 
 /// The longest sleep of a thread that takes calls of other threads, since it may have missed one.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
@@ -113,13 +115,14 @@ impl Am {
         }
     }
 
-    /// Searches `n` of the calls in flight for ranks that have left, and tells their callers.
+    /// Searches `n` of the calls in flight for ranks that have left, and tells their callers. Says
+    /// whether there was anything new.
     #[cold]
-    pub(crate) fn search_departed(&self, world: &World, n: u32) {
+    fn search_departed(&self, world: &World, n: u32) -> bool {
         let has_left = |rank| world.has_left(Rank::new(rank));
         self.pending.search_departed(n, has_left, |action| {
             pgas_core::as_handler(|| action(Outcome::Left, &[]));
-        });
+        })
     }
 }
 
@@ -205,6 +208,10 @@ impl Layer for Attached {
         } else {
             LONGEST_NAP
         })
+    }
+
+    fn before_sleep(&self, world: &World) -> bool {
+        self.0.search_departed(world, SLOTS_PER_SLEEP)
     }
 
     #[inline]

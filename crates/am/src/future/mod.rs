@@ -161,13 +161,12 @@ impl<T> Answer<T> {
         if !am.pending.is_done(self.cookie) {
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             let missing = || vec![self.to];
-            let mut rounds = 0_u32;
             world.wait_for_ranks("the answer of a remote call", &missing, || {
                 if am.pending.is_done(self.cookie) {
                     return Ok(true);
                 }
-                rounds = rounds.wrapping_add(1);
-                if rounds.is_multiple_of(ROUNDS_PER_CHECK) && world.has_left(self.to) {
+                // Progress searches for calls to ranks that have left.
+                if am.pending.has_left() && world.has_left(self.to) {
                     // The answer may have arrived between the two checks. None can arrive after
                     // this one.
                     let late = am.pending.is_done(self.cookie);
@@ -206,9 +205,6 @@ fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Act
         Poll::Ready(())
     }));
 }
-
-/// Rounds of a wait for an answer between two checks whether its rank has left.
-const ROUNDS_PER_CHECK: u32 = 512;
 
 impl<T> Drop for Answer<T> {
     #[inline]

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pgas_am::{PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_am::{Here, PgasFuture, Promise, RemoteCalls, when_all};
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
@@ -113,6 +114,65 @@ fn who_awaits_a_call_to_a_rank_that_has_left_gets_an_error_that_names_it() {
         assert_names_the_rank(poll_to_the_end(call(world, 1)));
         assert_eq!(poll_to_the_end(call(world, 2)).unwrap(), 2);
         assert_names_the_rank(call(world, 1).wait());
+    });
+}
+
+/// Runs `body` with calls to rank 1, which has taken them, and has left without their values.
+fn with_unanswered_calls(n_calls: usize, body: impl Fn(&World, Vec<PgasFuture<u64>>) + Sync) {
+    thread_local! {
+        static N_SERVED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+    let never = |here: Here| {
+        N_SERVED.set(N_SERVED.get() + 1);
+        let promise = ManuallyDrop::new(Promise::<u64>::of_value(here.world()).unwrap());
+        promise.future()
+    };
+    let ended = pgas_smp::threads_with(2, &Config::default(), |world| {
+        pgas_am::attach(&world).unwrap();
+        if world.rank() == GONE {
+            let has_served = || Ok(N_SERVED.get() == n_calls);
+            world.wait_for("the calls", has_served).unwrap();
+            return;
+        }
+        let here = Here::new(&world);
+        let calls = (0..n_calls).map(|_| world.rpc(GONE, never, here.clone()).unwrap());
+        let calls = calls.collect();
+        // Without progress.
+        while !world.has_left(GONE) {
+            std::thread::yield_now();
+        }
+        body(&world, calls);
+    });
+    assert_eq!(ended.unwrap().len(), 2);
+}
+
+/// Rounds of progress are as far apart as the sleeps of a wait, so only a few may pass.
+#[test]
+fn a_wait_for_a_rank_that_has_left_ends_within_a_few_rounds() {
+    static N_ROUNDS: AtomicU32 = AtomicU32::new(0);
+    with_unanswered_calls(1, |world, mut calls| {
+        // A task is polled in each round.
+        let counts = world.spawn(std::future::poll_fn(|_| {
+            N_ROUNDS.fetch_add(1, Ordering::Relaxed);
+            Poll::<pgas_am::Result<()>>::Pending
+        }));
+        assert_names_the_rank(calls.remove(0).wait());
+        let n_rounds = N_ROUNDS.load(Ordering::Relaxed);
+        assert!(n_rounds < 100, "{n_rounds} rounds");
+        drop(counts);
+    });
+}
+
+#[test]
+fn a_thread_that_is_about_to_sleep_tells_who_awaits_calls_to_a_rank_that_has_left() {
+    with_unanswered_calls(200, |world, mut calls| {
+        let mut plain = calls.split_off(100);
+        let mut chained: Vec<_> = calls.into_iter().map(|call| call.then(|x| x + 1)).collect();
+        // It makes no progress.
+        world.park(Duration::from_millis(1));
+        for future in plain.iter_mut().chain(&mut chained) {
+            assert!(future.is_ready());
+        }
     });
 }
 

@@ -82,6 +82,13 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Called on a thread that runs handlers and is about to sleep. Looks for what nobody announces,
+    /// and says whether there was any: then the thread does not sleep.
+    fn before_sleep(&self, world: &World) -> bool {
+        let _ = world;
+        false
+    }
+
     /// The object that the running handler works on, for the report of a handler that does not
     /// return.
     fn running(&self) -> Option<String> {

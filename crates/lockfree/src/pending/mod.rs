@@ -424,12 +424,16 @@ impl Pending {
     /// Searches the next `n` slots for calls whose rank `has_left`. Wakes the tasks that await
     /// them, and passes callbacks to `run`, with the outcome [`Left`](Outcome::Left). Frees the
     /// slots of abandoned ones.
+    ///
+    /// Returns whether a callback was run, or a call was found for the first time, so that
+    /// [`has_left`](Self::has_left) says so from now on.
     pub fn search_departed(
         &self,
         n: u32,
         mut has_left: impl FnMut(u32) -> bool,
         mut run: impl FnMut(Callback),
-    ) {
+    ) -> bool {
+        let mut has_found = false;
         let n_slots = self.n_slots.load(Relaxed);
         let first = self.next_search.load(Relaxed);
         let mut known = None;
@@ -445,24 +449,31 @@ impl Pending {
                 continue;
             }
             let target = slot.target.load(Relaxed);
-            if known != Some(target) {
-                if !has_left(target) {
-                    continue;
-                }
-                known = Some(target);
+            let is_gone = match known {
+                Some((rank, is_gone)) if rank == target => is_gone,
+                _ => has_left(target),
+            };
+            known = Some((target, is_gone));
+            if !is_gone {
+                continue;
             }
             if state == ABANDONED {
                 self.forget_departed(index, target);
                 continue;
             }
+            has_found |= !self.has_left.load(Relaxed);
             self.has_left.store(true, Relaxed);
-            self.tell_watcher(index, target, &mut run);
+            self.tell_watcher(index, target, &mut |call| {
+                has_found = true;
+                run(call);
+            });
         }
         if n_slots > 0 {
             // Threads that search at the same time may search the same slots.
             self.next_search
                 .store(first.wrapping_add(n) % n_slots, Relaxed);
         }
+        has_found
     }
 
     /// Frees the slot of an abandoned call to `target`, which has left.

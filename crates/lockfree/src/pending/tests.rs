@@ -242,17 +242,16 @@ fn a_look_for_who_has_left_tells_the_watchers_of_that_rank_alone() {
     assert!(pending.complete(answered, Outcome::Returned, &[]));
     let look = |n| {
         let run = |call: Callback| call(Outcome::Left, &[]);
-        pending.search_departed(n, |rank| rank == gone, run);
+        pending.search_departed(n, |rank| rank == gone, run)
     };
-    look(0);
-    assert!(!pending.has_left());
-    for _ in 0..5 {
-        look(1);
-    }
+    assert!(!look(0) && !pending.has_left());
+    let found = [(); 5].map(|()| look(1));
+    let what = "the first one, and one with an action";
+    assert_eq!(found, [true, false, true, false, false], "{what}");
     assert!(pending.has_left());
     assert_eq!(count.0.load(Relaxed), 1, "woken once a look");
     assert_eq!(n_runs.load(Relaxed), 1);
-    look(100);
+    assert!(!look(100), "nothing new");
     assert_eq!((count.0.load(Relaxed), n_runs.load(Relaxed)), (2, 1));
     pending.give_up(awaited);
     look(100);
