@@ -435,11 +435,11 @@ unsafe impl Backend for Node {
         if gone() && handler.is_heard_of() {
             return Err(Error::rank_failed(to, "has left the job"));
         }
-        let Some(number) = self.mailbox.offer(to, class, handler, parts) else {
+        let Some(posted) = self.mailbox.offer(to, class, handler, parts) else {
             return Ok(Sent::BackPressure);
         };
         // Whoever leaves says so first and then takes what is there: one of the two sees the other.
-        if gone() && handler.is_heard_of() && !self.mailbox.was_taken(to, class, number) {
+        if gone() && handler.is_heard_of() && self.mailbox.withdraw(to, class, posted) {
             return Err(Error::rank_failed(to, "has left the job"));
         }
         Ok(Sent::Accepted)
@@ -525,14 +525,10 @@ unsafe impl Backend for Node {
         }
         sys::fence();
         for class in [MessageClass::Request, MessageClass::Reply] {
+            let end = self.mailbox.tail(class);
             // Behind a message that is on its way into its slots may be others that were accepted.
-            while !self.mailbox.is_empty(class) && self.failed().is_none() {
-                let received = self.mailbox.receive(class, usize::MAX, late);
-                match received {
-                    Ok(0) => self.park(LEAVING_NAP),
-                    Ok(_) => {}
-                    Err(_) => break,
-                }
+            while !self.mailbox.receive_late(class, end, late) && self.failed().is_none() {
+                self.park(LEAVING_NAP);
             }
         }
         if let Some(orders) = &self.orders {

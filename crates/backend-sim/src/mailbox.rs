@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::{Error, Rank, Result};
 use pgas_lockfree::credits::Credits;
-use pgas_lockfree::mailbox::{self, Mailbox, Ring};
+use pgas_lockfree::machine::Portable;
+use pgas_lockfree::mailbox::{self, Envelope, Mailbox, Posted, Ring};
 use pgas_lockfree::word::Word;
 
 use crate::rma;
@@ -98,24 +99,25 @@ impl Mailboxes {
         mailbox::n_free_slots(&outbox, self.credits(to, class)) / 2
     }
 
-    /// Leaves a message, if there is room, and gives the ticket behind it.
+    /// Leaves a message, if there is room, and gives its place.
     pub(crate) fn offer(
         &self,
         to: Rank,
         class: MessageClass,
         handler: HandlerId,
         parts: &[&[u8]],
-    ) -> Option<u64> {
+    ) -> Option<Posted> {
         let (outbox, credits) = (self.outbox(to, class), self.credits(to, class));
-        let end = mailbox::try_send_remote(&outbox, credits, self.rank, handler.0, parts).ok()?;
+        let sent = mailbox::try_send_remote(&outbox, credits, self.rank, handler.0, parts);
+        let posted = sent.ok()?;
         // The sender may look whether the receiver has left.
         fence();
-        Some(end)
+        Some(posted)
     }
 
-    /// Whether `to` has taken the message before that ticket.
-    pub(crate) fn was_taken(&self, to: Rank, class: MessageClass, end: u64) -> bool {
-        mailbox::has_taken(&self.outbox(to, class), end)
+    /// Takes a message back that `to`, which has left, has not taken, and says whether it has not.
+    pub(crate) fn withdraw(&self, to: Rank, class: MessageClass, posted: Posted) -> bool {
+        mailbox::withdraw(&self.outbox(to, class), posted)
     }
 
     /// Hands up to `limit` messages to `sink`.
@@ -126,17 +128,37 @@ impl Mailboxes {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
         let received = self.inbox(class).receive(limit, |envelope, payload| {
-            sink(Message {
-                from: Rank::new(envelope.src),
-                class,
-                handler: HandlerId(envelope.handler),
-                payload,
-            });
+            sink(message(class, envelope, payload));
         });
         received.map_err(|corrupt| {
             let text = format!("rank {}'s mailbox: {corrupt}", self.rank);
             Error::backend("receive", 0, text)
         })
+    }
+
+    /// The ticket behind what others have sent. For a rank that has left, as
+    /// [`receive_late`](Self::receive_late).
+    pub(crate) fn tail(&self, class: MessageClass) -> u64 {
+        self.inbox(class).tail()
+    }
+
+    /// Hands messages before the ticket `end` to `late`, but for those that are taken back. Returns
+    /// whether that was all; a damaged mailbox has nothing more.
+    pub(crate) fn receive_late(
+        &self,
+        class: MessageClass,
+        end: u64,
+        late: &mut dyn FnMut(Message<'_>),
+    ) -> bool {
+        let inbox = self.inbox(class);
+        let received = inbox.receive_late::<Portable>(
+            end,
+            || None,
+            |envelope, payload| {
+                late(message(class, envelope, payload));
+            },
+        );
+        received.unwrap_or(true)
     }
 
     /// Whether nothing from anybody waits here, or is being served.
@@ -150,6 +172,15 @@ impl Mailboxes {
     pub(crate) fn is_empty(&self, class: MessageClass) -> bool {
         let inbox = self.inbox(class);
         inbox.n_queued_bytes() == 0 && !inbox.is_receiving()
+    }
+}
+
+fn message(class: MessageClass, envelope: Envelope, payload: &[u8]) -> Message<'_> {
+    Message {
+        from: Rank::new(envelope.src),
+        class,
+        handler: HandlerId(envelope.handler),
+        payload,
     }
 }
 

@@ -37,6 +37,11 @@
 //! have to fetch its line again at every message. It catches up whenever the receiver finds
 //! nothing, so an empty mailbox has all its room.
 //!
+//! An owner that leaves takes what was reserved before ([`receive_late`](Mailbox::receive_late)),
+//! and a sender that sees this takes its message back ([`withdraw`]). Both replace the publication
+//! word, so that one of them succeeds, and the message is told of once: as one that came too late,
+//! or as one that was not delivered.
+//!
 //! A record of one slot may also refer to a message in a buffer (`payload`) of its sender.
 //!
 //! The payload is copied out before it is examined, and the length is checked before it is used. So
@@ -56,7 +61,7 @@ mod send;
 
 use std::fmt;
 
-pub use send::{has_taken, try_send_remote};
+pub use send::{Posted, try_send_remote, withdraw};
 
 use crate::credits::Credits;
 use crate::sync::{
@@ -313,6 +318,14 @@ impl<'a> Mailbox<'a> {
         tail.wrapping_sub(received) * SLOT_BYTES as u64
     }
 
+    /// Slots ever reserved by senders, for an owner that has [left](crate::doorbell::Doorbell::leave):
+    /// those that reserve later see that it has.
+    #[must_use]
+    pub fn tail(&self) -> u64 {
+        // Relaxed: after the fence of `leave`.
+        self.control[TAIL].load(Relaxed)
+    }
+
     /// Slots ever given back by the receiver.
     #[must_use]
     #[inline]
@@ -380,6 +393,18 @@ pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
 #[inline]
 fn published(ticket: u64) -> u64 {
     ticket << 1 | 1
+}
+
+/// The word that replaces the one above when an owner that has left takes the message, or the sender
+/// takes it back. Even, and never zero.
+#[inline]
+fn settled(ticket: u64) -> u64 {
+    ticket.wrapping_add(1) << 1
+}
+
+/// Whether ticket `a` does not come after `b`.
+fn is_at_most(a: u64, b: u64) -> bool {
+    b.wrapping_sub(a) <= u64::MAX / 2
 }
 
 /// The index of the first word of the message at `ticket`, in a ring of `n_words` words of slots.

@@ -7,7 +7,7 @@ use zerocopy::IntoBytes;
 
 use super::{
     Corrupt, Envelope, HEAD, IN_BUFFER, LOCK, Mailbox, PREFIX_WORDS, RECEIVED, SLOT_PAYLOAD_WORDS,
-    SLOT_WORDS, WORD_BYTES,
+    SLOT_WORDS, WORD_BYTES, is_at_most, published, settled,
 };
 use crate::machine::{Machine, Portable};
 use crate::payload::{Buffers, Location};
@@ -82,28 +82,92 @@ impl Mailbox<'_> {
             if !self.is_published(ticket) {
                 break;
             }
-            let first = self.first_word(ticket);
-            let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
-            let len = envelope.len as usize;
-            if len > self.max_message() {
-                self.receive_from_buffer::<M>(buffers(), ticket, envelope, &mut sink)?;
-                n_received += 1;
-                continue;
-            }
+            self.take_out::<M>(&buffers, ticket, &mut sink)?;
             n_received += 1;
-            if len <= SLOT_PAYLOAD_WORDS * WORD_BYTES {
-                let mut words = [0; SLOT_PAYLOAD_WORDS];
-                let slot = &self.slots[first + PREFIX_WORDS..first + SLOT_WORDS];
-                for (word, shared) in words.iter_mut().zip(slot) {
-                    *word = shared.load(Relaxed).to_le();
-                }
-                self.advance(ticket.wrapping_add(1));
-                sink(envelope, &words.as_bytes()[..len]);
-            } else {
-                self.receive_long(ticket, envelope, &mut sink);
-            }
         }
         Ok(n_received)
+    }
+
+    /// For an owner that has [left](crate::doorbell::Doorbell::leave): receives what was reserved
+    /// before the ticket `end`, which was the [`tail`](Self::tail) then, but for what its senders
+    /// [take back](super::withdraw). Returns whether that is all; if not, a sender or another
+    /// thread of the owner has yet to finish a step.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_late<'b, M: Machine>(
+        &self,
+        end: u64,
+        buffers: impl Fn() -> Option<Buffers<'b>>,
+        mut sink: impl FnMut(Envelope, &[u8]),
+    ) -> Result<bool, Corrupt> {
+        let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
+            return Ok(false);
+        };
+        loop {
+            let ticket = self.control[RECEIVED].load(Relaxed);
+            if is_at_most(end, ticket) {
+                return Ok(true);
+            }
+            let word = &self.slots[self.first_word(ticket)];
+            // Acquire: as in `is_published`, also of a message that was taken back after it was
+            // published.
+            match word.compare_exchange(published(ticket), settled(ticket), Acquire, Acquire) {
+                Ok(_) => self.take_out::<M>(&buffers, ticket, &mut sink)?,
+                Err(word) if word == settled(ticket) => self.skip(ticket)?,
+                Err(_) => return Ok(false),
+            }
+        }
+    }
+
+    /// Passes the message at `ticket` to `sink`. For the holder of the lock.
+    #[inline]
+    fn take_out<'b, M: Machine>(
+        &self,
+        buffers: &impl Fn() -> Option<Buffers<'b>>,
+        ticket: u64,
+        sink: &mut impl FnMut(Envelope, &[u8]),
+    ) -> Result<(), Corrupt> {
+        let first = self.first_word(ticket);
+        let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
+        let len = envelope.len as usize;
+        if len > self.max_message() {
+            return self.receive_from_buffer::<M>(buffers(), ticket, envelope, sink);
+        }
+        if len <= SLOT_PAYLOAD_WORDS * WORD_BYTES {
+            let mut words = [0; SLOT_PAYLOAD_WORDS];
+            let slot = &self.slots[first + PREFIX_WORDS..first + SLOT_WORDS];
+            for (word, shared) in words.iter_mut().zip(slot) {
+                *word = shared.load(Relaxed).to_le();
+            }
+            self.advance(ticket.wrapping_add(1));
+            sink(envelope, &words.as_bytes()[..len]);
+        } else {
+            self.receive_long(ticket, envelope, sink);
+        }
+        Ok(())
+    }
+
+    /// Passes over a message that its sender has taken back. For the holder of the lock.
+    fn skip(&self, ticket: u64) -> Result<(), Corrupt> {
+        let first = self.first_word(ticket);
+        let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
+        let n_slots = match envelope.len {
+            IN_BUFFER => 1,
+            len if len as usize > self.max_message() => return Err(self.corrupt(ticket, envelope)),
+            _ => envelope.n_slots(),
+        };
+        self.clear_the_rest(first, n_slots);
+        self.advance(ticket.wrapping_add(n_slots as u64));
+        Ok(())
+    }
+
+    /// Zeroes the words of a message's further slots that may be taken for publication words.
+    fn clear_the_rest(&self, first: usize, n_slots: usize) {
+        for slot in 1..n_slots {
+            let word = (first + slot * SLOT_WORDS) & (self.slots.len() - 1);
+            self.slots[word].store(0, Relaxed);
+        }
     }
 
     /// Passes a message in one of its sender's buffers to `sink`, and gives the buffer back. For
@@ -149,10 +213,7 @@ impl Mailbox<'_> {
         let mut buf = LONG.try_with(RefCell::take).unwrap_or_default();
         self.copy_out(first + PREFIX_WORDS, len, &mut buf);
         let n_slots = envelope.n_slots();
-        for slot in 1..n_slots {
-            let word = (first + slot * SLOT_WORDS) & (self.slots.len() - 1);
-            self.slots[word].store(0, Relaxed);
-        }
+        self.clear_the_rest(first, n_slots);
         self.advance(ticket.wrapping_add(n_slots as u64));
         sink(envelope, &buf.as_bytes()[..len]);
         let _is_kept = LONG.try_with(|long| long.replace(buf));

@@ -2,7 +2,7 @@
 
 use super::{
     Envelope, Full, HEAD, HEAD_HINT, IN_BUFFER, Mailbox, PREFIX_WORDS, RECEIVED, Ring, SRC_BITS,
-    TAIL, WORD_BYTES, first_word, max_message, published,
+    TAIL, WORD_BYTES, first_word, is_at_most, max_message, published, settled,
 };
 use crate::credits::Credits;
 use crate::doorbell::{Bell, Doorbell};
@@ -38,7 +38,7 @@ impl Mailbox<'_> {
     }
 
     /// As [`try_send`](Self::try_send), for a sender with `credits`, which takes no more than its
-    /// share of the ring. Returns the ticket behind the message, for [`ring`](Self::ring).
+    /// share of the ring. Returns the message's place, for [`ring`](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its share of it.
@@ -53,7 +53,7 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         parts: &[&[u8]],
-    ) -> Result<u64, Full> {
+    ) -> Result<Posted, Full> {
         self.send::<M>(credits, src, handler, parts)
     }
 
@@ -65,15 +65,15 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         parts: &[&[u8]],
-    ) -> Result<u64, Full> {
+    ) -> Result<Posted, Full> {
         let envelope = envelope(self, src, handler, parts);
         let ticket = self.claim::<M>(credits, envelope.n_slots())?;
         write(self, ticket, envelope, parts);
-        Ok(ticket.wrapping_add(envelope.n_slots() as u64))
+        Ok(Posted::at(ticket, envelope.n_slots()))
     }
 
     /// Sends a record of a message in one of the sender's buffers, which is then the owner's until
-    /// it has been handled. Returns the ticket behind the record, for [`ring`](Self::ring).
+    /// it has been handled. Returns the record's place, for [`ring`](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its share of it.
@@ -84,7 +84,7 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         at: Location,
-    ) -> Result<u64, Full> {
+    ) -> Result<Posted, Full> {
         let envelope = Envelope {
             src,
             handler,
@@ -96,15 +96,15 @@ impl Mailbox<'_> {
         self.slots[first + PREFIX_WORDS].store(at.to_word(), Relaxed);
         // Release: as in `send`; the receiver then sees what was written to the buffer too.
         self.slots[first].store(published(ticket), Release);
-        Ok(ticket.wrapping_add(1))
+        Ok(Posted::at(ticket, 1))
     }
 
-    /// Rings the owner's `bell` for the message before ticket `end`. Returns whether the message is
-    /// lost: the owner has left and has not taken it. A taken message was served, or its owner
-    /// reports that it came too late.
+    /// Rings the owner's `bell` for a message. Returns whether the message was taken back, since the
+    /// owner has left, if it `is_to_be` then. A message that the owner takes was served, or the
+    /// owner reports that it came too late.
     #[inline]
-    pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, end: u64) -> bool {
-        bell.ring() && !has_taken(self, end)
+    pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, posted: Posted, is_to_be: bool) -> bool {
+        bell.ring() && is_to_be && withdraw(self, posted)
     }
 
     #[inline]
@@ -140,23 +140,47 @@ pub fn try_send_remote<R: Ring>(
     src: u32,
     handler: u16,
     parts: &[&[u8]],
-) -> Result<u64, Full> {
+) -> Result<Posted, Full> {
     let envelope = envelope(ring, src, handler, parts);
     let ticket = claim(ring, credits, envelope.n_slots())?;
     write(ring, ticket, envelope, parts);
-    Ok(ticket.wrapping_add(envelope.n_slots() as u64))
+    Ok(Posted::at(ticket, envelope.n_slots()))
 }
 
-/// Whether the owner has taken the message before ticket `end`, which [`try_send_remote`] returned.
+/// The place of a message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posted {
+    ticket: u64,
+    /// The ticket behind it.
+    end: u64,
+}
+
+impl Posted {
+    #[inline]
+    fn at(ticket: u64, n_slots: usize) -> Self {
+        let end = ticket.wrapping_add(n_slots as u64);
+        Self { ticket, end }
+    }
+}
+
+/// Takes a message back whose owner has left, as the caller has seen by another word. Returns
+/// whether that succeeds: otherwise the owner has taken it, before it has left or as one that
+/// [came too late](Mailbox::receive_late).
 ///
 /// # Cost
-/// A load.
+/// A load and a compare-and-swap.
 #[cold]
-pub fn has_taken<R: Ring>(ring: &R, end: u64) -> bool {
-    // Relaxed: the caller has seen by another word that the owner has left, and so sees what it
-    // took before.
-    let received = ring.control(RECEIVED).load(Relaxed);
-    received.wrapping_sub(end) <= u64::MAX / 2
+pub fn withdraw<R: Ring>(ring: &R, posted: Posted) -> bool {
+    let Posted { ticket, end } = posted;
+    // Relaxed: the caller sees what the owner took before it has left.
+    if is_at_most(end, ring.control(RECEIVED).load(Relaxed)) {
+        return false;
+    }
+    let word = ring.slot(first_word(ring.n_slot_words(), ticket));
+    // Relaxed: the owner's acquire pairs with the release at the end of `write`, which this
+    // exchange continues.
+    let taken_back = word.compare_exchange(published(ticket), settled(ticket), Relaxed, Relaxed);
+    taken_back.is_ok()
 }
 
 /// The header of a message.
