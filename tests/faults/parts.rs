@@ -71,6 +71,7 @@ fn rank(words: &[String]) {
         "late" => limits::rank_that_is_late(world),
         "devour" => memory::rank_that_devours(world),
         "compute" => progress::compute(&world),
+        "leave_meanwhile" => progress::leave_meanwhile(&world),
         "panic_meanwhile" => progress::panic_meanwhile(&world),
         "stray_meanwhile" => progress::stray_meanwhile(&world),
         "stall" => {

@@ -18,6 +18,9 @@ const ANSWER: HandlerId = HandlerId(HandlerId::N_RESERVED + 1);
 /// The time limit of the computing rank's wait for its messages.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a handler has a handle; a rank takes far less to drop its own.
+const HELD: Duration = Duration::from_millis(300);
+
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("progress_thread::processes", || {
@@ -30,6 +33,15 @@ pub(crate) fn trials() -> Vec<Trial> {
             config.progress = Progress::Thread;
             pgas::threads_with(2, &config, |world| compute(&world)).unwrap();
         }),
+        trial(
+            "progress_thread::a_rank_leaves_while_it_runs_a_handler",
+            || {
+                for way in WATCHED {
+                    let job = start(way, 2, &["leave_meanwhile"], &[("PGAS_PROGRESS", "thread")]);
+                    assert_well(&job.end());
+                }
+            },
+        ),
         trial("progress_thread::a_panic_on_it_is_one_of_the_rank", || {
             for way in WATCHED {
                 let job = start(way, 2, &["panic_meanwhile"], &[("PGAS_PROGRESS", "thread")]);
@@ -65,6 +77,26 @@ pub(crate) fn panic_meanwhile(world: &World) {
         compute_until(|| word.get(world).unwrap() == 2);
         let _resumes = world.barrier();
         unreachable!("the panic of the handler goes on");
+    }
+}
+
+/// A handler of rank 1 has a handle on the world, for some time, when the program drops its last.
+pub(crate) fn leave_meanwhile(world: &World) {
+    let holds = Arc::new(AtomicBool::new(false));
+    let set_holds = Arc::clone(&holds);
+    world.set_handler(QUESTION, move |world, _| {
+        let own = world.clone();
+        set_holds.store(true, Ordering::Release);
+        std::thread::sleep(HELD);
+        drop(own);
+    });
+    let _word = meet(world);
+    if world.rank() == Rank::ZERO {
+        ask_once(world, QUESTION);
+        let has_left = || Ok(world.has_left(Rank::new(1)));
+        world.wait_for("the end of rank 1", has_left).unwrap();
+    } else {
+        compute_until(|| holds.load(Ordering::Acquire));
     }
 }
 
