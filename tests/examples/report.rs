@@ -21,7 +21,7 @@ fn traced(name: &str, arguments: &[&str]) -> Job {
 }
 
 fn read_job(directory: &Path) -> Job {
-    let mut traces = read::read(directory).unwrap();
+    let mut traces = read::read(directory, |_| ()).unwrap();
     align::align(&mut traces);
     Job::of(&traces)
 }

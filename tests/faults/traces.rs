@@ -92,7 +92,7 @@ fn die() {
 fn is_written(world: &World) -> bool {
     let directory = world.config().trace.as_ref().unwrap();
     // The other ranks may have no files yet.
-    let traces = read::read(Path::new(directory)).unwrap_or_default();
+    let traces = read::read(Path::new(directory), |_| ()).unwrap_or_default();
     let of_rank = traces.iter().find(|trace| trace.rank == 1);
     of_rank.is_some_and(|trace| trace.events.iter().any(|event| trace.name(event) == SOLVES))
 }
@@ -102,7 +102,7 @@ fn run(first: &[String], way: Way, words: &[&str]) -> (Ended, Job) {
     let directory = tempfile::tempdir().unwrap();
     let settings = [("PGAS_TRACE", directory.path().to_str().unwrap())];
     let ended = start_within(first, way, N_RANKS, words, &settings).end();
-    let mut traces = read::read(directory.path()).unwrap();
+    let mut traces = read::read(directory.path(), |_| ()).unwrap();
     assert_eq!(traces.len(), N_RANKS as usize);
     align::align(&mut traces);
     (ended, Job::of(&traces))

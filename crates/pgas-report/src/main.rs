@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let directory = arguments.directory;
-    let mut traces = read::read(&directory)?;
+    let mut traces = read::read(&directory, |error| notice::tell(&error))?;
     align::align(&mut traces);
     let mut job = Job::of(&traces);
     job.statistics = statistics::read(&directory, &traces)?;

@@ -102,17 +102,18 @@ pub(crate) const LONGEST: i64 = 1 << 52;
 
 /// The traces in a directory, in the order of ranks. Those of a former job are left out: a job
 /// replaces the traces of as many ranks as it has, so what is left of a larger one before it says
-/// another number of ranks.
+/// another number of ranks. `leave_out` receives the reason for each file that is no trace or cannot
+/// be read, if there are others.
 ///
 /// # Errors
 ///
-/// If there are none, or one cannot be read.
-pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
+/// If there are none that can be read.
+pub fn read(directory: &Path, leave_out: impl FnMut(ReadError)) -> Result<Vec<Trace>, ReadError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         |error| ReadError::File { path, error }
     };
-    let mut traces = Vec::new();
+    let (mut traces, mut refused) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(directory).map_err(failed(directory))? {
         let path = entry.map_err(failed(directory))?.path();
         let is_trace = path.extension().is_some_and(|end| end == "trace");
@@ -120,22 +121,17 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
         if !is_trace || !path.is_file() {
             continue;
         }
-        let bytes = fs::read(&path).map_err(failed(&path))?;
-        if is_barely_begun(&bytes) {
-            continue;
+        match read_one(&path) {
+            Ok(trace) => traces.extend(trace),
+            Err(error) => refused.push(error),
         }
-        let mut trace = decode(&bytes).ok_or_else(|| ReadError::Foreign(path.clone()))?;
-        // The file of a rank that was killed at once is empty.
-        let names = fs::read(path.with_extension("names")).unwrap_or_default();
-        for line in String::from_utf8_lossy(&names).lines() {
-            if let Some((number, name)) = line.split_once('\t')
-                && let Ok(number) = number.parse()
-            {
-                trace.names.insert(number, name.to_owned());
-            }
-        }
-        traces.push(trace);
     }
+    if traces.is_empty()
+        && let Some(first) = refused.pop()
+    {
+        return Err(first);
+    }
+    refused.into_iter().for_each(leave_out);
     traces.sort_by_key(|trace| trace.rank);
     traces.dedup_by_key(|trace| trace.rank);
     let Some(newest) = traces.iter().max_by_key(|trace| trace.began) else {
@@ -148,6 +144,28 @@ pub fn read(directory: &Path) -> Result<Vec<Trace>, ReadError> {
         trace.n_others = n_others;
     }
     Ok(traces)
+}
+
+/// The trace in a file with its names, if it has more than the start of one.
+fn read_one(path: &Path) -> Result<Option<Trace>, ReadError> {
+    let bytes = fs::read(path).map_err(|error| ReadError::File {
+        path: path.to_owned(),
+        error,
+    })?;
+    if is_barely_begun(&bytes) {
+        return Ok(None);
+    }
+    let mut trace = decode(&bytes).ok_or_else(|| ReadError::Foreign(path.to_owned()))?;
+    // The file of a rank that was killed at once is empty.
+    let names = fs::read(path.with_extension("names")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&names).lines() {
+        if let Some((number, name)) = line.split_once('\t')
+            && let Ok(number) = number.parse()
+        {
+            trace.names.insert(number, name.to_owned());
+        }
+    }
+    Ok(Some(trace))
 }
 
 /// Whether this is the start of a trace without its whole header, as a rank leaves that found the

@@ -47,7 +47,7 @@ impl Figures {
                 assert!((least..100).contains(&n), "{kind}: {rank:#}");
             }
         }
-        let mut traces = read::read(&self.0).expect("the traces");
+        let mut traces = read::read(&self.0, |_| ()).expect("the traces");
         assert_eq!(traces.len(), n_ranks as usize);
         align::align(&mut traces);
         let mut job = Job::of(&traces);

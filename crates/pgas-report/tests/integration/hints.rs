@@ -33,7 +33,7 @@ fn job(directory: &Path) -> Job {
 }
 
 fn try_job(directory: &Path) -> Result<Job, read::ReadError> {
-    let mut traces = read::read(directory)?;
+    let mut traces = read::read(directory, |_| ())?;
     align::align(&mut traces);
     Ok(Job::of(&traces))
 }
@@ -195,7 +195,7 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
     });
     let mut job = job(directory.path());
     assert!(html::page(&job).contains("None were counted"));
-    let traces = read::read(directory.path()).unwrap();
+    let traces = read::read(directory.path(), |_| ()).unwrap();
     job.statistics = statistics::read(directory.path(), &traces).unwrap();
     let page = html::page(&job);
     for part in [
@@ -225,7 +225,7 @@ fn statistics_of_a_former_job_are_left_out() {
     config.statistics_file = Some(file.display().to_string());
     let run = |config: &Config| {
         loopback::run_with(2, config, |world| drop(world.performs(&PUSH, 1)));
-        let traces = read::read(directory.path()).unwrap();
+        let traces = read::read(directory.path(), |_| ()).unwrap();
         let mut job = job(directory.path());
         job.statistics = statistics::read(directory.path(), &traces).unwrap();
         job
@@ -290,7 +290,7 @@ fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
         world.barrier().unwrap();
     });
     // As if each phase took ten milliseconds, however long it really took.
-    let mut traces = read::read(directory.path()).unwrap();
+    let mut traces = read::read(directory.path(), |_| ()).unwrap();
     for trace in &mut traces {
         let is_phase = |event: &Event| matches!(event.kind, Kind::Phase | Kind::PhaseEnd);
         trace.events.retain(is_phase);
@@ -430,15 +430,19 @@ fn who_waits_for_ranks_that_wait_is_known_to_wait_for_the_last_of_them() {
 #[test]
 fn what_is_no_trace_is_refused_in_a_sentence() {
     let directory = tempfile::tempdir().unwrap();
-    let error = read::read(directory.path()).unwrap_err().to_string();
+    let error = read::read(directory.path(), |_| ())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("PGAS_TRACE="), "{error}");
     fs::write(directory.path().join("rank-0.trace"), vec![7; 5000]).unwrap();
-    let error = read::read(directory.path()).unwrap_err().to_string();
+    let error = read::read(directory.path(), |_| ())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("rank-0.trace: this is no trace"), "{error}");
     let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
     let output = run.arg(directory.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(read::read(&directory.path().join("none")).is_err());
+    assert!(read::read(&directory.path().join("none"), |_| ()).is_err());
 }
 
 #[test]
@@ -488,17 +492,37 @@ fn names_that_are_missing_are_said_to_be() {
 fn ranks_whose_traces_hold_no_whole_header_have_none() {
     let directory = tempfile::tempdir().unwrap();
     imbalanced(directory.path());
-    let all = read::read(directory.path()).unwrap().len();
+    let all = read::read(directory.path(), |_| ()).unwrap().len();
     let path = directory.path().join("rank-1.trace");
     let whole = fs::read(&path).unwrap();
     for len in [0, 5, 100, 4095] {
         fs::write(&path, &whole[..len]).unwrap();
-        let traces = read::read(directory.path()).unwrap();
+        let traces = read::read(directory.path(), |_| ()).unwrap();
         assert_eq!(traces.len(), all - 1);
         assert!(traces.iter().all(|trace| trace.rank != 1));
     }
-    fs::write(&path, "foreign").unwrap();
-    assert!(read::read(directory.path()).is_err());
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_told_of_and_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let all = read::read(directory.path(), |_| ()).unwrap().len();
+    fs::write(directory.path().join("rank-1.trace"), "foreign").unwrap();
+    let mut told = Vec::new();
+    let traces = read::read(directory.path(), |error| told.push(error.to_string())).unwrap();
+    assert_eq!(traces.len(), all - 1);
+    assert!(
+        matches!(&told[..], [one] if one.contains("rank-1.trace: this is no trace")),
+        "{told:?}"
+    );
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+    let output = run.arg(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("rank-1.trace: this is no trace"), "{said}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 of 4 ranks have no trace here"), "{said}");
 }
 
 #[test]
@@ -523,7 +547,7 @@ fn damaged_files_are_read_as_far_as_they_go() {
             bytes[at] ^= 1 << (state >> 29);
         }
         fs::write(&path, &bytes).unwrap();
-        let Ok(mut traces) = read::read(directory.path()) else {
+        let Ok(mut traces) = read::read(directory.path(), |_| ()) else {
             // Its header says so.
             continue;
         };

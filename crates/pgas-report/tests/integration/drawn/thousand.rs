@@ -36,7 +36,7 @@ fn job(directory: &Path) -> Job {
             phase.change(["find only", "insert only"][round % 2]);
         }
     });
-    let running = read::read(directory).unwrap();
+    let running = read::read(directory, |_| ()).unwrap();
     let groups = (0..N_RANKS).step_by(N_RUNNING as usize);
     let mut traces: Vec<Trace> = groups
         .flat_map(|first| running.iter().map(move |trace| in_group(trace, first)))
