@@ -1,17 +1,19 @@
 //! Allocation in the two heaps of a segment.
 
 #[cfg(test)]
+mod discard_tests;
+#[cfg(test)]
 mod tests;
 mod together;
 
 use std::ops::Range;
-use std::sync::Weak;
+use std::sync::{MutexGuard, Weak};
 
 use crate::backend::SEGMENT_ALIGN;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
-use crate::segment::{Block, HeapUse};
+use crate::segment::{Block, Heap, HeapUse};
 use crate::spares::Spare;
 use crate::symmetric::Symmetric;
 use crate::world::World;
@@ -159,11 +161,11 @@ impl World {
             self.rank(),
             "{ptr:?} is freed by a rank that does not own it"
         );
-        let freed = self.local_heap().free(ptr.offset_bytes());
-        let Some(range) = freed else {
+        let retired = self.local_heap().retire(ptr.offset_bytes());
+        let Some(range) = retired else {
             panic!("{ptr:?} is not a live allocation of the local heap");
         };
-        self.discard(range);
+        self.vacate(Self::local_heap, range);
     }
 
     /// Allocates `n` zeroed elements at one offset of every rank's segment.
@@ -264,10 +266,12 @@ impl World {
         self.flush(self.rank())
     }
 
-    /// Returns the memory of a large freed range to the system.
-    fn discard(&self, range: Range<u64>) {
+    /// Gives a range back to its heap. The memory of a large one returns to the system first: once
+    /// the range is free, another thread may take it and write to it.
+    fn vacate(&self, heap: fn(&Self) -> MutexGuard<'_, Heap>, range: Range<u64>) {
         if range.end - range.start >= DISCARD_BYTES {
             self.backend().discard(range.start, range.end - range.start);
         }
+        heap(self).give_back(range);
     }
 }

@@ -9,6 +9,7 @@ use crate::segment::{Block, Freed};
 use crate::symmetric::Symmetric;
 use crate::team::Team;
 use crate::waits::part_of;
+use crate::world::World;
 
 /// What its waits are parts of.
 const ALLOCATION: &str = "a symmetric allocation";
@@ -192,12 +193,11 @@ impl Team {
             (Vec::new(), [ranges, of_parts].concat())
         };
         for range in of_all {
-            world.symmetric_heap().free(range.start);
-            world.discard(range);
+            world.symmetric_heap().retire(range.start);
+            world.vacate(World::symmetric_heap, range);
         }
         for range in of_some {
-            world.local_heap().give_back(range.clone());
-            world.discard(range);
+            world.vacate(World::local_heap, range);
         }
         for block in local {
             world.free(GlobalPtr::<u8>::new(world.rank(), block));

@@ -81,7 +81,7 @@ impl Heap {
     }
 
     /// Takes the highest piece of `bytes` bytes, aligned to `align`, that ends at `end` or before
-    /// it. Return it by [`give_back`](Self::give_back), not by [`free`](Self::free).
+    /// it. Return it by [`give_back`](Self::give_back), not by [`retire`](Self::retire).
     ///
     /// Blocks at one offset on several ranks are taken from above, all others from below. So the
     /// upper offsets are more often free on all ranks.
@@ -122,7 +122,8 @@ impl Heap {
         }
     }
 
-    /// Gives back what [`take_highest`](Self::take_highest) has taken.
+    /// Makes a range free that [`take_highest`](Self::take_highest) has taken, or that was
+    /// [retired](Self::retire).
     pub(crate) fn give_back(&mut self, range: Range<u64>) {
         self.ranges.free_range(range);
     }
@@ -149,11 +150,18 @@ impl Heap {
         gaps
     }
 
-    /// Frees the allocation at `offset`; `None` if there is none.
-    pub(crate) fn free(&mut self, offset: u64) -> Option<Range<u64>> {
+    /// Ends the allocation at `offset`; `None` if there is none. Its range stays taken until it is
+    /// [given back](Self::give_back).
+    pub(crate) fn retire(&mut self, offset: u64) -> Option<Range<u64>> {
         let bytes = self.lengths.remove(&offset)?;
-        let range = offset..offset + bytes;
-        self.ranges.free_range(range.clone());
+        Some(offset..offset + bytes)
+    }
+
+    /// Both steps of a free.
+    #[cfg(test)]
+    pub(super) fn free(&mut self, offset: u64) -> Option<Range<u64>> {
+        let range = self.retire(offset)?;
+        self.give_back(range.clone());
         Some(range)
     }
 
