@@ -315,8 +315,11 @@ impl World {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    use zerocopy::IntoBytes;
+
     use super::*;
-    use crate::loopback;
+    use crate::wire::Header;
+    use crate::{Config, loopback};
 
     const PANICS: HandlerId = HandlerId(100);
     const MISSING: [HandlerId; 2] = [HandlerId(101), HandlerId(102)];
@@ -349,5 +352,28 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| world.progress())).is_err());
         assert!(tells(&world, MISSING[0]));
         world.progress().unwrap();
+    }
+
+    /// The collective would wait for it for ever, and others for this rank.
+    #[test]
+    fn a_message_of_a_collective_that_cannot_be_stored_fails_the_job() {
+        let worlds = loopback::worlds(2, &Config::default()).unwrap();
+        let too_long = Header {
+            team: 0,
+            number: 0,
+            total: u64::MAX,
+            offset: 0,
+            phase: 0,
+            round: 0,
+        };
+        let parts: [&[u8]; 2] = [too_long.as_bytes(), &[1]];
+        let (to, id) = (Rank::new(1), HandlerId::COLLECTIVE);
+        let sent = worlds[0].offer(to, MessageClass::Request, id, &parts);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+        let told = [1, 0].map(|rank: usize| worlds[rank].progress().unwrap_err().to_string());
+        let cause = format!("no memory for {} bytes from rank 0", u64::MAX);
+        assert!(told.iter().all(|text| text.contains(&cause)), "{told:?}");
+        let of_others = "rank 1 failed in a collective: ";
+        assert!(told[1].contains(of_others), "{told:?}");
     }
 }

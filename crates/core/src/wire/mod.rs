@@ -52,9 +52,11 @@ impl Wire {
         }
     }
 
-    /// Takes a message for [`HandlerId::COLLECTIVE`].
+    /// Takes a message for [`HandlerId::COLLECTIVE`]. If it cannot be stored, the job fails: the
+    /// collective that it belongs to would wait for it for ever.
     pub(crate) fn deliver(&self, message: Message<'_>) -> Result<()> {
-        self.inbox.deliver(message.from, message.payload)
+        let stored = self.inbox.deliver(message.from, message.payload);
+        stored.map_err(|error| self.give_up("a collective", error))
     }
 
     /// Takes arrived messages of collectives, on a rank that is leaving. It serves no other
