@@ -160,14 +160,15 @@ fn play_each(
 ) -> Option<Panic> {
     let play_one = |world: World| {
         let (rank, as_rank) = (world.rank(), world.downgrade());
-        let played = || play(&as_rank, || run(world));
-        let end = panic::catch_unwind(AssertUnwindSafe(played));
-        if end.is_ok()
-            && let Some(world) = as_rank.upgrade_if_held()
-        {
+        let run_and_leave = || {
+            run(world);
             // Its result may have a handle, and is returned when the others have ended, too.
-            world.leave_held();
-        }
+            if let Some(world) = as_rank.upgrade_if_held() {
+                world.leave_held();
+            }
+        };
+        // A handler may panic also while the rank leaves.
+        let end = panic::catch_unwind(AssertUnwindSafe(|| play(&as_rank, run_and_leave)));
         end.inspect_err(|panic| failed(rank, panic_text(&**panic)))
     };
     let stack_bytes = Config::stack_bytes();

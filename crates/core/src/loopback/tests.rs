@@ -115,6 +115,35 @@ fn a_panic_on_one_rank_fails_the_waits_of_the_others_and_comes_out_of_run() {
 }
 
 #[test]
+fn a_handler_that_panics_while_its_rank_leaves_fails_the_waits_of_the_others() {
+    const PANICS: HandlerId = HandlerId(100);
+    // Otherwise the waits would not end.
+    let config = Config {
+        timeout: Some(Duration::from_secs(20)),
+        ..Config::default()
+    };
+    let has_sent = Barrier::new(2);
+    let told = Mutex::new(String::new());
+    let body = |world: World| {
+        if world.rank() == Rank::ZERO {
+            world.set_handler(PANICS, |_, _| panic!("over a last word"));
+            has_sent.wait();
+            // The result is a handle, so it leaves with one.
+            return Some(world);
+        }
+        let sent = world.try_send(Rank::ZERO, MessageClass::Request, PANICS, &[]);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+        has_sent.wait();
+        *told.lock().unwrap() = world.barrier().unwrap_err().to_string();
+        None
+    };
+    let run = || run_with(2, &config, body);
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+    let told = told.lock().unwrap();
+    assert!(told.contains("rank 0 panicked: over a last word"), "{told}");
+}
+
+#[test]
 fn a_failure_ends_the_wait_of_a_rank_that_has_waited_for_long() {
     let waits = Mutex::new(None::<World>);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
