@@ -21,9 +21,9 @@ pub(super) async fn broadcast(lane: Lane<'_>, root: u32, bytes: &mut [u8]) -> Re
     // A member has children at the distances below the one to its parent.
     let to_parent = place & place.wrapping_neg();
     let piece_bytes = lane.piece_bytes();
-    // At least one piece, so that a broadcast of nothing meets an error of another member too.
-    let n_pieces = bytes.len().div_ceil(piece_bytes).max(1);
-    for i in 0..n_pieces {
+    // The last piece is shorter than the others, perhaps empty. So a member with another length
+    // meets a piece of another length.
+    for i in 0..=bytes.len() / piece_bytes {
         let round = u32::try_from(i).expect("2^32 pieces are more than a rank's memory");
         let start = i * piece_bytes;
         let piece = &mut bytes[start..];

@@ -111,7 +111,8 @@ impl Team {
     /// # Errors
     ///
     /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
-    /// member with another length.
+    /// member with another length. If one has over 1 KiB and another has not, this is certain only
+    /// with `PGAS_CHECK=1`; otherwise a member may wait for ever.
     ///
     /// # Panics
     ///

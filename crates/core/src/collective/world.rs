@@ -166,8 +166,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a rank
-    /// with another length.
+    /// As [`Team::gather`](crate::Team::gather).
     ///
     /// # Panics
     ///
