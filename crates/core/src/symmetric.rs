@@ -158,6 +158,10 @@ impl<T: Pod> Symmetric<T> {
     ///
     /// ℓ. Not collective.
     ///
+    /// # Panics
+    ///
+    /// As [`World::free`], also for a block that was given away already.
+    ///
     /// # Examples
     ///
     /// ```
@@ -171,9 +175,13 @@ impl<T: Pod> Symmetric<T> {
     /// assert_eq!(world.local_heap_use().used, 0);
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
+    #[track_caller]
     pub fn bequeath(&self, blocks: impl IntoIterator<Item = GlobalPtr<u8>>) {
-        let blocks = blocks.into_iter().map(GlobalPtr::offset_bytes);
-        self.team.shared().ledger().bequeath(self.offset, blocks);
+        let mut retired = Vec::new();
+        for block in blocks {
+            retired.push(self.world().retire(block));
+        }
+        self.team.shared().ledger().bequeath(self.offset, retired);
     }
 }
 

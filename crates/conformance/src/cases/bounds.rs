@@ -237,10 +237,15 @@ fn what_is_not_a_live_allocation_cannot_be_freed(world: &World) -> Result<()> {
     assert_panics("not a live allocation", || world.free(cells.add(8)));
     world.free(cells);
     assert_panics("not a live allocation", || world.free(cells));
-    assert_panics("does not own it", || {
-        world.free(GlobalPtr::<u64>::new(Rank::new(world.n_ranks()), 4096));
-    });
+    let elsewhere = GlobalPtr::<u8>::new(Rank::new(world.n_ranks()), 4096);
+    assert_panics("does not own it", || world.free(elsewhere));
     let symmetric = world.alloc_symmetric::<u64>(1)?;
     assert_panics("not a live allocation", || world.free(symmetric.here()));
+    // Nor can it be given away.
+    assert_panics("does not own it", || symmetric.bequeath([elsewhere]));
+    let block = world.alloc::<u8>(16)?;
+    symmetric.bequeath([block]);
+    assert_panics("not a live allocation", || symmetric.bequeath([block]));
+    assert_panics("not a live allocation", || world.free(block));
     world.barrier()
 }

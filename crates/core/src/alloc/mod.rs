@@ -156,16 +156,7 @@ impl World {
     /// heap, for example because it was freed already.
     #[track_caller]
     pub fn free<T>(&self, ptr: GlobalPtr<T>) {
-        assert_eq!(
-            ptr.rank(),
-            self.rank(),
-            "{ptr:?} is freed by a rank that does not own it"
-        );
-        let retired = self.local_heap().retire(ptr.offset_bytes());
-        let Some(range) = retired else {
-            panic!("{ptr:?} is not a live allocation of the local heap");
-        };
-        self.vacate(Self::local_heap, range);
+        self.vacate(Self::local_heap, self.retire(ptr));
     }
 
     /// Allocates `n` zeroed elements at one offset of every rank's segment.
@@ -264,6 +255,22 @@ impl World {
             }
         }
         self.flush(self.rank())
+    }
+
+    /// Ends an allocation, whose memory stays taken until it is [vacated](Self::vacate). Panics as
+    /// [`free`](Self::free).
+    #[track_caller]
+    pub(crate) fn retire<T>(&self, ptr: GlobalPtr<T>) -> Range<u64> {
+        assert_eq!(
+            ptr.rank(),
+            self.rank(),
+            "{ptr:?} is freed by a rank that does not own it"
+        );
+        let retired = self.local_heap().retire(ptr.offset_bytes());
+        let Some(range) = retired else {
+            panic!("{ptr:?} is not a live allocation of the local heap");
+        };
+        range
     }
 
     /// Gives a range back to its heap. The memory of a large one returns to the system first: once

@@ -2,7 +2,6 @@
 
 use super::bytes_and_align;
 use crate::error::Result;
-use crate::global_ptr::GlobalPtr;
 use crate::handler::refuse_in_handler;
 use crate::pod::Pod;
 use crate::segment::{Block, Freed};
@@ -182,25 +181,17 @@ impl Team {
             world.flush_for_all()?;
         }
         self.allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
-        let Freed {
-            ranges,
-            of_parts,
-            local,
-        } = self.shared().ledger().reclaim(&dropped);
-        let (of_all, of_some) = if self.is_world() {
-            (ranges, of_parts)
-        } else {
-            (Vec::new(), [ranges, of_parts].concat())
-        };
-        for range in of_all {
-            world.symmetric_heap().retire(range.start);
-            world.vacate(World::symmetric_heap, range);
+        let Freed { ranges, local } = self.shared().ledger().reclaim(&dropped);
+        for range in ranges {
+            if self.is_world() {
+                world.symmetric_heap().retire(range.start);
+                world.vacate(World::symmetric_heap, range);
+            } else {
+                world.vacate(World::local_heap, range);
+            }
         }
-        for range in of_some {
+        for range in local {
             world.vacate(World::local_heap, range);
-        }
-        for block in local {
-            world.free(GlobalPtr::<u8>::new(world.rank(), block));
         }
         Ok(())
     }

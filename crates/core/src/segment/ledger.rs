@@ -29,8 +29,8 @@ enum Entry {
 struct Memory {
     range: Range<u64>,
     is_dropped: bool,
-    /// Allocations of the local heap that end with this one.
-    heirlooms: Vec<u64>,
+    /// Memory of the local heap that is free with this one.
+    heirlooms: Vec<Range<u64>>,
 }
 
 /// This rank's new team of a split.
@@ -46,10 +46,9 @@ pub(crate) struct Part {
 pub(crate) struct Freed {
     /// The memory of the team's own allocations.
     pub(crate) ranges: Vec<Range<u64>>,
-    /// The memory of teams that were split from it.
-    pub(crate) of_parts: Vec<Range<u64>>,
-    /// The allocations of the local heap that were given to any of these.
-    pub(crate) local: Vec<u64>,
+    /// The memory of teams that were split from it, and what was given to any allocation: all in
+    /// the local heap.
+    pub(crate) local: Vec<Range<u64>>,
 }
 
 impl Ledger {
@@ -78,7 +77,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn bequeath(&mut self, offset: u64, blocks: impl Iterator<Item = u64>) {
+    pub(crate) fn bequeath(&mut self, offset: u64, blocks: Vec<Range<u64>>) {
         if let Some(memory) = self.memory_at(offset) {
             memory.heirlooms.extend(blocks);
         }
@@ -130,7 +129,7 @@ impl Ledger {
         for entry in self.entries.drain(..) {
             match entry {
                 Entry::Memory(memory) => {
-                    freed.of_parts.push(memory.range);
+                    freed.local.push(memory.range);
                     freed.local.extend(memory.heirlooms);
                 }
                 Entry::Split(Some(part)) => lock(&part.ledger).empty(freed),
@@ -174,7 +173,7 @@ mod tests {
         lock(&inner.ledger).add(128..192);
         let inner_ledger = Arc::clone(&inner.ledger);
         lock(&child.ledger).add(0..64);
-        lock(&child.ledger).bequeath(0, [512].into_iter());
+        lock(&child.ledger).bequeath(0, vec![512..576, 640..704]);
         lock(&child.ledger).add_split(Some(inner));
         lock(&child.ledger).drop_handle(0);
         ledger.add_split(Some(child));
@@ -187,8 +186,8 @@ mod tests {
         lock(&inner_ledger).drop_handle(128);
         assert_eq!((ledger.dropped(), ledger.n_splits()), (vec![0b011], 2));
         let freed = ledger.reclaim(&[0b011]);
-        assert_eq!((freed.ranges, freed.local), (vec![], vec![512]));
-        assert_eq!(freed.of_parts, [0..64, 128..192]);
+        assert_eq!(freed.ranges, []);
+        assert_eq!(freed.local, [0..64, 512..576, 640..704, 128..192]);
         assert_eq!((ledger.dropped(), ledger.n_splits()), (vec![0], 0));
         ledger.drop_handle(256);
         assert_eq!(ledger.reclaim(&[1]).ranges.first(), Some(&(256..320)));
