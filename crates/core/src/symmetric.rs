@@ -181,12 +181,14 @@ impl<T: Pod> Symmetric<T> {
         for block in blocks {
             retired.push(self.world().retire(block));
         }
-        self.team.shared().ledger().bequeath(self.offset, retired);
+        let (shared, team) = (self.team.shared(), self.team.id());
+        shared.ledgers().bequeath(team, self.offset, retired);
     }
 }
 
 impl<T> Drop for Symmetric<T> {
     fn drop(&mut self) {
-        self.team.shared().ledger().drop_handle(self.offset);
+        let (shared, team) = (self.team.shared(), self.team.id());
+        shared.ledgers().drop_handle(team, self.offset);
     }
 }

@@ -94,7 +94,7 @@ impl Team {
             self.block_by_search(bytes, align)?
         };
         let start = block.range.start;
-        self.shared().ledger().add(block.range.clone());
+        self.shared().ledgers().add(self.id(), block.range.clone());
         let symmetric = Symmetric::new(self.clone(), start, n);
         // All ranks have allocated and freed the same blocks, so either all or none have something
         // to zero. Members of a smaller team may differ in that.
@@ -175,13 +175,13 @@ impl Team {
     #[track_caller]
     pub fn reclaim(&self) -> Result<()> {
         let world = self.world();
-        let mut dropped = self.shared().ledger().dropped();
+        let mut dropped = self.shared().ledgers().dropped(self.id());
         if dropped.iter().any(|word| *word != 0) {
             // This rank's puts in flight would otherwise land in the memory of its next user.
             world.flush_for_all()?;
         }
         self.allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
-        let Freed { ranges, local } = self.shared().ledger().reclaim(&dropped);
+        let Freed { ranges, local } = self.shared().ledgers().reclaim(self.id(), &dropped);
         for range in ranges {
             if self.is_world() {
                 world.symmetric_heap().retire(range.start);

@@ -100,7 +100,7 @@ impl Team {
     #[doc(alias = "MPI_Comm_split")]
     #[track_caller]
     pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
-        if self.shared().ledger().n_splits() >= MAX_SPLITS {
+        if self.shared().ledgers().n_splits(self.id()) >= MAX_SPLITS {
             self.reclaim()?;
         }
         let _splitting = self.world().teams().begin_split();
@@ -117,7 +117,7 @@ impl Team {
             place.as_ref().map(|place| (place.colour(), place.rank))
         })?;
         let Some(Place { members, rank }) = place else {
-            self.shared().ledger().add_split(None);
+            self.shared().ledgers().add_split(self.id(), None);
             return Ok(None);
         };
         let first = members[0];
@@ -130,8 +130,10 @@ impl Team {
             Members::collect(ranks),
             rank,
             group,
+            self.shared().share_ledgers(),
         );
-        self.shared().ledger().add_split(Some(shared.part()));
+        let new = Some(shared.id());
+        self.shared().ledgers().add_split(self.id(), new);
         Ok(Some(Self::new(self.world().clone(), shared)))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::backend::{Backend, Group};
 use crate::locks::lock;
 use crate::rank::Rank;
-use crate::segment::{Ledger, Part};
+use crate::segment::Ledgers;
 use crate::team_id::TeamId;
 
 pub(crate) use runs::Members;
@@ -29,9 +29,14 @@ pub(crate) struct Shared {
     window: AtomicU64,
     /// The transport's own collectives, where it has them.
     native: Option<Native>,
-    /// Dropped with the last handle on the team, by which its parent's ledger knows.
-    handles: Arc<()>,
-    ledger: Arc<Mutex<Ledger>>,
+    /// Those of all teams of this rank.
+    ledgers: Arc<Mutex<Ledgers>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.ledgers().end(self.id);
+    }
 }
 
 impl Shared {
@@ -40,6 +45,7 @@ impl Shared {
         members: Members,
         rank: u32,
         group: Option<Arc<dyn Group>>,
+        ledgers: Arc<Mutex<Ledgers>>,
     ) -> Self {
         // A single member has nobody to send to.
         let group = group.filter(|_| members.len() > 1);
@@ -50,8 +56,7 @@ impl Shared {
             next: AtomicU64::new(0),
             window: AtomicU64::new(0),
             native: group.map(Native::new),
-            handles: Arc::default(),
-            ledger: Arc::default(),
+            ledgers,
         }
     }
 
@@ -62,6 +67,7 @@ impl Shared {
             Members::all(backend.n_ranks()),
             backend.rank().number(),
             backend.collectives(),
+            Arc::default(),
         )
     }
 
@@ -87,17 +93,14 @@ impl Shared {
             .expect("algorithms count modulo the number of members")
     }
 
-    /// The symmetric allocations of the team.
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        lock(&self.ledger)
+    /// The symmetric allocations of this rank's teams.
+    pub(crate) fn ledgers(&self) -> MutexGuard<'_, Ledgers> {
+        lock(&self.ledgers)
     }
 
-    /// The team, as its parent's ledger records it.
-    pub(crate) fn part(&self) -> Part {
-        Part {
-            handles: Arc::downgrade(&self.handles),
-            ledger: Arc::clone(&self.ledger),
-        }
+    /// A handle on them, for a new team.
+    pub(crate) fn share_ledgers(&self) -> Arc<Mutex<Ledgers>> {
+        Arc::clone(&self.ledgers)
     }
 
     /// The first member's rank, and the distance from one member to the next, if it is the same for

@@ -87,7 +87,7 @@ mod tests {
         let teams = Teams::default();
         let make = |counter| {
             let id = TeamId::new(Rank::ZERO, counter);
-            let team = Arc::new(Shared::new(id, Members::all(1), 0, None));
+            let team = Arc::new(Shared::new(id, Members::all(1), 0, None, Arc::default()));
             teams.add(&team);
             (id, team)
         };

@@ -21,7 +21,7 @@ mod properties;
 
 pub use heap::HeapUse;
 pub(crate) use heap::{Block, Heap};
-pub(crate) use ledger::{Freed, Ledger, Part};
+pub(crate) use ledger::{Freed, Ledgers};
 
 use std::ops::Range;
 

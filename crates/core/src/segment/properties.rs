@@ -5,9 +5,10 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::heap::{Block, Heap};
-use super::ledger::Ledger;
-use crate::{Error, Rank};
+use super::ledger::Ledgers;
+use crate::{Error, Rank, TeamId};
 
+const ALL: TeamId = TeamId::WORLD;
 const START: u64 = 4096;
 const END: u64 = 4096 + 64 * 512;
 
@@ -159,23 +160,23 @@ proptest! {
     fn symmetric_heaps_stay_alike_and_free_what_all_have_dropped(
         steps in prop::collection::vec((0_u64..3000, any::<[u8; 3]>(), 0_u8..4), 1..60),
     ) {
-        let new = || (Heap::new("symmetric", START..END), Ledger::default());
+        let new = || (Heap::new("symmetric", START..END), Ledgers::default());
         let mut ranks = [new(), new(), new()];
         // The offset, and which ranks have dropped their handles.
         let mut live: Vec<(u64, [bool; 3])> = Vec::new();
         for (bytes, picks, action) in steps {
             if action == 0 {
                 // Core combines the words of all ranks by an allreduce.
-                let mut words = ranks[0].1.dropped();
+                let mut words = ranks[0].1.dropped(ALL);
                 for (_, ledger) in &ranks[1..] {
-                    for (word, other) in words.iter_mut().zip(ledger.dropped()) {
+                    for (word, other) in words.iter_mut().zip(ledger.dropped(ALL)) {
                         *word &= other;
                     }
                 }
                 let (gone, kept): (Vec<_>, Vec<_>) =
                     live.iter().copied().partition(|(_, dropped)| *dropped == [true; 3]);
                 for (heap, ledger) in &mut ranks {
-                    let freed: Vec<u64> = ledger.reclaim(&words).ranges.into_iter().map(|r| r.start).collect();
+                    let freed: Vec<u64> = ledger.reclaim(ALL, &words).ranges.into_iter().map(|r| r.start).collect();
                     let expected: Vec<u64> = gone.iter().map(|(offset, _)| *offset).collect();
                     prop_assert_eq!(&freed, &expected);
                     freed.iter().for_each(|offset| assert!(heap.free(*offset).is_some()));
@@ -184,7 +185,7 @@ proptest! {
             } else if action == 1 {
                 let blocks = ranks.each_mut().map(|(heap, ledger)| {
                     let block = heap.allocate(Rank::ZERO, bytes, 8).ok()?;
-                    ledger.add(block.range.clone());
+                    ledger.add(ALL, block.range.clone());
                     Some(block)
                 });
                 prop_assert_eq!(&blocks[0], &blocks[1]);
@@ -193,7 +194,7 @@ proptest! {
             } else if !live.is_empty() {
                 for (rank, ((_, ledger), pick)) in ranks.iter_mut().zip(picks).enumerate() {
                     let which = usize::from(pick) % live.len();
-                    ledger.drop_handle(live[which].0);
+                    ledger.drop_handle(ALL, live[which].0);
                     live[which].1[rank] = true;
                 }
             }

@@ -370,6 +370,22 @@ fn teams_have_one_name_each_and_the_same_on_all_members() {
     });
 }
 
+/// What the teams leave is no chain, on which a walk would need as much stack.
+#[test]
+fn each_team_can_be_split_from_the_last_one_without_end() {
+    on(1, &Config::default(), |world| {
+        let mut team = world.team();
+        for _ in 0..30_000 {
+            team = team.reorder(0)?;
+        }
+        drop(team.alloc_symmetric::<u64>(1)?);
+        drop(team);
+        world.reclaim()?;
+        assert_eq!(world.local_heap_use().used, 0);
+        Ok(())
+    });
+}
+
 #[test]
 fn every_rank_is_in_the_team_of_its_host() {
     on(4, &Config::default(), |world| {
