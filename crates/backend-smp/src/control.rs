@@ -7,6 +7,8 @@
 use std::sync::atomic::AtomicU64;
 #[cfg(test)]
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
@@ -19,6 +21,9 @@ use crate::layout::{
     N_BUFFERS, Places, RANK_BYTES,
 };
 use crate::membarrier;
+
+/// Between looks whether the text of a failure is whole.
+pub(crate) const TEXT_PAUSE: Duration = Duration::from_millis(1);
 
 /// A view of a job's control words.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +151,9 @@ impl<'a> Control<'a> {
         self.told().is_told()
     }
 
-    /// The first rank to fail, and how.
+    /// The first rank to fail, and how. Waits up to a tenth of a second for the rest of the text.
     pub(crate) fn failure(&self) -> Option<(u32, String)> {
-        self.told().told()
+        self.told().told(|| thread::sleep(TEXT_PAUSE))
     }
 }
 

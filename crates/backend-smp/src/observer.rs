@@ -8,11 +8,13 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use pgas_core::stats::{Board, HEAD_BYTES, Live};
 use pgas_lockfree::roster::{Failure, Membership, PLACE_WORDS, Place};
 
+use crate::control::TEXT_PAUSE;
 use crate::layout::{FAILURE_AT, FAILURE_BYTES, Layout, Places, RANK_BYTES};
 use crate::segment::{JobMemory, read_header};
 
@@ -115,9 +117,16 @@ impl Observer {
     ///
     /// Errors of the system.
     pub fn failure(&self) -> io::Result<Option<(u32, String)>> {
-        let words = self.words(FAILURE_AT, FAILURE_BYTES)?;
-        let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
-        Ok(Failure::attach(&words).told())
+        let read = || self.words(FAILURE_AT, FAILURE_BYTES);
+        let words: Vec<AtomicU64> = read()?.into_iter().map(AtomicU64::new).collect();
+        let read_again = || {
+            thread::sleep(TEXT_PAUSE);
+            // An error is met by the next look.
+            for (word, bits) in words.iter().zip(read().unwrap_or_default()) {
+                word.store(bits, Ordering::Relaxed);
+            }
+        };
+        Ok(Failure::attach(&words).told(read_again))
     }
 
     /// The present state of each rank.

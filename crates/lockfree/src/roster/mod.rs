@@ -98,13 +98,16 @@ impl<'a> Place<'a> {
     }
 }
 
+/// How often [`Failure::told`] pauses for the rest of a text.
+const MAX_PAUSES: u32 = if cfg!(loom) { 2 } else { 100 };
+
 /// The first failure of a job, which stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure<'a> {
-    /// The failed rank plus one, once the text is complete.
+    /// The failed rank plus one.
     rank: &'a AtomicU64,
-    /// Not zero once a rank is reporting a failure.
-    claim: &'a AtomicU64,
+    /// Not zero once the text is complete, or nobody waits for it any more.
+    is_whole: &'a AtomicU64,
     text: &'a [AtomicU64],
 }
 
@@ -123,17 +126,24 @@ impl<'a> Failure<'a> {
     #[inline]
     #[track_caller]
     pub fn attach(words: &'a [AtomicU64]) -> Self {
-        let [rank, claim, text @ ..] = words else {
+        let [rank, is_whole, text @ ..] = words else {
             panic!("a failure has 2 words at least, not {}", words.len());
         };
-        Self { rank, claim, text }
+        Self {
+            rank,
+            is_whole,
+            text,
+        }
     }
 
     /// Reports that `rank` has failed, unless another failure was reported before. Text beyond the
     /// room, or behind a zero byte, is lost.
     pub fn tell(self, rank: u32, text: &str) {
-        // Relaxed: only the rank with the claim writes the other words.
-        if self.claim.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
+        // Relaxed: only the first one writes the text.
+        let told = self
+            .rank
+            .compare_exchange(0, u64::from(rank) + 1, Relaxed, Relaxed);
+        if told.is_err() {
             return;
         }
         for (word, chunk) in self.text.iter().zip(text.as_bytes().chunks(WORD_BYTES)) {
@@ -142,7 +152,7 @@ impl<'a> Failure<'a> {
             word.store(u64::from_ne_bytes(padded), Relaxed);
         }
         // Release: pairs with the acquire in `told`, which then sees the text.
-        self.rank.store(u64::from(rank) + 1, Release);
+        self.is_whole.store(1, Release);
     }
 
     /// Whether a failure was reported.
@@ -156,15 +166,29 @@ impl<'a> Failure<'a> {
         self.rank.load(Relaxed) != 0
     }
 
-    /// The rank that has failed, and its text.
+    /// The rank that has failed, and its text. While the text is being written, this calls `pause`
+    /// and looks again. A reporter that dies over it leaves what it has written, or "has failed":
+    /// after a hundred pauses nobody waits for the rest any more.
     #[must_use]
-    pub fn told(self) -> Option<(u32, String)> {
+    pub fn told(self, pause: impl Fn()) -> Option<(u32, String)> {
+        let rank = self.rank.load(Relaxed).checked_sub(1)?;
+        let mut n_pauses = 0;
         // Acquire: pairs with the release in `tell`.
-        let rank = self.rank.load(Acquire).checked_sub(1)?;
+        while self.is_whole.load(Acquire) == 0 {
+            if n_pauses == MAX_PAUSES {
+                self.is_whole.store(1, Relaxed);
+                break;
+            }
+            pause();
+            n_pauses += 1;
+        }
         let words = self.text.iter();
         let bytes = words.flat_map(|word| word.load(Relaxed).to_ne_bytes());
         let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = match bytes.is_empty() {
+            true => "has failed".to_owned(),
+            false => String::from_utf8_lossy(&bytes).into_owned(),
+        };
         Some((u32::try_from(rank).ok()?, text))
     }
 }

@@ -1,5 +1,7 @@
 //! Every interleaving of ranks that come, leave and fail, and of one that looks.
 
+use std::cell::Cell;
+
 use loom::{sync::Arc, thread};
 
 use super::*;
@@ -31,9 +33,10 @@ fn loom_who_sees_a_rank_sees_what_it_has_told() {
     });
 }
 
-/// Of two failures one is recorded, whole, and stays.
+/// Of two failures one is recorded and stays. Its text is whole in the end, and for who waits for
+/// as long as it takes; for others it is the beginning.
 #[test]
-fn loom_one_of_two_failures_is_told_whole() {
+fn loom_one_of_two_failures_is_told() {
     loom::model(|| {
         let words: Arc<Vec<AtomicU64>> = Arc::new((0..4).map(|_| AtomicU64::new(0)).collect());
         let text = |rank: u32| rank.to_string().repeat(16);
@@ -42,15 +45,20 @@ fn loom_one_of_two_failures_is_told_whole() {
             thread::spawn(move || Failure::attach(&words).tell(rank, &text(rank)))
         });
         let failure = Failure::attach(&words);
-        let seen = failure.told();
+        let n_pauses = Cell::new(0);
+        let seen = failure.told(|| {
+            n_pauses.set(n_pauses.get() + 1);
+            thread::yield_now();
+        });
         if let Some((rank, told)) = &seen {
-            assert_eq!(*told, text(*rank));
+            assert!(text(*rank).starts_with(told) || told == "has failed");
+            assert!(n_pauses.get() == MAX_PAUSES || *told == text(*rank));
         }
         for rank in ranks {
             rank.join().unwrap();
         }
-        let (rank, told) = failure.told().unwrap();
+        let (rank, told) = failure.told(|| panic!("it is whole")).unwrap();
         assert_eq!(told, text(rank));
-        assert!(seen.is_none_or(|seen| seen == (rank, told)));
+        assert!(seen.is_none_or(|(first, _)| first == rank));
     });
 }
