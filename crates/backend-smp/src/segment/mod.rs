@@ -68,7 +68,14 @@ fn page_bytes() -> u64 {
 /// The layout for segments of `wanted` bytes, in pages of `page`. Without `wanted`, a segment may
 /// take all of the host's `memory`: the system gives a page when it is first written.
 fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> Result<Layout> {
-    let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
+    let Some(share) = MAX_RESERVED.checked_div(n_ranks.into()) else {
+        return Err(Error::setting(
+            "PGAS_RANKS",
+            "0",
+            "a job has at least one rank",
+        ));
+    };
+    let limit = share.min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let granule = |bytes: u64| {
         if bytes >= HUGE_PAGE as u64 {
             HUGE_PAGE as u64
@@ -269,6 +276,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_job_without_ranks_is_refused() {
+        let error = layout(0, &Config::default()).unwrap_err().to_string();
+        assert!(error.contains("PGAS_RANKS"), "{error}");
     }
 
     /// The sizes of pages that processors have.
