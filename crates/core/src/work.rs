@@ -280,4 +280,23 @@ mod tests {
         // The end is told to the next one.
         assert_eq!((&*told, *n_next.lock().unwrap()), (&[false][..], 1));
     }
+
+    #[test]
+    fn what_a_replaced_hook_owns_may_call_the_library() {
+        struct Last(World, mpsc::Sender<()>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.on_work(|_| {});
+                self.1.send(()).unwrap();
+            }
+        }
+        let world = loopback::world();
+        let (dropped, is_dropped) = mpsc::channel();
+        let last = Last(world.clone(), dropped);
+        world.on_work(move |_| {
+            let _owned = &last;
+        });
+        world.on_work(|_| {});
+        is_dropped.recv().unwrap();
+    }
 }

@@ -44,7 +44,9 @@ impl fmt::Debug for Works {
 
 impl Works {
     pub(crate) fn set_hook(&self, hook: Hook) {
-        *lock(&self.hook) = Some(hook);
+        let former = lock(&self.hook).replace(hook);
+        // Not locked any more: it may own something that calls the library.
+        drop(former);
     }
 
     /// Begins a work, unless it is a part of one.
