@@ -104,16 +104,15 @@ impl Member {
             let reason = format!("the job's memory was made for {n_ranks} ranks");
             return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
         }
-        Self::process(job, rank, config)
+        let hold = job.file().map(|file| Hold::take(file, rank));
+        Self::process(job, rank, hold.transpose()?, config)
     }
 
-    /// Joins the job as `rank`, a process of its own.
-    fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
+    /// Joins the job as `rank`, a process of its own. Without a `hold` nobody else can join it.
+    fn process(job: Job, rank: u32, hold: Option<Hold>, config: &Config) -> Result<Self> {
         let n_ranks = job.layout().n_ranks;
-        let file = job.file().expect("a job of processes has a file");
-        let hold = Hold::take(file, rank)?;
         let mut member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
-        member.hold = Some(hold);
+        member.hold = hold;
         let control = member.job().control();
         let own = settings::of(config);
         control.join(rank, std::process::id(), own);
@@ -165,10 +164,10 @@ fn only_pmix() -> Error {
     Error::backend("start-up", 0, text)
 }
 
-/// A job of one rank: this process.
+/// A job of one rank: this process. It has no lock for others to look at, so it needs no `/proc`.
 fn single(config: &Config) -> Result<Member> {
     warn_of_size(1, config);
-    Member::join(create_job(1, config)?, 0, config)
+    Member::process(Job::open(create_job(1, config)?)?, 0, None, config)
 }
 
 /// Starts the ranks, watches them, and ends with their exit code.
@@ -294,5 +293,14 @@ mod tests {
         }
         let error = first.health().unwrap_err().to_string();
         assert!(error.contains("rank 1 could not join the job: "), "{error}");
+    }
+
+    #[test]
+    fn a_job_of_this_process_alone_has_no_lock_for_others_to_look_at() {
+        let mut config = Config::default();
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        let member = single(&config).unwrap();
+        assert!(member.hold.is_none() && member.health().is_ok());
+        member.check_other_ranks();
     }
 }
