@@ -294,9 +294,13 @@ extern "C" fn give_up_locks() {
 
 #[cfg(test)]
 mod tests {
+    use pgas_core::Config;
+
     use super::*;
+    use crate::attach::join;
     use crate::layout::Layout;
-    use crate::segment::Job;
+    use crate::observer::Observer;
+    use crate::segment::{Job, create_job};
 
     fn job_file() -> File {
         let fd = rustix::fs::memfd_create("job", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -348,6 +352,29 @@ mod tests {
         // SAFETY: the same; nobody asks for its status.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         assert!(!is_held);
+    }
+
+    #[test]
+    fn a_forked_child_that_drops_the_world_does_not_leave_in_the_place_of_its_parent() {
+        let mut config = Config::default();
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        let memory = create_job(1, &config).unwrap();
+        let observer = Observer::new(&memory).unwrap();
+        let world = join(memory, 0, &config).unwrap();
+        // SAFETY: the child drops the world, which makes no allocation, and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", io::Error::last_os_error());
+        if child == 0 {
+            drop(world);
+            // SAFETY: without preconditions.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: the child has not been waited for; nobody asks for its status.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        let has_left = || observer.look().unwrap()[0].has_left;
+        assert!(!has_left());
+        drop(world);
+        assert!(has_left());
     }
 
     #[test]

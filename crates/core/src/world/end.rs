@@ -1,7 +1,9 @@
 //! A rank leaves the job with its last handle, when none of its operations is in flight.
 
-use std::thread;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use super::{Inner, World};
 use crate::backend::{HandlerId, Message, Stage};
@@ -22,6 +24,11 @@ impl Drop for World {
             return;
         }
         while !handles.drop_unless_last(counted) {
+            if self.inner.process != process::id() {
+                // A forked child must not leave in the place of its parent.
+                let _leaked = ManuallyDrop::new(Arc::clone(&self.inner));
+                return;
+            }
             if !thread::panicking() && !in_handler() {
                 self.settle_or_tell();
             }

@@ -12,6 +12,7 @@ mod reach;
 
 use std::any::Any;
 use std::fmt;
+use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
@@ -258,6 +259,8 @@ struct Inner {
     memory: SegmentMap,
     words: SegmentMap,
     segment_bytes: u64,
+    /// The process that is the rank.
+    process: u32,
     counting: Option<Arc<Counting>>,
     trace: Option<Arc<Trace>>,
     /// Whether one of the two is there.
@@ -323,6 +326,7 @@ impl World {
             memory,
             words,
             segment_bytes,
+            process: process::id(),
             is_observed: are_counted || trace.is_some(),
             counting,
             trace,
