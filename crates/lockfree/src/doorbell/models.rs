@@ -148,7 +148,10 @@ fn loom_a_message_to_who_leaves_is_served_or_comes_too_late_or_is_taken_back() {
         let (end, mut is_late) = (mailbox.tail(), false);
         let mut receive_late = || {
             let none = || None;
-            mailbox.receive_late::<Portable>(end, none, |_, _| is_late = true)
+            mailbox.receive_late::<Portable>(end, none, |envelope, _| {
+                assert_eq!(envelope.handler, 7);
+                is_late = true;
+            })
         };
         while !receive_late().unwrap() {
             thread::yield_now();
