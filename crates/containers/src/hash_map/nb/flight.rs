@@ -46,7 +46,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     async fn perform<O>(
         &self,
         key: &KeyOf<K>,
-        given: impl Fn(&Heap) -> Result<O::Given> + Send,
+        given: impl FnMut(&Heap) -> Result<O::Given> + Send,
     ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -60,7 +60,7 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     async fn perform_alone<O>(
         &self,
         key: &KeyOf<K>,
-        given: impl Fn(&Heap) -> Result<O::Given> + Send,
+        mut given: impl FnMut(&Heap) -> Result<O::Given> + Send,
     ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -92,16 +92,17 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
             .await
     }
 
-    /// Performs `O`, and counts the key that it has inserted or removed.
+    /// Performs `O`, and counts the key that it has inserted or removed. After that `given` is
+    /// dropped, with a value of the program, whose drop may panic.
     pub(in super::super) async fn step<O>(
         &self,
         key: &KeyOf<K>,
-        given: impl Fn(&Heap) -> Result<O::Given> + Send,
+        mut given: impl FnMut(&Heap) -> Result<O::Given> + Send,
     ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let done = self.perform::<O>(key, given).await?;
+        let done = self.perform::<O>(key, &mut given).await?;
         let n_changed = O::is_change(&done).into();
         self.count(O::EFFECT, n_changed);
         Ok(done)
@@ -193,6 +194,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         O: OnKey<K, V, Given: Pod, Outcome: Send> + 'static,
     {
         if self.is_at_once() {
+            // Dropped after the key is counted, as in `Common::step`.
+            let given = &given;
             return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
         }
         let of_key = K::key_by(key)?;

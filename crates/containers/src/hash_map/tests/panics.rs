@@ -1,6 +1,7 @@
 //! A program's code that panics within an operation: its element is refused, and all others are
 //! there, and counted.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +9,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use pgas_am::RemoteCalls as _;
+use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_core::Rank;
 use pgas_core::collective::op::Sum;
 
 use super::*;
 use crate::hash_map::Combine;
+use crate::object::Encoded;
 use crate::testing::{Unlucky, assert_names_panic};
 use crate::{HashMapBuffer, MultiMap};
 
@@ -193,4 +196,75 @@ fn a_buffer_counts_what_it_has_inserted_beside_values_that_panic() {
         }
         world.barrier().unwrap();
     });
+}
+
+thread_local! {
+    /// Whether drops of [`Falling`] panic on this thread.
+    static DO_FALL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A number whose drop may panic.
+struct Falling(u32);
+
+impl Drop for Falling {
+    fn drop(&mut self) {
+        assert!(!DO_FALL.get(), "falls");
+    }
+}
+
+enum ByFall {}
+
+impl Wire for Falling {
+    type By = ByFall;
+}
+
+impl Object for Falling {
+    type Repr = Encoded<8>;
+}
+
+impl Codec<Falling> for ByFall {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Falling, out: &mut Encoder) -> pgas_core::Result<()> {
+        out.put(&value.0)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> pgas_core::Result<Falling> {
+        input.get().map(Falling)
+    }
+}
+
+/// Inserts a value whose drop panics, in the ways that do not wait.
+fn insert_falling(map: &HashMap<u32, Falling>, first: u32) {
+    DO_FALL.set(true);
+    let insert = || map.insert_nb(&first, Falling(1))?.wait().map(drop);
+    let ended = catch_unwind(AssertUnwindSafe(insert));
+    let has_ended = matches!(ended, Ok(Ok(())));
+    let insert = || map.insert_if_absent_nb(&(first + 1), Falling(2))?.wait();
+    let ended = catch_unwind(AssertUnwindSafe(insert));
+    let have_ended = [has_ended, matches!(ended, Ok(Ok(None)))];
+    DO_FALL.set(false);
+    assert_eq!(have_ended, [false; 2], "nobody was told of the panic");
+}
+
+#[test]
+fn a_key_whose_value_panics_when_it_is_dropped_is_counted() {
+    let body = |world: World| {
+        let map = map::<u32, Falling>(&world, 100);
+        let reusing = self::map::<u32, Falling>(&world, 100)
+            .reuse_slots()
+            .unwrap();
+        for map in [map, reusing] {
+            for rank in world.ranks() {
+                if rank == world.rank() {
+                    insert_falling(&map, 10 * rank.number());
+                }
+                world.barrier().unwrap();
+            }
+            assert_eq!(map.len().unwrap(), 2 * u64::from(world.n_ranks()));
+            assert_counted(map);
+        }
+    };
+    everywhere(2, body);
+    everywhere_counted(2, body);
 }
