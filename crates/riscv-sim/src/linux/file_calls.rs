@@ -40,7 +40,7 @@ impl Process {
             48 | 439 => self.access(a, text(ram, b)?, c),
             49 => self.files.enter_folder(text(ram, a)?),
             50 => self.files.enter_open_folder(a),
-            56 => self.files.open(a, text(ram, b)?, c),
+            56 => self.files.open(a, text(ram, b)?, (c, d)),
             57 => self.files.close(a),
             61 => {
                 let (entries, n) = self.files.entries(a, c)?;

@@ -1,6 +1,6 @@
 //! What is told of files beside what is in them, and which of it a process may set.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::path::{Path, PathBuf};
 
 use super::{ACCESS, APPEND, Files, Open, READ_WRITE};
@@ -112,10 +112,79 @@ fn facts_of(path: &Path) -> Result<Facts, Errno> {
 }
 
 fn set_mode(path: &Path, mode: u64) -> Result<u64, Errno> {
-    /// Anybody may write it.
-    const WRITABLE: u64 = 0o222;
     let mut permissions = path.metadata()?.permissions();
-    permissions.set_readonly(mode & WRITABLE == 0);
+    set_writable(&mut permissions, mode);
     std::fs::set_permissions(path, permissions)?;
     Ok(0)
+}
+
+/// Whether somebody may write a file of this mode.
+fn is_writable(mode: u64) -> bool {
+    mode & 0o222 != 0
+}
+
+/// Its owner may write it again, and nobody else who could not before.
+#[cfg(unix)]
+fn set_writable(permissions: &mut Permissions, mode: u64) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let own = permissions.mode();
+    permissions.set_mode(if is_writable(mode) {
+        own | 0o200
+    } else {
+        own & !0o222
+    });
+}
+
+#[cfg(not(unix))]
+fn set_writable(permissions: &mut Permissions, mode: u64) {
+    permissions.set_readonly(!is_writable(mode));
+}
+
+/// Options for a file that is created. Its owner may read and write it, whatever its mode: this
+/// opens it once more.
+#[cfg(unix)]
+pub(super) fn creating(mode: u64) -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = OpenOptions::new();
+    let of_others = u32::try_from(mode & 0o177).unwrap_or(0);
+    options.mode(0o600 | of_others);
+    options
+}
+
+#[cfg(not(unix))]
+pub(super) fn creating(_mode: u64) -> OpenOptions {
+    OpenOptions::new()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn nobody_but_the_owner_comes_to_write_a_file_of_the_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        drop(
+            creating(0o640)
+                .write(true)
+                .create(true)
+                .open(&path)
+                .unwrap(),
+        );
+        assert_eq!(mode() & 0o027, 0);
+        for (before, set, after) in [
+            (0o644, 0o600, 0o644),
+            (0o644, 0o666, 0o644),
+            (0o444, 0o644, 0o644),
+            (0o664, 0o444, 0o444),
+            (0o755, 0o777, 0o755),
+        ] {
+            std::fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            set_mode(&path, set).unwrap();
+            assert_eq!(mode(), after, "{before:o}, {set:o}");
+        }
+    }
 }

@@ -107,7 +107,13 @@ impl Files {
         &self.folders.current
     }
 
-    pub(crate) fn open(&mut self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
+    /// `mode` is that of a file which is created.
+    pub(crate) fn open(
+        &mut self,
+        at: u64,
+        path: &[u8],
+        (flags, mode): (u64, u64),
+    ) -> Result<u64, Errno> {
         let made_up = match path {
             b"/proc/self/maps" => Some(Open::Text {
                 bytes: Arc::clone(&self.maps),
@@ -122,12 +128,12 @@ impl Files {
         };
         let open = match made_up {
             Some(open) => open,
-            None => self.open_file(at, path, flags)?,
+            None => self.open_file(at, path, (flags, mode))?,
         };
         self.enter_from(0, Rc::new(RefCell::new(open)))
     }
 
-    fn open_file(&self, at: u64, path: &[u8], flags: u64) -> Result<Open, Errno> {
+    fn open_file(&self, at: u64, path: &[u8], (flags, mode): (u64, u64)) -> Result<Open, Errno> {
         let writes = matches!(flags & ACCESS, WRITE_ONLY | READ_WRITE);
         let changes = writes || flags & (CREATE | TRUNCATE) != 0;
         let is_link = || {
@@ -160,7 +166,7 @@ impl Files {
         }
         // By itself, since the host does neither for whoever only reads, or appends.
         if flags & (CREATE | TRUNCATE) != 0 {
-            OpenOptions::new()
+            attributes::creating(mode)
                 .write(true)
                 .truncate(flags & TRUNCATE != 0)
                 .create(flags & CREATE != 0)
