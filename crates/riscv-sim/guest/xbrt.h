@@ -16,7 +16,8 @@ void *xbrt_malloc(size_t n_bytes);
 /* Gives back everything from `room` on; every node does. */
 void xbrt_free(void *room);
 
-/* Copies to and from another node. Complete on return. */
+/* Copies to and from another node. A get is complete on return, a put after the next barrier or
+   `fence`: a core may have several remote operations under way. */
 void xbrt_put(void *target, const void *source, size_t n_bytes, int pe);
 void xbrt_get(void *target, const void *source, size_t n_bytes, int pe);
 

@@ -34,10 +34,17 @@ pub(super) enum Kind {
     Plain(Class),
     /// It may touch memory, here or elsewhere.
     Memory,
+    /// As `Memory`; with the release bit it starts when all remote operations are over.
+    Atomic,
     /// It starts when all remote operations are over.
     Fence,
     /// It may read a counter.
     Csr,
+}
+
+/// Whether an atomic has the release bit.
+pub(super) const fn releases(insn: &Decoded) -> bool {
+    insn.imm & 1 << 5 != 0
 }
 
 /// What a field names.
@@ -141,9 +148,8 @@ fn kind(op: Op, extension: Extension, format: Format) -> Kind {
         | Format::ErLoadExt
         | Format::ErStore
         | Format::ErStoreExt
-        | Format::Lr
-        | Format::Amo
         | Format::Bulk => Kind::Memory,
+        Format::Lr | Format::Amo => Kind::Atomic,
         Format::R if extension == Extension::Rae => Kind::Memory,
         Format::Csr | Format::CsrImm => Kind::Csr,
         // Whoever answers a call, or a debugger, reads registers and writes them.

@@ -1,7 +1,7 @@
 //! Listens to a hart, and tells its core's timing what each instruction was.
 
 use super::core::Class;
-use super::insn::{InsnTiming, Kind, table};
+use super::insn::{InsnTiming, Kind, releases, table};
 use super::machine::CorePort;
 use crate::hart::Observer;
 use crate::isa::Decoded;
@@ -95,7 +95,8 @@ impl Observer for Timekeeper<'_, '_> {
         }
         match timing.kind {
             Kind::Plain(class) => self.port.retire(class, timing.writes(insn)),
-            Kind::Memory => {
+            Kind::Atomic if releases(insn) && !self.port.drained() => return false,
+            Kind::Memory | Kind::Atomic => {
                 self.is_open = true;
                 self.writes = timing.writes(insn);
             }
