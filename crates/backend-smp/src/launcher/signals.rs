@@ -48,12 +48,13 @@ pub struct Received {
 
 impl SignalWatch {
     /// Blocks the signals that are to be received. A signal that this process ignores stays
-    /// ignored.
+    /// ignored, except SIGCHLD: ended children must stay until they are waited for.
     ///
     /// # Errors
     ///
     /// Errors of the system.
     pub fn start() -> io::Result<Self> {
+        sys::keep_ended_children()?;
         let mut watched = vec![libc::SIGCHLD];
         for signal in FORWARDED {
             if !sys::is_ignored(signal)? {

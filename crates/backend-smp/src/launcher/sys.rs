@@ -69,12 +69,34 @@ impl SignalSet {
 
 /// Whether this process ignores `signal`, as under `nohup`.
 pub(super) fn is_ignored(signal: i32) -> io::Result<bool> {
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    Ok(action(signal)?.sa_sigaction == libc::SIG_IGN)
+}
+
+/// The action in force at `signal`.
+fn action(signal: i32) -> io::Result<libc::sigaction> {
+    let mut action = MaybeUninit::uninit();
     // SAFETY: a null new action only asks; `action` is writable for one sigaction.
     check(unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) })?;
     // SAFETY: the call succeeded and so wrote the action in force.
-    let action = unsafe { action.assume_init() };
-    Ok(action.sa_sigaction == libc::SIG_IGN)
+    Ok(unsafe { action.assume_init() })
+}
+
+/// Makes ended children of this process stay until they are waited for. The kernel would reap them
+/// by itself where SIGCHLD is ignored, which a process may have inherited. Then this sets the
+/// signal's default action, which later children inherit.
+pub(super) fn keep_ended_children() -> io::Result<()> {
+    let mut action = action(libc::SIGCHLD)?;
+    let are_kept = action.sa_flags & libc::SA_NOCLDWAIT == 0;
+    if are_kept && action.sa_sigaction != libc::SIG_IGN {
+        return Ok(());
+    }
+    action.sa_flags &= !libc::SA_NOCLDWAIT;
+    if action.sa_sigaction == libc::SIG_IGN {
+        action.sa_sigaction = libc::SIG_DFL;
+    }
+    let former = std::ptr::null_mut();
+    // SAFETY: `action` is initialised. Its function is the default one, or was in force already.
+    check(unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, former) }).map(drop)
 }
 
 /// Sends `signal` to the calling thread.

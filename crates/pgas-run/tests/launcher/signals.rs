@@ -4,6 +4,7 @@ use crate::job::{END_OF_JOB, eventually, pgas_run, start, state_of};
 use pgas_testkit::soon::Moment;
 use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 #[test]
 fn a_request_to_end_reaches_the_ranks() {
@@ -127,4 +128,27 @@ fn a_job_stops_and_continues_with_its_launcher() {
     });
     job.signal(Signal::TERM);
     assert_eq!(job.end().code(), 128 + 15);
+}
+
+#[test]
+fn a_job_ends_well_although_its_launcher_was_started_with_sigchld_ignored() {
+    let run = |program: &[&str]| {
+        let mut command = Command::new("env");
+        command
+            .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_pgas-run")])
+            .args(["-n", "2", "--"])
+            .args(program);
+        start(command).end()
+    };
+    // The ranks do not ignore it either. A shell would set it by itself.
+    let ended = run(&["grep", "SigIgn", "/proc/self/status"]);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+    assert_eq!(ended.stdout.lines().count(), 2, "{ended:?}");
+    for line in ended.stdout.lines() {
+        let ignored = line.rsplit('\t').next().unwrap();
+        let ignored = u64::from_str_radix(ignored, 16).unwrap();
+        assert_eq!(ignored >> (Signal::CHILD.as_raw() - 1) & 1, 0, "{line}");
+    }
+    let ended = run(&["false"]);
+    assert_eq!(ended.code(), 1, "{ended:?}");
 }
