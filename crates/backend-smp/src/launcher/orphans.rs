@@ -4,6 +4,7 @@
 //! declares itself their reaper: when a rank ends, the kernel makes its children the supervisor's,
 //! also those in another session, so that at the end of the job none of them can hide.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::thread;
@@ -14,10 +15,13 @@ use rustix::process::{Pid, Signal, WaitOptions};
 /// The time that killed orphans get to end before the job is over without them.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The children that reach this process by adoption, for as long as the job runs.
+/// The children that reach this process by adoption, for as long as the job runs. Dropping this
+/// value kills them; no rank may be left then.
 pub(super) struct Orphans {
     /// The children that this process had before; they are none of the job's.
     unrelated: Vec<Pid>,
+    /// Whether they have been killed.
+    are_gone: Cell<bool>,
 }
 
 impl Orphans {
@@ -26,6 +30,7 @@ impl Orphans {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         Ok(Self {
             unrelated: children(),
+            are_gone: Cell::new(false),
         })
     }
 
@@ -40,6 +45,7 @@ impl Orphans {
 
     /// Kills all orphans, when no rank is left.
     pub(super) fn kill(&self) {
+        self.are_gone.set(true);
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut left = children();
@@ -52,6 +58,15 @@ impl Orphans {
                 rustix::process::kill_process(pid, Signal::KILL).ok();
             }
             thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Orphans {
+    /// Kills those of a job that could not be watched to its end.
+    fn drop(&mut self) {
+        if !self.are_gone.get() {
+            self.kill();
         }
     }
 }

@@ -92,6 +92,7 @@ fn stay_with(
     assert!(options.n_ranks > 0, "a job has at least one rank");
     let started = Instant::now();
     let signals = SignalWatch::start()?;
+    // Before the ranks, so that on an error these are dropped first.
     let orphans = Orphans::adopt()?;
     let inheritance = Inheritance {
         mask: signals.previous_mask(),

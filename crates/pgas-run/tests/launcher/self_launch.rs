@@ -4,7 +4,7 @@
 //! A supervisor adopts all orphans of its process, so it must not run among other tests: each of
 //! these tests starts this test program again, with the supervisor's part as the only test.
 
-use crate::job::{END_OF_JOB, Ended, end_after, start};
+use crate::job::{END_OF_JOB, Ended, end_after, eventually, start};
 use pgas_core::config::launch::Launcher;
 use pgas_smp::launcher::{self, Failure, JobHooks, Part, SuperviseOptions};
 use pgas_testkit::job::{exit, say};
@@ -12,6 +12,7 @@ use pgas_testkit::soon::{assert_soon, assert_timely, tried};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,7 @@ fn supervisor() {
         }
         (Some("self launch"), _) => launch_myself(),
         (Some("left early"), _) => watch_members(),
+        (Some("hooks fail"), _) => fail_to_watch(),
         (Some("all exit"), _) => watch_exits(),
         (Some(CULPRIT), _) => watch_culprit("sleep 0.1; exit 6", "exec sleep 60"),
         (Some(GOES_ON), _) => watch_culprit("exec sleep 60", "exit 6"),
@@ -157,6 +159,39 @@ fn a_member_that_exits_with_code_zero_is_blamed_when_another_fails_for_it() {
         assert_soon(ended.took, END_OF_JOB, &ended);
         assert!(ended.left.is_empty(), "{ended:?}");
     });
+}
+
+/// Cannot go on, as soon as each rank has started a process.
+struct Failing(File);
+
+impl JobHooks for Failing {
+    fn started(&mut self, _: Vec<UnixStream>) -> io::Result<()> {
+        eventually("each rank has started a process", || {
+            self.0.metadata().unwrap().len() == 6
+        });
+        Err(io::Error::other("on purpose"))
+    }
+}
+
+fn fail_to_watch() {
+    let memory = File::from(memfd_create("job", MemfdFlags::CLOEXEC).unwrap());
+    let mut options = SuperviseOptions::new("sh", 3);
+    let script = "setsid sleep 60 > /dev/null 2>&1 & \
+                  echo 1 >> /proc/self/fd/$PGAS_JOB_FD; exec sleep 60";
+    options.args = vec!["-c".into(), script.into()];
+    let mut hooks = Failing(memory.try_clone().unwrap());
+    let error = launcher::supervise(&options, &memory, &mut hooks).unwrap_err();
+    say(&error.to_string());
+    exit(0);
+}
+
+#[test]
+fn a_job_that_cannot_be_watched_leaves_no_process_behind() {
+    let ended = play("hooks fail");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let expected = "cannot supervise the job: on purpose\n";
+    assert!(ended.stdout.contains(expected), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
 }
 
 fn watch_exits() {
