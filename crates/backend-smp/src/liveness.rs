@@ -8,7 +8,7 @@
     reason = "calls fcntl, whose locks on ranges no safe wrapper offers"
 )]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,7 @@ use pgas_core::{Error, Result};
 use pgas_lockfree::roster::Membership;
 
 use crate::control::Control;
+use crate::launcher::stat_behind_name;
 
 /// The interval between checks of the locks while a rank waits.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -152,12 +153,7 @@ impl State {
 
 /// Whether the system reports the process as stopped by a signal or a debugger.
 fn is_stopped(pid: u32) -> bool {
-    // The state follows the name in parentheses, which may hold anything.
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit(") ")
-            .next()
-            .is_some_and(|rest| rest.starts_with(['T', 't']))
-    })
+    stat_behind_name(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
 fn lock_of(rank: u32, kind: i32) -> libc::flock {

@@ -283,7 +283,9 @@ fn place_of(pid: u32) -> String {
 /// The state letter of a process, as in `ps`.
 #[must_use]
 pub fn state_of(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may be cut off within a letter.
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(") ")?.1.chars().next()
 }
 

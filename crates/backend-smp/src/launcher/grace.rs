@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::ranks::Ranks;
+use super::stat::stat_behind_name;
 
 /// The maximum length of a grace period, as a multiple of the given one. A rank that never gets a
 /// processor may have a reason not to end either.
@@ -110,23 +111,20 @@ struct Turns {
 
 impl Turns {
     fn of(pid: Pid) -> Self {
-        let read = |file| {
-            let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
-            fs::read_to_string(path).unwrap_or_default()
-        };
-        Self::parse(&read("schedstat"), &read("stat"))
+        let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", pid.as_raw_nonzero()));
+        let stat = stat_behind_name(pid.as_raw_nonzero());
+        Self::parse(&schedstat.unwrap_or_default(), &stat.unwrap_or_default())
     }
 
     /// `schedstat` has nanoseconds on a processor, nanoseconds ready to run, and turns; `stat` the
-    /// state behind the name, which may hold anything.
+    /// state behind the name.
     fn parse(schedstat: &str, stat: &str) -> Self {
         let mut numbers = schedstat.split_whitespace().skip(1);
         let mut next = || numbers.next().and_then(|word| word.parse().ok());
-        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
         Self {
             waited: Duration::from_nanos(next().unwrap_or(0)),
             n_turns: next().unwrap_or(0),
-            is_ready: state.is_some_and(|state| state.starts_with('R')),
+            is_ready: stat.starts_with('R'),
         }
     }
 }
@@ -137,14 +135,14 @@ mod tests {
 
     #[test]
     fn waits_for_a_processor_are_read_from_what_the_system_shows() {
-        let turns = Turns::parse("1234567 7000000 89\n", "17 (a) S (b) R 1 17\n");
+        let turns = Turns::parse("1234567 7000000 89\n", "R 1 17");
         let expected = Turns {
             waited: Duration::from_millis(7),
             n_turns: 89,
             is_ready: true,
         };
         assert_eq!(turns, expected);
-        assert!(!Turns::parse("", "17 (R) S 1 17\n").is_ready);
+        assert!(!Turns::parse("", "S 1 17").is_ready);
         assert_eq!(Turns::parse("", ""), Turns::default());
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
         // The wait was no longer than the machine has run.

@@ -36,6 +36,7 @@ mod rank;
 mod ranks;
 mod rendezvous;
 mod signals;
+mod stat;
 mod supervise;
 mod sys;
 mod watch;
@@ -56,6 +57,7 @@ pub use rank::die_with_parent;
 pub(crate) use rank::inherited_memory;
 pub use rendezvous::{MeetError, PATIENCE, meet, share};
 pub use signals::{Received, SignalWatch, asks_to_end, stop_self};
+pub use stat::stat_behind_name;
 pub use supervise::{self_launch, supervise, supervise_part};
 
 /// Waits until one of `fds` is ready or the time is up; `None` waits for ever.

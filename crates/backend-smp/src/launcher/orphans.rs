@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use super::stat::stat_behind_name;
+
 /// The time that killed orphans get to end before the job is over without them.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -91,11 +93,10 @@ fn children() -> Vec<Pid> {
         .collect()
 }
 
-/// The parent of a process: the second field behind its name, which may hold anything.
+/// The parent of a process: the second field behind its name.
 fn parent_of(pid: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    Pid::from_raw(behind_name.split_ascii_whitespace().nth(1)?.parse().ok()?)
+    let stat = stat_behind_name(pid.as_raw_nonzero())?;
+    Pid::from_raw(stat.split_ascii_whitespace().nth(1)?.parse().ok()?)
 }
 
 #[cfg(test)]

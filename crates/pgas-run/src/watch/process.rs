@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use pgas_smp::launcher::stat_behind_name;
+
 /// A process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
@@ -21,14 +23,12 @@ pub(crate) struct Process {
 impl Process {
     /// The process with this number, if there is one.
     pub(crate) fn look(number: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        Self::parse(&stat)
+        Self::parse(&stat_behind_name(number)?)
     }
 
+    /// Reads the line of the system behind the name.
     fn parse(stat: &str) -> Option<Self> {
-        // The name in parentheses may hold anything, and what follows is numbers.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let fields: Vec<&str> = stat.split_ascii_whitespace().collect();
         let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
         Some(Self {
             state: fields.first()?.chars().next()?,
@@ -61,12 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name_is() {
-        let stat = "12 (a) S (b) R 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 1 0 5 999 42 0 0";
+    fn a_process_is_read_from_what_the_system_shows() {
+        let stat = "R 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 1 0 5 999 42 0 0";
         let read = Process::parse(stat).unwrap();
         assert_eq!((read.state, read.ticks, read.pages), ('R', 100, 42));
         assert_eq!(read.began, 5);
-        assert_eq!(Process::parse("12 (a"), None);
+        assert_eq!(Process::parse("R 1"), None);
         assert!(Process::look(std::process::id()).unwrap().resident() > 0);
     }
 

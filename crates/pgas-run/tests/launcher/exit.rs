@@ -120,6 +120,17 @@ fn what_the_ranks_started_ends_with_the_job() {
 }
 
 #[test]
+fn a_process_that_a_rank_leaves_behind_is_found_although_its_name_is_no_text() {
+    // The system cuts names off after 15 bytes, here within a letter. The process that is left
+    // behind has the name of the shell that begins it.
+    let script = "printf 'abcdefghijklmn\\303\\244' > /proc/self/comm; \
+                  (sleep 63; :) > /dev/null 2>&1 & exit 0";
+    let ended = run(1, &[], script);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+#[test]
 fn a_job_out_of_time_is_ended() {
     let ended = run(2, &["--timeout", "0.2"], "exec sleep 60");
     assert_eq!(ended.code(), 124);
