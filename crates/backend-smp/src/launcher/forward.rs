@@ -14,6 +14,7 @@ use pgas_core::notice::printable;
 use rustix::event::{PollFd, PollFlags};
 
 use super::lines::LineMerger;
+use super::patient::Patient;
 use super::signals::{self, SignalWatch};
 
 /// Bytes of one rank's output that are read at a time.
@@ -55,7 +56,8 @@ impl Forwarder {
             Stream::Output => io::stdout().as_fd().try_clone_to_owned()?,
             Stream::Error => io::stderr().as_fd().try_clone_to_owned()?,
         };
-        Self::start_to(stream, Box::new(File::from(sink)), pipes, prefix)
+        let sink = Patient(File::from(sink));
+        Self::start_to(stream, Box::new(sink), pipes, prefix)
     }
 
     /// As [`start`](Self::start), to a `sink`, which gets whole lines.

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pgas_smp::launcher::{self, Sink, Stream};
+use pgas_smp::launcher::{self, Patient, Sink, Stream};
 use ratatui::backend::IntoCrossterm as _;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::style::ContentStyle;
@@ -134,7 +134,7 @@ impl View {
             Stream::Output => file_of(&io::stdout()),
             Stream::Error => file_of(&io::stderr()),
         };
-        let sink = sink.ok().filter(File::is_terminal)?;
+        let sink = Patient(sink.ok().filter(File::is_terminal)?);
         Some(Box::new(Above { screen, sink }))
     }
 }
@@ -165,7 +165,7 @@ impl State {
 /// Output above the view.
 struct Above {
     screen: Screen,
-    sink: File,
+    sink: Patient,
 }
 
 impl Write for Above {

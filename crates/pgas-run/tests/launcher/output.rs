@@ -1,9 +1,13 @@
 //! The input and output of the ranks.
 
-use crate::job::{END_OF_JOB, pgas_run, run, start};
+use crate::job::{END_OF_JOB, eventually, pgas_run, run, start};
+use pgas_testkit::Deadline;
+use pgas_testkit::job::JOB_LIMIT;
 use pgas_testkit::soon::Moment;
-use std::io::Write;
-use std::process::Stdio;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
 
 #[test]
 fn lines_of_different_ranks_never_mix() {
@@ -60,6 +64,26 @@ fn a_line_without_end_passes_whole() {
 }
 
 #[test]
+fn output_waits_for_its_reader_although_its_pipe_does_not_wait() {
+    let _deadline = Deadline::new("a job with a slow reader", JOB_LIMIT);
+    let (mut reader, writer) = io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
+    command.args(["-n", "1", "--", "seq", "1", "100000"]);
+    let mut job = command.stdout(writer.try_clone().unwrap()).spawn().unwrap();
+    drop(command);
+    eventually("the pipe is full", || {
+        let mut room = [PollFd::new(&writer, PollFlags::OUT)];
+        poll(&mut room, Some(&Timespec::default())).unwrap() == 0
+    });
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 100_000);
+    assert_eq!(job.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn rank_zero_has_standard_input_and_the_others_have_none() {
     let mut command = pgas_run(3, &["--prefix"], "cat; echo end");
     command.stdin(Stdio::piped());
@@ -100,7 +124,7 @@ fn nobody_fails_because_its_diagnostics_are_not_read() {
     let pipeline =
         format!("{{ {command} -n 2 -- sh -c '{script}'; echo code $?; }} 2>&1 >&4 4>&- | true");
     let ended = start({
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{{ {pipeline}; }} 4>&1")]);
         shell
     })
@@ -118,10 +142,7 @@ fn a_failed_job_does_not_wait_for_a_reader_that_never_reads() {
         if let Some(status) = job.child.try_wait().unwrap() {
             break status;
         }
-        assert!(
-            started.elapsed() < pgas_testkit::job::JOB_LIMIT,
-            "the job hangs"
-        );
+        assert!(started.elapsed() < JOB_LIMIT, "the job hangs");
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
     assert_eq!(status.code(), Some(128 + 9));
