@@ -14,11 +14,17 @@ pub(crate) fn number_of_ranks(text: &str) -> Result<u32, String> {
     }
 }
 
+/// The longest time that an option can mean, about thirty years. The clock can go on for several
+/// of it, and its milliseconds fit in a word.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+/// Reads a time. A longer one than [`LONGEST`] is as good as that.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|duration| !duration.is_zero())
+        .map(|duration| duration.min(LONGEST))
         .ok_or_else(|| "a number of seconds above 0, such as 30 or 0.5, is needed".to_owned())
 }
 

@@ -44,11 +44,13 @@ impl Invitation {
     pub(crate) fn to_text(&self) -> String {
         let token = |token: Token| u128::from_le_bytes(token);
         let [own, launcher] = self.tokens.map(token);
-        let silence = self.silence.unwrap_or_default().as_millis();
+        // What is too long for the reader is as good as the longest.
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let silence = millis(self.silence.unwrap_or_default());
         let mut text = format!(
             "pgas-run {VERSION}\n{own:032x}\n{launcher:032x}\n{}\n{}\n{silence}\n",
             self.host,
-            self.patience.as_millis(),
+            millis(self.patience),
         );
         for address in &self.addresses {
             writeln!(text, "{address}").expect("text grows");
@@ -109,6 +111,13 @@ mod tests {
             patience: Duration::from_secs(30),
             silence: None,
         };
+        let longest = Invitation {
+            patience: Duration::MAX,
+            silence: Some(Duration::MAX),
+            ..invitation.clone()
+        };
+        let read = Invitation::read(&mut longest.to_text().as_bytes()).unwrap();
+        assert!(Some(read.patience) == read.silence && read.patience > invitation.patience);
         let text = invitation.to_text();
         assert_eq!(
             Invitation::read(&mut text.as_bytes()),

@@ -76,6 +76,24 @@ fn every_rank_learns_its_place() {
 }
 
 #[test]
+fn times_without_an_end_are_taken_for_long_ones() {
+    for (number, most) in ["9223372036854775807", "18446744073709549568"]
+        .into_iter()
+        .enumerate()
+    {
+        let options = ["--watch", "--start-timeout", "--timeout"];
+        let mut options = options.map(|option| format!("{option}={most}")).to_vec();
+        options.push("--hosts=one,two".to_owned());
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let name = format!("longest{number}");
+        let mut command = on_hosts(&name, HERE, &options, "exit 0");
+        command.env("PGAS_SILENCE", most);
+        let ended = start(command).end();
+        assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+    }
+}
+
+#[test]
 fn many_hosts_are_reached_although_few_descriptors_are_usual() {
     let names: Vec<String> = (0..50).map(|host| format!("host{host}")).collect();
     let mut command = Command::new("sh");
