@@ -52,6 +52,12 @@ impl RankProcess {
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
+
+    fn signal(&self, signal: Signal) {
+        // Not yet waited for, so the process is there, though it may have just ended; refused only
+        // for a program that runs as another user.
+        rustix::process::kill_process(self.pid(), signal).ok();
+    }
 }
 
 impl Ranks {
@@ -123,11 +129,20 @@ impl Ranks {
 
     /// Sends `signal` to every rank that has not ended.
     pub(super) fn signal_all(&self, signal: Signal) {
-        for process in &self.running {
-            // Not yet waited for, so the process is there, though it may have just ended; refused
-            // only for a program that runs as another user.
-            rustix::process::kill_process(process.pid(), signal).ok();
-        }
+        self.running
+            .iter()
+            .for_each(|process| process.signal(signal));
+    }
+
+    /// Sends `signal`, which this process's group has got, to every rank that has left the group,
+    /// as `timeout(1)` and `setsid(1)` do.
+    pub(super) fn signal_other_groups(&self, signal: Signal) {
+        let group = rustix::process::getpgrp();
+        let is_elsewhere = |pid| rustix::process::getpgid(Some(pid)).is_ok_and(|its| its != group);
+        let running = self.running.iter();
+        running
+            .filter(|process| is_elsewhere(process.pid()))
+            .for_each(|process| process.signal(signal));
     }
 }
 

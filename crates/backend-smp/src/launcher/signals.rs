@@ -2,7 +2,8 @@
 //!
 //! The ranks stay in the supervisor's process group, so that a terminal's signals (Ctrl-C, Ctrl-Z)
 //! reach them directly, and a shell's `fg` and `bg` too. Only what somebody sent to the supervisor
-//! alone has to be passed on; the kernel's records tell the two apart.
+//! alone has to be passed on; the kernel's records tell the two apart. A rank that makes a group of
+//! its own gets the terminal's signals from the supervisor, too.
 
 use std::fs::File;
 use std::io::{self, Read};

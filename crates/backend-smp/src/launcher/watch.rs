@@ -175,10 +175,10 @@ impl<'a> Watch<'a> {
                 self.orphans.reap(&pids);
                 continue;
             }
-            if !received.from_terminal
-                && let Some(signal) = Signal::from_named_raw(signal)
-            {
-                ranks.signal_all(signal);
+            match Signal::from_named_raw(signal) {
+                Some(signal) if received.from_terminal => ranks.signal_other_groups(signal),
+                Some(signal) => ranks.signal_all(signal),
+                None => {}
             }
             if signal == libc::SIGTSTP {
                 self.hooks.suspended(true);

@@ -2,7 +2,7 @@
 //! is not known, or if it is too small or too simple for a view.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -85,6 +85,30 @@ fn a_job_is_watched_in_lines_on_a_terminal_that_cannot_show_a_view() {
     assert!(seen.contains(COMMAND) && seen.contains("1 rank"), "{seen}");
 }
 
+/// What comes to the user's end until it contains `text`.
+fn until(user: &mut File, text: &str) -> String {
+    let mut seen = String::new();
+    while !seen.contains(text) {
+        let mut bytes = [0; 1024];
+        let n = user.read(&mut bytes).unwrap();
+        seen += &String::from_utf8_lossy(&bytes[..n]);
+    }
+    seen
+}
+
+#[test]
+fn the_first_interrupt_from_a_terminal_reaches_ranks_that_have_left_the_launcher_s_group() {
+    let run = env!("CARGO_BIN_EXE_pgas-run");
+    let script = "exec setsid sh -c 'echo ready; exec sleep 20'";
+    let args = ["-n", "1", "sh", "-c", script];
+    let (mut child, mut user) = begin((24, 80), "xterm", run, &args);
+    until(&mut user, "ready");
+    user.write_all(b"\x03").unwrap();
+    let seen = rest(user);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 2), "{seen}");
+    assert!(seen.contains("pgas: SIGINT ended the job after "), "{seen}");
+}
+
 #[test]
 fn pgas_top_prints_lines_on_a_terminal_that_cannot_show_a_view() {
     let mut job = start(pgas_run(1, &[], "echo here; exec sleep 60"));
@@ -108,12 +132,7 @@ fn pgas_top_leaves_the_terminal_as_it_was_when_a_signal_ends_it() {
     let top = env!("CARGO_BIN_EXE_pgas-top");
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let (mut child, mut user) = begin((24, 80), "xterm", top, &[&process]);
-        let mut seen = String::new();
-        while !seen.contains("1 rank") {
-            let mut bytes = [0; 1024];
-            let n = user.read(&mut bytes).unwrap();
-            seen += &String::from_utf8_lossy(&bytes[..n]);
-        }
+        let mut seen = until(&mut user, "1 rank");
         kill_process(Pid::from_child(&child), signal).unwrap();
         seen += &rest(user);
         let ended = child.wait().unwrap();
