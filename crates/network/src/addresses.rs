@@ -1,7 +1,9 @@
 //! The addresses by which other hosts may reach this one.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
+use std::os::unix::fs::MetadataExt as _;
 
 /// The most addresses that a host tells others. A host of containers has one for each bridge.
 pub const MOST: usize = 16;
@@ -72,6 +74,40 @@ pub fn sends_from(address: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect((address, DISCARD)).ok()?;
     Some(socket.local_addr().ok()?.ip())
+}
+
+/// A network namespace: the boot of its system, in two words, and its number there. Zeros stand for
+/// an unknown one.
+pub type Network = [u64; 3];
+
+/// The network namespace of this process.
+#[must_use]
+pub fn network() -> Network {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16);
+    let space = fs::metadata("/proc/self/ns/net").map(|space| space.ino());
+    let (Ok(boot), Ok(space)) = (boot, space) else {
+        return Network::default();
+    };
+    let [high, low] = to_words(IpAddr::V6(Ipv6Addr::from_bits(boot)));
+    [high, low, space]
+}
+
+/// Checks that `link`, which was to lead to a process in the network namespace `wanted`, has not
+/// come back to this one. Other hosts have some of this host's addresses, for example those of
+/// bridges to containers, and any user of this host may listen there.
+///
+/// # Errors
+///
+/// It has come back, or is no longer connected.
+pub fn check_target(link: &TcpStream, wanted: Network) -> io::Result<()> {
+    let (own, other) = (link.local_addr()?.ip(), link.peer_addr()?.ip());
+    let is_wanted_here = wanted == network() && wanted != Network::default();
+    if is_wanted_here || (own != other && !other.to_canonical().is_loopback()) {
+        return Ok(());
+    }
+    let text = format!("{other} is an address of this host, too");
+    Err(io::Error::new(io::ErrorKind::AddrInUse, text))
 }
 
 /// The port of the service that discards what it gets.

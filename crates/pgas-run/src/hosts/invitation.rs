@@ -1,11 +1,13 @@
-//! The invitation that an agent gets by its standard input: the addresses of the launcher, and the
-//! tokens by which the two know each other.
+//! The invitation that an agent gets by its standard input: the addresses of the launcher, and for
+//! each the tokens by which the two know each other.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use pgas_network::addresses::Network;
 
 use super::wire::Token;
 
@@ -15,22 +17,33 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// All that a host needs to join the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invitation {
-    /// The host's token, and the launcher's.
-    pub(crate) tokens: [Token; 2],
     pub(crate) host: u32,
-    /// The addresses at which the launcher listens.
-    pub(crate) addresses: Vec<SocketAddr>,
+    /// The launcher's network namespace.
+    pub(crate) network: Network,
+    /// The addresses at which the launcher listens, each with the tokens that are valid there for
+    /// this host.
+    pub(crate) places: Vec<(SocketAddr, Tokens)>,
     /// The time in which the two must connect.
     pub(crate) patience: Duration,
     /// The time without a sign of life after which the other side counts as lost, if any.
     pub(crate) silence: Option<Duration>,
 }
 
-/// Random bytes of the system.
-pub(crate) fn new_token() -> io::Result<Token> {
-    let mut token = Token::default();
-    File::open("/dev/urandom")?.read_exact(&mut token)?;
-    Ok(token)
+/// The token that a host presents at one address, and the launcher's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) host: Token,
+    pub(crate) launcher: Token,
+}
+
+impl Tokens {
+    /// Random bytes of the system.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut tokens = [Token::default(); 2];
+        File::open("/dev/urandom")?.read_exact(tokens.as_flattened_mut())?;
+        let [host, launcher] = tokens;
+        Ok(Self { host, launcher })
+    }
 }
 
 /// Whether two tokens are equal, in a time that does not depend on their contents.
@@ -42,18 +55,18 @@ pub(crate) fn is_same(one: &[u8], other: &Token) -> bool {
 impl Invitation {
     /// A line for each part.
     pub(crate) fn to_text(&self) -> String {
-        let token = |token: Token| u128::from_le_bytes(token);
-        let [own, launcher] = self.tokens.map(token);
         // What is too long for the reader is as good as the longest.
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let silence = millis(self.silence.unwrap_or_default());
+        let [high, low, space] = self.network;
         let mut text = format!(
-            "pgas-run {VERSION}\n{own:032x}\n{launcher:032x}\n{}\n{}\n{silence}\n",
+            "pgas-run {VERSION}\n{}\n{}\n{silence}\n{high:x} {low:x} {space:x}\n",
             self.host,
             millis(self.patience),
         );
-        for address in &self.addresses {
-            writeln!(text, "{address}").expect("text grows");
+        for (address, tokens) in &self.places {
+            let [host, launcher] = [tokens.host, tokens.launcher].map(u128::from_le_bytes);
+            writeln!(text, "{address} {host:032x} {launcher:032x}").expect("text grows");
         }
         text.push_str(".\n");
         text
@@ -72,30 +85,41 @@ impl Invitation {
                 "the launcher says {version:?}, and this is {VERSION}"
             ));
         }
-        let token = |line: String| u128::from_str_radix(&line, 16).map(u128::to_le_bytes);
         let garbled = || "standard input has no invitation of a launcher".to_owned();
-        let tokens = [token(line()?), token(line()?)];
-        let [Ok(own), Ok(launcher)] = tokens else {
-            return Err(garbled());
-        };
         let host = line()?.parse().map_err(|_| garbled())?;
         let patience = line()?.parse().map_err(|_| garbled())?;
         let silence = line()?.parse().map_err(|_| garbled())?;
-        let mut addresses = Vec::new();
+        let network = network_of(&line()?).ok_or_else(garbled)?;
+        let mut places = Vec::new();
         loop {
             match line()?.as_str() {
                 "." => break,
-                address => addresses.push(address.parse().map_err(|_| garbled())?),
+                place => places.push(place_of(place).ok_or_else(garbled)?),
             }
         }
         Ok(Self {
-            tokens: [own, launcher],
             host,
-            addresses,
+            network,
+            places,
             patience: Duration::from_millis(patience),
             silence: (silence > 0).then(|| Duration::from_millis(silence)),
         })
     }
+}
+
+fn network_of(line: &str) -> Option<Network> {
+    let words = line.split(' ').map(|word| u64::from_str_radix(word, 16));
+    words.collect::<Result<Vec<_>, _>>().ok()?.try_into().ok()
+}
+
+fn place_of(line: &str) -> Option<(SocketAddr, Tokens)> {
+    let token = |word| u128::from_str_radix(word, 16).map(u128::to_le_bytes).ok();
+    let words: Vec<&str> = line.split(' ').collect();
+    let [address, host, launcher] = words[..] else {
+        return None;
+    };
+    let (host, launcher) = (token(host)?, token(launcher)?);
+    Some((address.parse().ok()?, Tokens { host, launcher }))
 }
 
 #[cfg(test)]
@@ -105,9 +129,12 @@ mod tests {
     #[test]
     fn an_invitation_is_read_as_it_was_written() {
         let invitation = Invitation {
-            tokens: [new_token().unwrap(), new_token().unwrap()],
             host: 3,
-            addresses: vec!["192.0.2.1:7".parse().unwrap(), "[::1]:9".parse().unwrap()],
+            network: [u64::MAX, 0, 7],
+            places: vec![
+                ("192.0.2.1:7".parse().unwrap(), Tokens::new().unwrap()),
+                ("[::1]:9".parse().unwrap(), Tokens::new().unwrap()),
+            ],
             patience: Duration::from_secs(30),
             silence: None,
         };
@@ -132,7 +159,7 @@ mod tests {
             error.contains("0.0.0") && error.contains(VERSION),
             "{error}"
         );
-        let [own, launcher] = invitation.tokens;
-        assert!(is_same(&own, &own) && !is_same(&own, &launcher) && !is_same(&[], &own));
+        let Tokens { host, launcher } = invitation.places[0].1;
+        assert!(is_same(&host, &host) && !is_same(&host, &launcher) && !is_same(&[], &host));
     }
 }

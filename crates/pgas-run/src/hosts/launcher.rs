@@ -1,14 +1,13 @@
 //! The launcher's side of a job over several hosts.
 
 use std::error::Error;
-use std::io;
-use std::net::TcpListener;
 use std::process::ExitCode;
 
+use pgas_network::addresses;
 use pgas_smp::launcher::{self, SignalWatch};
 
 use super::door::Door;
-use super::invitation::{Invitation, new_token};
+use super::invitation::Invitation;
 use super::members;
 use super::wanted::Wanted;
 use super::watch::Watch;
@@ -17,23 +16,24 @@ use crate::watch::View;
 /// Runs the job to its end.
 pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
     let signals = SignalWatch::start()?;
-    let tokens = [new_token()?, new_token()?];
     let view = match wanted.watch {
         Some(_) => View::new(),
         None => View::none(),
     };
-    let door = Door::open(&wanted.bind, tokens[0], view.clone())?;
-    let addresses = door.listeners.iter().map(TcpListener::local_addr);
-    let invitation = Invitation {
-        tokens,
-        host: 0,
-        addresses: addresses.collect::<io::Result<_>>()?,
+    let door = Door::open(&wanted.bind, wanted.hosts.len(), view.clone())?;
+    let network = addresses::network();
+    let places = (0..).zip(door.places()?);
+    let invitations = places.map(|(host, places)| Invitation {
+        host,
+        network,
+        places,
         patience: wanted.patience,
         silence: wanted.silence,
-    };
-    let mut members = members::start(&wanted.hosts, &wanted.agent, &signals, &invitation)?;
+    });
+    let invitations: Vec<_> = invitations.collect();
+    let mut members = members::start(&wanted.hosts, &invitations, &wanted.agent, &signals)?;
     let forwarders = members::forward(&mut members, &view)?;
-    let mut watch = Watch::new(wanted, &signals, (door, tokens[1]), members, view.clone());
+    let mut watch = Watch::new(wanted, &signals, door, members, view.clone());
     let code = watch.until_all_have_ended();
     view.hide(true);
     let code = code?;

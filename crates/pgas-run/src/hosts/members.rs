@@ -116,9 +116,9 @@ fn end_group(agent: Pid) {
 /// the processes that the agents leave behind.
 pub(super) fn start(
     hosts: &[Host],
+    invitations: &[Invitation],
     agent: &[OsString],
     signals: &SignalWatch,
-    invitation: &Invitation,
 ) -> Result<Vec<Member>, Box<dyn Error>> {
     let program = own_path()?;
     set_child_subreaper(Some(getpid()))?;
@@ -127,7 +127,7 @@ pub(super) fn start(
     let descriptors = allow_descriptors(5 * hosts.len() as u64)?;
     let mut members = Vec::new();
     let mut first_rank = 0;
-    for (number, host) in (0..).zip(hosts) {
+    for (host, invitation) in hosts.iter().zip(invitations) {
         let mut command = Command::new(agent);
         command
             .args(options)
@@ -147,10 +147,6 @@ pub(super) fn start(
             )
         })?;
         let mut member = Member::new(host.clone(), first_rank, child)?;
-        let invitation = Invitation {
-            host: number,
-            ..invitation.clone()
-        };
         if let Some(input) = &mut member.child.stdin {
             // Fails if the agent has ended already, which is noticed by itself.
             input.write_all(invitation.to_text().as_bytes()).ok();

@@ -16,9 +16,16 @@
 //! the connection ends for any reason, the job ends on both sides. If the job is watched, each host
 //! also sends the state of its ranks, and if its ranks count, their figures in the end.
 //!
-//! Two tokens of the job, of 128 random bits each, go to the agents' standard input. So they are on
-//! no command line and in no environment. A host sends one of them, so that no other process joins
-//! the job; the launcher answers with the other, so that a host takes orders from no other process.
+//! Tokens of 128 random bits go to the agents' standard input. So they are on no command line and in
+//! no environment. Each host has two for each address of the launcher. It sends one, so that no
+//! other process joins the job. The launcher answers with the other, so that a host takes orders
+//! from no other process. The launcher takes a token only at its own address, and each host once.
+//! A host sends none to an address that it has itself, unless it shares the launcher's network
+//! namespace: there, any of its users may listen.
+//!
+//! Tokens are sent in clear. Whoever listens on the network between the two, or answers at one of
+//! the launcher's addresses on a third host and can pass on connections to that very address, can
+//! take over the job.
 
 mod door;
 mod exchange;

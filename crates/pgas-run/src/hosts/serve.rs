@@ -10,10 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_core::config::launch::JOB_ID_VARIABLE;
+use pgas_network::addresses::check_target;
 use pgas_network::lifeline::set_limits;
 use pgas_smp::launcher::{self, Outcome, Output, Part, SuperviseOptions};
 
-use super::invitation::{Invitation, is_same};
+use super::invitation::{Invitation, Tokens, is_same};
 use super::job::Job;
 use super::pmi::Space;
 use super::ranks::{Local, Shared};
@@ -63,8 +64,8 @@ fn connect(invitation: &Invitation) -> Result<TcpStream, Box<dyn Error>> {
     let deadline = Instant::now() + invitation.patience;
     let mut last = None;
     loop {
-        for address in &invitation.addresses {
-            match introduce(invitation, *address) {
+        for (address, tokens) in &invitation.places {
+            match introduce(invitation, *address, tokens) {
                 Ok(link) => return Ok(link),
                 Err(Refusal::Final(text)) => return Err(text.into()),
                 Err(Refusal::Elsewhere(error)) => last = Some((address, error)),
@@ -98,29 +99,34 @@ impl From<io::Error> for Refusal {
     }
 }
 
-fn introduce(invitation: &Invitation, address: SocketAddr) -> Result<TcpStream, Refusal> {
+fn introduce(
+    invitation: &Invitation,
+    address: SocketAddr,
+    tokens: &Tokens,
+) -> Result<TcpStream, Refusal> {
     let mut link = TcpStream::connect_timeout(&address, ATTEMPT)?;
+    check_target(&link, invitation.network)?;
     link.set_read_timeout(Some(WRITING))?;
     link.set_write_timeout(Some(WRITING))?;
     link.set_nodelay(true)?;
     if let Some(silence) = invitation.silence {
         set_limits(&link, silence)?;
     }
-    let [own, launcher] = &invitation.tokens;
-    let mut hello = MAGIC.to_vec();
-    hello.extend(own);
-    hello.extend(invitation.host.to_le_bytes());
-    link.write_all(&hello)?;
+    let hello = [&MAGIC[..], &tokens.host, &invitation.host.to_le_bytes()];
+    link.write_all(&hello.concat())?;
     let mut verdict = [0; VERDICT_BYTES];
     link.read_exact(&mut verdict)?;
+    let [verdict, answer @ ..] = verdict;
+    let is_launcher = is_same(&answer, &tokens.launcher);
     match verdict {
-        [WELCOME, token @ ..] if is_same(&token, launcher) => Ok(link),
-        [WRONG_TOKEN, ..] => Err(Refusal::Final(
-            "the launcher refuses this host: its token is that of another job".to_owned(),
-        )),
-        [HOST_TAKEN, ..] => Err(Refusal::Final(format!(
+        WELCOME if is_launcher => Ok(link),
+        HOST_TAKEN if is_launcher => Err(Refusal::Final(format!(
             "the launcher refuses this host: another agent has come as host {} before",
             invitation.host
+        ))),
+        // It may be a launcher, but is not known to be the one of this job.
+        WRONG_TOKEN => Err(Refusal::Elsewhere(io::Error::other(
+            "it has another token for this host",
         ))),
         _ => Err(Refusal::Elsewhere(io::Error::other(
             "it is not the launcher",

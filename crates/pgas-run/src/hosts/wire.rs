@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | "pgas-run" | token: 16 bytes | host: u32 |        host to launcher, once
-//! | verdict: u8 | the launcher's token: 16 bytes |     launcher to host, once
+//! | verdict: u8 | the launcher's token: 16 bytes |     launcher to host, once; zeros for a wrong token
 //! | kind: u8 | length: u32 | fields |                 any number of times, both ways
 //! ```
 //!

@@ -219,20 +219,26 @@ fn what_an_agent_leaves_behind_ends_with_the_job() {
 #[test]
 fn who_has_not_the_token_is_refused() {
     // Such a host is reported, and its end ends the job.
-    let agent = r#"test $1 = two && { shift; sed -u "2s/./0/g;/^[.]\$/q" | "$@"; exit; }; shift; exec "$@""#;
+    let agent = r#"test $1 = two && {
+            shift
+            sed -u "3s/.*/300/;s/ [0-9a-f]* \([0-9a-f]\{32\}\)\$/ 0 \1/;/^[.]\$/q" | "$@"
+            exit
+        }
+        shift; exec "$@""#;
     let options = ["--hosts", "one,two", "--start-timeout", "20"];
     let ended = run("token", agent, &options, "sleep 60");
     assert_eq!(ended.code(), 1, "{ended:?}");
     for told in [
         "which has not this job's token",
-        "the launcher refuses this host: its token is that of another job",
+        "cannot reach the launcher within 0.3 s, last at ",
+        ": it has another token for this host",
         "host two: its agent (sh ",
     ] {
         assert!(ended.stderr.contains(told), "{told}: {ended:?}");
     }
     assert!(ended.left.is_empty(), "{ended:?}");
     // Another process that listens there is not obeyed.
-    let agent = r#"shift; sed -u "3s/./0/g;/^[.]\$/q" | "$@""#;
+    let agent = r#"shift; sed -u "s/[0-9a-f]\{32\}\$/0/;/^[.]\$/q" | "$@""#;
     let ended = run(
         "stranger",
         agent,
@@ -241,6 +247,20 @@ fn who_has_not_the_token_is_refused() {
     );
     assert_eq!((ended.code(), ended.stdout.as_str()), (1, ""), "{ended:?}");
     assert!(ended.stderr.contains("host one: "), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+/// All addresses of a launcher in another network that lead here belong to somebody else.
+#[test]
+fn a_host_of_another_network_sends_no_token_to_itself() {
+    let agent = r#"shift; sed -u "3s/.*/300/;5s/ [0-9a-f]*\$/ 1/;/^[.]\$/q" | "$@""#;
+    let options = ["--hosts", "one", "--start-timeout", "20"];
+    let ended = run("itself", agent, &options, "echo no");
+    assert_eq!((ended.code(), ended.stdout.as_str()), (1, ""), "{ended:?}");
+    let told = " is an address of this host, too";
+    assert!(ended.stderr.contains(told), "{ended:?}");
+    let told = "which has not this job's token";
+    assert!(!ended.stderr.contains(told), "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
@@ -282,7 +302,7 @@ fn the_token_is_in_no_command_line_and_no_environment() {
     let agent = format!(
         r#"shift
         told=$(sed -u "/^[.]\$/q")
-        echo "$told" | sed -n 2,3p > {}
+        echo "$told" | grep -o "[0-9a-f]\{{32\}}" > {}
         echo "$told" | "$@""#,
         tokens.display()
     );
@@ -293,7 +313,7 @@ fn the_token_is_in_no_command_line_and_no_environment() {
     let ended = run(
         "ps",
         &agent,
-        &["--hosts", "one"],
+        &["--hosts", "one", "--bind", "127.0.0.1"],
         &format!("{script} 2> /dev/null; true"),
     );
     assert_eq!(

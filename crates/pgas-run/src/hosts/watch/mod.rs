@@ -3,8 +3,7 @@
 mod ending;
 
 use std::env;
-use std::io::{self, Write as _};
-use std::net::TcpStream;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use super::meeting::Meeting;
 use super::members::Member;
 use super::shown::Shown;
 use super::wanted::Wanted;
-use super::wire::{Found, Frame, Inbox, Kind, Token, WELCOME, WRITING};
+use super::wire::{Found, Frame, Inbox, Kind, WRITING};
 use crate::watch::View;
 
 /// How long a host whose agent has ended is listened to, at least the half of it.
@@ -36,8 +35,6 @@ pub(super) struct Watch<'a> {
     wanted: &'a Wanted,
     signals: &'a SignalWatch,
     door: Door,
-    /// The token that the launcher sends to a host.
-    token: Token,
     members: Vec<Member>,
     meeting: Meeting,
     started: Instant,
@@ -62,7 +59,7 @@ impl<'a> Watch<'a> {
     pub(super) fn new(
         wanted: &'a Wanted,
         signals: &'a SignalWatch,
-        (door, token): (Door, Token),
+        door: Door,
         members: Vec<Member>,
         view: View,
     ) -> Self {
@@ -76,7 +73,6 @@ impl<'a> Watch<'a> {
             wanted,
             signals,
             door,
-            token,
             members,
             meeting: Meeting::new(),
             started: Instant::now(),
@@ -113,7 +109,7 @@ impl<'a> Watch<'a> {
                 self.receive_signals()?;
             }
             // Those that were polled; accepting adds to them.
-            for guest in self.door.meet(&strangers, self.members.len()) {
+            for guest in self.door.meet(&strangers) {
                 self.welcome(guest);
             }
             self.accept(&callers);
@@ -262,20 +258,21 @@ impl<'a> Watch<'a> {
             self.view.tell(&line);
             return;
         }
-        if let Err(error) = self.take_in(guest.host, guest.stream) {
-            self.fail_of(guest.host, 1, &format!("cannot be told its part: {error}"));
+        let host = guest.host;
+        if let Err(error) = self.take_in(guest) {
+            self.fail_of(host, 1, &format!("cannot be told its part: {error}"));
         }
     }
 
-    fn take_in(&mut self, index: usize, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_write_timeout(Some(WRITING))?;
-        stream.set_nodelay(true)?;
+    fn take_in(&mut self, guest: Guest) -> io::Result<()> {
+        guest.stream.set_write_timeout(Some(WRITING))?;
+        guest.stream.set_nodelay(true)?;
         if let Some(silence) = self.wanted.silence {
-            set_limits(&stream, silence)?;
+            set_limits(&guest.stream, silence)?;
         }
-        stream.write_all(&[&[WELCOME][..], &self.token].concat())?;
         let n_ranks = self.n_ranks();
-        let member = &mut self.members[index];
+        let member = &mut self.members[guest.host];
+        let stream = guest.welcome()?;
         let job = Job {
             name: format!("pgas-{}", std::process::id()),
             first_rank: member.first_rank,
