@@ -26,7 +26,6 @@ use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
 use crate::sys::{self, Mpi, ThreadLevel};
 use crate::time_slice;
-use pgas_network::addresses;
 use pgas_network::host::Host;
 use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 
@@ -375,8 +374,6 @@ fn meet_the_host(session: &Session) -> Result<(Host, String)> {
 
 /// Connects the first ranks of hosts, to notice when hosts are gone. Collective.
 fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
-    /// The first rank, the port, and the addresses in two words each.
-    const N_WORDS: usize = 2 + 2 * addresses::MOST;
     let lookout = session.lookout();
     let is_first = host.index() == 0;
     // Without a socket the others get no port, and warn.
@@ -384,13 +381,7 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
         .silence()
         .filter(|_| is_first)
         .and_then(|_| Lifeline::listen().ok());
-    let port = listener
-        .as_ref()
-        .and_then(|listener| listener.local_addr().ok())
-        .map_or(0, |address| address.port());
     let mpi = sys::enter()?;
-    let mut secret = random_name(session.rank() == 0);
-    sys::bcast(&mpi, session.comm(), 0, &mut secret)?;
     let colour = is_first.then_some(0);
     let firsts = sys::comm_split(&mpi, session.comm(), colour, c_rank(session.rank()))?;
     let Some(mut firsts) = firsts else {
@@ -400,28 +391,18 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
         number(sys::comm_size(&mpi, &firsts)?) as usize,
         number(sys::comm_rank(&mpi, &firsts)?) as usize,
     );
-    let mut own = [0; N_WORDS];
-    own[0] = u64::from(session.rank());
-    own[1] = u64::from(port);
-    for (words, address) in own[2..].chunks_exact_mut(2).zip(addresses::own()) {
-        words.copy_from_slice(&addresses::to_words(address));
-    }
+    let mut own = Elder::new(session.rank(), listener.as_ref()).to_words();
+    own.resize(Elder::N_WORDS, 0);
     let all = sys::allgather(&mpi, &firsts, n_hosts, &own)?;
     drop(mpi);
     let mut lifeline = listener.zip(lookout.silence()).map(|(listener, silence)| {
         let own = (session.rank(), host.describe());
-        Lifeline::new(listener, secret, own, silence)
+        Lifeline::new(listener, own, silence)
     });
     if let Some(lifeline) = &mut lifeline {
-        lifeline.connect(elders_of(number_here).map(|elder| {
-            let words = &all[elder * N_WORDS..][..N_WORDS];
-            let found = words[2..].chunks_exact(2);
-            let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
-            Elder {
-                rank: u32::try_from(words[0]).unwrap_or(u32::MAX),
-                addresses: found.collect(),
-                port: u16::try_from(words[1]).unwrap_or(0),
-            }
+        lifeline.connect(elders_of(number_here).filter_map(|elder| {
+            let words = &all[elder * Elder::N_WORDS..][..Elder::N_WORDS];
+            Elder::of_words(words)
         }));
     }
     // Twice, so that connected hosts are answered before anything else happens, and have received

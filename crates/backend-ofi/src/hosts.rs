@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use pgas_core::{Config, Error, Rank, Result};
 use pgas_network::addresses;
 use pgas_network::host::Host;
-use pgas_network::lifeline::{Elder, Lifeline, Secret, elders_of};
+use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{JobMemory, Member, create_job};
 
@@ -20,12 +20,11 @@ use crate::network::Network;
 pub(crate) fn join(way: &mut dyn Way, rank: u32, config: &Config) -> Result<(Network, Config)> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))?;
     let config = agreed_settings(way, config)?;
-    let secret = agreed_secret(way)?;
     let host = meet_the_host(way, rank)?;
-    let member = join_memory(way, &host, secret, &config)?;
+    let member = join_memory(way, &host, &config)?;
     let node = own_node(way)?;
     let (mut state, segments) = open(way, (&member, rank), &node, &config)?;
-    state.lifeline = connect_hosts(way, &host, (rank, secret), &config)?;
+    state.lifeline = connect_hosts(way, &host, rank, &config)?;
     let network = Network::new(state, segments, member, (host, rank), &config);
     Ok((network, config))
 }
@@ -73,18 +72,17 @@ fn agreed_settings(way: &mut dyn Way, config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// Random bytes, drawn by rank 0 for all.
-fn agreed_secret(way: &mut dyn Way) -> Result<Secret> {
-    let mut own: Secret = [0; 16];
+/// A random number, drawn by rank 0 for all. It becomes part of the name of a socket, which all
+/// users of the host can read.
+fn agreed_name(way: &mut dyn Way) -> Result<u64> {
     // The standard library's hashers begin with random numbers of the system.
-    for half in own.chunks_exact_mut(8) {
-        half.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
-    }
-    let all = gather(way, Ok(own.to_vec()))?;
+    let own = RandomState::new().hash_one(0);
+    let all = gather(way, Ok(own.to_ne_bytes().to_vec()))?;
     let first = all
         .first()
         .and_then(|first| first.as_slice().try_into().ok());
-    first.ok_or_else(|| Error::backend("start-up", 0, "rank 0 has told no secret"))
+    let first = first.map(u64::from_ne_bytes);
+    first.ok_or_else(|| Error::backend("start-up", 0, "rank 0 has told no name"))
 }
 
 /// The ranks that share this host.
@@ -120,15 +118,12 @@ fn identity() -> String {
 }
 
 /// The memory of this host's ranks, which their first one makes; collective.
-fn join_memory(way: &mut dyn Way, host: &Host, secret: Secret, config: &Config) -> Result<Member> {
+fn join_memory(way: &mut dyn Way, host: &Host, config: &Config) -> Result<Member> {
+    let name = agreed_name(way)?;
     let n_local = host.n_ranks();
     let memory = (host.index() == 0).then(|| create_job(n_local, config));
     let memory = agree(way, memory.transpose())?;
-    let key = format!(
-        "ofi {:032x} {}",
-        u128::from_ne_bytes(secret),
-        host.rank_of(0)
-    );
+    let key = format!("ofi {name:016x} {}", host.rank_of(0));
     let memory = agree(way, share(host, key, memory))?;
     agree(way, Member::join(memory, host.index(), config))
 }
@@ -149,7 +144,7 @@ fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemor
 fn connect_hosts(
     way: &mut dyn Way,
     host: &Host,
-    (rank, secret): (u32, Secret),
+    rank: u32,
     config: &Config,
 ) -> Result<Option<Lifeline>> {
     let is_first = host.index() == 0;
@@ -158,22 +153,13 @@ fn connect_hosts(
         .silence
         .filter(|_| is_first)
         .and_then(|_| Lifeline::listen().ok());
-    let port = listener
-        .as_ref()
-        .and_then(|listener| listener.local_addr().ok())
-        .map_or(0, |address| address.port());
-    let mut own = vec![u8::from(is_first)];
-    own.extend_from_slice(&port.to_ne_bytes());
-    own.extend(in_bytes(&addresses::own()));
-    let all = gather(way, Ok(own))?;
-    let firsts: Vec<Elder> = all
-        .iter()
-        .enumerate()
-        .filter_map(|(rank, said)| elder(u32::try_from(rank).ok()?, said))
-        .collect();
-    let mut lifeline = listener.zip(config.silence).map(|(listener, silence)| {
-        Lifeline::new(listener, secret, (rank, host.describe()), silence)
-    });
+    let own = is_first.then(|| Elder::new(rank, listener.as_ref()).to_words());
+    let own = own.into_iter().flatten().flat_map(u64::to_ne_bytes);
+    let all = gather(way, Ok(own.collect()))?;
+    let firsts: Vec<Elder> = all.iter().filter_map(|said| elder(said)).collect();
+    let mut lifeline = listener
+        .zip(config.silence)
+        .map(|(listener, silence)| Lifeline::new(listener, (rank, host.describe()), silence));
     if let Some(lifeline) = &mut lifeline {
         let here = firsts
             .iter()
@@ -191,13 +177,9 @@ fn connect_hosts(
     Ok(lifeline)
 }
 
-/// The introduction of a host's first rank, decoded.
-fn elder(rank: u32, said: &[u8]) -> Option<Elder> {
-    let (is_first, rest) = said.split_first()?;
-    let (port, rest) = rest.split_first_chunk()?;
-    (*is_first == 1).then(|| Elder {
-        rank,
-        addresses: of_bytes(rest),
-        port: u16::from_ne_bytes(*port),
-    })
+/// The introduction of a host by its first rank; the others say nothing.
+fn elder(said: &[u8]) -> Option<Elder> {
+    let words = said.chunks_exact(8).filter_map(|word| word.try_into().ok());
+    let words: Vec<u64> = words.map(u64::from_ne_bytes).collect();
+    Elder::of_words(&words)
 }

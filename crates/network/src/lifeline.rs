@@ -8,12 +8,17 @@
 //! the others. A host that is cut off from the others finds its own neighbours silent.
 //!
 //! ```text
-//! | secret of the job: 16 bytes |                  once, in each direction
+//! | secret: 16 bytes |                             once, in each direction
 //! | kind: u8 | rank: u32 | length: u16 | text |    any number of times
 //! ```
 //!
-//! The side that has connected speaks first. So a stranger that connects does not get the secret.
+//! The side that has connected speaks first, so a stranger that connects gets no secret. It sends the
+//! secret of the host that it wants, which answers with another one. So a stranger that answers in
+//! place of that host cannot pass for it, and the secret that it gets is of no use with other hosts.
+//! To an address that this host has itself, it sends none. The secrets are sent in clear: the network
+//! between the hosts is trusted.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,6 +26,8 @@ use std::time::{Duration, Instant};
 
 use pgas_core::{Config, notice};
 use rustix::net::sockopt;
+
+use crate::addresses::{self, Network, check_target};
 
 /// The number of consecutive hosts that are all connected with each other.
 const GROUP: usize = 32;
@@ -43,8 +50,19 @@ const MAX_TEXT: usize = 500;
 /// Bytes before a text.
 const HEAD: usize = 7;
 
-/// A secret that only the ranks of a job know.
+/// Random bytes that only processes of one job know.
 pub type Secret = [u8; 16];
+
+/// A new secret.
+///
+/// # Errors
+///
+/// Errors of the system.
+pub fn new_secret() -> io::Result<Secret> {
+    let mut secret = Secret::default();
+    File::open("/dev/urandom")?.read_exact(&mut secret)?;
+    Ok(secret)
+}
 
 /// The failed rank and the cause.
 pub type Failure = (u32, String);
@@ -59,22 +77,96 @@ pub fn elders_of(host: usize) -> impl Iterator<Item = usize> {
     parent.into_iter().chain(first..host)
 }
 
+/// The socket to which later hosts connect.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    secrets: Secrets,
+}
+
+/// What a host that connects to another one sends, and what it gets as the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Secrets {
+    call: Secret,
+    answer: Secret,
+}
+
 /// The introduction of a host to the hosts that connect to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elder {
     /// Its first rank.
     pub rank: u32,
-    /// Where it may be reached.
-    pub addresses: Vec<IpAddr>,
-    /// The port there.
-    pub port: u16,
+    /// The port where it listens; 0 if it does not.
+    port: u16,
+    network: Network,
+    secrets: Secrets,
+    addresses: Vec<IpAddr>,
+}
+
+impl Elder {
+    /// The most words of an introduction.
+    pub const N_WORDS: usize = Self::N_FIXED + 2 * addresses::MOST;
+    /// The rank, the port, the network, and two secrets.
+    const N_FIXED: usize = 9;
+
+    /// The introduction of this host, by the first of its ranks. Without a socket others cannot
+    /// connect to it, and warn.
+    #[must_use]
+    pub fn new(rank: u32, listener: Option<&Listener>) -> Self {
+        let address = listener.and_then(|listener| listener.socket.local_addr().ok());
+        Self {
+            rank,
+            port: address.map_or(0, |address| address.port()),
+            network: addresses::network(),
+            secrets: listener.map_or_else(Secrets::default, |listener| listener.secrets),
+            addresses: addresses::own(),
+        }
+    }
+
+    /// The introduction as numbers, at most [`N_WORDS`](Self::N_WORDS). Zeros may follow.
+    #[must_use]
+    pub fn to_words(&self) -> Vec<u64> {
+        let mut words = vec![u64::from(self.rank), u64::from(self.port)];
+        words.extend(self.network);
+        for secret in [self.secrets.call, self.secrets.answer] {
+            words.extend(secret.as_chunks().0.iter().copied().map(u64::from_ne_bytes));
+        }
+        let addresses = self.addresses.iter().copied();
+        words.extend(addresses.flat_map(addresses::to_words));
+        words
+    }
+
+    /// Reads what [`to_words`](Self::to_words) made.
+    #[must_use]
+    pub fn of_words(words: &[u64]) -> Option<Self> {
+        let (fixed, found) = words.split_first_chunk::<{ Self::N_FIXED }>()?;
+        let [rank, port, boot, boot_too, space, secrets @ ..] = *fixed;
+        let secret = |words: [u64; 2]| {
+            let mut secret = Secret::default();
+            let halves = words.map(u64::to_ne_bytes);
+            secret.copy_from_slice(halves.as_flattened());
+            secret
+        };
+        let [a, b, c, d] = secrets;
+        let found = found.chunks_exact(2);
+        let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
+        Some(Self {
+            rank: u32::try_from(rank).ok()?,
+            port: u16::try_from(port).ok()?,
+            network: [boot, boot_too, space],
+            secrets: Secrets {
+                call: secret([a, b]),
+                answer: secret([c, d]),
+            },
+            addresses: found.collect(),
+        })
+    }
 }
 
 /// One host's connections.
 #[derive(Debug)]
 pub struct Lifeline {
-    listener: TcpListener,
-    secret: Secret,
+    listener: Listener,
     /// The introduction of this host: its first rank, and the host with its ranks.
     own: (u32, String),
     silence: Duration,
@@ -92,6 +184,9 @@ struct Neighbour {
     since: Instant,
     /// The first rank of the other host, if this side has made the connection.
     elder: Option<u32>,
+    /// What this side sends first, and what it expects.
+    own_secret: Secret,
+    other_secret: Secret,
     /// Its introduction, if it knows the secret.
     whom: Option<(u32, String)>,
     has_secret: bool,
@@ -192,25 +287,23 @@ impl Lifeline {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn listen() -> io::Result<TcpListener> {
+    pub fn listen() -> io::Result<Listener> {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-        let listener = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
+        let socket = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
+        socket.set_nonblocking(true)?;
+        let secrets = Secrets {
+            call: new_secret()?,
+            answer: new_secret()?,
+        };
+        Ok(Listener { socket, secrets })
     }
 
     /// The connections of a host that listens already. `own` is the first rank of this host, and a
     /// description of the host.
     #[must_use]
-    pub fn new(
-        listener: TcpListener,
-        secret: Secret,
-        own: (u32, String),
-        silence: Duration,
-    ) -> Self {
+    pub fn new(listener: Listener, own: (u32, String), silence: Duration) -> Self {
         Self {
             listener,
-            secret,
             own,
             silence: silence.max(Config::SHORTEST_SILENCE),
             neighbours: Vec::new(),
@@ -238,7 +331,11 @@ impl Lifeline {
             }
             let place = SocketAddr::new(*address, elder.port);
             let connected = TcpStream::connect_timeout(&place, ATTEMPT);
-            match connected.and_then(|stream| self.join(stream, Some(elder.rank))) {
+            let checked = connected.and_then(|stream| {
+                check_target(&stream, elder.network)?;
+                Ok(stream)
+            });
+            match checked.and_then(|stream| self.join(stream, Some(elder))) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
@@ -256,15 +353,22 @@ impl Lifeline {
 
     /// Takes a new connection in. This host introduces itself if it has connected to an `elder`,
     /// and waits for the other one's secret if not.
-    fn join(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
+    fn join(&mut self, stream: TcpStream, elder: Option<&Elder>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         set_limits(&stream, self.silence)?;
+        let Secrets { call, answer } = elder.map_or(self.listener.secrets, |elder| elder.secrets);
+        let (own_secret, other_secret) = match elder {
+            Some(_) => (call, answer),
+            None => (answer, call),
+        };
         let mut neighbour = Neighbour {
             stream,
             received: Vec::new(),
             since: Instant::now(),
-            elder,
+            elder: elder.map(|elder| elder.rank),
+            own_secret,
+            other_secret,
             whom: None,
             has_secret: false,
             is_greeted: false,
@@ -281,7 +385,7 @@ impl Lifeline {
     /// Introduces this host, and tells what the other neighbours have been told.
     fn greet(&self, neighbour: &mut Neighbour) -> io::Result<()> {
         let (rank, host) = self.own.clone();
-        let mut bytes = self.secret.to_vec();
+        let mut bytes = neighbour.own_secret.to_vec();
         bytes.extend(Word::Hello(rank, host).encode());
         if let Some((rank, cause)) = self.told.clone() {
             bytes.extend(Word::Failed(rank, cause).encode());
@@ -323,7 +427,7 @@ impl Lifeline {
     fn accept(&mut self) {
         let n_strangers = |all: &[Neighbour]| all.iter().filter(|one| one.whom.is_none()).count();
         while n_strangers(&self.neighbours) < MAX_STRANGERS
-            && let Ok((stream, _)) = self.listener.accept()
+            && let Ok((stream, _)) = self.listener.socket.accept()
         {
             // A failed introduction makes no neighbour.
             drop(self.join(stream, None));
@@ -333,7 +437,7 @@ impl Lifeline {
     fn look_at(&self, neighbour: &mut Neighbour) -> Found {
         let outcome = neighbour.read();
         let mut failure = None;
-        match neighbour.take_words(&self.secret) {
+        match neighbour.take_words() {
             Ok(words) => {
                 for word in words {
                     match word {
@@ -452,18 +556,18 @@ impl Neighbour {
 
     /// The complete words that have arrived. An error if the other side does not know the secret,
     /// or sends an invalid word.
-    fn take_words(&mut self, secret: &Secret) -> io::Result<Vec<Word>> {
+    fn take_words(&mut self) -> io::Result<Vec<Word>> {
         if !self.has_secret {
-            let Some(told) = self.received.get(..secret.len()) else {
+            let Some(told) = self.received.first_chunk::<{ size_of::<Secret>() }>() else {
                 return Ok(Vec::new());
             };
-            if told != secret {
+            if *told != self.other_secret {
                 return Err(io::Error::new(
                     ErrorKind::InvalidData,
                     "what answers belongs to another job",
                 ));
             }
-            self.received.drain(..secret.len());
+            self.received.drain(..self.other_secret.len());
             self.has_secret = true;
         }
         let mut words = Vec::new();
@@ -482,23 +586,23 @@ mod tests {
 
     use super::*;
 
-    const SECRET: Secret = [7; 16];
     const LIMIT: Duration = Duration::from_secs(20);
 
-    fn lifeline(rank: u32, secret: Secret) -> Lifeline {
+    fn lifeline(rank: u32) -> Lifeline {
         let listener = Lifeline::listen().expect("a socket");
         let own = (rank, format!("host node{rank} (rank {rank})"));
-        Lifeline::new(listener, secret, own, Duration::from_secs(60))
+        Lifeline::new(listener, own, Duration::from_secs(60))
     }
 
     fn connect(child: &mut Lifeline, parent: &Lifeline) {
-        let address = parent.listener.local_addr().expect("it listens");
-        let elder = Elder {
-            rank: parent.own.0,
+        child.connect([introduction(parent)].into_iter());
+    }
+
+    fn introduction(parent: &Lifeline) -> Elder {
+        Elder {
             addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-            port: address.port(),
-        };
-        child.connect([elder].into_iter());
+            ..Elder::new(parent.own.0, Some(&parent.listener))
+        }
     }
 
     /// Checks both until `is_done`.
@@ -524,7 +628,7 @@ mod tests {
     }
 
     fn pair() -> (Lifeline, Lifeline) {
-        let (mut parent, mut child) = (lifeline(0, SECRET), lifeline(1, SECRET));
+        let (mut parent, mut child) = (lifeline(0), lifeline(1));
         connect(&mut child, &parent);
         let mut known = [false; 2];
         until(&mut [&mut parent, &mut child], |i, side, found| {
@@ -572,8 +676,10 @@ mod tests {
 
     #[test]
     fn who_does_not_know_the_secret_is_no_neighbour() {
-        let (mut parent, mut stranger) = (lifeline(0, SECRET), lifeline(1, [8; 16]));
-        connect(&mut stranger, &parent);
+        let (mut parent, mut stranger) = (lifeline(0), lifeline(1));
+        let mut elder = introduction(&parent);
+        elder.secrets.call[0] ^= 1;
+        stranger.connect([elder].into_iter());
         assert_eq!(stranger.neighbours.len(), 1);
         let mut are_rid = [false; 2];
         until(&mut [&mut parent, &mut stranger], |i, side, found| {
@@ -586,8 +692,13 @@ mod tests {
 
     #[test]
     fn who_connects_gets_no_secret_before_it_has_shown_it() {
-        let mut parent = lifeline(0, SECRET);
-        let port = parent.listener.local_addr().expect("it listens").port();
+        let mut parent = lifeline(0);
+        let port = parent
+            .listener
+            .socket
+            .local_addr()
+            .expect("it listens")
+            .port();
         let stranger = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
         stranger.set_nonblocking(true).expect("a socket");
         let mut told = Vec::new();
@@ -602,8 +713,79 @@ mod tests {
     }
 
     #[test]
+    fn who_answers_with_the_secret_that_it_was_sent_is_no_neighbour() {
+        let (parent, mut child) = (lifeline(0), lifeline(1));
+        let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let mut elder = introduction(&parent);
+        elder.port = stranger.local_addr().expect("it listens").port();
+        child.connect([elder].into_iter());
+        let (mut stream, _) = stranger.accept().expect("a connection");
+        let mut secret = Secret::default();
+        stream.read_exact(&mut secret).expect("a secret");
+        assert_eq!(secret, parent.listener.secrets.call);
+        let lie = Word::Failed(0, "was killed".to_owned()).encode();
+        stream
+            .write_all(&[&secret[..], &lie].concat())
+            .expect("it is open");
+        until(&mut [&mut child], |_, side, found| {
+            assert_eq!(found, None);
+            side.neighbours.is_empty()
+        });
+        let mut other = lifeline(2);
+        let address = SocketAddr::from((
+            Ipv4Addr::LOCALHOST,
+            other
+                .listener
+                .socket
+                .local_addr()
+                .expect("it listens")
+                .port(),
+        ));
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        until(&mut [&mut other], |_, side, _| !side.neighbours.is_empty());
+        stream
+            .write_all(&[&secret[..], &lie].concat())
+            .expect("it is open");
+        until(&mut [&mut other], |_, side, found| {
+            assert_eq!(found, None);
+            side.neighbours.is_empty()
+        });
+    }
+
+    #[test]
+    fn a_host_sends_no_secret_to_itself_in_place_of_one_in_another_network() {
+        let (parent, mut child) = (lifeline(0), lifeline(1));
+        for network in [Network::default(), [1; 3]] {
+            let elder = Elder {
+                network,
+                ..introduction(&parent)
+            };
+            let error = child.connect_to(&elder, Instant::now()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AddrInUse);
+            assert!(child.neighbours.is_empty());
+            let (mut stream, _) = parent.listener.socket.accept().expect("a connection");
+            let mut told = Vec::new();
+            stream.read_to_end(&mut told).expect("an end");
+            assert_eq!(told, Vec::new());
+        }
+    }
+
+    #[test]
+    fn an_introduction_is_read_as_it_was_written() {
+        let listener = Lifeline::listen().expect("a socket");
+        for elder in [Elder::new(7, Some(&listener)), Elder::new(u32::MAX, None)] {
+            let mut words = elder.to_words();
+            assert!(words.len() <= Elder::N_WORDS);
+            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
+            words.resize(Elder::N_WORDS, 0);
+            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
+        }
+        assert_eq!(Elder::of_words(&[0; 8]), None);
+    }
+
+    #[test]
     fn who_introduces_itself_after_a_failure_is_told_of_it() {
-        let (mut parent, mut child) = (lifeline(0, SECRET), lifeline(1, SECRET));
+        let (mut parent, mut child) = (lifeline(0), lifeline(1));
         let failure = (5, "was killed".to_owned());
         parent.look(Some(&failure));
         connect(&mut child, &parent);

@@ -2,12 +2,12 @@
 //! each the tokens by which the two know each other.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use pgas_network::addresses::Network;
+use pgas_network::lifeline::new_secret;
 
 use super::wire::Token;
 
@@ -39,10 +39,10 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Random bytes of the system.
     pub(crate) fn new() -> io::Result<Self> {
-        let mut tokens = [Token::default(); 2];
-        File::open("/dev/urandom")?.read_exact(tokens.as_flattened_mut())?;
-        let [host, launcher] = tokens;
-        Ok(Self { host, launcher })
+        Ok(Self {
+            host: new_secret()?,
+            launcher: new_secret()?,
+        })
     }
 }
 
