@@ -42,7 +42,13 @@ pub(super) struct Member {
     pub(super) said: Option<Vec<Vec<u8>>>,
     /// The exit code of its ranks, when they have ended.
     pub(super) code: Option<i32>,
+    /// When its agent had ended before the host had said that its ranks have.
+    pub(super) left: Option<Instant>,
 }
+
+/// How long the messages of a host are waited for when its agent has ended: the network may have
+/// lost one, and send it again.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Member {
     fn new(host: Host, first_rank: u32, mut child: Child) -> io::Result<Self> {
@@ -62,6 +68,7 @@ impl Member {
             came: Vec::new(),
             said: None,
             code: None,
+            left: None,
         })
     }
 
@@ -73,11 +80,26 @@ impl Member {
         }
     }
 
-    /// The time until which it must be heard again. A host that has said that its ranks have ended
-    /// has no more to say.
+    /// Whether its agent is still there, or a message of the host may be on its way.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.status.is_none() || self.may_speak()
+    }
+
+    /// A host that has said that its ranks have ended has no more to say.
+    fn may_speak(&self) -> bool {
+        self.link.is_some() && self.code.is_none()
+    }
+
+    /// The time until which it must be heard again.
     pub(super) fn silent_at(&self, silence: Option<Duration>) -> Option<Instant> {
-        let is_awaited = self.link.is_some() && self.code.is_none();
-        self.heard.checked_add(silence?).filter(|_| is_awaited)
+        let due = silence.and_then(|silence| self.heard.checked_add(silence));
+        due.filter(|_| self.may_speak())
+    }
+
+    /// The time until which its messages are waited for, if its agent has ended.
+    pub(super) fn mute_at(&self) -> Option<Instant> {
+        let left = self.left.filter(|_| self.may_speak())?;
+        Some(left + LAST_WORDS)
     }
 
     /// Sends to the host, if it is connected.

@@ -205,6 +205,33 @@ fn an_agent_that_fails_after_its_ranks_have_ended_well_is_told() {
     assert!(ended.stderr.contains(told), "{ended:?}");
 }
 
+/// The last message of a host may come late, by a network that loses some.
+#[test]
+fn a_host_is_listened_to_when_its_agent_has_ended() {
+    let began = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let began = began.join(format!("began.{}", std::process::id()));
+    let agent = format!(
+        r#"shift
+        exec 3<&0
+        "$@" <&3 &
+        until test -e {0}; do sleep 0.01; done; rm {0}"#,
+        began.display()
+    );
+    let script = |rest: &str| format!("touch {}; {rest}", began.display());
+    for (rest, code) in [("sleep 1; exit 0", 0), ("sleep 1; exit 3", 3)] {
+        let ended = run("listened", &agent, &["--hosts", "one"], &script(rest));
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(!ended.stderr.contains("agent"), "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+    // Not for ever.
+    let ended = run("mute", &agent, &["--hosts", "one"], &script("sleep 600"));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let told = "host one: its agent has ended early";
+    assert!(ended.stderr.contains(told), "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
 #[test]
 fn what_an_agent_leaves_behind_ends_with_the_job() {
     let agent = r#"shift; sleep 60 > /dev/null 2>&1 & exec "$@""#;

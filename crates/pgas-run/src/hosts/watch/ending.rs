@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::Watch;
 use crate::hosts::meeting::who_is_missing;
+use crate::hosts::members::Member;
 use crate::hosts::shown::Shown;
 use crate::hosts::wire::{Frame, Kind};
 
@@ -79,7 +80,7 @@ impl Watch<'_> {
             "" => "a rank has failed".to_owned(),
             sentence => sentence.to_owned(),
         };
-        let goes_on = self.members.iter().any(|member| member.status.is_none());
+        let goes_on = self.members.iter().any(Member::is_awaited);
         let ending = if goes_on { "; ending the job" } else { "" };
         if !sentence.is_empty() {
             self.view.tell(&format!("{sentence}{ending}"));
@@ -210,7 +211,10 @@ impl Watch<'_> {
             Phase::Over => Some(Instant::now()),
         };
         let silent = self.members.iter();
-        let silent = silent.filter_map(|member| member.silent_at(self.wanted.silence));
+        let silent = silent.flat_map(|member| {
+            let limits = [member.silent_at(self.wanted.silence), member.mute_at()];
+            limits.into_iter().flatten()
+        });
         let due = due.into_iter().chain(self.shown.as_ref().map(Shown::due));
         due.chain(silent)
             .min()

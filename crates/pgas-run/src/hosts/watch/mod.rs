@@ -24,9 +24,6 @@ use super::wanted::Wanted;
 use super::wire::{Found, Frame, Inbox, Kind, WRITING};
 use crate::watch::View;
 
-/// How long a host whose agent has ended is listened to, at least the half of it.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-
 /// A wait that ends so much later than it should: this process was stopped.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -87,7 +84,7 @@ impl<'a> Watch<'a> {
 
     /// Stays until all hosts have ended, and returns the job's exit code.
     pub(super) fn until_all_have_ended(&mut self) -> io::Result<u8> {
-        while self.members.iter().any(|member| member.status.is_none()) {
+        while self.members.iter().any(Member::is_awaited) {
             if matches!(self.phase, Phase::Over) {
                 break;
             }
@@ -115,8 +112,8 @@ impl<'a> Watch<'a> {
             self.accept(&callers);
             // Messages first: one of a host explains the end of its agent.
             for index in 0..self.members.len() {
-                if heard[index] || (ended[index] && self.members[index].link.is_some()) {
-                    self.hear(index, ended[index]);
+                if heard[index] {
+                    self.hear(index);
                 }
                 if ended[index] && self.members[index].status.is_none() {
                     self.take_leave(index)?;
@@ -182,12 +179,13 @@ impl<'a> Watch<'a> {
         Ok(ready)
     }
 
-    /// Lengthens the time in which hosts must give a sign of life by that in which this process was
-    /// stopped, or may have been: they may have been stopped with it.
+    /// Lengthens the time in which hosts must give a sign of life, or their last one, by that in
+    /// which this process was stopped, or may have been: they may have been stopped with it.
     fn was_stopped_for(&mut self, stopped: Duration) {
         let now = Instant::now();
         for member in &mut self.members {
             member.heard = now.min(member.heard + stopped);
+            member.left = member.left.map(|left| now.min(left + stopped));
         }
     }
 
@@ -292,52 +290,44 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Reads the messages of a host, to the end if its agent has ended.
-    fn hear(&mut self, index: usize, to_the_end: bool) {
-        let began = Instant::now();
+    /// Reads messages of a host.
+    fn hear(&mut self, index: usize) {
+        let Some((link, inbox)) = &mut self.members[index].link else {
+            return;
+        };
+        let found = inbox.fill(link);
+        self.members[index].heard = Instant::now();
         loop {
-            let Some((link, inbox)) = &mut self.members[index].link else {
-                return;
-            };
-            if to_the_end {
-                // The other side may be gone without an end of the connection.
-                link.set_read_timeout(Some(LAST_WORDS / 2)).ok();
-            }
-            let found = inbox.fill(link);
-            self.members[index].heard = Instant::now();
-            loop {
-                let frame = self.members[index]
-                    .link
-                    .as_mut()
-                    .map(|(_, inbox)| inbox.next());
-                match frame {
-                    Some(Ok(Some(frame))) => self.heed(index, frame),
-                    Some(Err(error)) => {
-                        self.lose(index, &error);
-                        return;
-                    }
-                    Some(Ok(None)) | None => break,
+            let frame = self.members[index]
+                .link
+                .as_mut()
+                .map(|(_, inbox)| inbox.next());
+            match frame {
+                Some(Ok(Some(frame))) => self.heed(index, frame),
+                Some(Err(error)) => {
+                    self.lose(index, &error);
+                    return;
                 }
+                Some(Ok(None)) | None => break,
             }
-            match found {
-                Ok(Found::Open) if to_the_end && began.elapsed() < LAST_WORDS => {}
-                // A host that talks on without its agent.
-                Ok(Found::Open) if to_the_end => {
-                    return self.lose(index, &io::ErrorKind::WouldBlock.into());
-                }
-                Ok(Found::Open) => return,
-                Ok(Found::Over) => return self.lose(index, &io::ErrorKind::UnexpectedEof.into()),
-                Err(error) => return self.lose(index, &error),
-            }
+        }
+        match found {
+            Ok(Found::Open) => {}
+            Ok(Found::Over) => self.lose(index, &io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => self.lose(index, &error),
         }
     }
 
     /// Gives up hosts of which nothing had been heard for too long at `now`. The system notices a
-    /// host that is gone; a process that is stopped keeps its connection.
+    /// host that is gone; a process that is stopped keeps its connection. So does a host that goes
+    /// on without its agent.
     fn lose_the_silent(&mut self, now: Instant) {
         for index in 0..self.members.len() {
-            let due = self.members[index].silent_at(self.wanted.silence);
-            if due.is_some_and(|due| now >= due) {
+            let member = &self.members[index];
+            let is_past = |due: Option<Instant>| due.is_some_and(|due| now >= due);
+            if is_past(member.mute_at()) {
+                self.lose(index, &io::ErrorKind::WouldBlock.into());
+            } else if is_past(member.silent_at(self.wanted.silence)) {
                 self.lose(index, &io::ErrorKind::TimedOut.into());
             }
         }
@@ -392,6 +382,7 @@ impl<'a> Watch<'a> {
                     0 => self.close_fence(),
                     _ => self.heed_failure(index, &frame),
                 }
+                self.part_with(index);
             }
             Kind::Look => {
                 if let Some(shown) = &mut self.shown {
@@ -428,11 +419,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Handles the end of an agent.
+    /// Handles the end of an agent. Messages that explain it may come later.
     fn take_leave(&mut self, index: usize) -> io::Result<()> {
         let member = &mut self.members[index];
-        let status = member.child.wait()?;
-        member.status = Some(status);
+        member.status = Some(member.child.wait()?);
+        member.left = Some(Instant::now());
+        self.part_with(index);
+        Ok(())
+    }
+
+    /// Judges the end of a host of which no more will come, if it has ended.
+    fn part_with(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        let Some(status) = member.status.filter(|_| !member.is_awaited()) else {
+            return;
+        };
         let when = match (member.code, member.has_come) {
             (None, true) => Some("early"),
             (None, false) => Some("before it had connected"),
@@ -452,6 +453,5 @@ impl<'a> Watch<'a> {
             self.fail_of(index, 1, &cause);
         }
         self.members[index].link = None;
-        Ok(())
     }
 }
