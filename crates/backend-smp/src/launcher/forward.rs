@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -38,10 +39,25 @@ pub type Sink = Box<dyn Write + Send>;
 #[derive(Debug)]
 pub struct Forwarder {
     thread: JoinHandle<io::Result<()>>,
+    idle: Idle,
     /// Closed to announce that no rank writes any more.
     stop: PipeWriter,
     /// Closed at the other end when the thread has finished.
     finished: PipeReader,
+}
+
+/// When the thread began to wait for output; `None` while it passes some on.
+#[derive(Clone, Debug, Default)]
+struct Idle(Arc<Mutex<Option<Instant>>>);
+
+impl Idle {
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Forwarder {
@@ -78,8 +94,10 @@ impl Forwarder {
             .map(|pipe| Some(File::from(pipe)))
             .collect();
         let lines = LineMerger::new(sink, pipes.len(), prefix);
+        let idle = Idle::default();
         let mut copier = Copier {
             stream,
+            idle: idle.clone(),
             pipes,
             lines,
             stopped,
@@ -93,9 +111,17 @@ impl Forwarder {
             })?;
         Ok(Self {
             thread,
+            idle,
             stop,
             finished,
         })
+    }
+
+    /// Since when there has been no output to pass on; `None` while there is some, which its reader
+    /// may take slowly.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.idle.get()
     }
 
     /// Announces that all ranks have ended: the pipes contain the rest of the output.
@@ -172,6 +198,7 @@ impl Draining {
 /// The state of the thread.
 struct Copier {
     stream: Stream,
+    idle: Idle,
     /// The pipe of each rank; `None` after the end of its output.
     pipes: Vec<Option<File>>,
     lines: LineMerger<Sink>,
@@ -180,7 +207,9 @@ struct Copier {
 
 impl Copier {
     fn run(&mut self) -> io::Result<()> {
-        match self.copy_all() {
+        let copied = self.copy_all();
+        self.idle.set(Some(Instant::now()));
+        match copied {
             // As without a launcher: a rank that continues to write learns that there is no reader.
             // No rank fails for its diagnostics, though.
             Err(error) if self.stream == Stream::Output => {
@@ -236,7 +265,9 @@ impl Copier {
         };
         let mut fds = vec![PollFd::new(&self.stopped, PollFlags::IN)];
         fds.extend(open().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)));
+        self.idle.set(Some(Instant::now()));
         super::poll(&mut fds, None)?;
+        self.idle.set(None);
         let ready = open()
             .zip(&fds[1..])
             .filter(|(_, fd)| !fd.revents().is_empty());

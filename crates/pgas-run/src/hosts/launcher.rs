@@ -1,6 +1,7 @@
 //! The launcher's side of a job over several hosts.
 
 use std::error::Error;
+use std::mem;
 use std::process::ExitCode;
 
 use pgas_network::addresses;
@@ -33,11 +34,11 @@ pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
     let invitations: Vec<_> = invitations.collect();
     let mut members = members::start(&wanted.hosts, &invitations, &wanted.agent, &signals)?;
     let forwarders = members::forward(&mut members, &view)?;
-    let mut watch = Watch::new(wanted, &signals, door, members, view.clone());
+    let mut watch = Watch::new(wanted, &signals, door, (members, forwarders), view.clone());
     let code = watch.until_all_have_ended();
     view.hide(true);
     let code = code?;
-    let finished = launcher::finish(forwarders, &signals, code != 0)?;
+    let finished = launcher::finish(mem::take(&mut watch.forwarders), &signals, code != 0)?;
     watch.report();
     match finished {
         Ok(None) => Ok(ExitCode::from(code)),

@@ -232,6 +232,45 @@ fn a_host_is_listened_to_when_its_agent_has_ended() {
     assert!(ended.left.is_empty(), "{ended:?}");
 }
 
+/// As `ssh` to a host that is lost just then.
+#[test]
+fn an_agent_that_does_not_end_after_its_ranks_is_given_up() {
+    let agent = r#"shift; "$@"; echo over; exec sleep 600"#;
+    let job = |silence| {
+        let mut command = on_hosts("lingers", agent, &["--hosts", "one"], "true");
+        command.env("PGAS_SILENCE", silence);
+        start(command)
+    };
+    let ended = job("3").end();
+    let told = "host one: its ranks have ended, but its agent has not, ";
+    assert_ended(&ended, 1, told);
+    // Without a limit: at a request, the first one.
+    let mut job = job("0");
+    job.lines(1);
+    job.signal(Signal::TERM);
+    assert_ended(&job.end(), 143, "SIGTERM");
+}
+
+#[test]
+fn an_agent_whose_output_is_read_late_is_waited_for() {
+    let output = file("late.output", "");
+    let agent = format!(r#"shift; "$@" > {0}; cat {0}"#, output.display());
+    let script = "head -c 3000000 /dev/zero | tr '\\0' '\\n'";
+    let job = on_hosts("late", &agent, &["--hosts", "one"], script);
+    let mut command = Command::new("bash");
+    // Later than the limit for an agent that says nothing.
+    let late = "set -o pipefail; \"$@\" | { sleep 5; wc -l; }";
+    command.args(["-c", late, "bash"]);
+    command.arg(job.get_program()).args(job.get_args());
+    command.env("PGAS_SILENCE", "3");
+    let ended = start(command).end();
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (0, "3000000\n"),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn what_an_agent_leaves_behind_ends_with_the_job() {
     let agent = r#"shift; sleep 60 > /dev/null 2>&1 & exec "$@""#;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgas_smp::launcher::Outcome;
+use pgas_smp::launcher::{Forwarder, Outcome};
 use rustix::process::Signal;
 
 use super::Watch;
@@ -50,6 +50,11 @@ impl Watch<'_> {
             None => {
                 self.asked_to_end = Some((signal, now));
                 self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
+                // No rank is left that could follow.
+                if self.have_all_ended() {
+                    self.interrupted(signal);
+                    self.phase = Phase::Over;
+                }
                 // A host that has not connected cannot follow.
                 if self.members.iter().any(|member| !member.has_come) {
                     self.interrupted(signal);
@@ -144,11 +149,57 @@ impl Watch<'_> {
         self.phase = Phase::Killing { until };
     }
 
+    fn have_all_ended(&self) -> bool {
+        self.members.iter().all(|member| member.code.is_some())
+    }
+
+    /// When agents that are left although all ranks have ended are given up. An agent whose output
+    /// waits for its reader is not.
+    fn lingers_until(&self) -> Option<Instant> {
+        let limit = match self.asked_to_end {
+            Some(_) => Some(AFTER_KILL),
+            None => self.wanted.silence,
+        };
+        let limit = limit.filter(|_| self.have_all_ended())?;
+        let idle = self.forwarders.iter().map(Forwarder::idle_since);
+        let idle: Option<Vec<Instant>> = idle.collect();
+        let last = match idle {
+            Some(idle) => idle.into_iter().fold(self.settled, Instant::max),
+            None => Instant::now(),
+        };
+        last.checked_add(limit)
+    }
+
+    /// Gives up agents that do not end.
+    fn end_the_lingering(&mut self, now: Instant) {
+        let mut members = self.members.iter();
+        let left = members.position(|member| member.status.is_none());
+        let is_due = self.lingers_until().is_some_and(|due| now >= due);
+        let Some(index) = left.filter(|_| is_due) else {
+            return;
+        };
+        match (self.asked_to_end, self.wanted.silence) {
+            (Some((signal, _)), _) => self.interrupted(signal),
+            (None, silence) => {
+                let seconds = silence.unwrap_or_default().as_secs_f64();
+                let cause = format!(
+                    "its ranks have ended, but its agent has not, and has passed on no output for \
+                     {seconds} s (PGAS_SILENCE)"
+                );
+                self.fail_of(index, 1, &cause);
+            }
+        }
+        self.phase = Phase::Over;
+    }
+
     /// Performs actions that are due.
     pub(super) fn advance(&mut self) {
         let now = Instant::now();
         if let Some(shown) = &mut self.shown {
             shown.advance(&self.view);
+        }
+        if matches!(self.phase, Phase::Running) {
+            self.end_the_lingering(now);
         }
         match self.phase {
             Phase::Running => {
@@ -203,6 +254,7 @@ impl Watch<'_> {
                 limits
                     .filter_map(|limit| self.started.checked_add(limit))
                     .chain(self.meeting.due(self.wanted.patience))
+                    .chain(self.lingers_until())
                     .min()
             }
             Phase::Grace { until } | Phase::Terminating { until } | Phase::Killing { until } => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pgas_core::stats::Board;
 use pgas_network::lifeline::set_limits;
-use pgas_smp::launcher::{self, SignalWatch};
+use pgas_smp::launcher::{self, Forwarder, SignalWatch};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -33,8 +33,12 @@ pub(super) struct Watch<'a> {
     signals: &'a SignalWatch,
     door: Door,
     members: Vec<Member>,
+    /// They pass on the output of all agents.
+    pub(super) forwarders: Vec<Forwarder>,
     meeting: Meeting,
     started: Instant,
+    /// When the last host said that its ranks have ended, or this process went on after a stop.
+    settled: Instant,
     /// The job's exit code, once something has ended it.
     verdict: Option<u8>,
     /// Before there is a verdict: that of a host whose ranks have failed because of another one.
@@ -57,7 +61,7 @@ impl<'a> Watch<'a> {
         wanted: &'a Wanted,
         signals: &'a SignalWatch,
         door: Door,
-        members: Vec<Member>,
+        (members, forwarders): (Vec<Member>, Vec<Forwarder>),
         view: View,
     ) -> Self {
         let every = wanted
@@ -71,8 +75,10 @@ impl<'a> Watch<'a> {
             signals,
             door,
             members,
+            forwarders,
             meeting: Meeting::new(),
             started: Instant::now(),
+            settled: Instant::now(),
             verdict: None,
             suspected: None,
             phase: Phase::Running,
@@ -183,6 +189,7 @@ impl<'a> Watch<'a> {
     /// which this process was stopped, or may have been: they may have been stopped with it.
     fn was_stopped_for(&mut self, stopped: Duration) {
         let now = Instant::now();
+        self.settled = now;
         for member in &mut self.members {
             member.heard = now.min(member.heard + stopped);
             member.left = member.left.map(|left| now.min(left + stopped));
@@ -375,6 +382,7 @@ impl<'a> Watch<'a> {
             Kind::Ended => {
                 let (code, _) = frame.code();
                 self.members[index].code = Some(code);
+                self.settled = Instant::now();
                 if let Some(shown) = &mut self.shown {
                     shown.end(index, code == 0);
                 }
