@@ -15,7 +15,7 @@ use pgas_core::notice::printable;
 use rustix::event::{PollFd, PollFlags};
 
 use super::lines::LineMerger;
-use super::patient::Patient;
+use super::patient::{Patient, has_room};
 use super::signals::{self, SignalWatch};
 
 /// Bytes of one rank's output that are read at a time.
@@ -298,10 +298,8 @@ impl Copier {
 
 /// Writes one line of the launcher's own to standard error, unless its reader makes no room for it.
 pub fn tell(line: &str) {
-    const PATIENCE: Duration = Duration::from_millis(100);
     let stderr = io::stderr();
-    let room = super::poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(PATIENCE));
-    if room.is_ok_and(|n_ready| n_ready > 0) {
+    if has_room(&stderr) {
         // There is nowhere to report a failure of this.
         stderr
             .lock()

@@ -53,7 +53,7 @@ pub use job::{JobHooks, NoHooks, Output, Part, SuperviseError, SuperviseOptions}
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;
 pub use outcome::{Cause, Failure, Outcome};
-pub use patient::Patient;
+pub use patient::{Patient, has_room};
 pub use pmi::pmi_socket;
 pub use rank::die_with_parent;
 pub(crate) use rank::inherited_memory;

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -27,6 +29,15 @@ impl Write for Patient {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// Whether there is room for a little to write, now or within a tenth of a second. A terminal has
+/// none that the user has stopped, nor has one of a lost connection.
+#[must_use]
+pub fn has_room(stream: &impl AsFd) -> bool {
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let room = super::poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(PATIENCE));
+    room.is_ok_and(|n_ready| n_ready > 0)
 }
 
 #[cfg(test)]

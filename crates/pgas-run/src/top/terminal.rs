@@ -1,7 +1,7 @@
 //! A view of the whole terminal, with keys.
 
 use std::io::{self, IsTerminal as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::is_over;
-use crate::watch::moves_cursor;
 use crate::watch::picture::{Looks, Picture};
 use crate::watch::table::Table;
+use crate::watch::{lock_soon, moves_cursor};
 
 /// The default interval between two pictures.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
@@ -56,7 +56,7 @@ fn restore_at_signals(drawing: Arc<Mutex<()>>) -> io::Result<()> {
                 break received.signal;
             }
         };
-        let nothing_is_drawn = lock_soon(&drawing);
+        let nothing_is_drawn = lock_soon(&drawing, LONGEST_DRAWING);
         // Without the terminal, there is nothing to leave.
         if nothing_is_drawn.is_some() {
             ratatui::try_restore().ok();
@@ -75,20 +75,6 @@ fn restore_at_signals(drawing: Arc<Mutex<()>>) -> io::Result<()> {
     };
     let thread = thread::Builder::new().name("signals".to_owned());
     thread.spawn(end).map(drop)
-}
-
-/// Waits a little until nothing is drawn. A terminal that takes no output any more, as of a lost
-/// connection, may keep the other thread for ever.
-fn lock_soon(drawing: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
-    let until = Instant::now() + LONGEST_DRAWING;
-    loop {
-        match drawing.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
-        }
-    }
 }
 
 /// The view of the whole terminal.

@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgas_smp::launcher::{self, Failure, JobHooks, Outcome, Sink, Stream};
 use pgas_smp::{Observer, Watcher};
@@ -26,9 +26,13 @@ use pgas_smp::{Observer, Watcher};
 pub(crate) use process::name_of;
 pub(crate) use screen::View;
 #[cfg(feature = "terminal")]
-pub(crate) use screen::moves_cursor;
+pub(crate) use screen::{lock_soon, moves_cursor};
 
 use picture::Looks;
+
+/// The time that a view gets to end with its job. It may be writing to a terminal that takes
+/// nothing any more, and goes with the process then.
+const LONGEST_VIEW: Duration = Duration::from_secs(1);
 
 /// A job's hooks, with a view of it while it runs.
 pub(crate) struct Watching {
@@ -124,8 +128,14 @@ impl JobHooks for Watching {
     fn ended(&mut self, outcome: &Outcome) {
         if let Some(Viewer { stop, thread }) = self.viewer.take() {
             drop(stop);
+            let until = Instant::now() + LONGEST_VIEW;
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
             // A panic of the thread was reported by it.
-            thread.join().ok();
+            if thread.is_finished() {
+                thread.join().ok();
+            }
         }
         self.view.hide(true);
         self.watcher.ended(outcome);

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pgas_smp::launcher::{self, Patient, Sink, Stream};
 use ratatui::backend::IntoCrossterm as _;
@@ -25,6 +26,9 @@ use ratatui::widgets::Widget;
 use super::lines;
 use super::picture::Picture;
 use super::table::Table;
+
+/// A terminal that takes output has taken a piece of it by then.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A terminal with a view below the output.
 #[derive(Clone, Debug)]
@@ -55,22 +59,35 @@ impl Screen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows another view, of `width` columns and `height` lines.
+    /// The state, unless another thread still writes to a terminal that takes nothing any more: no
+    /// job waits for its view.
+    fn state_soon(&self) -> Option<MutexGuard<'_, State>> {
+        lock_soon(&self.0, PATIENCE)
+    }
+
+    /// Shows another view, of `width` columns and `height` lines, if the terminal has room for it.
     pub(crate) fn show(&self, view: impl Widget, (width, height): (u16, u16)) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
         view.render(buffer.area, &mut buffer);
-        let mut state = self.state();
+        let Some(mut state) = self.state_soon().filter(|_| has_room()) else {
+            return;
+        };
         let mut text = state.erased();
         (state.view, state.widths) = encode(&buffer);
         text += &state.drawn();
         write(&text);
     }
 
-    /// Hides the view, or shows it again.
+    /// Hides the view, or shows it again. Where the terminal has no room, it does so later.
     pub(crate) fn hide(&self, is_hidden: bool) {
-        let mut state = self.state();
-        let mut text = state.erased();
+        let Some(mut state) = self.state_soon() else {
+            return;
+        };
         state.is_wanted = !is_hidden;
+        if !has_room() {
+            return;
+        }
+        let mut text = state.erased();
         text += &state.drawn();
         write(&text);
     }
@@ -185,6 +202,24 @@ impl Write for Above {
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
+}
+
+/// Locks `mutex`, unless another thread has it for longer than `patience`. One that writes to a
+/// terminal may have it for ever.
+pub(crate) fn lock_soon<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
+    let until = Instant::now() + patience;
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn has_room() -> bool {
+    launcher::has_room(&io::stderr())
 }
 
 fn write(text: &str) {

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::job::{pgas_run, start};
+use crate::job::{eventually, pgas_run, start};
 
 /// The beginning of each command to a terminal.
 const COMMAND: char = '\u{1b}';
@@ -107,6 +107,24 @@ fn the_first_interrupt_from_a_terminal_reaches_ranks_that_have_left_the_launcher
     let seen = rest(user);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2), "{seen}");
     assert!(seen.contains("pgas: SIGINT ended the job after "), "{seen}");
+}
+
+#[test]
+fn a_watched_job_ends_although_the_user_has_stopped_the_terminal() {
+    let run = env!("CARGO_BIN_EXE_pgas-run");
+    let script = "echo ready; test $PGAS_RANK = 0 && read line && exit 3; exec sleep 60";
+    let args = ["-n", "2", "--watch=0.05", "sh", "-c", script];
+    let (mut child, mut user) = begin((24, 80), "xterm", run, &args);
+    until(&mut user, "ready");
+    until(&mut user, "2 ranks");
+    // Nothing comes out any more, and rank 0 reads a line, and fails.
+    user.write_all(b"\x13\n").unwrap();
+    let mut ended = None;
+    eventually("the job has ended", || {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().code(), Some(3));
 }
 
 #[test]
