@@ -52,7 +52,9 @@ impl Program {
             });
         }
         let here = Self::own as fn() -> Result<&'static Self> as usize;
-        let maps = fs::read_to_string("/proc/self/maps")?;
+        // The path of a mapped file may be no text.
+        let maps = fs::read("/proc/self/maps")?;
+        let maps = String::from_utf8_lossy(&maps);
         let mapping = maps
             .lines()
             .filter_map(Mapping::parse)
@@ -207,6 +209,28 @@ mod tests {
         let build = program.build().unwrap();
         assert_ne!(build, 0);
         assert_eq!(Program::find().unwrap().build().unwrap(), build);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "starts a process")]
+    #[cfg(target_os = "linux")]
+    fn a_program_finds_its_code_although_its_path_is_no_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        use std::os::unix::process::CommandExt as _;
+
+        let own = std::env::current_exe().unwrap();
+        let name = format!("identity.{}.", std::process::id()).into_bytes();
+        let name = std::ffi::OsString::from_vec([name, vec![0xff]].concat());
+        let other = own.with_file_name(name);
+        fs::hard_link(&own, &other).unwrap();
+        let mut test = std::process::Command::new(&other);
+        // The harness takes arguments that are text only.
+        test.arg0("test");
+        let test = test.args(["--exact", "identity::tests::a_process_finds_its_own_code"]);
+        let ended = test.output();
+        fs::remove_file(&other).unwrap();
+        let told = String::from_utf8_lossy(&ended.unwrap().stdout).into_owned();
+        assert!(told.contains("1 passed"), "{told}");
     }
 
     #[test]

@@ -52,7 +52,9 @@ fn listen() -> io::Result<()> {
 /// The signals that this process ignores, as under `nohup`: a listener would end that. None where
 /// the system does not tell.
 fn ignored() -> Vec<i32> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read("/proc/self/status").unwrap_or_default();
+    // The name of the process may be cut off within a letter.
+    let status = String::from_utf8_lossy(&status);
     let mut masks = status
         .lines()
         .filter_map(|line| line.strip_prefix("SigIgn:"));
@@ -61,4 +63,17 @@ fn ignored() -> Vec<i32> {
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     let is_set = |signal: &i32| mask.unwrap_or(0) >> (signal - 1) & 1 == 1;
     (1..=64).filter(is_set).collect()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_known_although_the_name_of_the_process_is_no_text() {
+        fs::write("/proc/self/comm", b"abcdefghijklmn\xc3").unwrap();
+        // As in every program of this language.
+        assert!(ignored().contains(&signal_hook::consts::SIGPIPE));
+        assert!(crate::report::peak_rss() > 0);
+    }
 }

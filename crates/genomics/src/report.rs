@@ -158,7 +158,9 @@ impl Stopwatch {
 /// The peak memory of this process in bytes; 0 if the system does not report it.
 #[must_use]
 pub fn peak_rss() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read("/proc/self/status").unwrap_or_default();
+    // The name of the process may be cut off within a letter.
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
