@@ -27,7 +27,8 @@ use crate::settings::{MPICH_YIELDS, setting};
 use crate::sys::{self, Mpi, ThreadLevel};
 use crate::time_slice;
 use pgas_network::host::Host;
-use pgas_network::lifeline::{Elder, Lifeline, elders_of};
+use pgas_network::introduction::Elder;
+use pgas_network::lifeline::{Lifeline, elders_of};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it
 /// when the world is left. If the application has started MPI already, this is [`init_on`] its

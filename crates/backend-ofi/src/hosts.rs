@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use pgas_core::{Config, Error, Rank, Result};
 use pgas_network::addresses;
 use pgas_network::host::Host;
-use pgas_network::lifeline::{Elder, Lifeline, elders_of};
+use pgas_network::introduction::Elder;
+use pgas_network::lifeline::{Lifeline, elders_of};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{JobMemory, Member, create_job};
 

@@ -14,13 +14,14 @@
 //! | sending and receiving of messages; failures; waits | `failure`, `receive`, `send`, `wait` |
 //! | messages and their credits; atomics; the ranks of the host | `atomics`, `neighbours`, `peer` |
 //! | messages between libraries; their bytes | `bundle`, `note` |
-//! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix`, `park` |
+//! | all else | `addresses`, `host`, `introduction`, `lifeline`, `limits`, `mix`, `park` |
 
 pub mod addresses;
 pub mod atomics;
 pub mod bundle;
 pub mod failure;
 pub mod host;
+pub mod introduction;
 pub mod lifeline;
 pub mod limits;
 pub mod mix;

@@ -18,16 +18,16 @@
 //! To an address that this host has itself, it sends none. The secrets are sent in clear: the network
 //! between the hosts is trusted.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Config, notice};
 use rustix::net::sockopt;
 
-use crate::addresses::{self, Network, check_target};
+use crate::addresses::check_target;
+use crate::introduction::{Elder, Listener, Secret, Secrets, new_secret};
 
 /// The number of consecutive hosts that are all connected with each other.
 const GROUP: usize = 32;
@@ -50,20 +50,6 @@ const MAX_TEXT: usize = 500;
 /// Bytes before a text.
 const HEAD: usize = 7;
 
-/// Random bytes that only processes of one job know.
-pub type Secret = [u8; 16];
-
-/// A new secret.
-///
-/// # Errors
-///
-/// Errors of the system.
-pub fn new_secret() -> io::Result<Secret> {
-    let mut secret = Secret::default();
-    File::open("/dev/urandom")?.read_exact(&mut secret)?;
-    Ok(secret)
-}
-
 /// The failed rank and the cause.
 pub type Failure = (u32, String);
 
@@ -75,92 +61,6 @@ pub fn elders_of(host: usize) -> impl Iterator<Item = usize> {
     let above = group.checked_sub(1).filter(|_| host == first);
     let parent = above.map(|above| above / FAN * GROUP);
     parent.into_iter().chain(first..host)
-}
-
-/// The socket to which later hosts connect.
-#[derive(Debug)]
-pub struct Listener {
-    socket: TcpListener,
-    secrets: Secrets,
-}
-
-/// What a host that connects to another one sends, and what it gets as the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Secrets {
-    call: Secret,
-    answer: Secret,
-}
-
-/// The introduction of a host to the hosts that connect to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Elder {
-    /// Its first rank.
-    pub rank: u32,
-    /// The port where it listens; 0 if it does not.
-    port: u16,
-    network: Network,
-    secrets: Secrets,
-    addresses: Vec<IpAddr>,
-}
-
-impl Elder {
-    /// The most words of an introduction.
-    pub const N_WORDS: usize = Self::N_FIXED + 2 * addresses::MOST;
-    /// The rank, the port, the network, and two secrets.
-    const N_FIXED: usize = 9;
-
-    /// The introduction of this host, by the first of its ranks. Without a socket others cannot
-    /// connect to it, and warn.
-    #[must_use]
-    pub fn new(rank: u32, listener: Option<&Listener>) -> Self {
-        let address = listener.and_then(|listener| listener.socket.local_addr().ok());
-        Self {
-            rank,
-            port: address.map_or(0, |address| address.port()),
-            network: addresses::network(),
-            secrets: listener.map_or_else(Secrets::default, |listener| listener.secrets),
-            addresses: addresses::own(),
-        }
-    }
-
-    /// The introduction as numbers, at most [`N_WORDS`](Self::N_WORDS). Zeros may follow.
-    #[must_use]
-    pub fn to_words(&self) -> Vec<u64> {
-        let mut words = vec![u64::from(self.rank), u64::from(self.port)];
-        words.extend(self.network);
-        for secret in [self.secrets.call, self.secrets.answer] {
-            words.extend(secret.as_chunks().0.iter().copied().map(u64::from_ne_bytes));
-        }
-        let addresses = self.addresses.iter().copied();
-        words.extend(addresses.flat_map(addresses::to_words));
-        words
-    }
-
-    /// Reads what [`to_words`](Self::to_words) made.
-    #[must_use]
-    pub fn of_words(words: &[u64]) -> Option<Self> {
-        let (fixed, found) = words.split_first_chunk::<{ Self::N_FIXED }>()?;
-        let [rank, port, boot, boot_too, space, secrets @ ..] = *fixed;
-        let secret = |words: [u64; 2]| {
-            let mut secret = Secret::default();
-            let halves = words.map(u64::to_ne_bytes);
-            secret.copy_from_slice(halves.as_flattened());
-            secret
-        };
-        let [a, b, c, d] = secrets;
-        let found = found.chunks_exact(2);
-        let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
-        Some(Self {
-            rank: u32::try_from(rank).ok()?,
-            port: u16::try_from(port).ok()?,
-            network: [boot, boot_too, space],
-            secrets: Secrets {
-                call: secret([a, b]),
-                answer: secret([c, d]),
-            },
-            addresses: found.collect(),
-        })
-    }
 }
 
 /// One host's connections.
@@ -581,10 +481,11 @@ impl Neighbour {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
     use std::thread;
 
     use super::*;
+    use crate::addresses::Network;
 
     const LIMIT: Duration = Duration::from_secs(20);
 
@@ -771,19 +672,6 @@ mod tests {
     }
 
     #[test]
-    fn an_introduction_is_read_as_it_was_written() {
-        let listener = Lifeline::listen().expect("a socket");
-        for elder in [Elder::new(7, Some(&listener)), Elder::new(u32::MAX, None)] {
-            let mut words = elder.to_words();
-            assert!(words.len() <= Elder::N_WORDS);
-            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
-            words.resize(Elder::N_WORDS, 0);
-            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
-        }
-        assert_eq!(Elder::of_words(&[0; 8]), None);
-    }
-
-    #[test]
     fn who_introduces_itself_after_a_failure_is_told_of_it() {
         let (mut parent, mut child) = (lifeline(0), lifeline(1));
         let failure = (5, "was killed".to_owned());
@@ -833,5 +721,18 @@ mod tests {
             }
             assert!(n_neighbours.iter().all(|n| *n <= GROUP + FAN));
         }
+    }
+
+    #[test]
+    fn an_introduction_is_read_as_it_was_written() {
+        let listener = Lifeline::listen().expect("a socket");
+        for elder in [Elder::new(7, Some(&listener)), Elder::new(u32::MAX, None)] {
+            let mut words = elder.to_words();
+            assert!(words.len() <= Elder::N_WORDS);
+            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
+            words.resize(Elder::N_WORDS, 0);
+            assert_eq!(Elder::of_words(&words).as_ref(), Some(&elder));
+        }
+        assert_eq!(Elder::of_words(&[0; 8]), None);
     }
 }

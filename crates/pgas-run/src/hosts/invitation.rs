@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pgas_network::addresses::Network;
-use pgas_network::lifeline::new_secret;
+use pgas_network::introduction::new_secret;
 
 use super::wire::Token;
 
