@@ -21,7 +21,6 @@ mod passing;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::thread;
 
 use pgas_core::{AsTeam, Event, Member, Pod, Rank, Team, World, keep_line, part_of_object};
 use zerocopy::FromZeros as _;
@@ -545,13 +544,10 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
     Ok(Plan { size, route })
 }
 
-/// Others that wait for this rank are told, or the job fails. A rank that panics has another cause
-/// to tell.
+/// Others that wait for this rank are told, or the job fails. So it is if the rank panics: the
+/// program may catch the panic.
 impl<T: Object, M> Drop for Distributor<T, M> {
     fn drop(&mut self) {
-        if thread::panicking() {
-            return;
-        }
         let world = self.team.world();
         let mut hops = self.passing.hops.iter();
         let told = hops.try_for_each(|hop| hop.channel.tell_drop(world, self.has_finished));

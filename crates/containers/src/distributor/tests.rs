@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use pgas_am::{ActiveMessages as _, Payload, RequestHandler, Token};
@@ -383,9 +384,21 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_left() {
     }
 }
 
+/// Drops a distributor, or loses it in a panic, which the program catches.
+fn lose<T: Object>(distributor: Distributor<T>, panics: bool) {
+    let lost = catch_unwind(AssertUnwindSafe(|| {
+        let _distributor = distributor;
+        assert!(!panics, "caught by the test");
+    }));
+    assert_eq!(lost.is_err(), panics);
+}
+
 #[test]
 fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_dropped_its_distributor() {
-    for (routing, n_ranks) in [(Routing::Direct, 3), (Routing::Grid, 9)] {
+    let ways = [(Routing::Direct, 3), (Routing::Grid, 9)];
+    let ways =
+        ways.map(|(routing, n_ranks)| [false, true].map(|panics| (routing, n_ranks, panics)));
+    for (routing, n_ranks, panics) in ways.into_iter().flatten() {
         let mut config = Config::default();
         config.segment_bytes = Some(1 << 20);
         config.timeout = Some(Duration::from_secs(30));
@@ -401,7 +414,7 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_dropped_its_distri
                 .for_each(|to| distributor.send(to, 7).unwrap());
             world.barrier().unwrap();
             if world.rank() == Rank::ZERO {
-                drop(distributor);
+                lose(distributor, panics);
                 // It stays, and serves the others.
                 while n_told.load(Ordering::Acquire) < n_ranks - 1 {
                     let _failed = world.progress();
