@@ -11,14 +11,14 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use pgas_core::{AsTeam, Error, Member, Team};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::future::PgasFuture;
 use crate::objects::ObjectId;
 use crate::rpc::{RemoteCalls, TakesPlace};
 use crate::state::{Am, am};
-use crate::teams;
+use crate::teams::TeamName;
 use pgas_core::Result;
 
 /// An object with an instance on every rank of a team; this is a handle on the rank's own instance.
@@ -53,15 +53,29 @@ pub struct DistObject<T> {
 
 struct Instance<T> {
     value: T,
-    id: ObjectId,
+    name: ObjectName,
     team: Team,
     am: Weak<Am>,
+}
+
+/// An object in a message.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct ObjectName {
+    number: u64,
+    team: TeamName,
+}
+
+impl ObjectName {
+    fn id(&self) -> ObjectId {
+        ObjectId::new(self.team.id(), self.number)
+    }
 }
 
 impl<T> Drop for Instance<T> {
     fn drop(&mut self) {
         if let Some(am) = self.am.upgrade() {
-            am.objects.remove(self.id);
+            am.objects.remove(self.name.id());
         }
     }
 }
@@ -81,10 +95,14 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     pub fn new(on: &impl AsTeam, value: T) -> Result<Self> {
         let team = on.as_team();
         let am = am(team.world())?;
-        let build = |id| {
+        let build = |number| {
+            let name = ObjectName {
+                number,
+                team: TeamName::of(&team),
+            };
             let instance = Arc::new(Instance {
                 value,
-                id,
+                name,
                 team: team.clone(),
                 am: Arc::downgrade(am),
             });
@@ -119,7 +137,7 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     /// ```
     #[must_use]
     pub fn number(&self) -> u64 {
-        self.instance.id.number()
+        self.instance.name.number
     }
 }
 
@@ -181,7 +199,7 @@ impl<T: Send + Sync + 'static> Clone for DistObject<T> {
 
 impl<T: Send + Sync + 'static> fmt::Debug for DistObject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DistObject({})", self.instance.id)
+        write!(f, "DistObject({})", self.instance.name.id())
     }
 }
 
@@ -193,13 +211,14 @@ impl<T: Send + Sync + 'static> Codec<DistObject<T>> for TakesPlace {
     type Array<const N: usize> = Each<Self>;
 
     fn encode(object: &DistObject<T>, out: &mut Encoder) -> Result<()> {
-        out.write(object.instance.id.as_bytes());
+        out.write(object.instance.name.as_bytes());
         Ok(())
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<DistObject<T>> {
-        let (id, instance) = find(input)?;
+        let (name, instance) = find(input)?;
         instance.ok_or_else(|| {
+            let id = name.id();
             let text = format!("{id} was dropped while calls that name it were under way");
             unreadable::<DistObject<T>>(text)
         })
@@ -209,25 +228,26 @@ impl<T: Send + Sync + 'static> Codec<DistObject<T>> for TakesPlace {
 /// Decodes the name of an object from `input` and finds its instance; `None` if it was dropped.
 fn find<T: Send + Sync + 'static>(
     input: &mut Decoder<'_>,
-) -> Result<(ObjectId, Option<DistObject<T>>)> {
-    let bytes = input.take::<DistObject<T>>(size_of::<ObjectId>())?;
-    let id = ObjectId::read_from_bytes(bytes).expect("as many bytes as were taken");
+) -> Result<(ObjectName, Option<DistObject<T>>)> {
+    let bytes = input.take::<DistObject<T>>(size_of::<ObjectName>())?;
+    let name = ObjectName::read_from_bytes(bytes).expect("as many bytes as were taken");
+    let id = name.id();
     let no_world = || unreadable::<DistObject<T>>("a result has no distributed objects");
     let world = input.world().ok_or_else(no_world)?;
     let found = am(world)?.objects.find(id);
     if let Err(Error::NotBuilt(..)) = found {
-        // Only members build it. The call waits for a split, too, that may make the team.
-        teams::named::<DistObject<T>>(world, id.team())?;
+        // Only members build it. The call waits for the split, too, that makes the team.
+        name.team.find::<DistObject<T>>(world)?;
     }
     let Some(instance) = found? else {
-        return Ok((id, None));
+        return Ok((name, None));
     };
     let Ok(instance) = instance.downcast::<Instance<T>>() else {
         let wanted = type_name::<T>();
         let text = format!("{id} is no {wanted} here: the ranks built objects in different orders");
         return Err(unreadable::<DistObject<T>>(text));
     };
-    Ok((id, Some(DistObject { instance })))
+    Ok((name, Some(DistObject { instance })))
 }
 
 /// A distributed object that may have been dropped. As the argument of a call it arrives as the
@@ -249,7 +269,7 @@ fn find<T: Send + Sync + 'static>(
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub struct WeakObject<T> {
-    id: ObjectId,
+    name: ObjectName,
     instance: Weak<Instance<T>>,
     /// Keeps an instance that a call has found until the call is over.
     held: Option<DistObject<T>>,
@@ -264,7 +284,7 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     #[must_use]
     pub fn downgrade(&self) -> WeakObject<T> {
         WeakObject {
-            id: self.instance.id,
+            name: self.instance.name,
             instance: Arc::downgrade(&self.instance),
             held: None,
         }
@@ -287,7 +307,7 @@ impl<T: Send + Sync + 'static> WeakObject<T> {
 impl<T: Send + Sync + 'static> Clone for WeakObject<T> {
     fn clone(&self) -> Self {
         Self {
-            id: self.id,
+            name: self.name,
             instance: Weak::clone(&self.instance),
             held: self.held.clone(),
         }
@@ -296,7 +316,7 @@ impl<T: Send + Sync + 'static> Clone for WeakObject<T> {
 
 impl<T: Send + Sync + 'static> fmt::Debug for WeakObject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WeakObject({})", self.id)
+        write!(f, "WeakObject({})", self.name.id())
     }
 }
 
@@ -308,17 +328,21 @@ impl<T: Send + Sync + 'static> Codec<WeakObject<T>> for TakesPlace {
     type Array<const N: usize> = Each<Self>;
 
     fn encode(object: &WeakObject<T>, out: &mut Encoder) -> Result<()> {
-        out.write(object.id.as_bytes());
+        out.write(object.name.as_bytes());
         Ok(())
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<WeakObject<T>> {
-        let (id, held) = find(input)?;
+        let (name, held) = find(input)?;
         let instance = held
             .as_ref()
             .map_or_else(Weak::new, |held: &DistObject<T>| {
                 Arc::downgrade(&held.instance)
             });
-        Ok(WeakObject { id, instance, held })
+        Ok(WeakObject {
+            name,
+            instance,
+            held,
+        })
     }
 }

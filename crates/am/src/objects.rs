@@ -8,31 +8,21 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pgas_core::backend::{HandlerId, Message};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::unreadable;
 use crate::set_aside::{MAX_SET_ASIDE, SetAside};
 use pgas_core::{Error, Result};
 
-/// In the place of an object's number: the call names a team, and this rank has not yet returned
-/// from a split that may make the team.
-pub(crate) const OF_SPLIT: u64 = u64::MAX;
-
 /// The name of an object on every rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectId {
     team: u64,
     number: u64,
 }
 
 impl ObjectId {
-    pub(crate) fn team(self) -> u64 {
-        self.team
-    }
-
-    pub(crate) fn number(self) -> u64 {
-        self.number
+    pub(crate) fn new(team: u64, number: u64) -> Self {
+        Self { team, number }
     }
 }
 
@@ -86,12 +76,12 @@ impl Objects {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names the next object of `team`, and stores the instance that `build` makes for it.
+    /// Gives the next object of `team` its number, and stores the instance that `build` makes for it.
     pub(crate) fn add<T>(
         &self,
         team: u64,
         type_name: &'static str,
-        build: impl FnOnce(ObjectId) -> (Weak<dyn Any + Send + Sync>, T),
+        build: impl FnOnce(u64) -> (Weak<dyn Any + Send + Sync>, T),
     ) -> T {
         let mut tables = self.lock();
         let number = tables.n_built.entry(team).or_insert(0);
@@ -100,7 +90,7 @@ impl Objects {
             number: *number,
         };
         *number += 1;
-        let (instance, built) = build(id);
+        let (instance, built) = build(id.number);
         let entry = Built {
             instance,
             type_name,
@@ -297,7 +287,7 @@ mod tests {
         assert!(!objects.has_ready() && called(&objects).is_empty());
         assert_eq!(objects.n_set_aside(|id| id == CALL_FF), 2);
         objects.add(TEAM, "u64", |named| {
-            assert_eq!(named, id);
+            assert_eq!(named, id.number);
             (Arc::downgrade(&object), ())
         });
         assert!(objects.has_ready() && objects.find(id).unwrap().is_some());

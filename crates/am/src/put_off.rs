@@ -1,10 +1,8 @@
-//! Calls that are put off: they name a team that a split of this rank may be making, or they came
+//! Calls that are put off: they name a team that a split of this rank is making, or they came
 //! before this rank has learned how functions are named.
 //!
 //! They are looked at again when a split has ended or the names are known, and are no work for a
-//! rank that waits until then. The sender of a call has the team already. So its split had begun
-//! here when the call came, and a call whose splits have all ended names a team that this rank has
-//! dropped, or is no member of.
+//! rank that waits until then.
 
 use std::fmt;
 use std::mem;
@@ -12,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_core::backend::{HandlerId, Message};
-use pgas_core::{Splits, TeamId};
+use pgas_core::{Split, TeamId};
 
 use crate::set_aside::{MAX_SET_ASIDE, SetAside};
 
@@ -21,15 +19,15 @@ use crate::set_aside::{MAX_SET_ASIDE, SetAside};
 pub(crate) enum Awaits {
     /// The names of functions.
     Names,
-    /// A team, from a split with a number of up to `until`.
-    Team { team: TeamId, until: u64 },
+    /// A team, from a split.
+    Team { team: TeamId, split: Split },
 }
 
 impl fmt::Display for Awaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Names => f.write_str("the names of functions"),
-            Self::Team { team, .. } => write!(f, "team {team}, which a split may be making"),
+            Self::Team { team, .. } => write!(f, "team {team}, which a split is making"),
         }
     }
 }
@@ -56,6 +54,17 @@ struct List {
 struct Seen {
     n_ended: u64,
     has_names: bool,
+}
+
+/// What this rank has of a team that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A handle.
+    Here,
+    /// The split that makes it, in which it takes part.
+    NotYet,
+    /// Nothing: it is no member, or has dropped its handles.
+    Elsewhere,
 }
 
 /// The calls that are no longer put off.
@@ -94,18 +103,16 @@ impl PutOff {
     }
 
     /// Takes out the calls that need not wait any more, if something has happened since the last
-    /// look. They count until they [went on](Self::went_on). `splits` were asked before; `has_team` tells whether this rank has a handle on a team.
+    /// look. They count until they [went on](Self::went_on). The splits that have ended were counted
+    /// before; `made` tells what this rank has of a team.
     #[cold]
     pub(crate) fn take_due(
         &self,
         has_names: bool,
-        splits: Splits,
-        has_team: impl Fn(TeamId) -> bool,
+        n_ended: u64,
+        made: impl Fn(TeamId, Split) -> Made,
     ) -> Due {
-        let now = Seen {
-            n_ended: splits.n_ended,
-            has_names,
-        };
+        let now = Seen { n_ended, has_names };
         let mut list = self.lock();
         let seen = mem::replace(&mut list.seen, now);
         if !mem::take(&mut list.has_new) && seen == now {
@@ -119,11 +126,12 @@ impl PutOff {
         for (call, awaits) in calls.drain(..) {
             match awaits {
                 Awaits::Names if has_names => due.ready.push(call),
-                Awaits::Team { team, .. } if has_team(team) => due.ready.push(call),
-                Awaits::Team { team, until } if splits.oldest.is_none_or(|n| n > until) => {
-                    due.in_vain.push((call, team));
-                }
-                _ => waiting.push((call, awaits)),
+                Awaits::Names => waiting.push((call, awaits)),
+                Awaits::Team { team, split } => match made(team, split) {
+                    Made::Here => due.ready.push(call),
+                    Made::NotYet => waiting.push((call, awaits)),
+                    Made::Elsewhere => due.in_vain.push((call, team)),
+                },
             }
         }
         let mut list = self.lock();
@@ -148,7 +156,7 @@ impl PutOff {
 #[cfg(test)]
 mod tests {
     use pgas_core::Rank;
-    use pgas_core::backend::MessageClass;
+    use pgas_core::backend::{MessageClass, loopback};
 
     use super::*;
     use crate::ids::CALL_FF;
@@ -156,10 +164,9 @@ mod tests {
     const TEAM: TeamId = TeamId::from_bits(7);
     const OTHER: TeamId = TeamId::from_bits(8);
 
-    fn splits(n_begun: u64, n_ended: u64, oldest: Option<u64>) -> Splits {
-        let mut splits = Splits::default();
-        (splits.n_begun, splits.n_ended, splits.oldest) = (n_begun, n_ended, oldest);
-        splits
+    /// That of a team which needs none.
+    fn split() -> Split {
+        loopback::world().team().made_by()
     }
 
     fn keep(put_off: &PutOff, awaits: Awaits) -> bool {
@@ -179,21 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn calls_wait_for_splits_that_had_begun_when_they_came_and_for_no_later_ones() {
+    fn calls_wait_for_their_splits_and_are_looked_at_when_one_has_ended() {
         let put_off = PutOff::default();
-        let never = |_| -> bool { panic!("nothing has happened") };
+        let split = split();
+        let never = |_, _| -> Made { panic!("nothing has happened") };
         for team in [TEAM, OTHER] {
-            assert!(keep(&put_off, Awaits::Team { team, until: 1 }));
+            assert!(keep(&put_off, Awaits::Team { team, split }));
         }
-        let running = splits(1, 0, Some(1));
-        let due = put_off.take_due(true, running, |_| false);
+        let due = put_off.take_due(true, 0, |_, _| Made::NotYet);
         assert!(are_due(&due, 0, &[]));
-        assert!(are_due(&put_off.take_due(true, running, never), 0, &[]));
-        // Another split begins, then the first one ends.
-        let two = splits(2, 0, Some(1));
-        assert!(are_due(&put_off.take_due(true, two, never), 0, &[]));
-        let one = splits(2, 1, Some(2));
-        let due = put_off.take_due(true, one, |team| team == TEAM);
+        assert!(are_due(&put_off.take_due(true, 0, never), 0, &[]));
+        let made = |team, _| [Made::Elsewhere, Made::Here][usize::from(team == TEAM)];
+        let due = put_off.take_due(true, 1, made);
         assert!(are_due(&due, 1, &[OTHER]));
         assert!(put_off.has_some(), "they do not go on yet");
         put_off.went_on(2);
@@ -203,30 +207,29 @@ mod tests {
     #[test]
     fn a_call_that_comes_after_the_end_of_its_split_is_looked_at() {
         let put_off = PutOff::default();
-        let after = splits(1, 1, None);
-        assert!(are_due(&put_off.take_due(true, after, |_| false), 0, &[]));
-        assert!(keep(
-            &put_off,
-            Awaits::Team {
-                team: TEAM,
-                until: 1
-            }
-        ));
-        assert!(are_due(&put_off.take_due(true, after, |_| true), 1, &[]));
+        let never = |_, _| -> Made { panic!("there is no call") };
+        assert!(are_due(&put_off.take_due(true, 1, never), 0, &[]));
+        let awaits = Awaits::Team {
+            team: TEAM,
+            split: split(),
+        };
+        assert!(keep(&put_off, awaits));
+        let due = put_off.take_due(true, 1, |_, _| Made::Here);
+        assert!(are_due(&due, 1, &[]));
     }
 
     #[test]
     fn calls_before_the_names_wait_for_these_and_are_limited_in_number() {
         let put_off = PutOff::default();
+        let never = |_, _| -> Made { panic!("no call names a team") };
         for _ in 0..MAX_SET_ASIDE {
             assert!(keep(&put_off, Awaits::Names));
         }
         assert!(!keep(&put_off, Awaits::Names));
-        let none = splits(0, 0, None);
-        let due = put_off.take_due(false, none, |_| false);
+        let due = put_off.take_due(false, 0, never);
         assert!(are_due(&due, 0, &[]));
         assert_eq!(put_off.n_of(|id| id == CALL_FF), MAX_SET_ASIDE);
-        let due = put_off.take_due(true, none, |_| false);
+        let due = put_off.take_due(true, 0, never);
         assert!(are_due(&due, MAX_SET_ASIDE, &[]));
     }
 }

@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::{discard_panic, panic_text};
-use pgas_core::{Rank, Team, TeamId, World};
+use pgas_core::{Rank, Team, World};
 use pgas_lockfree::message_counts::Served;
 use pgas_lockfree::pending::{Cookie, Outcome};
 use zerocopy::{FromBytes, Immutable};
@@ -17,9 +17,8 @@ use crate::error::no_handle_on;
 use crate::function::{Call, FunctionId, Incoming, Later, Ran};
 use crate::identity::Names;
 use crate::ids::{CALL, FAILURE, RESULT};
-use crate::objects::OF_SPLIT;
 use crate::panics;
-use crate::put_off::Awaits;
+use crate::put_off::{Awaits, Made};
 use crate::set_aside::MAX_SET_ASIDE;
 use crate::state::Am;
 use pgas_core::{Error, Result};
@@ -68,15 +67,11 @@ impl Am {
         // The call counts as served when the caller has received the answer.
         match panic::catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(Ran::Returned)) => self.answer(world, from, cookie, out.bytes()),
-            Ok(Ok(Ran::NotCalled(Error::NotBuilt(number, team)))) => {
-                match self.set_aside(world, message, number, team) {
-                    Ok(()) => Ok(()),
-                    Err(error) => self.fail(world, from, cookie, &error.to_string()),
-                }
-            }
-            Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
-                self.fail_with(world, from, cookie, &error)
-            }
+            Ok(Ok(Ran::NotCalled(error))) => match self.put_aside(message, error) {
+                None => Ok(()),
+                Some(error) => self.fail_with(world, from, cookie, &error),
+            },
+            Ok(Ok(Ran::NotWritten(error))) => self.fail_with(world, from, cookie, &error),
             Ok(Ok(Ran::Later(later))) => {
                 self.answer_later(from, cookie, later);
                 Ok(())
@@ -126,7 +121,7 @@ impl Am {
             // No caller waits for the value of the future.
             Ok(Ok(Ran::Returned | Ran::Later(_))) => {}
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
-                match self.put_aside(world, message, error) {
+                match self.put_aside(message, error) {
                     None => return Ok(()),
                     Some(error @ Error::Codec(_)) => self.lose(from, &error),
                     Some(error) => served = Err(error),
@@ -143,29 +138,19 @@ impl Am {
         served
     }
 
-    /// Sets a call aside if its object is not built yet; otherwise returns the error.
-    #[cold]
-    fn put_aside(&self, world: &World, message: &Message<'_>, error: Error) -> Option<Error> {
-        match error {
-            Error::NotBuilt(number, team) => self.set_aside(world, message, number, team).err(),
-            error => Some(error),
-        }
-    }
-
     /// Keeps a call until the object that it names is built, or the team that it names is made.
+    /// Returns the error if it is another one, or the call cannot be kept.
     #[cold]
-    fn set_aside(
-        &self,
-        world: &World,
-        message: &Message<'_>,
-        number: u64,
-        team: u64,
-    ) -> Result<()> {
-        if number != OF_SPLIT {
-            return self.objects.set_aside(message, number, team);
+    fn put_aside(&self, message: &Message<'_>, error: Error) -> Option<Error> {
+        match error {
+            Error::NotBuilt(number, team) => self.objects.set_aside(message, number, team),
+            Error::NotSplit(named) => {
+                let (team, split) = *named;
+                self.put_off(message, Awaits::Team { team, split })
+            }
+            error => Err(error),
         }
-        let (team, until) = (TeamId::from_bits(team), world.splits().n_begun);
-        self.put_off(message, Awaits::Team { team, until })
+        .err()
     }
 
     #[cold]
@@ -180,11 +165,20 @@ impl Am {
     /// Lets calls go on whose teams are made, or that need wait no longer: those fail.
     #[cold]
     pub(crate) fn take_up_put_off(&self, world: &World) {
-        // In this order: a split that has ended has added its team before.
-        let splits = world.splits();
-        let has_team = |team| world.team_by_id(team).is_some();
         let has_names = self.names.get().is_some();
-        let due = self.put_off.take_due(has_names, splits, has_team);
+        let due = self
+            .put_off
+            .take_due(has_names, world.n_splits_ended(), |team, split| {
+                // Asked first: a split that ends after this has added its team before the search.
+                let is_split = !world.is_in_split(split);
+                if world.team_by_id(team).is_some() {
+                    Made::Here
+                } else if is_split {
+                    Made::Elsewhere
+                } else {
+                    Made::NotYet
+                }
+            });
         let n_due = due.ready.len() + due.in_vain.len();
         for (call, team) in due.in_vain {
             let error = unreadable::<Team>(no_handle_on(world, team));

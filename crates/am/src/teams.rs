@@ -1,10 +1,10 @@
 //! Teams as arguments of calls.
 
-use pgas_core::{Error, Result, Team, TeamId, World};
+use pgas_core::{Error, Result, Split, Team, TeamId, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::error::no_handle_on;
-use crate::objects::OF_SPLIT;
 use crate::rpc::TakesPlace;
 
 /// A team arrives as the target's own handle on it. If the target has not yet returned from the
@@ -18,44 +18,70 @@ impl Codec<Team> for TakesPlace {
     type Array<const N: usize> = Each<Self>;
 
     fn encode(team: &Team, out: &mut Encoder) -> Result<()> {
-        out.put(&team.id().bits())
+        out.write(TeamName::of(team).as_bytes());
+        Ok(())
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<Team> {
-        let bits = input.get()?;
+        let bytes = input.take::<Team>(size_of::<TeamName>())?;
+        let name = TeamName::read_from_bytes(bytes).expect("as many bytes as were taken");
         let no_world = || unreadable::<Team>("a result has no teams");
-        named::<Team>(input.world().ok_or_else(no_world)?, bits)
+        name.find::<Team>(input.world().ok_or_else(no_world)?)
     }
 }
 
-/// This rank's handle on the team that a `T` in a call names.
-///
-/// # Errors
-///
-/// [`Error::NotBuilt`] if a split may be making the team; else that this rank has no handle on it.
-pub(crate) fn named<T>(world: &World, bits: u64) -> Result<Team> {
-    let id = TeamId::from_bits(bits);
-    // Asked first: a split that ends after this has added its team before the search below.
-    let is_splitting = world.splits().oldest.is_some();
-    if let Some(team) = world.team_by_id(id) {
-        return Ok(team);
+/// A team in a message.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct TeamName {
+    id: u64,
+    made_by: Split,
+}
+
+impl TeamName {
+    pub(crate) fn of(team: &Team) -> Self {
+        Self {
+            id: team.id().bits(),
+            made_by: team.made_by(),
+        }
     }
-    if is_splitting {
-        return Err(Error::NotBuilt(OF_SPLIT, bits));
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
-    Err(unreadable::<T>(no_handle_on(world, id)))
+
+    /// This rank's handle on the team that a `T` in a call names.
+    ///
+    /// The sender has the team already. So its split has begun here, and a team that this rank does
+    /// not find after the end of that split is one that it has dropped, or is no member of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSplit`] if the split that makes the team has not ended here; else that this rank
+    /// has no handle on it.
+    pub(crate) fn find<T>(self, world: &World) -> Result<Team> {
+        let id = TeamId::from_bits(self.id);
+        // Asked first: a split that ends after this has added its team before the search below.
+        let is_split = !world.is_in_split(self.made_by);
+        if let Some(team) = world.team_by_id(id) {
+            return Ok(team);
+        }
+        if is_split {
+            return Err(unreadable::<T>(no_handle_on(world, id)));
+        }
+        Err(Error::NotSplit(Box::new((id, self.made_by))))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
 
     use pgas_core::backend::loopback;
-    use pgas_core::{Config, Layer as _, Rank, World};
+    use pgas_core::{Config, Rank, World};
 
     use super::*;
-    use crate::{RemoteCalls as _, TeamCalls as _, quiet};
+    use crate::{DistObject, RemoteCalls as _, TeamCalls as _, quiet};
 
     #[expect(
         clippy::needless_pass_by_value,
@@ -119,55 +145,33 @@ mod tests {
         }
     }
 
-    /// Waits until something holds on this rank, which other threads of it serve, too.
-    fn until(world: &World, mut holds: impl FnMut() -> bool) {
-        world.wait_for("the test", || Ok(holds())).unwrap();
-    }
-
-    /// Rank 1 has dropped a team that rank 0 names in its calls. One of its threads is in a split
-    /// when they come, and another one begins a split before that ends.
+    /// Rank 1 has dropped a team, and waits in a split that rank 0 enters after its calls, which name
+    /// the team.
     #[test]
-    fn calls_that_name_a_dropped_team_fail_when_the_splits_that_might_make_it_are_over() {
-        let is_first = AtomicBool::new(false);
-        let is_second = AtomicBool::new(false);
+    fn a_call_that_names_a_dropped_team_does_not_wait_for_another_split() {
+        let is_dropped = AtomicBool::new(false);
         loopback::run(2, |world| {
             crate::attach(&world).unwrap();
-            let [first, second] = [0, 1].map(|key| world.team().reorder(key).unwrap());
             let dropped = world.team().reorder(0).unwrap();
-            let set = |flag: &AtomicBool| flag.store(true, Ordering::Release);
-            let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);
-            world.barrier().unwrap();
             if world.rank() == Rank::ZERO {
+                let has_dropped = || Ok(is_dropped.load(Ordering::Acquire));
+                world.wait_for("the test", has_dropped).unwrap();
+                let to = Rank::new(1);
                 let name = dropped.id().to_string();
-                until(&world, || is_set(&is_first));
-                let call = world.rpc(Rank::new(1), member_of, dropped.clone()).unwrap();
-                world.rpc_ff(Rank::new(1), drop::<Team>, dropped).unwrap();
-                until(&world, || is_set(&is_second));
-                let _one = first.reorder(0).unwrap();
-                let refused = call.wait().unwrap_err().to_string();
                 let text = format!("rank 1 is no member of team {name}, or has dropped");
+                let call = world.rpc(to, member_of, dropped.clone()).unwrap();
+                let refused = call.wait().unwrap_err().to_string();
                 assert!(refused.contains(&text), "{refused}");
-                let _two = second.reorder(0).unwrap();
+                let object = DistObject::new(&dropped, 0_u8).unwrap();
+                let call = world.rpc(to, drop::<DistObject<u8>>, object).unwrap();
+                let refused = call.wait().unwrap_err().to_string();
+                assert!(refused.contains(&text), "{refused}");
             } else {
                 drop(dropped);
-                let before = world.splits().n_begun;
-                let put_off = &crate::state::am(&world).unwrap().put_off;
-                thread::scope(|threads| {
-                    threads.spawn(|| first.reorder(0).unwrap());
-                    until(&world, || world.splits().n_begun == before + 1);
-                    set(&is_first);
-                    until(&world, || put_off.n_of(|_| true) == 2);
-                    // Calls that are put off are no work.
-                    let attached = world.layer::<crate::state::Attached>().unwrap();
-                    assert!((0..3).all(|_| !attached.advance(&world).unwrap()));
-                    threads.spawn(|| second.reorder(0).unwrap());
-                    until(&world, || world.splits().n_begun == before + 2);
-                    set(&is_second);
-                });
-                assert!(!put_off.has_some());
+                is_dropped.store(true, Ordering::Release);
             }
-            let lost = quiet(&world).unwrap_err().to_string();
-            assert!(lost.contains("has dropped its handles on it"), "{lost}");
+            let _later = world.team().reorder(0).unwrap();
+            quiet(&world).unwrap();
         });
     }
 }

@@ -156,8 +156,6 @@ pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
-#[doc(hidden)]
-pub use members::Splits;
 pub use own_wait::OwnWait;
 pub use performing::Performing;
 pub use phase::InPhase;
@@ -169,6 +167,8 @@ pub use spares::Spare;
 pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::{AsTeam, Member, Team};
+#[doc(hidden)]
+pub use team_id::Split;
 pub use team_id::TeamId;
 pub use waits::{PartOf, keep_line, part_of, part_of_at, part_of_earlier, part_of_object};
 pub use wire::InStep;

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::members::{Shared, Splits};
+use crate::members::Shared;
 use crate::rank::Rank;
-use crate::team_id::TeamId;
+use crate::team_id::{Split, TeamId};
 use crate::world::World;
 
 /// An ordered set of ranks, and the collectives over it.
@@ -94,12 +94,19 @@ impl World {
         })
     }
 
-    /// The splits in which this rank takes part. Of one that runs here, other members may already
-    /// have the new team. One that has ended here has added its team before.
+    /// Whether this rank takes part in `split` now. Other members may already have the new team. A
+    /// split that has ended here has added its team before.
     #[doc(hidden)]
     #[must_use]
-    pub fn splits(&self) -> Splits {
-        self.teams().splits()
+    pub fn is_in_split(&self, split: Split) -> bool {
+        self.teams().is_in(split)
+    }
+
+    /// The number of splits that have ended on this rank.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn n_splits_ended(&self) -> u64 {
+        self.teams().n_splits_ended()
     }
 }
 
@@ -115,6 +122,13 @@ impl Team {
     #[must_use]
     pub fn id(&self) -> TeamId {
         self.shared.id()
+    }
+
+    /// The split that has made the team, for messages that name the team.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn made_by(&self) -> Split {
+        self.shared.made_by()
     }
 
     /// Whether this is the team of all ranks that [`World::team`] gives.

@@ -1,6 +1,8 @@
-//! The identities of teams.
+//! The identities of teams, and of the splits that make them.
 
 use std::fmt;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::rank::Rank;
 
@@ -56,5 +58,30 @@ impl fmt::Display for TeamId {
 impl fmt::Debug for TeamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TeamId({self})")
+    }
+}
+
+/// A split, by the same name on all ranks: the team that is split, and the number of the call among
+/// the collectives of that team.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Split {
+    of: u64,
+    call: u64,
+}
+
+impl Split {
+    /// No split makes the team of all ranks.
+    pub(crate) const NONE: Self = Self {
+        of: u64::MAX,
+        call: u64::MAX,
+    };
+
+    pub(crate) fn new(of: TeamId, call: u64) -> Self {
+        Self {
+            of: of.bits(),
+            call,
+        }
     }
 }

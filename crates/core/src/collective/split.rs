@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::gather::allgather;
+use super::lane::Call;
 use super::{Kind, Signature, zeroed};
 use crate::backend::Group;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::members::{Members, Shared};
 use crate::pod::Pod;
 use crate::rank::Rank;
 use crate::team::Team;
-use crate::team_id::TeamId;
+use crate::team_id::{Split, TeamId};
 use crate::world::World;
 
 /// After this many splits the next one begins with a reclaim of memory. So the ledger stays small
@@ -103,7 +104,9 @@ impl Team {
         if self.shared().ledgers().n_splits(self.id()) >= MAX_SPLITS {
             self.reclaim()?;
         }
-        let _splitting = self.world().teams().begin_split();
+        let call = self.begin(Signature::new(Kind::Split).of::<Choice>(1));
+        let made_by = Split::new(self.id(), call.number);
+        let _splitting = self.world().teams().begin_split(made_by);
         let choice = Choice {
             counter: self.world().next_team(),
             joins: u32::from(colour.is_some()),
@@ -112,7 +115,7 @@ impl Team {
             _pad: 0,
         };
         let mut place = None;
-        let Chosen { choices, group } = self.choose(choice, |choices| {
+        let Chosen { choices, group } = self.choose(&call, choice, |choices| {
             place = Place::of(choices, self.rank());
             place.as_ref().map(|place| (place.colour(), place.rank))
         })?;
@@ -127,6 +130,7 @@ impl Team {
                 self.shared().world_rank(first),
                 choices[first as usize].counter,
             ),
+            made_by,
             Members::collect(ranks),
             rank,
             group,
@@ -231,18 +235,18 @@ pub(crate) struct Chosen<T> {
 }
 
 impl Team {
-    /// Exchanges all members' `choice`s in a split, and makes this member's group at the transport.
+    /// Exchanges all members' `choice`s in the `call` of a split, and makes this member's group at the transport.
     /// `place` computes this member's colour and key there from the choices: the colour is the
     /// number of any member of the new team, the same for all of these, and the key is its number
     /// in the new team; `None` if it joins none.
     #[track_caller]
     fn choose<T: Pod>(
         &self,
+        call: &Call,
         choice: T,
         place: impl FnOnce(&[T]) -> Option<(u32, u32)>,
     ) -> Result<Chosen<T>> {
-        let call = self.begin(Signature::new(Kind::Split).of::<T>(1));
-        self.drive(&call, async {
+        self.drive(call, async {
             let turn = call.enter().await?;
             let mut choices = zeroed::<T>(self.n_ranks() as usize);
             // By messages: a member that has all of them knows that all members are here, and that

@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::Rank;
 use crate::launch::LaunchError;
+use crate::team_id::{Split, TeamId};
 
 pub use causes::{
     BackendError, CodecError, Elsewhere, Exhausted, Mismatch, MixedBinaries, RankFailure,
@@ -131,6 +132,11 @@ pub enum Error {
     /// call waits until it is built.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
     NotBuilt(u64, u64),
+    /// A call names a team that this rank has not yet, since the split that makes it has not ended
+    /// here. The call waits until it has.
+    #[doc(hidden)]
+    #[error("the split that makes team {} has not ended yet", .0.0)]
+    NotSplit(Box<(TeamId, Split)>),
     /// One-way calls were lost. No caller waits for a one-way call, so the next `quiet` returns
     /// this error on all ranks.
     #[error(transparent)]

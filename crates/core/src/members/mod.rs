@@ -10,16 +10,16 @@ use crate::backend::{Backend, Group};
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::segment::Ledgers;
-use crate::team_id::TeamId;
+use crate::team_id::{Split, TeamId};
 
 pub(crate) use runs::Members;
-pub use teams::Splits;
 pub(crate) use teams::Teams;
 
 /// The shared state of all handles of one rank on one team.
 #[derive(Debug)]
 pub(crate) struct Shared {
     id: TeamId,
+    made_by: Split,
     members: Members,
     /// This rank's number.
     rank: u32,
@@ -42,6 +42,7 @@ impl Drop for Shared {
 impl Shared {
     pub(crate) fn new(
         id: TeamId,
+        made_by: Split,
         members: Members,
         rank: u32,
         group: Option<Arc<dyn Group>>,
@@ -51,6 +52,7 @@ impl Shared {
         let group = group.filter(|_| members.len() > 1);
         Self {
             id,
+            made_by,
             members,
             rank,
             next: AtomicU64::new(0),
@@ -64,6 +66,7 @@ impl Shared {
     pub(crate) fn world(backend: &dyn Backend) -> Self {
         Self::new(
             TeamId::WORLD,
+            Split::NONE,
             Members::all(backend.n_ranks()),
             backend.rank().number(),
             backend.collectives(),
@@ -77,6 +80,11 @@ impl Shared {
 
     pub(crate) fn id(&self) -> TeamId {
         self.id
+    }
+
+    /// The split that has made the team.
+    pub(crate) fn made_by(&self) -> Split {
+        self.made_by
     }
 
     pub(crate) fn rank(&self) -> u32 {

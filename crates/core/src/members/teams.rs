@@ -1,11 +1,11 @@
 //! The teams of a rank by their names, which arrive in messages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Shared;
 use crate::locks::lock;
-use crate::team_id::TeamId;
+use crate::team_id::{Split, TeamId};
 
 /// The teams that this rank is a member of, but for that of all ranks.
 #[derive(Debug, Default)]
@@ -14,51 +14,43 @@ pub(crate) struct Teams(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     made: HashMap<TeamId, Weak<Shared>>,
-    /// The number of splits that this rank has begun.
-    n_splits: u64,
-    /// The splits in which this rank takes part now, by their numbers, from 1.
-    running: BTreeSet<u64>,
-}
-
-/// The splits of a rank, which have numbers from 1 in the order in which it has begun them.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Splits {
-    pub n_begun: u64,
-    pub n_ended: u64,
-    /// The first one that has not ended.
-    pub oldest: Option<u64>,
+    /// The splits in which this rank takes part now. A few.
+    running: Vec<Split>,
+    /// The number of splits in which this rank has taken part.
+    n_ended: u64,
 }
 
 /// A guard of a split in which this rank takes part.
 #[derive(Debug)]
-pub(crate) struct Splitting<'a>(&'a Teams, u64);
+pub(crate) struct Splitting<'a>(&'a Teams, Split);
 
 impl Drop for Splitting<'_> {
     fn drop(&mut self) {
-        lock(&self.0.0).running.remove(&self.1);
+        let mut table = lock(&self.0.0);
+        let at = table.running.iter().position(|split| *split == self.1);
+        table
+            .running
+            .swap_remove(at.expect("the guard is dropped once"));
+        table.n_ended += 1;
     }
 }
 
 impl Teams {
     /// Begins a split. While the guard lives, members that were faster may name a team that is not
     /// known here yet.
-    pub(crate) fn begin_split(&self) -> Splitting<'_> {
-        let mut table = lock(&self.0);
-        table.n_splits += 1;
-        let number = table.n_splits;
-        table.running.insert(number);
-        drop(table);
-        Splitting(self, number)
+    pub(crate) fn begin_split(&self, split: Split) -> Splitting<'_> {
+        lock(&self.0).running.push(split);
+        Splitting(self, split)
     }
 
-    pub(crate) fn splits(&self) -> Splits {
-        let table = lock(&self.0);
-        Splits {
-            n_begun: table.n_splits,
-            n_ended: table.n_splits - table.running.len() as u64,
-            oldest: table.running.first().copied(),
-        }
+    /// Whether this rank takes part in `split` now.
+    pub(crate) fn is_in(&self, split: Split) -> bool {
+        lock(&self.0).running.contains(&split)
+    }
+
+    /// The number of splits that have ended here.
+    pub(crate) fn n_splits_ended(&self) -> u64 {
+        lock(&self.0).n_ended
     }
 
     /// Adds a new team, and forgets those without handles before the table would grow.
@@ -87,7 +79,14 @@ mod tests {
         let teams = Teams::default();
         let make = |counter| {
             let id = TeamId::new(Rank::ZERO, counter);
-            let team = Arc::new(Shared::new(id, Members::all(1), 0, None, Arc::default()));
+            let team = Arc::new(Shared::new(
+                id,
+                Split::NONE,
+                Members::all(1),
+                0,
+                None,
+                Arc::default(),
+            ));
             teams.add(&team);
             (id, team)
         };
@@ -103,18 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn splits_have_numbers_and_the_oldest_one_that_runs_is_known() {
+    fn a_split_runs_until_the_last_of_its_guards_is_dropped() {
         let teams = Teams::default();
-        let splits = |n_ended, oldest| Splits {
-            n_begun: 2,
-            n_ended,
-            oldest,
-        };
-        let [first, second] = [teams.begin_split(), teams.begin_split()];
-        assert_eq!(teams.splits(), splits(0, Some(1)));
-        drop(first);
-        assert_eq!(teams.splits(), splits(1, Some(2)));
-        drop(second);
-        assert_eq!(teams.splits(), splits(2, None));
+        let [one, other] = [1, 2].map(|call| Split::new(TeamId::WORLD, call));
+        // A handler that begins a split gets no number of its own.
+        let guards = [one, other, one].map(|split| teams.begin_split(split));
+        for (n_ended, guard) in (1..).zip(guards) {
+            assert_eq!(teams.is_in(one), n_ended < 4);
+            assert_eq!(teams.is_in(other), n_ended < 3);
+            drop(guard);
+            assert_eq!(teams.n_splits_ended(), n_ended);
+        }
+        assert!(![one, other].into_iter().any(|split| teams.is_in(split)));
     }
 }
