@@ -238,6 +238,10 @@ unsafe impl Backend for Network {
         self.poll(MAX_POLLS)
     }
 
+    fn progress_once(&self) -> Result<bool> {
+        self.poll(1)
+    }
+
     /// Polls, except for naps: no other rank can wake a process that does not call MPI, and others
     /// may wait for its calls. The naps are short, since the caller may wait for an operation of
     /// its own, which this does not see.

@@ -166,6 +166,33 @@ impl World {
     /// ```
     pub fn serve(&self) -> Result<bool> {
         let worked = self.advance()?;
+        self.look_after(worked)
+    }
+
+    /// As [`serve`](Self::serve), with one look at the network, where that may take several: for
+    /// loops that have work of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`](Self::serve).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// for _part in 0..10 {
+    ///     // A part of the work, and then what others need of this rank.
+    ///     world.serve_once()?;
+    /// }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn serve_once(&self) -> Result<bool> {
+        let worked = self.advance_once()?;
+        self.look_after(worked)
+    }
+
+    /// Looks after the job's health, if there was no work or much of it.
+    fn look_after(&self, worked: bool) -> Result<bool> {
         if self.n_busy_after(worked).is_multiple_of(BUSY_ROUNDS) {
             self.backend().health()?;
         }
@@ -261,6 +288,16 @@ impl World {
     pub(crate) fn advance(&self) -> Result<bool> {
         let worked = self.receive(BATCH)?;
         Ok(self.advance_rest()? || worked)
+    }
+
+    /// As [`advance`](Self::advance), with one look at the network.
+    pub(crate) fn advance_once(&self) -> Result<bool> {
+        let mut worked = self.receive(BATCH)?;
+        if self.backend().progress_once()? {
+            self.receive(BATCH)?;
+            worked = true;
+        }
+        Ok(self.advance_own()? || worked)
     }
 
     /// Progress besides serving messages that had arrived before.

@@ -235,10 +235,10 @@ impl<S: Pod> Channel<S> {
     /// Appends to `slots` the elements collected for this rank itself and those in its inbox.
     /// Returns their number.
     pub(super) fn receive_into(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
-        let n_own = self.take_own(slots);
+        // First, since what others have sent need not be copied if `slots` is empty.
         let n = self.receive_from_others(world, slots)?;
         self.n_from_others += n;
-        Ok(n_own + n)
+        Ok(n + self.take_own(slots))
     }
 
     /// Appends to `slots` the elements collected for this rank itself. Returns their number.
@@ -251,7 +251,11 @@ impl<S: Pod> Channel<S> {
     fn receive_from_others(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
         let queues = match &mut self.way {
             Way::Messages(inbox) => {
-                world.serve()?;
+                let n = inbox.take_to(slots);
+                if n > 0 {
+                    return Ok(n);
+                }
+                world.serve_once()?;
                 return Ok(inbox.take_to(slots));
             }
             Way::Queues(queues) => queues,
@@ -272,11 +276,12 @@ impl<S: Pod> Channel<S> {
         Ok(popped?.unwrap_or(0))
     }
 
-    /// All lanes, from this rank's own one on, so that not all ranks send to the same rank at once.
+    /// All lanes, from the one behind this rank's own on, so that not all ranks send to the same
+    /// rank at once. Its own is the last: what others wait for is on its way before.
     pub(super) fn lanes_in_turn(&self) -> impl Iterator<Item = usize> + use<S> {
         let n = self.lanes.len();
         let own = self.own;
-        (0..n).map(move |distance| (own + distance) % n)
+        (1..=n).map(move |distance| (own + distance) % n)
     }
 
     /// Whether that lane leads to a rank.

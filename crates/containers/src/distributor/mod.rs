@@ -234,7 +234,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// is no room, it first sends the elements that are collected for `to`, or that take the same
     /// next hop. While the inbox of the next rank is full, or if it is this rank's, `receive` has
     /// to [take](Self::receive_into) received elements and return their number. Returns whether
-    /// elements were sent.
+    /// elements were sent to another rank.
     #[inline(never)]
     #[track_caller]
     pub(crate) fn ship_before(
@@ -255,7 +255,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
             return Err(error);
         }
         assert!(collect(self), "there is room now");
-        Ok(true)
+        Ok(!self.is_own(place))
     }
 
     /// Panics if there is no member `to`, for which the element in `slot` is.
@@ -286,8 +286,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
         place: LaneId,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
-        let is_last = place.hop == self.passing.hops.len();
-        if is_last && self.last.is_own(place.lane) {
+        if self.is_own(place) {
             return receive(self).map(drop);
         }
         if self.try_ship(place)? {
@@ -314,6 +313,11 @@ impl<T: Object, M: Member> Distributor<T, M> {
             waiting.pause(&missing)?;
         }
         Ok(())
+    }
+
+    /// Whether a lane is for this rank itself.
+    fn is_own(&self, place: LaneId) -> bool {
+        place.hop == self.passing.hops.len() && self.last.is_own(place.lane)
     }
 
     fn try_ship(&mut self, LaneId { hop, lane }: LaneId) -> Result<bool> {
@@ -488,7 +492,6 @@ impl<T: Object, M: Member> Distributor<T, M> {
             let received = receive(self).map_err(|error| give_up(&world, RECEIVING, error))?;
             if received > 0 {
                 waiting.begin_anew();
-                continue;
             }
             if let Some(agreed) = same
                 && agreed.is_complete()?
@@ -500,6 +503,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
                 && !self.passing.holds_some()
             {
                 return Ok(outcome);
+            }
+            if received > 0 {
+                continue;
             }
             n_pauses += 1;
             if u32::is_multiple_of(n_pauses, PAUSES_PER_LOOK) {

@@ -430,6 +430,16 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Errors of the transport.
     fn progress(&self) -> Result<bool>;
 
+    /// As [`progress`](Self::progress), with one look at the network, where that may take several:
+    /// for a caller that has other work to do.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    fn progress_once(&self) -> Result<bool> {
+        self.progress()
+    }
+
     /// Waits up to `at_most` for an event: a message, the end of a barrier, a signal, a failure.
     /// May return early for no reason.
     fn park(&self, at_most: Duration);

@@ -170,7 +170,7 @@ impl Team {
         let waited = waited.and_then(|()| match n_steps {
             // A member that need not wait, such as the root of a broadcast, serves the others all
             // the same.
-            1 => self.world().advance().map(drop),
+            1 => self.world().advance_once().map(drop),
             _ => Ok(()),
         });
         call.outcome(waited)?;
