@@ -193,12 +193,34 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             self.prefetch(hash);
             Ok((hash, key))
         };
-        let begin = |i| Some(arrive(i));
-        let Ok(()) = pipelined(slots.len(), begin, |i, sought| -> Result<_, Infallible> {
-            let sought = sought.expect("each entry is begun");
-            n_new += u64::from(self.insert_or_keep(&slots[i], sought, combine, unplaced));
-            Ok(())
-        });
+        let mut first = 0;
+        while first < slots.len() {
+            // The entry that is being combined. A panic of the program's function is its own.
+            let mut combined = None;
+            let insert = || {
+                let begin = |i| Some(arrive(first + i));
+                pipelined(
+                    slots.len() - first,
+                    begin,
+                    |i, sought| -> Result<_, Infallible> {
+                        let sought = sought.expect("each entry is begun");
+                        combined = Some(first + i);
+                        let slot = &slots[first + i];
+                        n_new += u64::from(self.insert_or_keep(slot, sought, combine, unplaced));
+                        combined = None;
+                        Ok(())
+                    },
+                )
+            };
+            let Err(panic) = catch_unwind(AssertUnwindSafe(insert)) else {
+                break;
+            };
+            let Some(at) = combined else {
+                resume_unwind(panic);
+            };
+            unplaced.give_up_panicked(&slots[at], panic, self.heap());
+            first = at + 1;
+        }
         n_new
     }
 
@@ -227,33 +249,25 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if !R::IS_LOCAL {
             self.shape.world().count_local();
         }
-        let insert = || {
-            let folded = self.fold(hash, &key, |there| {
-                let value = object::from_slot::<V>(slot.members().1, heap)?;
-                let value = match there {
-                    Some(there) => combine(there, value),
-                    None => value,
-                };
-                object::to_slot(&value, heap)
-            });
-            match folded {
-                Ok(was_there) => {
-                    if const { object::has_heap::<(K, V)>() } {
-                        unplaced.release(slot, heap);
-                    }
-                    return !was_there;
+        let folded = self.fold(hash, &key, |there| {
+            let value = object::from_slot::<V>(slot.members().1, heap)?;
+            let value = match there {
+                Some(there) => combine(there, value),
+                None => value,
+            };
+            object::to_slot(&value, heap)
+        });
+        match folded {
+            Ok(was_there) => {
+                if const { object::has_heap::<(K, V)>() } {
+                    unplaced.release(slot, heap);
                 }
-                Err(why @ Error::Codec(_)) => unplaced.give_up(slot, why, heap),
-                Err(why) => unplaced.keep(hash, slot, why),
+                return !was_there;
             }
-            false
-        };
-        // What goes through here goes through memory. A `Result` would be written in parts and read
-        // as a whole, which has to wait for the stores of the parts.
-        catch_unwind(AssertUnwindSafe(insert)).unwrap_or_else(|panic| {
-            unplaced.give_up_panicked(slot, panic, heap);
-            false
-        })
+            Err(why @ Error::Codec(_)) => unplaced.give_up(slot, why, heap),
+            Err(why) => unplaced.keep(hash, slot, why),
+        }
+        false
     }
 }
 
