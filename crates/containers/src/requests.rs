@@ -288,6 +288,16 @@ pub(crate) trait Take<A>: FnMut(usize, Option<With<'_, A>>) -> Result<()> {}
 
 impl<A, F: FnMut(usize, Option<With<'_, A>>) -> Result<()>> Take<A> for F {}
 
+/// Where an operation of a batch goes.
+pub(crate) struct Way<R> {
+    /// The number of the rank: in the job, or among the members of a team.
+    pub(crate) index: u32,
+    /// The rank itself.
+    pub(crate) to: R,
+    /// The same for operations whose order matters.
+    pub(crate) key: u64,
+}
+
 /// Operations of a batch on their way to the ranks that carry them out, to all of them at once.
 pub(crate) struct Batch<'a, O: Operation> {
     on: &'a Served<O>,
@@ -345,22 +355,21 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Adds operation `number`, for `to`; it may be sent later. `request` makes it, and puts long
-    /// values into a parcel. `take` gets the answers of earlier ones. Operations whose order
-    /// matters have the same `key`. Returns false once an operation has failed: the batch takes no
-    /// more.
+    /// Adds operation `number`, which may be sent later. `request` makes it, and puts long values
+    /// into a parcel. `take` gets the answers of earlier ones. Returns false once an operation has
+    /// failed: the batch takes no more.
     #[inline]
     pub(crate) fn push(
         &mut self,
         number: usize,
-        (to, key): (Rank, u64),
+        Way { index, to, key }: Way<impl FnOnce() -> Rank>,
         request: impl FnOnce(&Heap) -> Result<O::Request>,
         take: &mut impl Take<O::Answer>,
     ) -> bool {
         let stripe = stripe_of(key, self.n_stripes);
-        let index = to.index() * self.n_stripes + stripe;
+        let index = index as usize * self.n_stripes + stripe;
         let lane = match self.lane_of[index] {
-            0 => self.open(to, index),
+            0 => self.open(to(), index),
             lane => lane as usize - 1,
         };
         let collected = &mut self.lanes[lane].collected;
@@ -452,8 +461,9 @@ impl<'a, O: Operation> Batch<'a, O> {
 
     /// Sends the requests that are collected for a rank.
     fn ship(&mut self, lane: usize, take: &mut impl Take<O::Answer>) {
+        let expected = self.expected;
         let empty = self.empty.pop();
-        let empty = empty.unwrap_or_else(|| Numbered::with_capacity(0));
+        let empty = empty.unwrap_or_else(|| Numbered::with_capacity(expected));
         let collected = mem::replace(&mut self.lanes[lane].collected, empty);
         self.n_collected -= collected.weight;
         let window = if O::IS_ORDERED { 1 } else { WINDOW };

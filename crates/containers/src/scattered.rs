@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
 use crate::object::{Heap, mix};
-use crate::requests::{self, Batch, Operation, Sent, With};
+use crate::requests::{self, Batch, Operation, Sent, Way, With};
 
 /// The object that requests on an array or a filter name.
 pub(crate) type Served = DistObject<World>;
@@ -200,8 +200,12 @@ pub(crate) fn travel<A: Act>(
             ptr: ptr.to_bits(),
             given,
         };
-        // The key by which ordered operations on one element stay in their order.
-        let way = (ptr.rank(), mix(at.ptr));
+        let way = Way {
+            index: ptr.rank().number(),
+            to: || ptr.rank(),
+            // Ordered operations on one element stay in their order.
+            key: mix(at.ptr),
+        };
         if !batch.push(i, way, |_| Ok(at), take) {
             break;
         }

@@ -26,7 +26,7 @@ use super::shard::Served;
 use super::table::{Table, dispatch_locality};
 use super::{Combine, HashMap};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain};
-use crate::requests::{Batch, With};
+use crate::requests::{Batch, Way, With};
 use crate::{BatchError, Error, Result};
 
 /// Operations of a batch in one section, if slots are reused.
@@ -234,7 +234,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                     }
                 };
                 let hash = view.hash(&key);
-                let way = (self.shape.home_rank(hash), hash.bits());
+                let way = Way {
+                    index: self.shape.ring.home(hash).member(),
+                    to: || self.shape.home_rank(hash),
+                    key: hash.bits(),
+                };
                 let request =
                     |parcel: &Heap| request::<K, V, O>(&key, given(element, parcel)?, parcel);
                 if !batch.push(i, way, request, take) {
