@@ -63,6 +63,11 @@ where
         answered: &Heap,
     ) -> Vec<Answer<O, K, V>> {
         let parcels = (parcel, answered);
+        if rank == on.world().rank()
+            && let Some(view) = on.shared()
+        {
+            return serve::<O, _, _, _, _>(&view, requests, parcels);
+        }
         let near = dispatch_shard!(on, rank, |view| {
             serve::<O, _, _, _, _>(&view, requests, parcels)
         });

@@ -10,7 +10,7 @@ use pgas_core::rma::NearArray;
 use pgas_core::{GlobalPtr, Rank, World};
 
 use super::slot::copied::BlockCopy;
-use super::slot::local::{Facts, LocalArray, Own};
+use super::slot::local::{Facts, LocalArray, Own, Shared};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{LayoutOf, RareOf};
 use super::view::{RareView, Shape, View, ViewOf};
@@ -18,6 +18,9 @@ use crate::object::{Heap, KeyHasher, Object};
 
 /// A view of this rank's shard in the local phase.
 type OwnView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>, Own>;
+
+/// A view of this rank's shard in another phase.
+type SharedView<'a, K, V, S> = ViewOf<'a, K, V, S, LayoutOf<K, V>, Shared>;
 
 /// The shards of a map, as this process reaches them.
 pub(super) struct Shards<K: Object, V: Object, S> {
@@ -88,6 +91,14 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
         let run = self.own.as_ref()?;
         Some(self.shape.view(LocalArray::new(run, Own)))
+    }
+
+    /// As [`own`](Self::own), in another phase.
+    #[inline]
+    #[track_caller]
+    pub(super) fn shared(&self) -> Option<SharedView<'_, K, V, S>> {
+        let run = self.own.as_ref()?;
+        Some(self.shape.view(LocalArray::new(run, Shared)))
     }
 
     #[inline]

@@ -54,6 +54,22 @@ impl Kind for Whole {
     }
 }
 
+/// This rank's shard in other phases, while nothing is counted. Batches that come by messages find
+/// most of their keys there: 5 to 15 % of their time.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Shared;
+
+impl Kind for Shared {
+    #[inline]
+    fn facts(self) -> Facts {
+        Facts {
+            is_shard: true,
+            is_still: false,
+            is_counted: false,
+        }
+    }
+}
+
 /// This rank's shard in the local phase, while nothing is counted.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Own;
