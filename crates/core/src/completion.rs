@@ -71,6 +71,19 @@ impl World {
         self.or_all_fail("the flush of a barrier", self.flush_all())
     }
 
+    /// As [`flush_for_all`](Self::flush_for_all), and waits for signals that follow puts: those are
+    /// begun when their puts are complete, so that a flush may come before them.
+    #[track_caller]
+    pub(crate) fn flush_signals_for_all(&self) -> Result<()> {
+        let what = "the signals of puts in flight";
+        // Handlers and chained actions run meanwhile, and may panic.
+        let step = self.in_step(what);
+        let signalled = self.wait_for(what, || Ok(!self.has_signals()));
+        self.or_all_fail(what, signalled)?;
+        drop(step);
+        self.flush_for_all()
+    }
+
     /// The outcome of a part of a collective; an error fails the job, since the others wait for
     /// this rank.
     fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {

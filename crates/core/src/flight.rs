@@ -103,6 +103,7 @@ impl<T: Send + 'static> Flight<T> {
             parts: begun.ops.into_iter().map(Part::new).collect(),
             report: Arc::clone(&report),
             kept: Some(Box::new(Arc::clone(&kept))),
+            _signals: begun.signal.map(|_| world.begin_signal()),
             signal: begun.signal,
             words: None,
             error: begun.failure,
@@ -228,6 +229,8 @@ struct Flying {
     /// The buffers, unless the program has them again.
     kept: Option<Box<dyn Any + Send>>,
     signal: Option<Atomic>,
+    /// Tells the world that it has a signal.
+    _signals: Option<Arc<()>>,
     /// Where the signal's former bits go.
     words: Option<FewWords>,
     error: Option<Error>,
@@ -396,6 +399,7 @@ mod tests {
             report: Arc::default(),
             kept: Some(Box::new(Arc::clone(&buffer))),
             signal: None,
+            _signals: None,
             words: None,
             error: None,
         };

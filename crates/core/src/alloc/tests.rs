@@ -1,6 +1,6 @@
 //! The prices of allocations that ranks make together.
 
-use crate::backend::loopback;
+use crate::backend::{SignalUpdate, loopback};
 use crate::{Config, Result, Statistics, Team, World};
 
 /// Runs `body` as four ranks that count, and do not compare their calls.
@@ -81,4 +81,23 @@ fn a_lock_is_an_allocation_and_a_barrier_and_three_atomics_of_own_words() {
         drop(lock);
         Ok(())
     });
+}
+
+#[test]
+fn a_signal_of_a_put_whose_event_was_dropped_does_not_land_in_the_memory_of_the_next_user() {
+    let world = loopback::world();
+    let part = world.team().split(Some(0), 0).unwrap().expect("a colour");
+    for team in [world.team(), part] {
+        let former = team.alloc_symmetric::<u64>(2).unwrap();
+        let (data, signal) = (former.here(), former.here().add(1));
+        let put = data.put_signal_nb(&world, vec![7], signal, SignalUpdate::Add(1));
+        drop(put.unwrap());
+        drop(former);
+        let next = team.alloc_symmetric::<u64>(2).unwrap();
+        assert_eq!(next.here(), data, "the same memory");
+        while world.tasks().has_some() {
+            world.progress().unwrap();
+        }
+        assert_eq!(next.here().get_vec(&world, 2).unwrap(), [0, 0]);
+    }
 }

@@ -167,18 +167,20 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// An allreduce, and a flush on members that have dropped something. Collective over the team.
+    /// An allreduce, and a flush on members that have dropped something, which also waits for the
+    /// signals of puts in flight. Collective over the team.
     ///
     /// # Errors
     ///
     /// The failure of the job while waiting.
     #[track_caller]
     pub fn reclaim(&self) -> Result<()> {
+        refuse_in_handler("a reclaim of symmetric memory")?;
         let world = self.world();
         let mut dropped = self.shared().ledgers().dropped(self.id());
         if dropped.iter().any(|word| *word != 0) {
             // This rank's puts in flight would otherwise land in the memory of its next user.
-            world.flush_for_all()?;
+            world.flush_signals_for_all()?;
         }
         self.allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
         let Freed { ranges, local } = self.shared().ledgers().reclaim(self.id(), &dropped);

@@ -275,6 +275,8 @@ struct Inner {
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
     tasks: Tasks,
+    /// Shared with each put in flight that a signal follows.
+    signals: Arc<()>,
     orphans: Orphans,
     refused: Refused,
     untold: Untold,
@@ -339,6 +341,7 @@ impl World {
             servers: Servers::default(),
             layer: OnceLock::new(),
             tasks: Tasks::default(),
+            signals: Arc::default(),
             orphans: Orphans::default(),
             refused: Refused::default(),
             untold: Untold::default(),
@@ -583,6 +586,16 @@ impl World {
     /// Collectives in flight.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.inner.tasks
+    }
+
+    /// For a put that a signal follows, which keeps it until the signal is at its target.
+    pub(crate) fn begin_signal(&self) -> Arc<()> {
+        Arc::clone(&self.inner.signals)
+    }
+
+    /// Whether a signal follows a put of this rank's that is in flight.
+    pub(crate) fn has_signals(&self) -> bool {
+        Arc::strong_count(&self.inner.signals) > 1
     }
 
     /// A handle that keeps the world alive, but not the rank in the job.
