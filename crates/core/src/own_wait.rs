@@ -137,6 +137,8 @@ impl OwnWait<'_> {
         self.clock = None;
         self.waited = None;
         self.noted = None;
+        // A failed job is found again.
+        self.failure = None;
     }
 
     /// Makes progress. If there was none, lets other threads run: always, or only now and then if
@@ -203,5 +205,33 @@ impl fmt::Debug for OwnWait<'_> {
             .field("what", &self.what)
             .field("from", &self.from)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Config;
+    use crate::backend::loopback;
+
+    #[test]
+    fn a_limit_that_was_reached_when_something_arrived_does_not_end_the_wait_for_more() {
+        let config = Config {
+            timeout: Some(Duration::ZERO),
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        let mut waiting = world.own_wait("what comes late");
+        while waiting.failure.is_none() {
+            waiting.pause(&Vec::new).unwrap();
+        }
+        waiting.begin_anew();
+        waiting.pause(&Vec::new).unwrap();
+        while waiting.failure.is_none() {
+            waiting.pause(&Vec::new).unwrap();
+        }
+        assert!(matches!(waiting.pause(&Vec::new), Err(Error::Timeout(_))));
     }
 }
