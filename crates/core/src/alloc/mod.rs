@@ -171,8 +171,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of
-    /// the job.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes or alignments;
+    /// the failure of the job.
     ///
     /// # Examples
     ///

@@ -33,8 +33,8 @@ impl Team {
     ///
     /// [`Error::Exhausted`](crate::Error::Exhausted) on members without room, and
     /// [`Error::Elsewhere`](crate::Error::Elsewhere) on the others; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes; the failure
-    /// of the job.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if members ask for different sizes or alignments;
+    /// the failure of the job.
     ///
     /// # Examples
     ///
@@ -87,6 +87,7 @@ impl Team {
         refuse_in_handler(ALLOCATION)?;
         let _waits = part_of(ALLOCATION);
         self.agree("the bytes of a symmetric allocation", bytes)?;
+        self.agree("the alignment of a symmetric allocation", align)?;
         self.reclaim()?;
         let block = if self.is_world() {
             self.block_by_order(bytes, align)?

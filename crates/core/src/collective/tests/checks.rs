@@ -283,3 +283,20 @@ fn a_message_of_another_length_is_an_error_without_checks_too() {
         }
     }
 }
+
+#[test]
+fn different_sizes_and_alignments_of_an_allocation_are_named() {
+    let allocation = |n: [usize; 2], align: [usize; 2]| {
+        disagreement(2, |world, team| {
+            let me = world.rank().index();
+            team.alloc_symmetric_aligned::<u64>(n[me], align[me])
+                .map(drop)
+        })
+    };
+    let text = allocation([4, 5], [64, 64]);
+    let what = "the bytes of a symmetric allocation";
+    assert!(tells(&text, what, [(0, "32"), (1, "40")]), "{text}");
+    let text = allocation([4, 4], [64, 4096]);
+    let what = "the alignment of a symmetric allocation";
+    assert!(tells(&text, what, [(0, "64"), (1, "4096")]), "{text}");
+}
