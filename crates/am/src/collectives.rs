@@ -655,6 +655,21 @@ mod tests {
     }
 
     #[test]
+    fn truth_is_one_where_a_value_is_combined_with_no_other() {
+        use pgas_core::collective::op::{And, Or};
+
+        let world = pgas_core::backend::loopback::world();
+        assert_eq!(world.allreduce_values(5, Or).unwrap(), 1);
+        assert_eq!(world.reduce_values(Rank::ZERO, 5, And).unwrap(), Some(1));
+        let results = pgas_core::backend::loopback::run(2, |world| {
+            let first = world.scan_values(5, And)?;
+            Ok::<_, pgas_core::Error>([first, world.scan_exclusive_values(5, 9, Or)?])
+        });
+        let results: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+        assert_eq!(results, [[1, 9], [1, 1]]);
+    }
+
+    #[test]
     fn a_value_that_has_no_bytes_ends_the_job_for_all_who_wait() {
         let results = pgas_core::backend::loopback::run(3, |world| {
             let n_elements = if world.rank() == Rank::ZERO {

@@ -202,7 +202,11 @@ pub(super) trait Elements<T: Pod> {
     #[track_caller]
     fn reduce_all(&self, op: &impl ReduceOp<T>) -> Result<Option<T>> {
         self.members().barrier_within()?;
-        let own = || self.fold(None, |so_far, _, value| both(so_far, Some(value), op));
+        let own = || {
+            self.fold(None, |so_far, _, value| {
+                both(so_far, Some(op.alone(value)), op)
+            })
+        };
         self.combine(own, op)
     }
 

@@ -218,7 +218,7 @@ impl Team {
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         let call = self.begin(allreduce_signature(values, &op));
         self.drive(&call, async {
-            match call.enter().await? {
+            match call.enter_with(values, &op).await? {
                 Some(turn) => turn.replace(values).await,
                 None => allreduce(call.main(), values, &op).await,
             }
@@ -253,7 +253,7 @@ impl Team {
         let mut values = [value];
         let call = self.begin(allreduce_signature(&values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => allreduce(call.main(), &mut values, &op).await?,
             }
@@ -287,7 +287,7 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(allreduce_signature(&values, &op));
         self.launch(call, |call| async move {
-            if let Some(turn) = call.enter().await? {
+            if let Some(turn) = call.enter_with(&mut values, &op).await? {
                 return turn.in_place(values).await;
             }
             allreduce(call.main(), &mut values, &op).await?;

@@ -14,11 +14,12 @@ use std::task::{Context, Poll, Waker};
 use super::lane::{Call, NOBODY, Phase};
 use super::native::Turn;
 use super::ticket::Ticket;
-use super::{Kind, Signature, check, meet};
+use super::{Kind, ReduceOp, Signature, check, meet};
 use crate::error::{Error, Result};
 use crate::event::{Event, Task};
 use crate::handler::{as_handler, in_handler};
 use crate::locks::lock;
+use crate::pod::Pod;
 use crate::rank::Rank;
 #[cfg(feature = "tracing")]
 use crate::seen;
@@ -54,6 +55,19 @@ impl Call {
         admitted?;
         turn?;
         Ok(Some(Turn::new(self, ticket)))
+    }
+
+    /// As [`enter`](Self::enter), for a reduction or a scan of `values`.
+    pub(super) async fn enter_with<'a, T: Pod>(
+        &'a self,
+        values: &mut [T],
+        op: &impl ReduceOp<T>,
+    ) -> Result<Option<Turn<'a>>> {
+        let turn = self.enter().await?;
+        for value in values {
+            *value = op.alone(*value);
+        }
+        Ok(turn)
     }
 
     async fn admit(&self) -> Result<()> {

@@ -319,7 +319,7 @@ impl Team {
         let call = self.begin(Signature::new(Kind::ReduceValues).root(root).of::<T>(0));
         self.launch(call, move |call| async move {
             call.enter().await?;
-            reduce::<T, E>(call.main(), root, value, &op).await
+            reduce::<T, E>(call.main(), root, op.alone(value), &op).await
         })
     }
 
@@ -342,7 +342,7 @@ impl Team {
         let call = self.begin(Signature::new(Kind::AllreduceValues).of::<T>(0));
         self.launch(call, move |call| async move {
             call.enter().await?;
-            allreduce::<T, E>(&call, value, &op).await
+            allreduce::<T, E>(&call, op.alone(value), &op).await
         })
     }
 
@@ -365,7 +365,7 @@ impl Team {
         let call = self.begin(Signature::new(Kind::ScanValues).of::<T>(0));
         self.launch(call, move |call| async move {
             call.enter().await?;
-            scan::<T, E>(call.main(), value, &op).await
+            scan::<T, E>(call.main(), op.alone(value), &op).await
         })
     }
 
@@ -390,7 +390,7 @@ impl Team {
         let call = self.begin(Signature::new(Kind::ScanExclusiveValues).of::<T>(0));
         self.launch(call, move |call| async move {
             call.enter().await?;
-            scan_exclusive::<T, E>(call.main(), value, first, &op).await
+            scan_exclusive::<T, E>(call.main(), op.alone(value), first, &op).await
         })
     }
 }

@@ -24,6 +24,7 @@ use super::OpKind;
 /// assert_eq!((|a: u64, b: u64| a.max(b)).combine(40, 2), 40);
 /// assert_eq!((op::BitAnd.combine(6, 3), op::BitOr.combine(6, 3)), (2, 7));
 /// assert_eq!((op::BitXor.combine(6, 3), op::And.combine(6, 0)), (5, 0));
+/// assert_eq!((op::Sum.alone(5), op::Or.alone(5)), (5, 1));
 /// assert!(ReduceOp::<u64>::kind(&op::Sum).is_some()); // a transport may have its own sum
 /// ```
 #[diagnostic::on_unimplemented(
@@ -34,6 +35,12 @@ use super::OpKind;
 pub trait ReduceOp<T> {
     /// Combines the value of some members, `before`, with that of the members after them, `after`.
     fn combine(&self, before: T, after: T) -> T;
+
+    /// The combination of `value` alone, such as on a team of one: `value` itself, but 0 or 1 for
+    /// [`And`] and [`Or`]. Every value is replaced by it before it is combined with others.
+    fn alone(&self, value: T) -> T {
+        value
+    }
 
     /// The built-in operator that this is; `None` for an operator of the program's own.
     fn kind(&self) -> Option<OpKind> {
@@ -266,6 +273,10 @@ impl<T: Integer> ReduceOp<T> for And {
         let no = T::from(false);
         T::from(before != no && after != no)
     }
+    #[inline]
+    fn alone(&self, value: T) -> T {
+        T::from(value != T::from(false))
+    }
     fn kind(&self) -> Option<OpKind> {
         Some(OpKind::And)
     }
@@ -276,6 +287,10 @@ impl<T: Integer> ReduceOp<T> for Or {
     fn combine(&self, before: T, after: T) -> T {
         let no = T::from(false);
         T::from(before != no || after != no)
+    }
+    #[inline]
+    fn alone(&self, value: T) -> T {
+        T::from(value != T::from(false))
     }
     fn kind(&self) -> Option<OpKind> {
         Some(OpKind::Or)

@@ -173,7 +173,7 @@ impl Team {
         drop(step);
         let own = match &outcome {
             Ok(value) => Judged {
-                value: *value,
+                value: op.alone(*value),
                 failed: NOBODY,
             },
             Err(_) => Judged {

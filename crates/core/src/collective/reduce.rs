@@ -103,7 +103,7 @@ impl Team {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
         let mut values = [value];
         self.drive(&call, async {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.replace(&mut values).await,
                 None => reduce(call.main(), root, &mut values, &op).await,
             }
@@ -154,7 +154,7 @@ impl Team {
         let call = self.begin(self.reduce_signature(root, values, &op));
         let values = self.drive(&call, async {
             let mut values = values.to_vec();
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.in_place(values).await,
                 None => {
                     reduce(call.main(), root, &mut values, &op).await?;
@@ -198,7 +198,7 @@ impl Team {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
         self.launch(call, |call| async move {
             let mut values = [value];
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => reduce(call.main(), root, &mut values, &op).await?,
             }
@@ -238,7 +238,7 @@ impl Team {
     ) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => values = turn.in_place(values).await?,
                 None => reduce(call.main(), root, &mut values, &op).await?,
             }

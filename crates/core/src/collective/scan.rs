@@ -169,7 +169,7 @@ impl Team {
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanInclusive, values, &op));
         self.drive(&call, async {
-            match call.enter().await? {
+            match call.enter_with(values, &op).await? {
                 Some(turn) => turn.replace(values).await,
                 None => inclusive(call.main(), values, &op).await,
             }
@@ -214,7 +214,7 @@ impl Team {
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanExclusive, values, &op));
         self.drive(&call, async {
-            match call.enter().await? {
+            match call.enter_with(values, &op).await? {
                 Some(turn) => {
                     turn.replace(values).await?;
                     begin_with(call.main(), values, first);
@@ -253,7 +253,7 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => inclusive(call.main(), &mut values, &op).await?,
             }
@@ -290,7 +290,7 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => {
                     turn.replace(&mut values).await?;
                     begin_with(call.main(), &mut values, first);
@@ -328,7 +328,7 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => inclusive(call.main(), &mut values, &op).await?,
             }
@@ -364,7 +364,7 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter().await? {
+            match call.enter_with(&mut values, &op).await? {
                 Some(turn) => {
                     turn.replace(&mut values).await?;
                     begin_with(call.main(), &mut values, first);

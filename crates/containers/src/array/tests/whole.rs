@@ -50,6 +50,8 @@ fn operations_on_all_elements_are_those_of_a_vector() {
             assert_eq!(all(), model);
             array.fill(3).unwrap();
             assert_eq!(all(), vec![3; len]);
+            let any = array.reduce(pgas_core::collective::op::Or).unwrap();
+            assert_eq!(any, (len > 0).then_some(1));
             world.barrier().unwrap();
         }
         let [a, b] = [1, 2].map(|block| dealt(&world, 10, Distribution::BlockCyclic(block)));

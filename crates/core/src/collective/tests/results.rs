@@ -509,3 +509,44 @@ fn what_waits_in_an_operator_is_an_error() {
         world.barrier()
     });
 }
+
+/// Also where a member's value is combined with no other.
+#[test]
+fn truth_is_one_whatever_is_combined() {
+    on_teams(|team| {
+        let me = team.rank();
+        let root = team.n_ranks() - 1;
+        assert_eq!(team.allreduce(me + 4, op::Or)?, 1);
+        assert_eq!(team.allreduce_nb(me + 4, op::And).wait()?, 1);
+        let of_root = |value| (me == root).then_some(value);
+        assert_eq!(team.reduce(root, me + 4, op::Or)?, of_root(1));
+        assert_eq!(team.reduce_nb(root, me + 4, op::And).wait()?, of_root(1));
+        assert_eq!(team.scan_inclusive(me + 4, op::And)?, 1);
+        assert_eq!(team.scan_inclusive_nb(me + 4, op::Or).wait()?, 1);
+        let before = if me == 0 { 9 } else { 1 };
+        assert_eq!(team.scan_exclusive(me + 4, 9, op::Or)?, before);
+        assert_eq!(team.scan_exclusive_nb(me + 4, 9, op::And).wait()?, before);
+        let own = || vec![0, me + 4];
+        let [mut any, mut so_far, mut till_me] = [own(), own(), own()];
+        team.allreduce_slice(&mut any, op::Or)?;
+        assert_eq!(any, [0, 1]);
+        assert_eq!(team.allreduce_slice_nb(own(), op::Or).wait()?, [0, 1]);
+        let of_root = |values| (me == root).then_some(values);
+        let reduced = team.reduce_slice(root, &own(), op::And)?;
+        assert_eq!(reduced, of_root(vec![0, 1]));
+        let reduced = team.reduce_slice_nb(root, own(), op::And).wait()?;
+        assert_eq!(reduced, of_root(vec![0, 1]));
+        team.scan_inclusive_slice(&mut till_me, op::Or)?;
+        assert_eq!(till_me, [0, 1]);
+        let till_me = team.scan_inclusive_slice_nb(own(), op::Or).wait()?;
+        assert_eq!(till_me, [0, 1]);
+        let before = if me == 0 { [9, 9] } else { [0, 1] };
+        team.scan_exclusive_slice(&mut so_far, 9, op::And)?;
+        assert_eq!(so_far, before);
+        let so_far = team.scan_exclusive_slice_nb(own(), 9, op::And).wait()?;
+        assert_eq!(so_far, before);
+        let tried = team.all_try_reduce("a step", || Ok::<_, Error>(me + 4), op::Or)?;
+        assert_eq!(tried, 1);
+        Ok(())
+    });
+}
