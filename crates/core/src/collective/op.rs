@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::OpKind;
+use crate::raw::word::{greater, lesser};
 
 /// An associative operator: `combine(combine(a, b), c)` equals `combine(a, combine(b, c))`.
 ///
@@ -184,11 +185,11 @@ macro_rules! floats {
             }
             #[inline]
             fn smaller(self, other: Self) -> Self {
-                self.min(other)
+                lesser(self, other)
             }
             #[inline]
             fn larger(self, other: Self) -> Self {
-                self.max(other)
+                greater(self, other)
             }
         }
     )*};
@@ -330,6 +331,27 @@ mod tests {
         assert_eq!(apply(&Min, f64::NAN, 1.0).to_bits(), 1.0_f64.to_bits());
         assert_eq!(apply(&Max, 1.0, f32::NAN).to_bits(), 1.0_f32.to_bits());
         assert!(apply(&Sum, 1.0, f64::NAN).is_nan());
+    }
+
+    /// On some processors the standard library's `min` and `max` return NaN.
+    #[test]
+    fn a_number_wins_over_a_signaling_nan() {
+        let nan = f64::from_bits(0x7ff0_0000_0000_0001);
+        let all = [
+            nan.smaller(1.0),
+            1.0.smaller(nan),
+            nan.larger(1.0),
+            1.0.larger(nan),
+        ];
+        assert!(all.iter().all(|bits| bits.to_bits() == 1.0_f64.to_bits()));
+        let nan = f32::from_bits(0x7f80_0001);
+        let all = [
+            nan.smaller(1.0),
+            1.0.smaller(nan),
+            nan.larger(1.0),
+            1.0.larger(nan),
+        ];
+        assert!(all.iter().all(|bits| bits.to_bits() == 1.0_f32.to_bits()));
     }
 
     #[test]

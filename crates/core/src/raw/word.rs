@@ -113,13 +113,13 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
 /// The smaller of two floats; a number is smaller than NaN. On some processors the standard
 /// library's `min` returns NaN if one of them is a signaling NaN.
 #[inline]
-fn lesser<F: PartialOrd>(x: F, v: F) -> F {
+pub(crate) fn lesser<F: PartialOrd>(x: F, v: F) -> F {
     if v < x || is_nan(&x) { v } else { x }
 }
 
 /// The larger of two floats; a number is larger than NaN.
 #[inline]
-fn greater<F: PartialOrd>(x: F, v: F) -> F {
+pub(crate) fn greater<F: PartialOrd>(x: F, v: F) -> F {
     if v > x || is_nan(&x) { v } else { x }
 }
 
