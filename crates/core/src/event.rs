@@ -437,7 +437,7 @@ impl<T: Send + 'static> Brief<T> {
             return Event::taken();
         };
         let (world, op, finish) = (self.world.clone(), self.op, self.finish);
-        if TypeId::of::<T>() == TypeId::of::<()>() {
+        if TypeId::of::<T>() == TypeId::of::<()>() && !self.is_change {
             // A put, whose source is our own copy.
             let whole = Event::brief(&world, op, words, |_| ());
             return Event::ready((finish([0; N_WORDS]), whole));

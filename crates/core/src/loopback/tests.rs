@@ -38,6 +38,21 @@ fn a_source_is_free_before_the_operation_is_complete() {
 }
 
 #[test]
+fn the_source_of_an_atomic_is_free_when_it_is_complete_with_a_result_or_without() {
+    let world = world();
+    let cell = world.alloc::<u64>(1).unwrap();
+    let mut without = cell.atomic_add_nb(&world, 1).unwrap().at_source();
+    let mut with = cell.fetch_add_nb(&world, 1).unwrap().at_source();
+    assert!(!without.is_complete().unwrap() && !with.is_complete().unwrap());
+    assert!(without.fails_at_limit() && with.fails_at_limit());
+    let ((), mut whole) = without.wait().unwrap();
+    assert!(whole.is_complete().unwrap());
+    let (_, mut whole) = with.wait().unwrap();
+    assert!(whole.is_complete().unwrap());
+    assert_eq!(cell.get(&world).unwrap(), 2);
+}
+
+#[test]
 fn later_operations_overtake_earlier_ones() {
     let world = world();
     let cell = world.alloc::<u64>(3).unwrap();
