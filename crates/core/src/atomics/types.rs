@@ -160,7 +160,7 @@ impl Atomic for Flag {
 
     #[inline]
     fn from_bits(bits: u64) -> Self {
-        (lowest(bits) != 0).into()
+        Self::of_byte(lowest(bits))
     }
 }
 
