@@ -1,5 +1,5 @@
-//! The state of a rank's active messages: handlers, pending answers, unsent messages. Futures refer
-//! to it by a number, so a forgotten future keeps nothing alive.
+//! The state of a rank's active messages: handlers, pending answers, unsent messages. Futures of
+//! calls refer to it by a number, so a forgotten one keeps nothing alive.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -23,8 +23,10 @@ const ATOMIC_LATER: &str = "an atomic, which may be carried out later";
 /// A non-blocking operation and its result.
 ///
 /// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test).
-/// It owns the operation's buffers. Dropping or forgetting it is safe: the operation goes on, and
-/// the buffers live until it is complete. (Those of a forgotten event live for ever.)
+/// It owns the operation's buffers. Dropping it is safe: the operation goes on, and the buffers live
+/// until it is complete. Forgetting it ([`std::mem::forget`]) harms no memory. But if it is not
+/// complete, its buffers and its handle on the world live for ever, so the rank never leaves the
+/// job.
 ///
 /// As a future it asks to be polled again until it is ready, since no thread of the library wakes
 /// it. With a driver (feature `tokio`) it is woken instead. A program without an executor uses

@@ -40,8 +40,9 @@ pub use shared::SharedFuture;
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
 /// [`is_ready`](Self::is_ready), [`then`](Self::then). An [`Event`] of core becomes one by
 /// [`Completes::future`], and has its methods. It borrows nothing, and may be sent to another
-/// thread. Dropping it loses only the value: the call is made all the same. A forgotten one keeps a
-/// slot of a table until the rank leaves the job, and does not delay that.
+/// thread. Dropping it loses only the value: the call is made all the same. A forgotten one
+/// keeps a slot of a table until the rank leaves the job, and does not delay that; but that of an
+/// event is forgotten as the [event](Event) is.
 ///
 /// A future that is ready takes no memory besides itself.
 ///
