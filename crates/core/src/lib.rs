@@ -137,6 +137,8 @@ mod thread_number;
 pub mod trace;
 mod untold;
 mod wait;
+#[cfg(test)]
+mod wait_tests;
 mod waited;
 mod waits;
 mod wire;

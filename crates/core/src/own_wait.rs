@@ -187,7 +187,7 @@ impl OwnWait<'_> {
             self.failure = self.world.backend().health().err();
         }
         if self.failure.is_some() {
-            self.world.take_in_what_came()?;
+            self.world.take_in_what_came();
         } else if !worked && self.world.backend().parks_until_written() {
             self.world.nap(self.world.longest_sleep());
             // This counts, however long it was.
