@@ -117,7 +117,8 @@ impl<T: Send + 'static> Cell<T> {
         self.is_done.store(true, Ordering::Release);
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            // It may poll its task at once, which must not wait, as actions must not.
+            pgas_core::as_handler(|| waker.wake());
         }
     }
 
@@ -252,6 +253,23 @@ mod tests {
         cell.set(Ok(1));
         assert!(!cell.watch(Waker::noop()));
         assert!(matches!(cell.take(), Ok(1)));
+    }
+
+    /// As within an action: it may poll its task at once, and the value may be set within a wait.
+    #[test]
+    fn a_waker_of_a_value_runs_as_a_handler() {
+        struct Notes(mpsc::Sender<bool>);
+        impl std::task::Wake for Notes {
+            fn wake(self: Arc<Self>) {
+                self.0.send(pgas_core::in_handler()).unwrap();
+            }
+        }
+
+        let (sender, seen) = mpsc::channel();
+        let cell = cell();
+        assert!(cell.watch(&Arc::new(Notes(sender)).into()));
+        cell.set(Ok(1));
+        assert_eq!(seen.try_recv(), Ok(true));
     }
 
     #[test]
