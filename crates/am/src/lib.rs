@@ -33,6 +33,9 @@
 //! | internal | the transport's work, and the steps of collectives | a blocking transfer over a network, while it waits |
 //! | user | also handlers, remote functions, actions chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!
+//! Operations of containers are made of these calls. Whether one makes progress differs from one
+//! network to another, and over shared memory most make none.
+//!
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress
 //! inside one does nothing, and a wait inside one is [`Error::InHandler`].
 //!
