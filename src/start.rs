@@ -61,9 +61,11 @@ pub fn init() -> Result<World, Error> {
 /// fn main() -> pgas::Result<()> {
 ///     let mut config = Config::from_env()?;
 ///     config.segment_bytes.get_or_insert(1 << 30);
-///     // The first argument is the number of ranks, unless a launcher has started them.
+///     // The first argument is the number of ranks, unless a launcher has started several, or does
+///     // not tell how many.
 ///     let n_ranks = std::env::args().nth(1).and_then(|n| n.parse().ok());
-///     if let (Launcher::Single, Some(n_ranks @ 2..)) = (&config.launcher, n_ranks) {
+///     let is_alone = config.launcher.n_ranks() == 1 && config.launcher != Launcher::Pmix;
+///     if let (true, Some(n_ranks @ 2..)) = (is_alone, n_ranks) {
 ///         config.launcher = Launcher::SelfLaunch { n_ranks };
 ///     }
 ///     let world = pgas::init_with(&config)?;

@@ -17,8 +17,10 @@ pub(crate) fn ranks() -> RangedI64ValueParser<u32> {
 /// The world of the job, with `ranks` ranks if no launcher has started several; or an error
 /// message.
 pub(crate) fn join(ranks: Option<u32>) -> Result<World, String> {
-    let world = config(ranks)?;
-    pgas::init_with(&world).map_err(|error| by_option(ranks, &error.to_string()))
+    let config = config(ranks)?;
+    let world = pgas::init_with(&config).map_err(|error| by_option(ranks, &error.to_string()))?;
+    check(ranks, world.n_ranks())?;
+    Ok(world)
 }
 
 /// The settings of the environment, with `--ranks` if no launcher has started several.
@@ -28,17 +30,25 @@ fn config(ranks: Option<u32>) -> Result<Config, String> {
         return Ok(config);
     };
     match &config.launcher {
-        Launcher::Single | Launcher::SelfLaunch { .. } => {
-            let own = |name: &str| (name == RANKS_VARIABLE).then(|| wanted.to_string());
-            Config::from_env_over(&own).map_err(|error| by_option(ranks, &error.to_string()))
-        }
-        started if started.n_ranks() == wanted => Ok(config),
-        started => {
-            let n_ranks = started.n_ranks();
-            Err(format!(
-                "--ranks {wanted}: a launcher has started this job with {n_ranks}"
-            ))
-        }
+        // It does not tell of how many until the rank has joined.
+        Launcher::Pmix => return Ok(config),
+        Launcher::SelfLaunch { .. } => {}
+        // Under a launcher that has started one process, such as an interactive shell of Slurm, the
+        // program starts the ranks.
+        found if found.n_ranks() == 1 && !matches!(found, Launcher::Own { .. }) => {}
+        started => return check(ranks, started.n_ranks()).map(|()| config),
+    }
+    let own = |name: &str| (name == RANKS_VARIABLE).then(|| wanted.to_string());
+    Config::from_env_over(&own).map_err(|error| by_option(ranks, &error.to_string()))
+}
+
+/// Checks the number of ranks that a launcher has started.
+fn check(wanted: Option<u32>, started: u32) -> Result<(), String> {
+    match wanted {
+        Some(wanted) if wanted != started => Err(format!(
+            "--ranks {wanted}: a launcher has started this job with {started}"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::run::{Ended, end, kmer_count, names, start};
+use super::run::{Ended, end, kmer_count, names, start, stdout};
 use crate::program::{ECOLI, LAMBDA};
 
 /// Runs three ranks with a dump and a spectrum to be written, and asserts that one line is all that
@@ -230,6 +230,32 @@ fn a_launcher_and_an_option_that_disagree_are_named_by_one_rank() {
             "{ended:?}"
         );
     }
+}
+
+#[test]
+fn a_launcher_that_started_one_process_leaves_the_ranks_to_the_option() {
+    for n_ranks in ["1", "3"] {
+        let mut command = kmer_count(["--json", "--ranks", n_ranks, LAMBDA]);
+        command
+            .env("SLURM_JOB_ID", std::process::id().to_string())
+            .env("SLURM_STEP_ID", "0")
+            .env("SLURM_STEP_NUM_TASKS", "1")
+            .env("SLURM_PROCID", "0");
+        let report = stdout(command);
+        assert!(
+            report.contains(&format!("\"ranks\":{n_ranks},")),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn a_launcher_that_does_not_tell_of_how_many_ranks_is_not_contradicted() {
+    let mut command = kmer_count(["--ranks", "3"]);
+    command.env("PMIX_RANK", "0").env("PMIX_NAMESPACE", "test");
+    let ended = end(command);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("PMIX_RANK is set"), "{ended:?}");
 }
 
 fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
