@@ -94,16 +94,17 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    let ended = arguments::join(options.ranks).and_then(|world| {
-        let ended = run(&world, &options);
-        // All ranks wait until everybody knows the outcome.
-        world.barrier().ok();
-        ended.map_err(|Failure(line)| line)
-    });
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(line) => arguments::complain("contig_gen", 1, &line),
-    }
+    let world = match arguments::join("contig_gen", options.ranks) {
+        Ok(world) => world,
+        Err(code) => return code,
+    };
+    let Err(failure) = run(&world, &options) else {
+        return ExitCode::SUCCESS;
+    };
+    let code = arguments::complain("contig_gen", 1, &failure.0);
+    // Wait until the line is printed, unless a rank is gone.
+    world.barrier().ok();
+    code
 }
 
 /// Returns `mine` if every rank has succeeded, otherwise the message of the first rank that failed.

@@ -63,18 +63,14 @@ fn main() -> ExitCode {
     if let Err(line) = memory::check::<[u32; 4]>(options.keys_per_rank, "--keys-per-rank") {
         return memory::refuse("isx", &line);
     }
-    let world = match arguments::join(options.ranks) {
+    let world = match arguments::join("isx", options.ranks) {
         Ok(world) => world,
-        Err(line) => return arguments::complain("isx", 1, &line),
+        Err(code) => return code,
     };
     match run(&world, &options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            // A failed write cannot be reported.
-            writeln!(io::stderr(), "isx: {error}").ok();
-            ExitCode::FAILURE
-        }
+        Err(error) => arguments::fail("isx", Some(&world), &*error, &error.to_string()),
     }
 }
 

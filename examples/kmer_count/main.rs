@@ -67,9 +67,9 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    let world = match arguments::join(options.ranks) {
+    let world = match arguments::join(NAME, options.ranks) {
         Ok(world) => world,
-        Err(line) => return arguments::complain(NAME, 1, &line),
+        Err(code) => return code,
     };
     let Err(failure) = run(&world, &options) else {
         return ExitCode::SUCCESS;

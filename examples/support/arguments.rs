@@ -1,5 +1,6 @@
 //! The command line of an example. One rank reports a mistake, in one line.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -14,12 +15,15 @@ pub(crate) fn ranks() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(MAX_RANKS))
 }
 
-/// The world of the job, with `ranks` ranks if no launcher has started several; or an error
-/// message.
-pub(crate) fn join(ranks: Option<u32>) -> Result<World, String> {
-    let config = config(ranks)?;
-    let world = pgas::init_with(&config).map_err(|error| by_option(ranks, &error.to_string()))?;
-    check(ranks, world.n_ranks())?;
+/// The world of the job, with `ranks` ranks if no launcher has started several. An error is
+/// printed; the program ends with the exit code.
+pub(crate) fn join(name: &str, ranks: Option<u32>) -> Result<World, ExitCode> {
+    let config = config(ranks).map_err(|line| complain(name, 1, &line))?;
+    let world = pgas::init_with(&config).map_err(|error| {
+        let line = by_option(ranks, &error.to_string());
+        fail(name, None, &error, &line)
+    })?;
+    check(ranks, world.n_ranks()).map_err(|line| complain(name, 1, &line))?;
     Ok(world)
 }
 
@@ -61,14 +65,44 @@ fn by_option(ranks: Option<u32>, error: &str) -> String {
     told.unwrap_or_else(|| error.to_owned())
 }
 
-/// Prints the error that all ranks have, on rank 0, and returns the exit code of every rank.
+/// Prints a mistake that all ranks have found, on rank 0, and returns the exit code of every rank.
 pub(crate) fn complain(name: &str, code: u8, line: &str) -> ExitCode {
-    let rank = Config::from_env().map_or(0, |config| config.launcher.rank());
-    if rank == 0 {
-        // It may contain file names.
-        let shown = pgas_command_line::one_line(line);
-        // A failed write cannot be reported.
-        writeln!(io::stderr(), "{name}: {shown}").ok();
+    if Config::from_env().map_or(0, |config| config.launcher.rank()) == 0 {
+        print(name, line);
     }
     ExitCode::from(code)
+}
+
+/// Prints `line` about the error that ends this rank, and returns the exit code. An error that all
+/// ranks of `world` have is printed by rank 0; the others wait for that, since the end of one rank
+/// ends the others. A rank without a world cannot know what the others have.
+pub(crate) fn fail(
+    name: &str,
+    world: Option<&World>,
+    error: &(dyn Error + 'static),
+    line: &str,
+) -> ExitCode {
+    let Some(world) = world.filter(|_| is_of_all(error)) else {
+        print(name, line);
+        return ExitCode::FAILURE;
+    };
+    let code = complain(name, 1, line);
+    world.barrier().ok();
+    code
+}
+
+/// Whether every rank has this error, or one that tells of it.
+fn is_of_all(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(pgas::Error::Exhausted(request)) => request.heap == "symmetric",
+        Some(pgas::Error::Elsewhere(_)) => true,
+        _ => false,
+    }
+}
+
+fn print(name: &str, line: &str) {
+    // It may contain file names.
+    let shown = pgas_command_line::one_line(line);
+    // A failed write cannot be reported.
+    writeln!(io::stderr(), "{name}: {shown}").ok();
 }

@@ -24,18 +24,14 @@ pub(crate) fn start(
     ranks: Option<u32>,
     program: impl FnOnce(&World) -> Result<bool>,
 ) -> ExitCode {
-    let world = match arguments::join(ranks) {
+    let world = match arguments::join(name, ranks) {
         Ok(world) => world,
-        Err(line) => return arguments::complain(name, 1, &line),
+        Err(code) => return code,
     };
     match program(&world) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            // A failed write cannot be reported.
-            writeln!(io::stderr(), "{name}: {error}").ok();
-            ExitCode::FAILURE
-        }
+        Err(error) => arguments::fail(name, Some(&world), &*error, &error.to_string()),
     }
 }
 

@@ -1,5 +1,10 @@
 //! `histogram` and `index_gather`.
 
+use std::process::Command;
+
+use pgas_testkit::job;
+
+use crate::program::program;
 use crate::run::{json, refuses, refuses_sizes, run};
 
 const KERNELS: [&str; 2] = ["histogram", "index_gather"];
@@ -63,5 +68,22 @@ fn the_kernels_refuse_bad_arguments() {
         refuses(kernel, "--ranks", "0");
         refuses(kernel, "--table", "0");
         refuses(kernel, "--accesses", "many");
+    }
+}
+
+#[test]
+fn a_table_that_no_rank_has_room_for_is_told_once() {
+    for kernel in KERNELS {
+        let mut command = Command::new(program(kernel));
+        command.args(["--ranks", "3", "--table", "1000000"]);
+        command.env("PGAS_SEGMENT", "1M");
+        let ended = job::start(command).end();
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        let told = ended.stderr.matches("rank 0: the symmetric heap").count();
+        assert_eq!(
+            (told, ended.stderr.matches("heap").count()),
+            (1, 1),
+            "{ended:?}"
+        );
     }
 }

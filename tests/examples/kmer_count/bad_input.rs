@@ -258,6 +258,19 @@ fn a_launcher_that_does_not_tell_of_how_many_ranks_is_not_contradicted() {
     assert!(ended.stderr.contains("PMIX_RANK is set"), "{ended:?}");
 }
 
+#[test]
+fn a_rank_that_cannot_join_says_why_whichever_it_is() {
+    let mut command = kmer_count([LAMBDA]);
+    // As in a program that rank 1 of a job has started.
+    command
+        .env("PGAS_RANK", "1")
+        .env("PGAS_RANKS", "2")
+        .env("PGAS_JOB_FD", "1000");
+    let ended = end(command);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("PGAS_JOB_FD=1000: "), "{ended:?}");
+}
+
 fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
