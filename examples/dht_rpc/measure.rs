@@ -38,7 +38,8 @@ pub(crate) fn measure<T: Table>(world: &World, work: &Work, table: &T) -> pgas::
     // The keys for the latencies, and this rank's own keys for the rates.
     let n_latencies = work.n_keys.min(N_LATENCIES);
     let few: Vec<u64> = (0..n_latencies as u64).collect();
-    let first = 1 << 40 | u64::from(world.rank().number()) << 32;
+    // A rank has 24 bits, and a table may multiply a key by four.
+    let first = 1 << 58 | u64::from(world.rank().number()) << 32;
     let many: Vec<u64> = (first..).take(work.n_keys).collect();
     let mut is_right = true;
 
