@@ -67,17 +67,13 @@ pub(super) fn count(
     n_distinct: &RangeInclusive<u64>,
 ) -> Result<(Way, HashMap<Kmer, u64>, u64)> {
     let bounds = n_distinct.clone().into_inner();
-    let way = if options.aggregate {
-        Way::Aggregated
-    } else {
-        Way::of(world)?
-    };
+    let way = Way::of(world)?;
     if options.bloom {
         let (table, bloom_bytes) = count_repeated(world, options, reads, bounds.1)?;
         return Ok((way, table, bloom_bytes));
     }
     let add = |table: HashMap<Kmer, u64>| {
-        if way == Way::Aggregated {
+        if options.aggregate || way == Way::Aggregated {
             return add_together(world, table, reads, options);
         }
         let mine = add_all(world, &table, reads, options);
@@ -120,7 +116,7 @@ fn in_large_enough_table(
     }
 }
 
-/// Sends every k-mer to the rank of its count.
+/// Adds every k-mer by a buffer, which sends it to the rank of its count unless all memory is local.
 fn add_together(
     world: &World,
     table: HashMap<Kmer, u64>,

@@ -7,9 +7,10 @@
 //!
 //! Every rank reads its share of the files' bytes, and packs it into two bits a base. Together the
 //! ranks estimate the number of distinct k-mers, make a distributed hash map of that size, and add
-//! to its counts. If all memory is local, as on one host, additions are one-sided. Otherwise, and
-//! with `--aggregate`, k-mers are sent in batches to the ranks of their counts, and added there.
-//! [`dump`] describes the output file.
+//! to its counts. If all memory is local, as on one host, additions are one-sided. Otherwise k-mers
+//! are sent in batches to the ranks of their counts, and added there, by a `HashMapBuffer`. With
+//! `--aggregate` there is a buffer on one host, too; it sends nothing there. [`dump`] describes the
+//! output file.
 //!
 //! With `--bloom` k-mers that occur only once stay out of the table. A Bloom filter tells for each
 //! k-mer whether it occurred before; only repeated ones get a slot. Their first occurrences, which

@@ -38,7 +38,8 @@ pub(super) struct Options {
     /// Keep k-mers that occur once out of the table, with a Bloom filter
     #[arg(long, conflicts_with = "aggregate")]
     pub(super) bloom: bool,
-    /// Send k-mers in batches to the ranks of their counts, even if all memory is local
+    /// Add k-mers by a buffer, under which the table grows, even if all memory is local and the
+    /// buffer sends nothing
     #[arg(long)]
     pub(super) aggregate: bool,
     /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]

@@ -193,19 +193,22 @@ fn by_a_filter_and_in_batches_of_ranks_the_counts_are_the_same() {
     let dir = TempDir::new().unwrap();
     let reads = dir.path().join("reads.fq");
     fs::write(&reads, simulated_reads()).unwrap();
-    let dump = |name: &str, more: &[&str]| {
+    let dump = |name: &str, direct: &str, more: &[&str]| {
         let path = dir.path().join(name);
         let path_text = path.to_str().unwrap();
         let mut args = vec![reads.to_str().unwrap(), "-C", "--json", "--dump", path_text];
         args.extend(more);
-        let json: serde_json::Value = serde_json::from_str(&stdout(kmer_count(args))).unwrap();
+        let mut command = kmer_count(args);
+        command.env("PGAS_DIRECT", direct);
+        let json: serde_json::Value = serde_json::from_str(&stdout(command)).unwrap();
         (fs::read_to_string(path).unwrap(), json)
     };
-    let (all, _) = dump("all", &["--ranks", "2"]);
+    let (all, json) = dump("all", "1", &["--ranks", "2"]);
+    assert_eq!(json["way"], "direct");
     for ranks in ["1", "3"] {
-        let (aggregated, _) = dump("aggregated", &["--aggregate", "--ranks", ranks]);
-        assert_eq!(aggregated, all);
-        let (repeated, json) = dump("repeated", &["--bloom", "--ranks", ranks]);
+        let (buffered, json) = dump("buffered", "1", &["--aggregate", "--ranks", ranks]);
+        assert_eq!((buffered, &json["way"]), (all.clone(), &"direct".into()));
+        let (repeated, json) = dump("repeated", "1", &["--bloom", "--ranks", ranks]);
         let expected: String = all
             .lines()
             .filter(|line| !line.ends_with(" 1") && !line.ends_with("\t1"))
@@ -214,4 +217,6 @@ fn by_a_filter_and_in_batches_of_ranks_the_counts_are_the_same() {
         assert_eq!(repeated, expected);
         assert!(json["saved_bytes"].as_u64().unwrap() > 0, "{json}");
     }
+    let (sent, json) = dump("sent", "0", &["--ranks", "3"]);
+    assert_eq!((sent, &json["way"]), (all, &"aggregated".into()));
 }
