@@ -10,7 +10,7 @@
 //! [halo_exchange]: halo_exchange
 //! [calls_and_futures]: calls_and_futures
 //! [graphs]: graphs
-//! [tokio]: tokio/index.html
+//! [tokio]: self::tokio
 //! [testing]: testing
 //! [clusters]: clusters
 //! [simulated_nodes]: simulated_nodes
@@ -45,6 +45,11 @@ pub mod graphs {}
 
 #[cfg(feature = "tokio")]
 #[doc = include_str!("../docs/guide/tokio.md")]
+pub mod tokio {}
+
+/// Tokio tasks that await operations: this chapter needs feature `tokio`, also where it is read
+/// (`cargo doc --features tokio --open`).
+#[cfg(not(feature = "tokio"))]
 pub mod tokio {}
 
 #[doc = include_str!("../docs/guide/testing.md")]
