@@ -49,8 +49,10 @@ const BUNDLED: &str = concat!(
     "/data/ecoli_536_NC_008253.fna.gz"
 );
 
-/// Bytes in a slot of the table: a state, a k-mer and its count.
-const SLOT_BYTES: u64 = 24;
+/// The bytes of so many slots of the table: three slots of a k-mer and its count share a cache line.
+const fn slot_bytes(n_slots: u64) -> u64 {
+    n_slots.div_ceil(3) * 64
+}
 
 /// The reason for the end of the job, in one line.
 struct Failure(String);
@@ -125,11 +127,11 @@ fn run(world: &World, options: &Options) -> Result<()> {
         min_count: options.min_count,
         kmers_kept: n_kept(&spectrum, options),
         table_slots: table.capacity(),
-        table_bytes: table.capacity() * SLOT_BYTES,
+        table_bytes: slot_bytes(table.capacity()),
         bloom_bytes,
         saved_bytes: if options.bloom {
-            let all = slots_for(*n_distinct.end()) as u64 * SLOT_BYTES;
-            all.saturating_sub(table.capacity() * SLOT_BYTES + bloom_bytes)
+            let all = slot_bytes(slots_for(*n_distinct.end()) as u64);
+            all.saturating_sub(slot_bytes(table.capacity()) + bloom_bytes)
         } else {
             0
         },

@@ -205,6 +205,12 @@ fn by_a_filter_and_in_batches_of_ranks_the_counts_are_the_same() {
     };
     let (all, json) = dump("all", "1", &["--ranks", "2"]);
     assert_eq!(json["way"], "direct");
+    let [slots, bytes] = ["table_slots", "table_bytes"].map(|name| json[name].as_u64().unwrap());
+    assert_eq!(
+        bytes,
+        64 * slots.div_ceil(3),
+        "three slots share a cache line"
+    );
     for ranks in ["1", "3"] {
         let (buffered, json) = dump("buffered", "1", &["--aggregate", "--ranks", ranks]);
         assert_eq!((buffered, &json["way"]), (all.clone(), &"direct".into()));
