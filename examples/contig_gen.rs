@@ -283,6 +283,9 @@ fn run(world: &World, options: &Options) -> Result<()> {
         world,
         check_names(&[options.out.as_deref()], &files(options)),
     )?;
+    // Create the output file first, so that a bad path is reported at once.
+    let draft = options.out.as_deref().map(|path| draft(world, path));
+    let draft = draft.transpose()?;
     let (reads, n_reads) = read(world, options)?;
     let seconds_read = start.elapsed().as_secs_f64();
     let kmers = count(world, options, k, &reads)?;
@@ -295,7 +298,9 @@ fn run(world: &World, options: &Options) -> Result<()> {
         kmers: &kmers,
     };
     let contigs = agree(world, traverse(world, options, &graph))?;
-    write(world, options, &contigs)?;
+    if let Some(draft) = draft {
+        write(world, draft, &contigs)?;
+    }
     let lengths: Vec<u64> = contigs.iter().map(|contig| contig.len() as u64).collect();
     let mut lengths = world.allgather_varying(&lengths)?.concat();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -490,10 +495,7 @@ fn each_certain(
 }
 
 /// Writes the contigs of all ranks to one file.
-fn write(world: &World, options: &Options, contigs: &[Vec<u8>]) -> Result<()> {
-    let Some(path) = &options.out else {
-        return Ok(());
-    };
+fn write(world: &World, draft: Draft, contigs: &[Vec<u8>]) -> Result<()> {
     let first = world.scan_exclusive(contigs.len() as u64, 0, Sum)?;
     let mut text = Vec::new();
     for (number, contig) in (first..).zip(contigs) {
@@ -503,7 +505,6 @@ fn write(world: &World, options: &Options, contigs: &[Vec<u8>]) -> Result<()> {
             text.push(b'\n');
         }
     }
-    let draft = draft(world, path)?;
     let start = world.scan_exclusive(text.len() as u64, 0, Sum)?;
     agree(world, draft.write_at(start, &text))?;
     let published = if world.rank() == Rank::ZERO {

@@ -300,6 +300,14 @@ fn the_genome_that_comes_with_the_project_is_not_written_over() {
 }
 
 #[test]
+fn a_place_that_cannot_be_written_to_is_named_before_anything_is_read() {
+    let ended = contig_gen(&["no such input", "--out", "no/such/dir/out", "--ranks", "2"]);
+    let told = String::from_utf8(ended.stderr).unwrap();
+    let expected = "contig_gen: no/such/dir/out: No such file or directory (os error 2)\n";
+    assert_eq!((ended.status.code(), &*told), (Some(1), expected));
+}
+
+#[test]
 fn bad_arguments_and_files_are_refused_with_one_line() {
     for arguments in [["-k", "30"], ["-k", "33"], ["--min-depth", "0"]] {
         assert_eq!(

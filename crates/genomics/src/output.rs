@@ -48,7 +48,8 @@ impl Draft {
     /// Creates the draft of `target`. Drafts with different `tag`s are different files.
     ///
     /// # Errors
-    /// If the directory is not writable, or `target` exists and is not a regular file.
+    /// If the directory is not writable, `target` exists and is not a regular file, or is a name
+    /// that only a directory can have, such as `counts/`.
     pub fn create(target: &Path, tag: u64) -> Result<Self> {
         let target = real(target)?;
         let path = draft_path(&target, tag);
@@ -213,11 +214,23 @@ fn real(target: &Path) -> Result<PathBuf> {
             Ok(_) => break,
             Err(_) => match fs::read_link(&file) {
                 Ok(link) => file = file.parent().unwrap_or(Path::new("")).join(link),
-                Err(_) => return Ok(file),
+                Err(_) if ends_with_a_name(&file) => return Ok(file),
+                Err(_) => {
+                    return Err(Error::NotAFile {
+                        file: target.into(),
+                    });
+                }
             },
         }
     }
     io_at(target, fs::canonicalize(file))
+}
+
+/// Whether the path can be that of a file: it ends with a name, and not with `/`, `.` or `..`.
+fn ends_with_a_name(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    path.file_name()
+        .is_some_and(|name| text.ends_with(name.as_encoded_bytes()))
 }
 
 fn draft_path(target: &Path, tag: u64) -> PathBuf {
@@ -431,6 +444,18 @@ mod tests {
             (
                 "/no/such/dir/dump",
                 "/no/such/dir/dump: No such file or directory (os error 2)",
+            ),
+            (
+                "no such dump/",
+                "no such dump/: not a regular file, so ranks cannot share it by bytes",
+            ),
+            (
+                "no such dump/.",
+                "no such dump/.: not a regular file, so ranks cannot share it by bytes",
+            ),
+            (
+                "",
+                ": not a regular file, so ranks cannot share it by bytes",
             ),
         ] {
             let error = Draft::create(Path::new(target), 1).unwrap_err();
