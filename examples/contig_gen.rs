@@ -331,7 +331,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
             options.k
         )
     };
-    Ok(writeln!(io::stdout(), "{line}")?)
+    writeln!(io::stdout(), "{line}").map_err(|error| Failure(format!("standard output: {error}")))
 }
 
 /// The files that are read.

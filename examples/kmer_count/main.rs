@@ -142,7 +142,8 @@ fn run(world: &World, options: &Options) -> Result<()> {
     };
     let mut told = Ok(());
     if world.rank() == Rank::ZERO {
-        told = tell(options, &report, &spectrum);
+        told = tell(options, &report, &spectrum)
+            .map_err(|error| Failure(format!("standard output: {error}")));
     }
     agree(world, told)
 }
