@@ -1,8 +1,8 @@
 //! Output files that appear as a whole or not at all, and the text of k-mers with their counts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -12,11 +12,16 @@ use crate::{Error, Kmer, KmerLength, Result, interrupt};
 /// Bytes of lines in one write.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Permissions of a new file, before the process's mask.
+const NEW_FILE: u32 = 0o666;
+const OWNER_WRITES: u32 = 0o200;
+
 /// An unfinished file beside its target: `dump.txt.1234.partial` for `dump.txt`.
 ///
 /// One rank [creates](Self::create) it, and others [join](Self::join). Each writes its part of the
 /// bytes. When all have succeeded the first one [publishes](Self::publish) it by a rename. So a
-/// reader of the target sees its old content, or all of the new text. The draft is removed when its
+/// reader of the target sees its old content, or all of the new text. The permissions of an old
+/// file stay. The draft is removed when its
 /// creator drops it unpublished, or is ended by SIGHUP, SIGINT or SIGTERM. A draft that a killed
 /// process left behind is recognized by its name.
 ///
@@ -54,7 +59,11 @@ impl Draft {
         let target = real(target)?;
         let path = draft_path(&target, tag);
         interrupt::remove(&path);
-        let create = || OpenOptions::new().write(true).create_new(true).open(&path);
+        // Who may not read the old file does not read the draft; other ranks must open it, too.
+        let mode = mode_of(&target).map_or(NEW_FILE, |mode| mode | OWNER_WRITES);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode);
+        let create = || options.open(&path);
         let file = match create() {
             // A killed process left it, or it is a link. Only a newly created file is certainly not
             // a link.
@@ -138,6 +147,10 @@ impl Draft {
     /// # Errors
     /// If the system refuses; the draft is removed then.
     pub fn publish(mut self) -> Result<()> {
+        if let Some(mode) = mode_of(&self.target) {
+            let kept = self.file.set_permissions(Permissions::from_mode(mode));
+            io_at(&self.target, kept)?;
+        }
         io_at(&self.target, fs::rename(&self.path, &self.target))?;
         self.is_creator = false;
         interrupt::keep(&self.path);
@@ -224,6 +237,12 @@ fn real(target: &Path) -> Result<PathBuf> {
         }
     }
     io_at(target, fs::canonicalize(file))
+}
+
+/// The permissions of a file that is there.
+fn mode_of(file: &Path) -> Option<u32> {
+    let found = fs::metadata(file).ok()?;
+    Some(found.permissions().mode() & 0o777)
 }
 
 /// Whether the path can be that of a file: it ends with a name, and not with `/`, `.` or `..`.
@@ -382,6 +401,27 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(names(dir.path()), ["dump", "link"]);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("dump");
+        for mode in [0o600, 0o440, 0o666] {
+            fs::remove_file(&target).ok();
+            fs::write(&target, "old").unwrap();
+            fs::set_permissions(&target, Permissions::from_mode(mode)).unwrap();
+            let draft = Draft::create(&target, 1).unwrap();
+            let others = mode_of(&draft.path).unwrap() & 0o077;
+            assert_eq!(others & !mode, 0, "the draft is no more open");
+            Draft::join(&target, 1)
+                .unwrap()
+                .write_at(0, b"new")
+                .unwrap();
+            draft.publish().unwrap();
+            assert_eq!(mode_of(&target), Some(mode));
+            assert_eq!(fs::read(&target).unwrap(), b"new");
+        }
     }
 
     #[test]
