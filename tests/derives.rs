@@ -126,6 +126,11 @@ mod names_of_others {
         pub(crate) input: ::std::string::String,
     }
 
+    #[derive(::pgas::Wire, ::pgas::Object)]
+    struct Numbers<const LENGTH_OF_ARRAY: ::core::primitive::usize> {
+        numbers: [::core::primitive::u64; LENGTH_OF_ARRAY],
+    }
+
     #[::pgas::pod]
     pub(crate) struct Edge {
         pub(crate) number: u32,

@@ -59,7 +59,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 
         #attributes
         impl #params #codec::Codec<#name #args> for #codec::Derived #bounds {
-            type Array<const LENGTH_OF_ARRAY: ::core::primitive::usize> = #codec::Each<Self>;
+            type Array<const PGAS_LENGTH: ::core::primitive::usize> = #codec::Each<Self>;
 
             #[inline]
             fn encode(pgas_value: &#name #args, pgas_out: &mut #codec::Encoder) -> #codec::Done {
