@@ -326,8 +326,9 @@ fn run(world: &World, options: &Options) -> Result<()> {
         .to_string()
     } else {
         let n = lengths.len();
+        let plural = if n == 1 { "" } else { "s" };
         format!(
-            "{n_reads} reads, {n_kmers} distinct {}-mers: {n} contigs with {total} bases, N50 {n50}, aggregated, in {seconds_total:.2} s",
+            "{n_reads} reads, {n_kmers} distinct {}-mers: {n} contig{plural} with {total} bases, N50 {n50}, aggregated, in {seconds_total:.2} s",
             options.k
         )
     };

@@ -123,7 +123,7 @@ fn bases_of_low_quality_are_left_out() {
 fn the_genome_that_comes_with_the_project_is_put_together_from_its_pieces() {
     let ended = contig_gen(&["--ranks", "2"]);
     let text = String::from_utf8(ended.stdout).unwrap();
-    assert!(text.contains("1 contigs with 48502 bases"), "{text}");
+    assert!(text.contains("1 contig with 48502 bases"), "{text}");
 }
 
 /// The default parameters of `contig_gen`.
