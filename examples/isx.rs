@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The keys go through a `Distributor`, which aggregates them, through inboxes in shared memory or
-//! by messages. No rank waits for another one before it has sent all its keys, and there is no
-//! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on the
+//! by messages. There is no barrier between sending and sorting, and a rank that sends waits only for
+//! room in an inbox. Weak scaling: the work of a rank does not depend on the
 //! number of ranks.
 
 #[path = "support/arguments.rs"]

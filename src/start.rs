@@ -134,7 +134,7 @@ fn choice(launcher: &Launcher) -> BackendKind {
 ///
 /// Collectives compare their calls and arguments across the ranks, unless `PGAS_CHECK=0` or
 /// [`Config::check`] says otherwise, since threads are mostly for tests and examples. Switch it off
-/// for measurements. Apart from `PGAS_CHECK` the environment is not read.
+/// for measurements. Apart from `PGAS_CHECK` and std's `RUST_MIN_STACK` the environment is not read.
 ///
 /// # Errors
 ///
