@@ -9,9 +9,10 @@ use pgas_core::{Config, Error, World};
 /// Joins the job of the launcher that started this process. The environment has the settings,
 /// listed at [`Config`].
 ///
-/// With `PGAS_RANKS=n` and no launcher the process starts `n` ranks of the same program, watches
-/// them, and ends with their exit code. This call then returns in each of the ranks, but not in the
-/// process that started them. So call it first in `main`.
+/// With `PGAS_RANKS=n`, and no launcher or one that has started a single process, the process
+/// starts `n` ranks of the same program, watches them, and ends with their exit code. This call
+/// then returns in each of the ranks, but not in the process that started them. So call it first in
+/// `main`.
 ///
 /// A process joins one job. A second call, for example by a library, returns another handle on the
 /// same world; on a thread that is a rank ([`threads`]) a handle on the world of that rank. When

@@ -48,7 +48,7 @@ use crate::stats::LONGEST_PATH;
 ///
 /// | variable | field | values | default |
 /// |---|---|---|---|
-/// | `PGAS_RANKS` | [`launcher`](Self::launcher) | ranks to start, when no launcher has | 1 |
+/// | `PGAS_RANKS` | [`launcher`](Self::launcher) | ranks to start, when no launcher has started several | 1 |
 /// | `PGAS_SEGMENT` | [`segment_bytes`](Self::segment_bytes) | bytes a rank: `512M`, `8G` | as much as the host has memory |
 /// | `PGAS_BACKEND` | [`backend`](Self::backend) | `smp`, `mpi`, `ofi`, `sim` | by launcher |
 /// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
