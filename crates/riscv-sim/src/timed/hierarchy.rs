@@ -75,26 +75,42 @@ impl Hierarchy {
     /// [`Hierarchy::fill`] brings it.
     #[inline]
     pub fn access(&mut self, first: usize, line: Line, write: bool) -> Found {
+        let found = self.serve(first, line, write);
+        if found == Found::First {
+            self.firsts[first].stats.hits += 1;
+        } else {
+            self.count_miss(first, found);
+        }
+        found
+    }
+
+    /// As [`access`](Self::access), for an access that has been counted before: it waited for the
+    /// line, or has just read it.
+    #[inline]
+    pub fn serve(&mut self, first: usize, line: Line, write: bool) -> Found {
         let cache = &mut self.firsts[first];
         match cache.touch(line) {
-            Some(state) if !write || state == State::Modified => {
-                cache.stats.hits += 1;
-                Found::First
-            }
+            Some(state) if !write || state == State::Modified => Found::First,
             Some(State::Exclusive) => {
-                cache.stats.hits += 1;
                 cache.set_state(line, State::Modified);
                 Found::First
             }
-            _ => self.access_second(first, line, write),
+            _ => self.serve_by_second(first, line, write),
         }
     }
 
-    fn access_second(&mut self, core: usize, line: Line, write: bool) -> Found {
-        self.firsts[core].stats.misses += 1;
+    /// The first level did not serve an access.
+    pub fn count_miss(&mut self, first: usize, found: Found) {
+        self.firsts[first].stats.misses += 1;
+        match found {
+            Found::Nowhere => self.second.stats.misses += 1,
+            _ => self.second.stats.hits += 1,
+        }
+    }
+
+    fn serve_by_second(&mut self, core: usize, line: Line, write: bool) -> Found {
         match self.second.touch(line) {
             Some(state) if !write || state != State::Shared => {
-                self.second.stats.hits += 1;
                 let others = self.settle(core, line, write);
                 let state = match others {
                     _ if write => State::Modified,
@@ -108,10 +124,7 @@ impl Hierarchy {
                     Found::Second
                 }
             }
-            _ => {
-                self.second.stats.misses += 1;
-                Found::Nowhere
-            }
+            _ => Found::Nowhere,
         }
     }
 

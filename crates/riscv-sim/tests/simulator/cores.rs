@@ -177,6 +177,59 @@ fn cores_that_share_a_line_pay_for_it() {
     assert!(together.caches.l2.misses < 20, "{together:?}");
 }
 
+/// Core 0 reads 32 lines, writes to them, and then adds to one.
+#[test]
+fn an_access_counts_once_in_each_level_however_many_cores_a_node_has() {
+    let code = "
+        bnez      s0, rest
+        li        s3, 32
+        mv        t0, s5
+ again: ld        t1, 0(t0)
+        sd        t1, 8(t0)
+        addi      t0, t0, 64
+        addi      s3, s3, -1
+        bnez      s3, again
+        amoadd.d  zero, t1, (s5)
+        li        a0, 0
+        li        a7, 93
+        ecall
+  rest: wfi
+        j         rest";
+    let counted = |n_cores, code: &str| {
+        let config = MachineConfig {
+            n_nodes: 1,
+            cores_per_node: n_cores,
+            ram_bytes: 1 << 20,
+            ..MachineConfig::default()
+        };
+        let image = asm::assemble(&format!("{POINT}{code}"), Profile::Rae2020).unwrap();
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert_eq!(simulation.run(1_000_000).unwrap(), Outcome::Success);
+        simulation.stats().machine.nodes[0]
+    };
+    for n_cores in [1, 2, 4] {
+        let caches = counted(n_cores, code).caches;
+        assert_eq!((caches.l1.hits, caches.l1.misses), (33, 32), "{n_cores}");
+        assert_eq!((caches.l2.hits, caches.l2.misses), (0, 32), "{n_cores}");
+    }
+    // Cores that wait for a line together have asked for it once each.
+    let together = "
+        ld        t1, 0(s5)
+        bnez      s0, rest
+        li        t0, 500
+ delay: addi      t0, t0, -1
+        bnez      t0, delay
+        li        a0, 0
+        li        a7, 93
+        ecall
+  rest: wfi
+        j         rest";
+    let caches = counted(4, together).caches;
+    assert_eq!((caches.l1.hits, caches.l1.misses), (0, 4));
+    assert_eq!((caches.l2.hits, caches.l2.misses), (0, 4));
+}
+
 #[test]
 fn the_same_cores_take_the_same_cycles_again_however_the_run_is_cut() {
     assert_eq!(stores(8), stores(8));

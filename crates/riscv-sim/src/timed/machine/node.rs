@@ -223,7 +223,7 @@ impl Node {
     /// Has a core that waits take its line from the second level. False if that does not hold it in
     /// a state that serves.
     fn serve(&mut self, now: Time, core: usize, access: Access) -> bool {
-        let at = match self.caches.access(access.first, access.line, access.write) {
+        let at = match self.caches.serve(access.first, access.line, access.write) {
             Found::Nowhere => return false,
             Found::Neighbour => now + self.times.bus,
             Found::First | Found::Second => now,

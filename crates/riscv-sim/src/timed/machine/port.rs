@@ -275,10 +275,13 @@ impl CorePort<'_> {
             write: true,
             continues: false,
         };
-        match self.caches.access(access.first, access.line, true) {
+        match self.caches.serve(access.first, access.line, true) {
             Found::First => {}
             // Others have to give the line up, as for a store.
-            found => self.slow_access(found, access),
+            found => {
+                self.caches.count_miss(access.first, found);
+                self.slow_access(found, access);
+            }
         }
     }
 
