@@ -1,6 +1,6 @@
 //! Atomics on the node's own memory. One core's instructions are atomic as they are, and in order
 //! but for remote operations under way, for which an atomic with the release bit waits
-//! ([`timed`](crate::timed)).
+//! ([`timed`](crate::timed)). What follows a remote one with the acquire bit waits for that.
 
 macro_rules! rv_a_rows {
     ([$($files:ident)*] $callback:ident { $($rows:tt)* }) => { $crate::isa::next_rows! { [$($files)*] $callback { $($rows)*

@@ -34,12 +34,18 @@ pub(super) enum Kind {
     Plain(Class),
     /// It may touch memory, here or elsewhere.
     Memory,
-    /// As `Memory`; with the release bit it starts when all remote operations are over.
+    /// As `Memory`; with the release bit it starts when all remote operations are over, and with the
+    /// acquire bit what follows starts when it is over.
     Atomic,
     /// It starts when all remote operations are over.
     Fence,
     /// It may read a counter.
     Csr,
+}
+
+/// Whether an atomic has the acquire bit.
+pub(super) const fn acquires(insn: &Decoded) -> bool {
+    insn.imm & 1 << 6 != 0
 }
 
 /// Whether an atomic has the release bit.

@@ -1,10 +1,19 @@
 //! Listens to a hart, and tells its core's timing what each instruction was.
 
 use super::core::Class;
-use super::insn::{InsnTiming, Kind, releases, table};
+use super::insn::{InsnTiming, Kind, acquires, releases, table};
 use super::machine::CorePort;
 use crate::hart::Observer;
 use crate::isa::Decoded;
+
+/// What is known of a remote instruction that a hart has come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Met {
+    /// The core has been told of it already, since it read something here.
+    pub(super) is_told: bool,
+    /// What follows it has to wait for it.
+    pub(super) acquires: bool,
+}
 
 /// An observer of one hart for one stretch of instructions.
 #[derive(Debug)]
@@ -14,6 +23,8 @@ pub(super) struct Timekeeper<'a, 'b> {
     /// The instruction under way may touch memory, has not yet, and the core has not been told of
     /// it.
     is_open: bool,
+    /// The instruction under way is an atomic that what follows has to wait for.
+    acquires: bool,
     /// The registers that it writes.
     writes: u64,
     /// Where the next instruction stands if the one under way does not jump; nothing if jumps cost
@@ -41,6 +52,7 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
             port,
             table: table(),
             is_open: false,
+            acquires: false,
             writes: 0,
             next: None,
             has_jump_cost,
@@ -59,9 +71,12 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
     }
 
     /// The instruction under way turned out to be a remote one, of which the core is told
-    /// otherwise. Says whether it has been told already, since the instruction read something here.
-    pub(super) fn stopped_at_remote(&mut self) -> bool {
-        !std::mem::take(&mut self.is_open)
+    /// otherwise.
+    pub(super) fn stopped_at_remote(&mut self) -> Met {
+        Met {
+            is_told: !std::mem::take(&mut self.is_open),
+            acquires: self.acquires,
+        }
     }
 
     /// The instruction under way is over, and `pc` is the next.
@@ -98,6 +113,7 @@ impl Observer for Timekeeper<'_, '_> {
             Kind::Atomic if releases(insn) && !self.port.drained() => return false,
             Kind::Memory | Kind::Atomic => {
                 self.is_open = true;
+                self.acquires = timing.kind == Kind::Atomic && acquires(insn);
                 self.writes = timing.writes(insn);
             }
             Kind::Fence => {

@@ -158,10 +158,10 @@ fn a_word_that_only_grows_is_never_seen_to_shrink() {
 }
 
 #[test]
-fn without_a_fence_or_a_release_a_flag_may_overtake_its_data() {
+fn without_a_fence_or_an_ordered_atomic_a_flag_may_overtake_its_data() {
     // The NIC of node 1 has the flag's line at hand, and has to fetch that of the data.
     let config = timed_config(4, LinePolicy::Retain);
-    let overtaken = |fence: &str, flag: &str| {
+    let overtaken = |data: &str, flag: &str| {
         (0..200).step_by(2).any(|delay| {
             let code = format!(
                 "eaddie    e21, zero, 2
@@ -174,8 +174,9 @@ fn without_a_fence_or_a_release_a_flag_may_overtake_its_data() {
                  j         end
          writer: esd       zero, 0(s5)
                  fence
-                 esd       t6, 64(s5)
-                 {fence}
+                 addi      s6, s5, 64
+                 eaddie    e22, zero, 2
+                 {data}
                  {flag}",
                 nops(100 + delay)
             );
@@ -185,12 +186,19 @@ fn without_a_fence_or_a_release_a_flag_may_overtake_its_data() {
             seen == [1, 0]
         })
     };
-    let store = "esd t6, 0(s5)";
-    assert!(overtaken("", store));
-    assert!(!overtaken("fence", store));
-    assert!(overtaken("", "eamoswap.d zero, t6, (s5)"));
-    assert!(!overtaken("", "eamoswap.d.rl zero, t6, (s5)"));
-    assert!(!overtaken("", "eamoswap.d.aqrl zero, t6, (s5)"));
+    let (data, flag) = ("esd t6, 0(s6)", "esd t6, 0(s5)");
+    assert!(overtaken(data, flag));
+    assert!(!overtaken(data, &format!("fence\n {flag}")));
+    assert!(overtaken(data, "eamoswap.d zero, t6, (s5)"));
+    assert!(!overtaken(data, "eamoswap.d.rl zero, t6, (s5)"));
+    assert!(!overtaken(data, "eamoswap.d.aqrl zero, t6, (s5)"));
+    // What follows an acquire waits for it, whether anybody reads its result or not.
+    for result in ["zero", "t1"] {
+        let swap = |order| format!("eamoswap.d{order} {result}, t6, (s6)");
+        assert!(overtaken(&swap(""), flag));
+        assert!(!overtaken(&swap(".aq"), flag));
+        assert!(!overtaken(&swap(".aqrl"), flag));
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Wid
 use crate::timed::core::Class;
 use crate::timed::machine::CorePort;
 use crate::timed::packet::{Operation, Request};
+use crate::timed::timekeeper::Met;
 
 /// A bulk transfer under way.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,7 @@ pub(super) struct Bulk {
 pub(super) struct Issue {
     request: RemoteRequest,
     target: u16,
-    /// The core has been told of the instruction, for what it read here.
-    is_told: bool,
+    met: Met,
 }
 
 /// A remote operation under way.
@@ -47,7 +47,7 @@ impl Guests {
         &mut self,
         number: usize,
         request: RemoteRequest,
-        is_told: bool,
+        met: Met,
         port: &mut CorePort<'_>,
     ) -> Result<bool> {
         let (node, core) = self.place_of(number);
@@ -82,7 +82,7 @@ impl Guests {
         let issue = Issue {
             request,
             target,
-            is_told,
+            met,
         };
         Ok(self.try_issue(number, issue, port))
     }
@@ -107,11 +107,12 @@ impl Guests {
         let Issue {
             request,
             target,
-            is_told,
+            met,
         } = issue;
         // A result that no register mask names has nobody to wait for it, and a reservation is for
-        // what follows: the hart stays at such an instruction.
+        // what follows, as what an atomic acquires is: the hart stays at such an instruction.
         let goes_on = self.goes_on
+            && !met.acquires
             && !matches!(request.destination, Destination::Extended(_))
             && !matches!(
                 request.action,
@@ -133,7 +134,7 @@ impl Guests {
             _ => None,
         };
         let packet = packet(&request, target, destination, tag);
-        if is_told {
+        if met.is_told {
             port.remote_part(packet);
         } else {
             port.remote(packet);

@@ -5,7 +5,7 @@ mod issue;
 
 use super::machine::{CorePort, Processor};
 use super::packet::Request;
-use super::timekeeper::Timekeeper;
+use super::timekeeper::{Met, Timekeeper};
 use crate::error::{Error, Result};
 use crate::hart::{Hart, Stop};
 use crate::machine::debug::Watcher;
@@ -18,8 +18,8 @@ use issue::{Bulk, InFlight, Issue};
 enum Run {
     /// Its core's timing lets it no further.
     Over,
-    /// It stands at a remote instruction, of which the core has been told already or not.
-    Remote(RemoteRequest, bool),
+    /// It stands at a remote instruction.
+    Remote(RemoteRequest, Met),
     /// Anything else.
     Stopped(Stop),
 }
@@ -122,7 +122,7 @@ impl Guests {
         }
         match stop {
             Run::Over => return Ok(false),
-            Run::Remote(request, is_told) => return self.meet(number, request, is_told, port),
+            Run::Remote(request, met) => return self.meet(number, request, met, port),
             Run::Stopped(Stop::Wait) => {
                 port.pause();
                 self.machine.wait(node, core)?;
