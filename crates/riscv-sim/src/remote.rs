@@ -156,7 +156,7 @@ pub enum Destination {
 /// A request of one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteRequest {
-    /// The object, from an extended register; not 0.
+    /// The object, from an extended register; 0, the node itself, only with a bulk transfer.
     pub object: u64,
     /// The address in the memory of the node that the object names.
     pub address: u64,

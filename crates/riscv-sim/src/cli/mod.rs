@@ -128,7 +128,8 @@ struct Run {
     /// How many instructions a core runs before it is the next one's turn, at most 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=MAX_QUANTUM))]
     quantum: u64,
-    /// Give up after this many instructions of all nodes together.
+    /// Give up after this many instructions of all nodes together; each element that a bulk
+    /// transfer moves counts as one.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Count cycles: caches, directory, NIC, network and memory take their time.

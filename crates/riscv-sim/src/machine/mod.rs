@@ -9,6 +9,7 @@
     reason = "the low bytes of a word are what is meant"
 )]
 
+mod bulk;
 pub(crate) mod debug;
 mod fault;
 mod host;
@@ -36,7 +37,7 @@ use crate::hart::{Cause, CompareSwapForm, Hart, Stop, Trap};
 use crate::isa::Profile;
 use crate::linux::{LinuxConfig, PROCESS_BASE, Process};
 use crate::memory::{RAM_BASE, Ram};
-use crate::remote::RemoteRequest;
+use crate::remote::{Action, RemoteRequest};
 
 /// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few
 /// instructions around one, of which the architecture promises that it succeeds at last, fits into
@@ -202,10 +203,11 @@ pub struct Machine {
     lock_waits: locks::LockWaits,
     /// Nodes whose turn comes, in their order: those that sleep or have ended may be missing.
     awake: NodeSet,
-    /// Instructions of all turns, and looks of processes that wait.
+    /// Instructions of all turns, looks of processes that wait, and elements of bulk transfers.
     n_executed: u64,
     /// How often processes that wait have looked whether they still do.
     n_asked: u64,
+    moved: bulk::Moved,
     /// How many cores have a reservation through the network.
     n_reservations: usize,
     heap_start: u64,
@@ -267,6 +269,7 @@ impl Machine {
             awake: NodeSet::of_all(config.n_nodes),
             n_executed: 0,
             n_asked: 0,
+            moved: bulk::Moved::default(),
             n_reservations: 0,
             heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
             image: image.clone(),
@@ -327,11 +330,12 @@ impl Machine {
         self.nodes.iter().map(Node::n_instructions).sum()
     }
 
-    /// What a limit of instructions counts: also each look of a process of Linux that waits, which
-    /// is no instruction.
+    /// What a limit of instructions counts: also each look of a process of Linux that waits, and
+    /// each element that a bulk transfer moves.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
-        self.n_instructions().saturating_add(self.n_asked)
+        let others = self.n_asked.saturating_add(self.moved.n_elements);
+        self.n_instructions().saturating_add(others)
     }
 
     /// Runs until every node ended, or one failed.
@@ -443,7 +447,7 @@ impl Machine {
             if self.is_halted() && left > 0 {
                 return Ok(left);
             }
-            if !goes_on {
+            if !goes_on || self.moved.is_much() {
                 break;
             }
         }
@@ -476,6 +480,7 @@ impl Machine {
             hart.break_any_reservation();
         }
         self.give_up_reservation(node, core);
+        self.moved.end_turn();
     }
 
     /// Whether a core holds a reservation that it loses at the end of its turn.
@@ -489,11 +494,19 @@ impl Machine {
     }
 
     fn remote(&mut self, node: usize, core: usize, request: &RemoteRequest) -> Result<()> {
-        if let Some(answer) = self.transfer(node, core, request) {
-            self.nodes[node].harts[core].complete(request.destination, answer);
-            return Ok(());
-        }
-        self.refuse(node, core, request)
+        let answer = match request.action {
+            Action::Bulk { .. } => match self.bulk(node, core, request) {
+                // The core stays at the instruction, and comes to it again in its next turn.
+                Some(false) => return Ok(()),
+                moved => moved.map(|_| 0),
+            },
+            _ => self.transfer(node, core, request),
+        };
+        let Some(answer) = answer else {
+            return self.refuse(node, core, request);
+        };
+        self.nodes[node].harts[core].complete(request.destination, answer);
+        Ok(())
     }
 
     /// There is no such object or address: the instruction that asked traps.
@@ -503,12 +516,7 @@ impl Machine {
         core: usize,
         request: &RemoteRequest,
     ) -> Result<()> {
-        let cause = if request.writes() {
-            Cause::StoreFault
-        } else {
-            Cause::LoadFault
-        };
-        let trap = Trap::new(cause, request.address);
+        let trap = self.trap_of(node, request);
         if self.nodes[node].harts[core].trap(trap) {
             return Ok(());
         }

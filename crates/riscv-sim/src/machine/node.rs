@@ -1,5 +1,6 @@
 //! One node: cores and memory.
 
+use super::bulk::Progress;
 use super::idle::Idle;
 use super::sleep::Sleep;
 use super::transfer::Reservation;
@@ -23,6 +24,8 @@ pub struct Node {
     pub(super) exit_code: Option<u64>,
     /// Where each of its cores reserved a word through the network.
     pub(super) reservations: Vec<Option<Reservation>>,
+    /// How far each of its cores has come with a bulk transfer.
+    pub(super) progress: Vec<Option<Progress>>,
     /// How long each of its cores has only waited.
     pub(super) idle: Vec<Idle>,
     /// Its process sleeps.
@@ -81,6 +84,7 @@ impl Node {
             ram,
             exit_code: None,
             reservations: vec![None; config.cores_per_node],
+            progress: vec![None; config.cores_per_node],
             idle: vec![Idle::default(); config.cores_per_node],
             sleep: None,
             n_written: 0,

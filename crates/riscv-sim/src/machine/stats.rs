@@ -18,13 +18,13 @@ pub struct NodeStats {
     pub instructions: u64,
     /// Atomics on its own memory by its own cores: a store-conditional is one if it stores.
     pub local_atomics: u64,
-    /// Remote loads that it asked for.
+    /// Remote loads that it asked for: of a bulk transfer, its elements.
     pub remote_loads: u64,
     /// Remote stores that it asked for.
     pub remote_stores: u64,
     /// Remote atomics that it asked for.
     pub remote_atomics: u64,
-    /// Words that other nodes read, wrote or changed in its memory.
+    /// Words of its memory that were read, written or changed through the network.
     pub served: u64,
     /// The code with which its guest ended.
     pub exit_code: Option<u64>,
@@ -43,13 +43,13 @@ pub struct Region {
     pub cycles: Option<u64>,
     /// Atomics on its own memory.
     pub local_atomics: u64,
-    /// Remote loads that it asked for.
+    /// Remote loads that it asked for: of a bulk transfer, its elements.
     pub remote_loads: u64,
     /// Remote stores that it asked for.
     pub remote_stores: u64,
     /// Remote atomics that it asked for.
     pub remote_atomics: u64,
-    /// Words that other nodes read, wrote or changed in its memory.
+    /// Words of its memory that were read, written or changed through the network.
     pub served: u64,
 }
 

@@ -196,6 +196,7 @@ impl Guests {
                 port.remote_part(packet);
             }
             bulk.n_issued += 1;
+            self.machine.count_moved(1);
         }
         if !port.drained() {
             self.guests[number].state = State::Moves(bulk);

@@ -1,9 +1,10 @@
 //! Loads and stores of every kind, of one register and of many elements.
 
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::Simulation;
-use pgas_riscv_sim::{Machine, MachineConfig, Outcome};
+use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome};
 
 use super::{config, guest, run};
 
@@ -144,4 +145,140 @@ fn a_transfer_that_trapped_keeps_its_prefix_for_when_the_handler_returns() {
     let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
     assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
     check(simulation.machine());
+}
+
+/// Both machines: a run can be given up however many elements an instruction moves.
+#[test]
+fn every_element_is_a_step() {
+    let config = MachineConfig {
+        profile: Profile::Xbgas2,
+        ..config(2)
+    };
+    let loops = |n_elements: u64| {
+        let body = format!(
+            "la a0, word\n mv a1, a0\n eaddie e10, zero, 1\n li a2, {n_elements}\n li a3, 0
+             1: ebld a1, a0, a2, a3\n j 1b\n .data\n .balign 8\n word: .dword 1\n .text\n"
+        );
+        Machine::new(&config, &guest(&body, config.profile)).unwrap()
+    };
+    let mut functional = loops(1 << 16);
+    let ended = functional.run(1000);
+    assert!(matches!(ended, Err(Error::NoEnd(1000))), "{ended:?}");
+    assert!(functional.n_instructions() < 100);
+    let mut simulation = Simulation::new(loops(64), &TimedConfig::default()).unwrap();
+    let ended = simulation.run(1000);
+    assert!(matches!(ended, Err(Error::NoEnd(1000))), "{ended:?}");
+    assert!(simulation.machine().n_instructions() < 500);
+}
+
+/// The transfer is one instruction, and others have their turns meanwhile.
+#[test]
+fn a_transfer_of_many_elements_takes_several_turns() {
+    const N: u64 = 2_500_000;
+    let config = MachineConfig {
+        profile: Profile::Xbgas2,
+        ram_bytes: 8 << 20,
+        ..config(2)
+    };
+    let body = format!(
+        "bnez s0, end\n li a0, {:#x}\n eaddie e10, zero, 2\n mv a1, a0\n li a2, {N}\n li a3, 1
+         ebsb a1, a0, a2, a3\n csrr s2, minstret\n",
+        RAM_BASE + (1 << 20)
+    );
+    let image = guest(&body, config.profile);
+    let mut machine = Machine::new(&config, &image).unwrap();
+    let ram = machine.node_mut(0).ram_mut();
+    let bytes = ram.slice_mut(RAM_BASE + (1 << 20), N + 1).unwrap();
+    for (k, byte) in (0_u8..=250).cycle().zip(bytes) {
+        *byte = k;
+    }
+    let ended = machine.run(10_000);
+    assert!(matches!(ended, Err(Error::NoEnd(_))), "{ended:?}");
+    assert_eq!(machine.nodes()[1].exit_code(), Some(0));
+    assert_eq!(machine.run(u64::MAX).unwrap(), Outcome::Success);
+    let bytes = |node: usize| {
+        let ram = machine.nodes()[node].ram();
+        ram.slice(RAM_BASE + (1 << 20), N + 1).unwrap().split_last()
+    };
+    let ((_, sent), (behind, got)) = (bytes(0).unwrap(), bytes(1).unwrap());
+    assert!(sent == got);
+    assert_eq!(*behind, 0);
+    let stats = machine.stats();
+    assert_eq!(
+        (stats.nodes[0].remote_stores, stats.nodes[1].served),
+        (N, N)
+    );
+    assert!(machine.nodes()[0].hart().x(18) < 20);
+}
+
+/// Object 0 is the node itself: no memory of it is another's, and nothing goes through the network.
+#[test]
+fn a_transfer_within_a_node_needs_no_shared_memory() {
+    let config = MachineConfig {
+        shared: Some(RAM_BASE + 0x8000..RAM_BASE + 0x9000),
+        ..config(2)
+    };
+    let body = "la t0, from\n la a2, to\n li a1, 4\n eag a3, a1, a2\n eld t3, 0(t0)
+        la a2, from\n la t0, to + 32\n eag a3, a1, a2\n esd t3, 0(t0)\n j end
+        .data\n .balign 8\n from: .dword 1, 2, 3, 4\n to: .zero 64\n .text\n";
+    let image = guest(body, config.profile);
+    let check = |machine: &Machine| {
+        let to = image.address_of("to").unwrap();
+        for node in machine.nodes() {
+            let words: Vec<_> = (0..8).map(|k| node.ram().read(to + 8 * k, 8)).collect();
+            assert_eq!(words, [1, 2, 3, 4, 1, 2, 3, 4].map(Some));
+            let stats = node.stats();
+            let counts = [stats.remote_loads, stats.remote_stores, stats.served];
+            assert_eq!(counts, [0; 3]);
+        }
+    };
+    let mut functional = Machine::new(&config, &image).unwrap();
+    assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
+    check(&functional);
+    for outstanding_remote in [1, 16] {
+        let mut timed = TimedConfig::default();
+        timed.core.outstanding_remote = outstanding_remote;
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut simulation = Simulation::new(machine, &timed).unwrap();
+        assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+        check(simulation.machine());
+    }
+}
+
+/// The address that is bad is told, and what was to be done there.
+#[test]
+fn a_transfer_that_cannot_be_done_traps_with_the_address_that_is_bad() {
+    let config = MachineConfig {
+        profile: Profile::Xbgas2,
+        shared: Some(RAM_BASE + 0x8000..RAM_BASE + 0x9000),
+        ..config(2)
+    };
+    let (shared, own, nowhere) = (RAM_BASE + 0x8000, RAM_BASE + 0x4000, RAM_BASE - 0x1000);
+    for (insn, local, remote, cause, value) in [
+        ("ebld", own, own, 5, own),
+        ("ebld", own, shared + 0xff8, 5, shared + 0x1000),
+        ("ebld", nowhere, shared, 7, nowhere),
+        ("ebsd", own, own, 7, own),
+        ("ebsd", own, shared + 0xff8, 7, shared + 0x1000),
+        ("ebsd", nowhere, shared, 5, nowhere),
+    ] {
+        let body = format!(
+            "bnez s0, end\n la t0, handler\n csrw mtvec, t0\n eaddie e10, zero, 2
+             li a0, {remote:#x}\n li a1, {local:#x}\n li a2, 2\n li a3, 1\n {insn} a1, a0, a2, a3
+             .balign 4\n handler: csrr s2, mcause\n csrr s3, mtval\n csrw mtvec, zero\n j end\n"
+        );
+        let image = guest(&body, config.profile);
+        let trapped = |machine: &Machine| {
+            let hart = machine.nodes()[0].hart();
+            (hart.x(18), hart.x(19))
+        };
+        let mut functional = Machine::new(&config, &image).unwrap();
+        assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
+        assert_eq!(trapped(&functional), (cause, value), "{insn} {local:#x}");
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+        let trapped = trapped(simulation.machine());
+        assert_eq!(trapped, (cause, value), "{insn} {local:#x}");
+    }
 }
