@@ -2,8 +2,7 @@
 //! written that they wait for, and where all sleep, time jumps. This is for machines without a
 //! clock; on the timed one a core that waits asks again and again.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use super::Machine;
 use crate::error::{Error, Result};
@@ -42,8 +41,8 @@ impl Sleep {
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     now_ns: u64,
-    /// When each wakes, and which node; those that have woken before are still there.
-    times: BinaryHeap<Reverse<(u64, usize)>>,
+    /// When each wakes that does by itself and has not, and which node.
+    times: BTreeSet<(u64, usize)>,
     n_asleep: usize,
     /// How many of them wait for their time alone, and not for other processes.
     n_by_clock: usize,
@@ -86,7 +85,7 @@ impl Machine {
         sleepers.n_asleep += 1;
         sleepers.n_by_clock += usize::from(sleep.is_by_clock());
         if !wake.is_never() {
-            sleepers.times.push(Reverse((until_ns, node)));
+            sleepers.times.insert((until_ns, node));
         }
         self.awake.remove(node);
     }
@@ -95,6 +94,7 @@ impl Machine {
         if let Some(sleep) = self.nodes[node].sleep.take() {
             self.sleepers.n_asleep -= 1;
             self.sleepers.n_by_clock -= usize::from(sleep.is_by_clock());
+            self.sleepers.times.remove(&(sleep.until_ns, node));
         }
     }
 
@@ -135,30 +135,18 @@ impl Machine {
             self.jump()?;
         }
         let now_ns = self.sleepers.now_ns;
-        while let Some(Reverse((until_ns, node))) = self.next_to_wake()
+        while let Some((until_ns, node)) = self.sleepers.times.first().copied()
             && until_ns <= now_ns
         {
-            self.sleepers.times.pop();
+            self.sleepers.times.pop_first();
             self.awake.insert(node);
         }
         Ok(())
     }
 
-    /// When the first of those wakes that sleep, and which node.
-    fn next_to_wake(&mut self) -> Option<Reverse<(u64, usize)>> {
-        loop {
-            let Reverse((until_ns, node)) = *self.sleepers.times.peek()?;
-            let sleep = self.nodes[node].sleep;
-            if sleep.is_some_and(|sleep| sleep.until_ns == until_ns) && self.is_asleep(node) {
-                return Some(Reverse((until_ns, node)));
-            }
-            self.sleepers.times.pop();
-        }
-    }
-
     /// All sleep: it is the time now when the first one wakes.
     fn jump(&mut self) -> Result<()> {
-        let Some(Reverse((next_ns, _))) = self.next_to_wake() else {
+        let Some((next_ns, _)) = self.sleepers.times.first().copied() else {
             return Err(Error::AllWait);
         };
         let n_nodes = self.nodes.len() as u64;
@@ -182,5 +170,33 @@ impl Machine {
         }
         sleepers.now_ns = next_ns.max(sleepers.now_ns + silence / JUMPS_PER_SILENCE);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::Image;
+    use crate::machine::MachineConfig;
+
+    #[test]
+    fn a_sleeper_that_is_woken_before_its_time_leaves_nothing_behind() {
+        let config = MachineConfig {
+            n_nodes: 2,
+            ram_bytes: 1 << 16,
+            ..MachineConfig::default()
+        };
+        let mut machine = Machine::new(&config, &Image::default()).unwrap();
+        for n_wakes in 1..1000 {
+            for node in 0..2 {
+                let wake = Wake {
+                    at_ns: (1 << 40) + n_wakes,
+                    event: Event::Write,
+                };
+                machine.fall_asleep(node, 0, wake);
+                machine.was_written(node);
+            }
+            assert_eq!(machine.sleepers.times.len(), 2);
+        }
     }
 }
