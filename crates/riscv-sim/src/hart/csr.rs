@@ -151,6 +151,7 @@ impl Core {
             return Err(illegal);
         }
         let old = self.csr_read(number).ok_or(illegal)?;
+        self.has_read_counter |= matches!(number, CYCLE..=INSTRET | MCYCLE | MINSTRET);
         let new = match write {
             CsrWrite::None => return Ok(old),
             CsrWrite::Set(value) => value,

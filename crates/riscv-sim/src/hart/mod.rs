@@ -146,6 +146,8 @@ pub(crate) struct Core {
     /// What the next remote load or store moves, if more than one element.
     aggregate: Option<Aggregate>,
     csrs: Csrs,
+    /// It has read a counter, and nobody has asked since.
+    has_read_counter: bool,
 }
 
 /// One core.
@@ -175,6 +177,7 @@ impl Hart {
                 compare_swap: config.compare_swap,
                 aggregate: None,
                 csrs: Csrs::new(config.hart_id),
+                has_read_counter: false,
             },
             code: CodeCache::new(config.profile, config.decoded),
         }
@@ -286,6 +289,11 @@ impl Hart {
     #[must_use]
     pub const fn has_trap_handler(&self) -> bool {
         self.core.csrs.mtvec != 0
+    }
+
+    /// Whether it has read a counter since this was asked last: it may wait for a time.
+    pub(crate) const fn take_counter_read(&mut self) -> bool {
+        std::mem::replace(&mut self.core.has_read_counter, false)
     }
 
     /// What `mcycle` was last told to count, where a timed model knows it.

@@ -4,7 +4,8 @@ use super::Machine;
 use crate::error::{Error, Result};
 
 /// How often every core may wait, while nothing is written for another, before the run is stuck. A
-/// guest that looks at its memory between waits has seen all that there is to see by then.
+/// guest that looks at its memory between waits has seen all that there is to see by then. One that
+/// looks at a counter has not, for it may wait for a time.
 const PATIENCE: u32 = 1000;
 
 /// A core that does more instructions than this between two waits is not idle.
@@ -28,8 +29,10 @@ impl Machine {
     pub(crate) fn wait(&mut self, node: usize, core: usize) -> Result<()> {
         let instret = self.nodes[node].harts[core].instret();
         let n_written = self.n_written;
+        let looks_at_time = self.nodes[node].harts[core].take_counter_read();
         let idle = &mut self.nodes[node].idle[core];
-        let goes_on = idle.n_written == n_written && instret - idle.instret <= BUSY;
+        let goes_on =
+            !looks_at_time && idle.n_written == n_written && instret - idle.instret <= BUSY;
         *idle = Idle {
             n_waits: if goes_on { idle.n_waits + 1 } else { 1 },
             instret,

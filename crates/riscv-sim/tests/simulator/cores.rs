@@ -293,6 +293,21 @@ fn cores_that_all_wait_for_nothing_are_an_error_that_says_where_they_are() {
     assert!(matches!(simulation.run(u64::MAX), Err(Error::AllWait)));
 }
 
+/// It looks at a clock and not at its memory.
+#[test]
+fn a_core_that_waits_for_a_time_does_not_wait_for_ever() {
+    for clock in ["cycle", "time", "instret"] {
+        let code = format!(
+            "li t1, 20000\n rd{clock} t0\n add t1, t1, t0\n 1: wfi\n rd{clock} t0\n bltu t0, t1, 1b
+             li a0, 0\n li a7, 93\n ecall"
+        );
+        let ends = machine(2, Profile::Rae2020, &code).run(10_000_000);
+        assert_eq!(ends.unwrap(), Outcome::Success, "{clock}");
+        let ends = timed(2, Profile::Rae2020, &code, 1).run(10_000_000);
+        assert_eq!(ends.unwrap(), Outcome::Success, "{clock}");
+    }
+}
+
 #[test]
 fn a_node_fails_by_any_of_its_cores() {
     let code = "li t0, 2\n bne s0, t0, spin\n bne s1, t0, spin\n li a0, 9\n li a7, 93\n ecall\n spin: j spin";
