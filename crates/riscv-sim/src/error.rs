@@ -55,7 +55,7 @@ pub enum Error {
     #[error("no end after {0} instructions")]
     NoEnd(u64),
     /// Every node waits for an interrupt, and none will come, for another node, or for the lock of a
-    /// file, which a program of the host has not released within two seconds either.
+    /// file that another node has.
     #[error(
         "every node that has not ended only waits, for an interrupt, for another node or for the lock of a file"
     )]

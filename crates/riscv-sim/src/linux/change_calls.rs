@@ -1,7 +1,5 @@
 //! System calls that change what lies in folders, and locks of files.
 
-use std::fs::File;
-
 use super::calls::{Answer, Event, Host, Wake};
 use super::errno::Errno;
 use super::guest::text;
@@ -11,10 +9,7 @@ use crate::memory::Ram;
 /// Remove a folder, not a file.
 const AT_REMOVEDIR: u64 = 0x200;
 
-/// Of `flock`: with others, alone, no longer; and without waiting.
-const LOCK_SHARED: u64 = 1;
-const LOCK_EXCLUSIVE: u64 = 2;
-const LOCK_NONE: u64 = 8;
+/// Of `flock`: without waiting.
 const LOCK_AT_ONCE: u64 = 4;
 
 /// How long, in ns, a process that waits for a file's lock sleeps before it looks again.
@@ -54,16 +49,16 @@ impl Process {
     }
 
     /// `flock`: nodes that opened the same file lock it for one another.
-    pub(super) fn lock(&self, file: u64, operation: u64, host: &Host<'_>) -> Answer {
-        let file = match self.files.host_file(file) {
-            Ok(file) => file,
-            Err(why) => return Err(why).into(),
-        };
-        match try_lock(&file, operation & !LOCK_AT_ONCE) {
-            Err(Errno::AGAIN) if operation & LOCK_AT_ONCE == 0 => Answer::Waits(Wake {
-                at_ns: host.now_ns.saturating_add(LOCK_PAUSE),
-                event: Event::Unlock,
-            }),
+    pub(super) fn lock(&mut self, file: u64, operation: u64, host: &Host<'_>) -> Answer {
+        self.wanted = None;
+        match self.files.lock(file, operation & !LOCK_AT_ONCE) {
+            Err(Errno::AGAIN) if operation & LOCK_AT_ONCE == 0 => {
+                self.wanted = self.files.identity(file).ok();
+                Answer::Waits(Wake {
+                    at_ns: host.now_ns.saturating_add(LOCK_PAUSE),
+                    event: Event::Unlock,
+                })
+            }
             result => result.map(|()| 0).into(),
         }
     }
@@ -97,22 +92,4 @@ impl Process {
         }
         Ok(0)
     }
-}
-
-#[cfg(unix)]
-fn try_lock(file: &File, operation: u64) -> Result<(), Errno> {
-    use rustix::fs::{FlockOperation, flock};
-    let operation = match operation {
-        LOCK_SHARED => FlockOperation::NonBlockingLockShared,
-        LOCK_EXCLUSIVE => FlockOperation::NonBlockingLockExclusive,
-        LOCK_NONE => FlockOperation::NonBlockingUnlock,
-        _ => return Err(Errno::INVAL),
-    };
-    flock(file, operation).map_err(|why| Errno::from(std::io::Error::from(why)))
-}
-
-/// The host knows no such locks.
-#[cfg(not(unix))]
-fn try_lock(_file: &File, _operation: u64) -> Result<(), Errno> {
-    Err(Errno::NOSYS)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::LinuxConfig;
-use super::files::{Files, path_of};
+use super::files::{Files, Identity, path_of};
 use super::folders::Folders;
 use super::load;
 use super::space::{PAGE, Space};
@@ -29,6 +29,8 @@ pub(crate) struct Process {
     /// When the call that it waits in is over, in ns.
     pub(super) deadline: Option<u64>,
     pub(super) waits: Waits,
+    /// The file whose lock it waits for.
+    pub(super) wanted: Option<Identity>,
     /// Time that passed while it waited and its core counted nothing, in ns.
     skipped_ns: u64,
     /// It has been told that there are no threads.
@@ -104,6 +106,7 @@ impl Process {
             name,
             deadline: None,
             waits: Waits::default(),
+            wanted: None,
             skipped_ns: 0,
             knows_of_threads: false,
         })
@@ -112,6 +115,16 @@ impl Process {
     /// The process has ended: others may have the locks of its files.
     pub(crate) fn end(&mut self) {
         self.files.close_all();
+    }
+
+    /// The files of the host that it has locked.
+    pub(crate) fn locked(&self) -> impl Iterator<Item = Identity> {
+        self.files.locked()
+    }
+
+    /// The file whose lock it waits for, if it waits for one.
+    pub(crate) const fn wanted(&self) -> Option<Identity> {
+        self.wanted
     }
 
     /// The last path that lies in no folder which it may use so.

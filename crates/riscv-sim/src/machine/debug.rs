@@ -316,7 +316,7 @@ impl Machine {
                 debugger.stop(halt);
             }
             let halt = debugger.halt.clone();
-            if halt.is_some() || self.n_executed >= end {
+            if halt.is_some() || self.n_executed >= end || self.lock_waits.take_pause() {
                 return Ok(halt);
             }
         }

@@ -41,7 +41,7 @@ impl Machine {
         if idle.n_waits < PATIENCE || !self.all_wait() {
             return Ok(());
         }
-        if self.lock_waits.may_end() {
+        if self.wait_for_host() {
             return Ok(());
         }
         Err(Error::AllWait)

@@ -1,22 +1,21 @@
 //! Waits for locks of files, which other programs of the host may hold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The time of the host in which its programs have to release a lock, while all nodes only wait.
-/// Simulated time passes at once then, and says nothing about them.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::Machine;
+use crate::linux::Process;
 
-/// The host's time between two looks.
+/// The host's time between two looks whether another program has released a lock. Simulated time
+/// passes at once where all nodes only wait, and says nothing about such programs.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The nodes that wait for locks.
 #[derive(Debug, Default)]
 pub(super) struct LockWaits {
     nodes: BTreeSet<usize>,
-    /// Since when all nodes only wait.
-    since: Option<Instant>,
+    has_paused: bool,
 }
 
 impl LockWaits {
@@ -26,24 +25,34 @@ impl LockWaits {
 
     /// A call of this node is over.
     pub(super) fn end(&mut self, node: usize) {
-        if self.nodes.remove(&node) {
-            self.since = None;
-        }
+        self.nodes.remove(&node);
     }
 
-    /// Some nodes do not only wait.
-    pub(super) fn forget_time(&mut self) {
-        self.since = None;
+    /// Whether the host's time has passed since this was asked last: whoever limits or interrupts a
+    /// run may look.
+    pub(super) const fn take_pause(&mut self) -> bool {
+        std::mem::replace(&mut self.has_paused, false)
     }
+}
 
-    /// All nodes only wait. If one waits for a lock, lets some time of the host pass, and returns
-    /// whether another program still has time to release it.
-    pub(super) fn may_end(&mut self) -> bool {
-        if self.nodes.is_empty() {
+impl Machine {
+    /// All nodes only wait. If one waits for a lock that no node has, lets some time of the host
+    /// pass: another program has it, and may release it whenever it likes.
+    pub(super) fn wait_for_host(&mut self) -> bool {
+        let waits = &mut self.lock_waits;
+        if waits.nodes.is_empty() {
             return false;
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let held: HashSet<_> = self.processes.iter().flat_map(Process::locked).collect();
+        let wanted = waits
+            .nodes
+            .iter()
+            .map(|node| self.processes[*node].wanted());
+        if !wanted.flatten().any(|file| !held.contains(&file)) {
+            return false;
+        }
         thread::sleep(PAUSE);
-        since.elapsed() < PATIENCE
+        waits.has_paused = true;
+        true
     }
 }

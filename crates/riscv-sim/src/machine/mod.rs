@@ -407,6 +407,9 @@ impl Machine {
                 return Ok(Some(Outcome::Success));
             }
             self.end_of_round(ran)?;
+            if self.lock_waits.take_pause() {
+                break;
+            }
         }
         Ok(None)
     }

@@ -156,17 +156,15 @@ impl Machine {
             && sleepers.n_written == n_written
             && n_executed - sleepers.n_executed <= BUSY * n_nodes;
         (sleepers.n_written, sleepers.n_executed) = (n_written, n_executed);
-        if !only_wait {
-            sleepers.silent_since_ns = sleepers.now_ns;
-            self.lock_waits.forget_time();
+        // Who waits for another program of the host is not found to wait for ever, nor to have
+        // waited for long.
+        if !only_wait || self.wait_for_host() {
+            self.sleepers.silent_since_ns = self.sleepers.now_ns;
         }
-        let mut silence = sleepers.now_ns - sleepers.silent_since_ns;
+        let sleepers = &mut self.sleepers;
+        let silence = sleepers.now_ns - sleepers.silent_since_ns;
         if silence > LONGEST_SILENCE_NS {
-            if !self.lock_waits.may_end() {
-                return Err(Error::AllWait);
-            }
-            silence = LONGEST_SILENCE_NS;
-            sleepers.silent_since_ns = sleepers.now_ns - silence;
+            return Err(Error::AllWait);
         }
         sleepers.now_ns = next_ns.max(sleepers.now_ns + silence / JUMPS_PER_SILENCE);
         Ok(())

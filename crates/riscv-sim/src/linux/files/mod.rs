@@ -3,6 +3,7 @@
 mod attributes;
 mod content;
 mod folder;
+mod locks;
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use super::errno::Errno;
 use super::folders::Folders;
 use folder::{Entry, entries};
+pub(crate) use locks::Identity;
 
 /// The most files that a process may have open.
 pub(crate) const MOST_FILES: u64 = 1024;
@@ -56,6 +58,8 @@ enum Open {
         path: PathBuf,
         /// How it is used.
         flags: u64,
+        /// It has the lock of this file, which is its own.
+        locked: Option<Identity>,
     },
     Folder {
         path: PathBuf,
@@ -178,7 +182,12 @@ impl Files {
             .write(writes && flags & APPEND == 0)
             .append(writes && flags & APPEND != 0)
             .open(&path)?;
-        Ok(Open::File { file, path, flags })
+        Ok(Open::File {
+            file,
+            path,
+            flags,
+            locked: None,
+        })
     }
 
     /// The file of the host that a path means, seen from the folder `at`.

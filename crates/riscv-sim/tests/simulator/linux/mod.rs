@@ -217,16 +217,20 @@ fn nodes_that_wait_for_the_locks_of_one_another_end_the_run() {
     }
 }
 
-/// Another program of the host holds it, for longer than the nodes take to find out that they all
-/// wait.
+/// Another program of the host holds it, however long: the nodes wait for that, and not for one
+/// another.
 #[test]
 fn nodes_wait_for_the_lock_of_another_program() {
-    for is_timed in [false, true] {
+    // It is built before the lock is held.
+    if PROGRAM.is_none() {
+        return;
+    }
+    let waits = |is_timed| {
         let folder = tempfile::tempdir().unwrap();
         let held = std::fs::File::create(folder.path().join("held")).unwrap();
         held.lock().unwrap();
         let other = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(Duration::from_millis(2500));
             drop(held);
         });
         let ended = run_in_folder(&folder, "leave", is_timed);
@@ -234,7 +238,11 @@ fn nodes_wait_for_the_lock_of_another_program() {
         if let Some(ended) = ended {
             assert_eq!(ended.unwrap(), Outcome::Success);
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| waits(false));
+        waits(true);
+    });
 }
 
 /// A program without fixed addresses, which relocates itself.
