@@ -170,6 +170,7 @@ impl Hierarchy {
             let dirty = inner.fold(state, |state, inner| {
                 inner.map_or(state, |it| it.max(state))
             });
+            self.second.stats.write_backs += is_late(state, dirty);
             (victim, dirty == State::Modified)
         });
         let others = self.settle(core, line, state == State::Modified);
@@ -191,7 +192,9 @@ impl Hierarchy {
         let inner = self.firsts.iter_mut();
         let inner = inner.filter_map(|first| first.remove(line)).max();
         let outer = self.second.remove(line)?;
-        Some(inner.map_or(outer, |inner| inner.max(outer)))
+        let state = inner.map_or(outer, |inner| inner.max(outer));
+        self.second.stats.write_backs += is_late(outer, state);
+        Some(state)
     }
 
     /// Makes a line one that others may read too; gives its state before.
@@ -201,6 +204,7 @@ impl Hierarchy {
             first.set_state(line, State::Shared);
         }
         self.second.set_state(line, State::Shared);
+        self.second.stats.write_backs += u64::from(before == State::Modified);
         Some(before)
     }
 
@@ -218,6 +222,12 @@ impl Hierarchy {
             l2: self.second.stats,
         }
     }
+}
+
+/// One if only a first level knew that the line of a second level's entry had been written: what
+/// the entry itself knew has been counted.
+fn is_late(outer: State, state: State) -> u64 {
+    u64::from(state == State::Modified && outer != State::Modified)
 }
 
 /// What the other cores of the node had of a line.
@@ -278,6 +288,31 @@ mod tests {
         assert_eq!(caches.access(0, 0, false), Found::Second);
         assert_eq!(caches.invalidate(0), Some(State::Modified));
         assert_eq!(caches.invalidate(0), None);
+    }
+
+    #[test]
+    fn the_second_level_counts_what_it_writes_back_whichever_level_wrote_it() {
+        let mut caches = tiny();
+        let mut n_written = 0;
+        for (line, take) in [
+            (0, Hierarchy::invalidate as fn(&mut _, _) -> _),
+            (1, Hierarchy::downgrade),
+        ] {
+            for write in [false, true] {
+                caches.fill(0, line, State::Exclusive);
+                caches.access(0, line, write);
+                let state = take(&mut caches, line);
+                n_written += u64::from(state == Some(State::Modified));
+            }
+        }
+        // All of one set of the second level.
+        for line in (0..8).map(|k| 4 * k) {
+            let written = caches.fill(0, line, State::Exclusive);
+            n_written += u64::from(written.is_some_and(|(_, dirty)| dirty));
+            caches.access(0, line, true);
+        }
+        assert_eq!(n_written, 6);
+        assert_eq!(caches.stats().l2.write_backs, n_written);
     }
 
     #[test]
