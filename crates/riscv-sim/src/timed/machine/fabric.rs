@@ -1,5 +1,6 @@
 //! What the nodes share: the event queue, the packets under way and the mesh.
 
+use super::{MOST_CORES, MOST_NODES};
 use crate::timed::config::TimedConfig;
 use crate::timed::mesh::{Class, Mesh, MeshEvent, MeshSink, Message};
 use crate::timed::nic::mapping;
@@ -99,7 +100,14 @@ pub(super) fn turn(free: &mut Time, at: Time, busy: Time) -> Time {
     begun
 }
 
-const CAUSE_SHIFT: u32 = 47;
+/// Below lies how many events a cause had caused before.
+const CAUSE_SHIFT: u32 = 46;
+
+/// The causes of the largest machine: the cores of a router and itself. The mesh has fewer routers
+/// than twice the nodes, for its last row need not be full.
+const MOST_CAUSES: usize = (MOST_CORES as usize + 1) * 2 * MOST_NODES as usize;
+
+const _: () = assert!(MOST_CAUSES < 1 << (u64::BITS - CAUSE_SHIFT));
 
 impl Agenda {
     pub(super) fn next_time(&self) -> Time {

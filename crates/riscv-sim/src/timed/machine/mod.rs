@@ -30,6 +30,10 @@ use node::{CoreState, Cores, Node};
 use port::AccessTimes;
 pub use port::{CorePort, Processor};
 
+/// The most nodes, and the most cores of one.
+const MOST_NODES: u16 = 1024;
+const MOST_CORES: u16 = 64;
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -113,8 +117,8 @@ impl Machine {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         // Cores are bits of a mask, and numbered over all nodes in 16 bits.
-        let n_nodes = n_nodes.clamp(1, 1024);
-        let n_cores = n_cores.clamp(1, 64);
+        let n_nodes = n_nodes.clamp(1, MOST_NODES);
+        let n_cores = n_cores.clamp(1, MOST_CORES);
         let fabric = Fabric::new(config, n_nodes, n_cores);
         let clock = Clock::from_mhz(config.core.clock_mhz);
         Ok(Self {
