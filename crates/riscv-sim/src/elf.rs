@@ -64,7 +64,7 @@ impl Image {
     /// Reads an ELF file: 64 bits, little-endian, RISC-V. A guest of the bare machine is linked to
     /// fixed addresses from [`RAM_BASE`] on, and a static program of Linux to lower ones. A static
     /// program that relocates itself (`-static-pie`) is one of Linux, and lies from
-    /// [`PROCESS_BASE`] on.
+    /// [`PROCESS_BASE`] on, as far above as its alignment demands.
     ///
     /// # Errors
     /// [`Error::Elf`] says what is wrong with the file.
@@ -181,7 +181,7 @@ fn bias(file: &ElfFile64<'_, LittleEndian>) -> Result<u64> {
     }
     match file.elf_header().e_type(file.endian()) {
         elf::ET_EXEC => Ok(0),
-        elf::ET_DYN if is_program(file) => Ok(PROCESS_BASE),
+        elf::ET_DYN if is_program(file) => aligned_base(file),
         elf::ET_DYN => Err(Error::Elf(
             "the file is a library, not a program".to_owned(),
         )),
@@ -189,6 +189,20 @@ fn bias(file: &ElfFile64<'_, LittleEndian>) -> Result<u64> {
             "the file is an object that has not been linked".to_owned(),
         )),
         _ => Err(Error::Elf("the file is no program".to_owned())),
+    }
+}
+
+/// The lowest address from [`PROCESS_BASE`] on at which all segments are aligned as they want to be.
+fn aligned_base(file: &ElfFile64<'_, LittleEndian>) -> Result<u64> {
+    const MOST: u64 = RAM_BASE / 2;
+    let headers = file.elf_program_headers().iter();
+    let loaded = headers.filter(|it| it.p_type(file.endian()) == elf::PT_LOAD);
+    let most = loaded.map(|it| it.p_align(file.endian())).max();
+    match most.unwrap_or(0).max(1) {
+        bytes if bytes <= MOST => Ok(PROCESS_BASE.next_multiple_of(bytes)),
+        bytes => Err(Error::Elf(format!(
+            "a segment is aligned to {bytes} bytes, and at most {MOST} can be had"
+        ))),
     }
 }
 

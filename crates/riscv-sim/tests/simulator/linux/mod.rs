@@ -11,7 +11,7 @@ use std::time::Duration;
 use pgas_riscv_sim::linux::Folder;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::Simulation;
-use pgas_riscv_sim::{Error, Outcome};
+use pgas_riscv_sim::{Error, Image, Outcome};
 
 use harness::{Given, PROGRAM, Ran, given, machine, prints, run};
 
@@ -272,6 +272,10 @@ fn a_static_program_may_lie_anywhere() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text, "[0] relocated\n[1] relocated\n");
+    // What is aligned in the file is aligned in memory.
+    let image = Image::from_elf(&std::fs::read(&path).unwrap()).unwrap();
+    let aligned = image.address_of("aligned").unwrap();
+    assert!(aligned.is_multiple_of(1 << 18), "{aligned:#x}");
 }
 
 #[test]
