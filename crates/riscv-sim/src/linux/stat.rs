@@ -45,9 +45,14 @@ impl Facts {
             true => 0,
             false => 0o200,
         };
+        // File systems disagree on what a folder takes.
+        let n_bytes = match metadata.is_dir() {
+            true => 4096,
+            false => metadata.len(),
+        };
         Self {
             mode: kind | write | 0o444,
-            n_bytes: metadata.len(),
+            n_bytes,
             number: path_number(path),
         }
     }
@@ -121,4 +126,20 @@ fn put<const N: usize>(to: &mut [u8], at: usize, bytes: [u8; N]) {
 pub(super) fn path_number(path: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     path.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One has no bytes where they say nothing of its size.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn all_folders_are_of_one_size() {
+        for path in ["/proc", "/", "/sys"] {
+            let facts = Facts::of(&std::fs::metadata(path).unwrap(), path.as_bytes());
+            assert_eq!(facts.stat()[48..56], 4096_u64.to_le_bytes(), "{path}");
+            assert_eq!(facts.statx()[40..48], 4096_u64.to_le_bytes(), "{path}");
+        }
+    }
 }
