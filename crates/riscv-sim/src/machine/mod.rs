@@ -38,6 +38,7 @@ use crate::isa::Profile;
 use crate::linux::{LinuxConfig, PROCESS_BASE, Process};
 use crate::memory::{RAM_BASE, Ram};
 use crate::remote::{Action, RemoteRequest};
+use crate::timed::time::{Clock, Time};
 
 /// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few
 /// instructions around one, of which the architecture promises that it succeeds at last, fits into
@@ -188,8 +189,8 @@ pub struct Machine {
     nodes: Vec<Node>,
     /// The nodes' processes, if the guest is a program of Linux.
     processes: Vec<Process>,
-    /// How many cycles pass in a microsecond; without a clock an instruction takes one.
-    clock_mhz: u32,
+    /// How long a cycle takes; without a clock an instruction takes one.
+    cycle: Time,
     shared: Range<u64>,
     quantum: u64,
     image: Image,
@@ -258,7 +259,7 @@ impl Machine {
         Ok(Self {
             nodes,
             processes,
-            clock_mhz: CLOCK_MHZ,
+            cycle: Clock::from_mhz(CLOCK_MHZ).period(),
             shared: config.shared().unwrap_or(config.ram()),
             quantum: config.quantum,
             fromhost: host_word("fromhost"),
@@ -290,9 +291,10 @@ impl Machine {
         self.errors = Some(console);
     }
 
-    /// Sets how many cycles pass in a microsecond, which the clocks of Linux show.
-    pub const fn set_clock_mhz(&mut self, mhz: u32) {
-        self.clock_mhz = mhz;
+    /// Sets how many cycles pass in a microsecond, which the clocks of Linux show: of whole
+    /// picoseconds, as on the timed machine.
+    pub fn set_clock_mhz(&mut self, mhz: u32) {
+        self.cycle = Clock::from_mhz(mhz).period();
     }
 
     /// The nodes, in their order.

@@ -99,6 +99,6 @@ impl Machine {
     }
 
     pub(super) fn ns_of(&self, cycles: u64) -> u64 {
-        (u128::from(cycles) * 1000 / u128::from(self.clock_mhz)) as u64
+        (u128::from(cycles) * u128::from(self.cycle.ps()) / 1000) as u64
     }
 }

@@ -225,3 +225,23 @@ fn memory_that_is_no_page_has_no_room() {
         }
     }
 }
+
+/// Also where a cycle is no whole number of picoseconds.
+#[test]
+fn the_clock_of_a_process_is_that_of_the_machine() {
+    let source = format!(
+        "li t0, 500000\n 1: addi t0, t0, -1\n bnez t0, 1b\n li a0, 1 {CLOCK} mv s2, a0 {EXIT}"
+    );
+    for clock_mhz in [2000, 3000, 60_000] {
+        let mut config = TimedConfig::default();
+        config.core.clock_mhz = clock_mhz;
+        let mut simulation = Simulation::new(machine(1, &source), &config).unwrap();
+        assert_eq!(simulation.run(10_000_000).unwrap(), Outcome::Success);
+        let shown = simulation.machine().nodes()[0].hart().x(18);
+        let passed = simulation.stats().machine.simulated_ps / 1000;
+        assert!(
+            passed.abs_diff(shown) < 100,
+            "{clock_mhz}: {shown} {passed}"
+        );
+    }
+}
