@@ -3,7 +3,7 @@
 use super::errno::Errno;
 use super::guest::bytes_mut;
 use super::process::Process;
-use super::space::{PAGE, clear};
+use super::space::PAGE;
 use crate::memory::Ram;
 
 const MAP_FIXED: u64 = 0x10;
@@ -38,7 +38,7 @@ impl Process {
                     let end = a.saturating_add(b).checked_next_multiple_of(PAGE);
                     let end = end.unwrap_or(u64::MAX).min(self.stack.end);
                     // The program stays what its file has.
-                    clear(ram, a.max(self.space.heap_start())..end);
+                    self.space.clear(a..end, ram);
                 }
                 Ok(0)
             }

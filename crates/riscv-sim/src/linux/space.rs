@@ -85,7 +85,6 @@ impl Space {
     pub(super) fn map_at(&mut self, start: u64, n_bytes: u64, ram: &mut Ram) -> Result<u64, Errno> {
         let range = self.range(start, n_bytes)?;
         self.cut(&range);
-        clear(ram, range.clone());
         self.enter(range, ram);
         Ok(start)
     }
@@ -122,11 +121,6 @@ impl Space {
             }
         }
         true
-    }
-
-    /// The first address behind the program.
-    pub(super) const fn heap_start(&self) -> u64 {
-        self.heap_start
     }
 
     /// Makes a mapped range longer or shorter, elsewhere if need be and allowed; gives where it is.
@@ -176,10 +170,28 @@ impl Space {
         Ok(start..end)
     }
 
+    /// Makes zeros of what lies there above the program. What is zero already is not written, so
+    /// that the host need not find it.
+    pub(super) fn clear(&self, range: Range<u64>, ram: &mut Ram) {
+        clear(
+            ram,
+            range.start.max(self.heap_start)..range.end.min(self.heap_end),
+        );
+        clear(
+            ram,
+            range.start.max(self.heap_end).max(self.untouched)..range.end,
+        );
+    }
+
+    /// Enters a free range, as one with those that it touches.
     fn enter(&mut self, range: Range<u64>, ram: &mut Ram) {
         clear(ram, range.start.max(self.untouched)..range.end);
         self.untouched = self.untouched.min(range.start);
-        self.mapped.insert(range.start, range.end);
+        let below = self.mapped.range(..range.start).next_back();
+        let below = below.filter(|(_, end)| **end == range.start);
+        let start = below.map_or(range.start, |(start, _)| *start);
+        let end = self.mapped.remove(&range.end).unwrap_or(range.end);
+        self.mapped.insert(start, end);
     }
 
     fn cut(&mut self, range: &Range<u64>) {
@@ -211,7 +223,7 @@ fn pages(n_bytes: u64) -> Result<u64, Errno> {
     }
 }
 
-pub(super) fn clear(ram: &mut Ram, range: Range<u64>) {
+fn clear(ram: &mut Ram, range: Range<u64>) {
     let n_bytes = range.end.saturating_sub(range.start);
     if let Some(bytes) = ram.slice_mut(range.start, n_bytes) {
         bytes.fill(0);
@@ -256,6 +268,48 @@ mod tests {
         let all = (1 << 19) - 8192;
         assert_eq!(space.map(all, &mut ram), Ok(START + 8192));
         assert_eq!(space.map(1, &mut ram), Err(Errno::NOMEM));
+    }
+
+    #[test]
+    fn memory_that_was_never_mapped_is_zero_and_not_written() {
+        let mut ram = Ram::starting_at(START, 1 << 20);
+        let mut space = Space::new(START, START + (1 << 20));
+        let untouched = START + 8 * PAGE;
+        // The test would see it written.
+        assert!(ram.write(untouched, 8, 77));
+        space.map_at(untouched, PAGE, &mut ram).unwrap();
+        assert_eq!(ram.read(untouched, 8), Some(77));
+        // Now it has been mapped.
+        space.map_at(untouched, PAGE, &mut ram).unwrap();
+        assert_eq!(ram.read(untouched, 8), Some(0));
+        let untouched = START + 4 * PAGE;
+        space.set_heap_end(START + PAGE, &mut ram);
+        for at in [START, untouched, START + 9 * PAGE] {
+            assert!(ram.write(at, 8, 77));
+        }
+        space.clear(START..START + (1 << 20), &mut ram);
+        assert_eq!(ram.read(untouched, 8), Some(77));
+        assert_eq!(ram.read(START, 8), Some(0));
+        assert_eq!(ram.read(START + 9 * PAGE, 8), Some(0));
+    }
+
+    #[test]
+    fn ranges_side_by_side_are_one() {
+        let mut ram = Ram::starting_at(START, 1 << 20);
+        let mut space = Space::new(START, START + (1 << 20));
+        let starts: Vec<_> = (0..100)
+            .map(|_| space.map(PAGE, &mut ram).unwrap())
+            .collect();
+        assert_eq!(space.mapped.len(), 1);
+        for start in starts.iter().step_by(2) {
+            space.unmap(*start, PAGE).unwrap();
+        }
+        assert_eq!(space.mapped.len(), 50);
+        for start in starts.iter().step_by(2) {
+            space.map_at(*start, PAGE, &mut ram).unwrap();
+        }
+        assert_eq!(space.mapped.len(), 1);
+        assert_eq!(space.free_bytes(), (1 << 20) - 100 * PAGE);
     }
 
     #[test]
