@@ -16,9 +16,6 @@ const F_DUPFD_CLOEXEC: u64 = 1030;
 /// Of `faccessat`: whether it may be written.
 const MAY_WRITE: u64 = 2;
 
-/// Of what tells of files: a link is told of itself.
-const NO_FOLLOW: u64 = 0x100;
-
 /// More than a process gets or writes at once, as in Linux.
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
@@ -37,7 +34,8 @@ impl Process {
             25 => self.control(a, b, c),
             29 if self.files.is_open(a) => Err(Errno::NOTTY),
             29 => Err(Errno::BADF),
-            48 | 439 => self.access(a, text(ram, b)?, c),
+            48 => self.access(a, text(ram, b)?, (c, 0)),
+            439 => self.access(a, text(ram, b)?, (c, d)),
             49 => self.files.enter_folder(text(ram, a)?),
             50 => self.files.enter_open_folder(a),
             56 => self.files.open(a, text(ram, b)?, (c, d)),
@@ -62,7 +60,7 @@ impl Process {
                 self.read_link(a, &path, c, d, ram)
             }
             79 => {
-                let facts = self.files.facts_at(a, text(ram, b)?, d & NO_FOLLOW == 0)?;
+                let facts = self.files.facts_at(a, text(ram, b)?, d)?;
                 put(ram, c, &facts.stat()).map(|()| 0)
             }
             80 => put(ram, b, &self.files.facts(a)?.stat()).map(|()| 0),
@@ -71,7 +69,7 @@ impl Process {
             82 | 83 | 223 if self.files.is_open(a) => Ok(0),
             82 | 83 | 223 => Err(Errno::BADF),
             291 => {
-                let facts = self.files.facts_at(a, text(ram, b)?, c & NO_FOLLOW == 0)?;
+                let facts = self.files.facts_at(a, text(ram, b)?, c)?;
                 put(ram, e, &facts.statx()).map(|()| 0)
             }
             _ => Err(Errno::NOSYS),
@@ -102,8 +100,8 @@ impl Process {
     }
 
     /// Whether a file is there, and may be written if that is asked.
-    fn access(&self, at: u64, path: &[u8], mode: u64) -> Result<u64, Errno> {
-        self.files.facts_at(at, path, true)?;
+    fn access(&self, at: u64, path: &[u8], (mode, flags): (u64, u64)) -> Result<u64, Errno> {
+        self.files.facts_at(at, path, flags)?;
         if mode & MAY_WRITE != 0 && path != b"/dev/null" {
             self.files.resolve(at, path, true)?;
         }
@@ -200,6 +198,9 @@ impl Process {
         most: u64,
         ram: &mut Ram,
     ) -> Result<u64, Errno> {
+        if most as u32 == 0 {
+            return Err(Errno::INVAL);
+        }
         let link = match path {
             b"/proc/self/exe" => self.name.clone(),
             _ => self.files.link(at, path)?,

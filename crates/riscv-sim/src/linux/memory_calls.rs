@@ -58,6 +58,10 @@ impl Process {
             // What is written would have to come into the file.
             return Err(Errno::NODEV);
         }
+        if is_file {
+            // Before anything is taken away that lies there.
+            self.files.check_mappable(file)?;
+        }
         let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
         // Also beside the other one.
         if fixed & MAP_FIXED_NOREPLACE != 0 && !self.space.is_free(address, n_bytes)? {

@@ -16,7 +16,9 @@ const REALTIME: u64 = 0;
 /// The time that the process did not wait.
 const PROCESS_TIME: u64 = 2;
 const THREAD_TIME: u64 = 3;
+const RAW: u64 = 4;
 const REALTIME_COARSE: u64 = 5;
+const MONOTONIC_COARSE: u64 = 6;
 const LAST_CLOCK: u64 = 7;
 /// A time to sleep until, not a span.
 const ABSOLUTE: u64 = 1;
@@ -47,9 +49,9 @@ impl Process {
             101 => self.sleep(read_time(ram, a).map(|span| now.saturating_add(span)), now),
             113 => put_time(ram, b, of_clock(a, now, self.core_time(now))).into(),
             // The clocks tell single ns.
-            114 => match b {
-                0 => Answer::Value(0),
-                _ => put_time(ram, b, Ok(1)).into(),
+            114 => match of_clock(a, 0, 0) {
+                Ok(_) if b != 0 => put_time(ram, b, Ok(1)).into(),
+                known => known.map(|_| 0).into(),
             },
             115 => self.sleep_by_clock(a, b, read_time(ram, c), now),
             124 => Answer::Yields,
@@ -104,12 +106,32 @@ impl Process {
         time: Result<u64, Errno>,
         now: u64,
     ) -> Answer {
-        let until = time.and_then(|time| {
-            if flags & ABSOLUTE == 0 {
-                return Ok(now.saturating_add(time));
+        let start = match of_clock(clock, 0, 0) {
+            Ok(start) => start,
+            Err(why) => return Err(why).into(),
+        };
+        match clock {
+            THREAD_TIME => return Err(Errno::INVAL).into(),
+            RAW | REALTIME_COARSE | MONOTONIC_COARSE => return Err(Errno::OPNOTSUPP).into(),
+            // It has its own time only while it runs.
+            PROCESS_TIME => {
+                let own = if flags & ABSOLUTE == 0 {
+                    0
+                } else {
+                    self.core_time(now)
+                };
+                return match time {
+                    Ok(time) if time > own => {
+                        Answer::Stuck("sleeps until it has run for longer, which it does not then")
+                    }
+                    time => time.map(|_| 0).into(),
+                };
             }
-            let offset = of_clock(clock, 0, 0)?;
-            Ok(time.saturating_sub(offset))
+            _ => {}
+        }
+        let until = time.map(|time| match flags & ABSOLUTE {
+            0 => now.saturating_add(time),
+            _ => time.saturating_sub(start),
         });
         self.sleep(until, now)
     }

@@ -3,17 +3,32 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::path::{Path, PathBuf};
 
-use super::{ACCESS, APPEND, Files, Open, READ_WRITE};
+use super::{ACCESS, APPEND, Files, Open, READ_WRITE, is_current, writes};
 use crate::linux::errno::Errno;
 use crate::linux::stat::Facts;
+
+/// Of what tells of files: a link is told of itself.
+const NO_FOLLOW: u64 = 0x100;
+/// Of the same: with no path, of the open file.
+const NO_PATH: u64 = 0x1000;
 
 impl Files {
     /// Sets whether a file may be written, of all that a mode tells.
     pub(crate) fn set_mode(&self, number: u64, mode: u64) -> Result<u64, Errno> {
         match &*self.get(number)? {
-            Open::File { path, .. } | Open::Folder { path, .. } => {
-                set_mode(&self.folders.resolve(path, true)?, mode)
+            Open::File {
+                file, path, flags, ..
+            } => {
+                // Who may not write it may be allowed to by where it lies, if it still lies there.
+                if !writes(*flags) && !is_at(file, &self.folders.resolve(path, true)?)? {
+                    return Err(Errno::PERM);
+                }
+                let mut permissions = file.metadata()?.permissions();
+                set_writable(&mut permissions, mode);
+                file.set_permissions(permissions)?;
+                Ok(0)
             }
+            Open::Folder { path, .. } => set_mode(&self.folders.resolve(path, true)?, mode),
             _ => Err(Errno::PERM),
         }
     }
@@ -34,9 +49,13 @@ impl Files {
         })
     }
 
-    /// As [`facts`](Self::facts), of what a path means, or of the link that it names.
-    pub(crate) fn facts_at(&self, at: u64, path: &[u8], follows: bool) -> Result<Facts, Errno> {
+    /// As [`facts`](Self::facts), of what a path means, or of the link that it names; where no path
+    /// is needed, of what is open.
+    pub(crate) fn facts_at(&self, at: u64, path: &[u8], flags: u64) -> Result<Facts, Errno> {
+        let follows = flags & NO_FOLLOW == 0;
         match path {
+            b"" if flags & NO_PATH == 0 => Err(Errno::NOENT),
+            b"" if is_current(at) => facts_of(&self.folders.resolve(self.current(), false)?),
             b"" => self.facts(at),
             b"/dev/null" => Ok(Facts::device()),
             b"/proc/self/exe" => Ok(Facts::made_up(self.program.len() as u64)),
@@ -109,6 +128,20 @@ fn facts_of(path: &Path) -> Result<Facts, Errno> {
         &path.metadata()?,
         path.as_os_str().as_encoded_bytes(),
     ))
+}
+
+/// Whether this is the file that lies there.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> Result<bool, Errno> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (open, there) = (file.metadata()?, path.metadata()?);
+    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
+}
+
+/// The host moves no file that is open.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> Result<bool, Errno> {
+    Ok(true)
 }
 
 fn set_mode(path: &Path, mode: u64) -> Result<u64, Errno> {
@@ -185,6 +218,36 @@ mod tests {
             std::fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
             set_mode(&path, set).unwrap();
             assert_eq!(mode(), after, "{before:o}, {set:o}");
+        }
+    }
+
+    #[test]
+    fn the_mode_of_an_open_file_is_that_of_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let [file, moved, other] = ["file", "moved", "other"].map(|name| path.join(name));
+        let is_writable = |path: &Path| !path.metadata().unwrap().permissions().readonly();
+        for flags in [0, READ_WRITE] {
+            let granted = [crate::linux::Folder {
+                path: path.clone(),
+                is_writable: true,
+            }];
+            let folders = crate::linux::folders::Folders::new(&granted).unwrap();
+            let mut files = Files::new(folders, "", [].into());
+            std::fs::write(&file, "1").unwrap();
+            let name = file.to_str().unwrap().as_bytes();
+            let number = files.open(0, name, (flags, 0)).unwrap();
+            files.set_mode(number, 0o400).unwrap();
+            assert!(!is_writable(&file));
+            files.set_mode(number, 0o600).unwrap();
+            std::fs::rename(&file, &moved).unwrap();
+            std::fs::rename(&moved, &other).unwrap();
+            std::fs::write(&file, "2").unwrap();
+            let set = files.set_mode(number, 0o400);
+            assert!(is_writable(&file));
+            // Who may only read it is not told where it lies now.
+            assert_eq!(set.is_ok(), flags == READ_WRITE);
+            assert_eq!(is_writable(&other), flags != READ_WRITE);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 
 use super::folder::entries;
-use super::{AT_FDCWD, Files, Open};
+use super::{ACCESS, AT_FDCWD, Files, Open, WRITE_ONLY};
 use crate::linux::errno::Errno;
 
 impl Files {
@@ -41,6 +41,15 @@ impl Files {
                 };
                 Ok(at_place(file, at, read)?)
             }
+        }
+    }
+
+    /// Whether what is in a file can be had as memory.
+    pub(crate) fn check_mappable(&self, number: u64) -> Result<(), Errno> {
+        match &*self.get(number)? {
+            Open::File { flags, .. } if flags & ACCESS == WRITE_ONLY => Err(Errno::ACCES),
+            Open::File { .. } | Open::Text { .. } => Ok(()),
+            Open::Input | Open::Console(_) | Open::Null | Open::Folder { .. } => Err(Errno::NODEV),
         }
     }
 

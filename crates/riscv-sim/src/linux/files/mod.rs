@@ -85,6 +85,16 @@ pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Errno> {
     Ok(Path::new(OsStr::new(text)))
 }
 
+/// Whether a file that is opened so may be written.
+const fn writes(flags: u64) -> bool {
+    matches!(flags & ACCESS, WRITE_ONLY | READ_WRITE)
+}
+
+/// Whether a descriptor, which is 32 bits wide, stands for the current folder.
+const fn is_current(at: u64) -> bool {
+    at as u32 == AT_FDCWD.cast_unsigned()
+}
+
 impl Files {
     pub(crate) fn new(folders: Folders, maps: &str, program: Arc<[u8]>) -> Self {
         Self {
@@ -138,7 +148,7 @@ impl Files {
     }
 
     fn open_file(&self, at: u64, path: &[u8], (flags, mode): (u64, u64)) -> Result<Open, Errno> {
-        let writes = matches!(flags & ACCESS, WRITE_ONLY | READ_WRITE);
+        let writes = writes(flags);
         let changes = writes || flags & (CREATE | TRUNCATE) != 0;
         let is_link = || {
             self.resolve_entry(at, path, false)
@@ -212,8 +222,7 @@ impl Files {
         if path.as_os_str().is_empty() {
             return Err(Errno::NOENT);
         }
-        // A descriptor is 32 bits wide.
-        if path.is_absolute() || at as u32 == AT_FDCWD.cast_unsigned() {
+        if path.is_absolute() || is_current(at) {
             return Ok(path.to_owned());
         }
         match &*self.get(at)? {

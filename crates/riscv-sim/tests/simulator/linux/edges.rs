@@ -34,6 +34,10 @@ unsafe extern "C" {
     fn munmap(at: usize, n_bytes: usize) -> i32;
     fn mremap(at: usize, n_bytes: usize, new: usize, flags: i32) -> isize;
     fn madvise(at: usize, n_bytes: usize, advice: i32) -> i32;
+    fn clock_nanosleep(clock: i32, flags: i32, span: *const [i64; 2], left: *mut [i64; 2]) -> i32;
+    fn clock_getres(clock: i32, to: *mut [i64; 2]) -> i32;
+    fn readlink(path: *const u8, to: *mut u8, n: usize) -> isize;
+    fn fstatat(at: i32, path: *const u8, to: *mut [u64; 64], flags: i32) -> i32;
     fn syscall(number: i64, ...) -> i64;
 }
 
@@ -57,6 +61,8 @@ pub(crate) fn print(folder: &str) {
     nothing_and_too_much();
     polled();
     memory();
+    clocks();
+    names();
 }
 
 /// A result, or the number of the failure.
@@ -262,6 +268,13 @@ fn memory() {
     println!("{:?} {:?}", map(start, NO_REPLACE), map(start, FIXED | NO_REPLACE));
     println!("{:?} {:?}", map(start + 1, NO_REPLACE), map(1 << 60, NO_REPLACE));
     println!("{} {}", page[0], page[PAGE - 1]);
+    let folder = File::open(".").unwrap();
+    let writer = File::create("written").unwrap();
+    for file in [999, writer.as_raw_fd(), folder.as_raw_fd()] {
+        // SAFETY: nothing can be mapped, and so the page stays.
+        let mapped = told(unsafe { mmap(start, PAGE, 3, 2 | FIXED, file, 0) } as i64);
+        println!("{mapped:?} {} {:?}", page[0], map(start, FIXED | NO_REPLACE));
+    }
     // SAFETY: nobody needs what is there.
     println!("{:?}", told(unsafe { madvise(start, 1, NOT_NEEDED) }));
     println!("{} {}", page[0], page[PAGE - 1]);
@@ -287,5 +300,39 @@ fn unmapped(start: usize) {
     for new in [PAGE, 2 * PAGE, 64 * PAGE] {
         // SAFETY: nothing is there.
         println!("{:?}", told(unsafe { mremap(start, PAGE, new, MAY_MOVE) } as i64));
+    }
+}
+
+/// Some clocks cannot be slept by.
+fn clocks() {
+    let mut time = [0; 2];
+    for clock in [0, 1, 3, 4, 5, 6, 99] {
+        // SAFETY: the times are this function's.
+        let slept = unsafe { clock_nanosleep(clock, 0, &raw const time, std::ptr::null_mut()) };
+        println!("{clock} {slept}");
+    }
+    for clock in [0, 2, 99] {
+        // SAFETY: as above.
+        println!("{:?}", told(unsafe { clock_getres(clock, std::ptr::null_mut()) }));
+        // SAFETY: as above.
+        println!("{:?}", told(unsafe { clock_getres(clock, &raw mut time) }));
+    }
+}
+
+/// Links into no room, and names that are empty.
+fn names() {
+    const CURRENT: i32 = -100;
+    const NO_PATH: i32 = 0x1000;
+    let (mut bytes, mut facts) = ([0; 8], [0; 64]);
+    for n_bytes in [0, 8] {
+        // SAFETY: there is room for so many bytes.
+        println!("{:?}", told(unsafe { readlink(c"to ten".as_ptr().cast(), bytes.as_mut_ptr(), n_bytes) } as i64));
+    }
+    let file = File::open("ten").unwrap();
+    for at in [file.as_raw_fd(), CURRENT, 999] {
+        for flags in [0, NO_PATH] {
+            // SAFETY: there is room for what is told.
+            println!("{:?}", told(unsafe { fstatat(at, c"".as_ptr().cast(), &raw mut facts, flags) }));
+        }
     }
 }

@@ -122,6 +122,7 @@ fn calls_at_their_edges_are_answered_as_this_host_does() {
             ("none", "dangling"),
             ("none", "taken"),
             ("folder", "to folder"),
+            ("ten", "to ten"),
         ] {
             std::os::unix::fs::symlink(to, path(name)).unwrap();
         }

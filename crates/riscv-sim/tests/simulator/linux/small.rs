@@ -226,6 +226,24 @@ fn memory_that_is_no_page_has_no_room() {
     }
 }
 
+/// Its own time passes only while it runs.
+#[test]
+fn a_process_does_not_sleep_by_its_own_time() {
+    let sleep = |flags, time| {
+        format!(
+            "li a0, 2\n li a1, {flags}\n la a2, time\n li a3, 0\n li a7, 115\n ecall\n j end
+             .data\n .balign 8\n time: .dword 0, {time}\n .text\n"
+        )
+    };
+    assert_eq!(run(1, &sleep(1, 0), false).unwrap(), Outcome::Success);
+    for (flags, time) in [(0, 1), (1, 1_000_000)] {
+        for is_timed in [false, true] {
+            let ends = run(1, &sleep(flags, time), is_timed);
+            assert!(matches!(ends, Err(Error::Process(_))), "{ends:?}");
+        }
+    }
+}
+
 /// Also where a cycle is no whole number of picoseconds.
 #[test]
 fn the_clock_of_a_process_is_that_of_the_machine() {
