@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/reuse.rs", "sections::close(word);", 0, "", Tests("a_full_map_has_room")),
     // Operations that other ranks carry out, and elements that go to them by messages.
     row("requests.rs", "let window = if O::IS_ORDERED { 1 } else { WINDOW };", 0, "let window = WINDOW;", Tests("a_long_batch_joins")),
-    row("requests.rs", "let index = to.index() * self.n_stripes + stripe;", 0, "let index = to.index() * self.n_stripes + (stripe + number) % self.n_stripes;", Tests("a_long_batch_joins")),
+    row("requests.rs", "let index = index as usize * self.n_stripes + stripe;", 0, "let index = index as usize * self.n_stripes + (stripe + number) % self.n_stripes;", Tests("a_long_batch_joins")),
     row("requests.rs", "operations.skip(n + 1);", 0, "operations.skip(n);", Tests("a_batch_that_is_served_in_part")),
     row("requests.rs", "&& let Err(error) = take(number, None)", 0, "&& let Err(error) = take(number + 1, None)", Tests("a_batch_that_is_served_in_part")),
     row("requests.rs", "self.n_in_flight -= operations.weight;", 0, "", Nobody("it only waits for more answers than necessary before it sends more")),
