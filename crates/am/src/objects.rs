@@ -76,7 +76,8 @@ impl Objects {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the next object of `team` its number, and stores the instance that `build` makes for it.
+    /// Gives the next object of `team` its number, and stores the instance that `build` makes for
+    /// it.
     pub(crate) fn add<T>(
         &self,
         team: u64,

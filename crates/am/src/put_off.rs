@@ -103,8 +103,8 @@ impl PutOff {
     }
 
     /// Takes out the calls that need not wait any more, if something has happened since the last
-    /// look. They count until they [went on](Self::went_on). The splits that have ended were counted
-    /// before; `made` tells what this rank has of a team.
+    /// look. They count until they [went on](Self::went_on). The splits that have ended were
+    /// counted before; `made` tells what this rank has of a team.
     #[cold]
     pub(crate) fn take_due(
         &self,
@@ -137,6 +137,8 @@ impl PutOff {
         let mut list = self.lock();
         waiting.append(&mut list.calls);
         list.calls = waiting;
+        // Another thread has looked meanwhile, and has not seen these calls.
+        list.has_new |= list.seen != now;
         due
     }
 
@@ -202,6 +204,25 @@ mod tests {
         assert!(put_off.has_some(), "they do not go on yet");
         put_off.went_on(2);
         assert!(!put_off.has_some());
+    }
+
+    #[test]
+    fn a_call_that_two_threads_look_at_is_looked_at_again() {
+        let put_off = PutOff::default();
+        let awaits = Awaits::Team {
+            team: TEAM,
+            split: split(),
+        };
+        assert!(keep(&put_off, awaits));
+        let due = put_off.take_due(true, 0, |_, _| {
+            // The split ends, and another thread looks.
+            let due = put_off.take_due(true, 1, |_, _| Made::Here);
+            assert!(are_due(&due, 0, &[]));
+            Made::NotYet
+        });
+        assert!(are_due(&due, 0, &[]));
+        let due = put_off.take_due(true, 1, |_, _| Made::Here);
+        assert!(are_due(&due, 1, &[]));
     }
 
     #[test]

@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    /// Rank 1 has dropped a team, and waits in a split that rank 0 enters after its calls, which name
-    /// the team.
+    /// Rank 1 has dropped a team, and waits in a split that rank 0 enters after its calls, which
+    /// name the team.
     #[test]
     fn a_call_that_names_a_dropped_team_does_not_wait_for_another_split() {
         let is_dropped = AtomicBool::new(false);

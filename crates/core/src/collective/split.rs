@@ -235,8 +235,8 @@ pub(crate) struct Chosen<T> {
 }
 
 impl Team {
-    /// Exchanges all members' `choice`s in the `call` of a split, and makes this member's group at the transport.
-    /// `place` computes this member's colour and key there from the choices: the colour is the
+    /// Exchanges all members' `choice`s in the `call` of a split, and makes this member's group at
+    /// the transport. `place` computes this member's colour and key there from the choices: the colour is the
     /// number of any member of the new team, the same for all of these, and the key is its number
     /// in the new team; `None` if it joins none.
     #[track_caller]
