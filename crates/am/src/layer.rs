@@ -120,8 +120,10 @@ impl Am {
     #[cold]
     fn search_departed(&self, world: &World, n: u32) -> bool {
         let has_left = |rank| world.has_left(Rank::new(rank));
-        self.pending.search_departed(n, has_left, |action| {
-            pgas_core::as_handler(|| action(Outcome::Left, &[]));
+        // Actions and wakers are the program's.
+        pgas_core::as_handler(|| {
+            self.pending
+                .search_departed(n, has_left, |action| action(Outcome::Left, &[]))
         })
     }
 }
