@@ -1,5 +1,7 @@
 //! When operations are complete: the flushes and the barrier of a world.
 
+use std::sync::Arc;
+
 use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::in_handler;
@@ -71,14 +73,15 @@ impl World {
         self.or_all_fail("the flush of a barrier", self.flush_all())
     }
 
-    /// As [`flush_for_all`](Self::flush_for_all), and waits for signals that follow puts: those are
-    /// begun when their puts are complete, so that a flush may come before them.
+    /// As [`flush_for_all`](Self::flush_for_all), and waits for signals that follow puts which have
+    /// begun: a signal is begun when its put is complete, so that a flush may come before it.
     #[track_caller]
     pub(crate) fn flush_signals_for_all(&self) -> Result<()> {
         let what = "the signals of puts in flight";
         // Handlers and chained actions run meanwhile, and may panic.
         let step = self.in_step(what);
-        let signalled = self.wait_for(what, || Ok(!self.has_signals()));
+        let mut signals = self.take_signals();
+        let signalled = self.wait_for(what, || Ok(Arc::get_mut(&mut signals).is_some()));
         self.or_all_fail(what, signalled)?;
         drop(step);
         self.flush_for_all()

@@ -1,5 +1,7 @@
 //! The prices of allocations that ranks make together.
 
+use std::sync::Arc;
+
 use crate::backend::{SignalUpdate, loopback};
 use crate::{Config, Result, Statistics, Team, World};
 
@@ -100,4 +102,15 @@ fn a_signal_of_a_put_whose_event_was_dropped_does_not_land_in_the_memory_of_the_
         }
         assert_eq!(next.here().get_vec(&world, 2).unwrap(), [0, 0]);
     }
+}
+
+#[test]
+fn a_reclaim_waits_for_signals_that_had_begun_and_for_no_later_ones() {
+    let world = loopback::world();
+    let earlier = world.begin_signal();
+    let mut awaited = world.take_signals();
+    let _later = world.begin_signal();
+    assert!(Arc::get_mut(&mut awaited).is_none());
+    drop(earlier);
+    assert!(Arc::get_mut(&mut awaited).is_some());
 }

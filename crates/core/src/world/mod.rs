@@ -12,6 +12,7 @@ mod reach;
 
 use std::any::Any;
 use std::fmt;
+use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -23,6 +24,7 @@ use crate::config::{Config, Progress};
 use crate::error::Result;
 use crate::handler::Handlers;
 use crate::handles::{Counted, Handles};
+use crate::locks::lock;
 use crate::lookout;
 use crate::members::{Shared, Teams};
 use crate::orphans::Orphans;
@@ -275,8 +277,8 @@ struct Inner {
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
     tasks: Tasks,
-    /// Shared with each put in flight that a signal follows.
-    signals: Arc<()>,
+    /// Shared with each put in flight that a signal follows, of those since the last reclaim.
+    signals: Mutex<Arc<()>>,
     orphans: Orphans,
     refused: Refused,
     untold: Untold,
@@ -341,7 +343,7 @@ impl World {
             servers: Servers::default(),
             layer: OnceLock::new(),
             tasks: Tasks::default(),
-            signals: Arc::default(),
+            signals: Mutex::default(),
             orphans: Orphans::default(),
             refused: Refused::default(),
             untold: Untold::default(),
@@ -590,12 +592,12 @@ impl World {
 
     /// For a put that a signal follows, which keeps it until the signal is at its target.
     pub(crate) fn begin_signal(&self) -> Arc<()> {
-        Arc::clone(&self.inner.signals)
+        Arc::clone(&lock(&self.inner.signals))
     }
 
-    /// Whether a signal follows a put of this rank's that is in flight.
-    pub(crate) fn has_signals(&self) -> bool {
-        Arc::strong_count(&self.inner.signals) > 1
+    /// What the puts in flight share that a signal follows. Later ones share another one.
+    pub(crate) fn take_signals(&self) -> Arc<()> {
+        mem::take(&mut *lock(&self.inner.signals))
     }
 
     /// A handle that keeps the world alive, but not the rank in the job.
