@@ -170,7 +170,6 @@ impl Team {
     {
         let step = self.world().in_step(what);
         let outcome = part();
-        drop(step);
         let own = match &outcome {
             Ok(value) => Judged {
                 value: op.alone(*value),
@@ -181,6 +180,7 @@ impl Team {
                 failed: self.rank(),
             },
         };
+        drop(step);
         let both = |before: Judged<T>, after| before.with(after, &op);
         match self.allreduce(own, both) {
             Ok(Judged {
