@@ -157,6 +157,9 @@ macro_rules! pass_on {
     (@method progress $inner:ident) => {
         $crate::pass_on! { @one $inner, progress, [], $crate::Result<bool> }
     };
+    (@method progress_once $inner:ident) => {
+        $crate::pass_on! { @one $inner, progress_once, [], $crate::Result<bool> }
+    };
     (@method park $inner:ident) => {
         $crate::pass_on! { @one $inner, park, [at_most: ::std::time::Duration], () }
     };

@@ -70,7 +70,7 @@ unsafe impl Backend for TimedBackend {
         backend:
         rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
         flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        try_commit, give_back, n_credits, poll, poll_all, progress, park, notify,
+        try_commit, give_back, n_credits, poll, poll_all, progress, progress_once, park, notify,
         ranks_per_processor, health, has_left, has_joined, blame, discard
     }
 
