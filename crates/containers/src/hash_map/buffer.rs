@@ -1,5 +1,6 @@
 //! Buffered inserts: entries are collected by home rank, sent together, and inserted there.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::mem;
@@ -112,12 +113,15 @@ where
         let mut taken = mem::take(&mut self.slots);
         let (slots, combine) = (&taken[..], &mut self.combine);
         let unplaced = &mut self.unplaced;
-        let n_new = if are_own {
+        let (n_new, panic) = if are_own {
             dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced))
         } else {
             dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced))
         };
         table.counts.count_new(n_new);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
         taken.clear();
         self.slots = taken;
     }
@@ -179,13 +183,14 @@ where
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Inserts the entries in `slots`, in their order, and returns the number of new keys. Entries
-    /// that find no slot here go to `unplaced`.
+    /// that find no slot here go to `unplaced`, and those whose combination panics, too. Any other
+    /// panic, of a hasher, ends it, and is returned.
     fn insert_each(
         &self,
         slots: &[SlotOf<(K, V)>],
         combine: &mut impl FnMut(V, V) -> V,
         unplaced: &mut Unplaced<K, V>,
-    ) -> u64 {
+    ) -> (u64, Option<Box<dyn Any + Send>>) {
         let mut n_new = 0;
         let arrive = |i: usize| -> Result<_> {
             let key = <K::Repr as Repr<K>>::load(slots[i].members().0, self.heap())?;
@@ -216,12 +221,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 break;
             };
             let Some(at) = combined else {
-                resume_unwind(panic);
+                return (n_new, Some(panic));
             };
             unplaced.give_up_panicked(&slots[at], panic, self.heap());
             first = at + 1;
         }
-        n_new
+        (n_new, None)
     }
 
     /// Inserts the entry in `slot`. `sought` is its decoded key and hash. Returns whether the key

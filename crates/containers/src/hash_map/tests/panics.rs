@@ -15,7 +15,7 @@ use pgas_core::collective::op::Sum;
 
 use super::*;
 use crate::hash_map::Combine;
-use crate::object::Encoded;
+use crate::object::{Encoded, KeyHasher};
 use crate::testing::{Unlucky, assert_names_panic};
 use crate::{HashMapBuffer, MultiMap};
 
@@ -196,6 +196,41 @@ fn a_buffer_counts_what_it_has_inserted_beside_values_that_panic() {
         }
         world.barrier().unwrap();
     });
+}
+
+/// Panics at one key, while it is not to be trusted.
+struct Moody(AtomicBool);
+
+impl KeyHasher for Moody {
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        let is_bad = bytes == 300_u32.to_ne_bytes() && self.0.load(Ordering::Relaxed);
+        assert!(!is_bad, "in a mood");
+        RapidHasher.hash(bytes)
+    }
+}
+
+#[test]
+fn a_buffer_whose_hasher_panics_counts_what_it_has_inserted() {
+    // A rank alone, whose buffer hashes keys when it inserts them.
+    let counted = pgas_smp::threads(1, |world| {
+        let hasher = Moody(true.into());
+        let map = HashMap::<u32, u32, _, _>::with_hasher(&world, 1000, hasher).unwrap();
+        let mut buffer = HashMapBuffer::new(map, 10, |_, new| new).unwrap();
+        for key in 0..400 {
+            buffer.insert(key, key).unwrap();
+        }
+        catch_unwind(AssertUnwindSafe(|| buffer.flush())).unwrap_err();
+        let map = buffer.into_map().unwrap();
+        map.table.shape.hasher.0.store(false, Ordering::Relaxed);
+        let n = map.local_iter().count();
+        // Some keys are hashed ahead of their inserts.
+        assert!((200..=300).contains(&n), "{n}");
+        (map.len().unwrap(), n as u64)
+    });
+    let [(len, n)] = counted.unwrap()[..] else {
+        panic!("one rank");
+    };
+    assert_eq!(len, n);
 }
 
 thread_local! {
