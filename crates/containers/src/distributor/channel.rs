@@ -1,5 +1,7 @@
 //! One hop of elements: lanes that collect outgoing elements, and an inbox for incoming ones.
 
+use std::thread;
+
 use pgas_am::DistObject;
 use pgas_core::{Error, Pod, Rank, Symmetric, Team, World};
 
@@ -13,6 +15,10 @@ const BATCH_BYTES: usize = 32 << 10;
 /// The bits of a total that count elements. The bits above them count the ranks that have told
 /// their number.
 const COUNT_BITS: u32 = 40;
+
+/// How a rank has dropped its channel, in its third word. 0 if it has not.
+const DROPPED: u64 = 1;
+const PANICKED: u64 = 2;
 
 /// Carries elements to the ranks that a hop of a route leads to.
 pub(super) struct Channel<S> {
@@ -340,14 +346,24 @@ impl<S: Pod> Channel<S> {
     }
 
     /// Tells those that wait for this rank that it drops the channel. Nobody waits any more if it
-    /// has `finished`.
+    /// has `finished`. Messages may wait for room, and run functions of the program meanwhile. So a
+    /// rank that panics sends none, but fails.
     pub(super) fn tell_drop(&self, world: &World, has_finished: bool) -> Result<()> {
         let inbox = match &self.way {
             Way::Queues(queues) => {
-                queues.totals.here().add(2).atomic_store(world, 1)?;
+                let how = if thread::panicking() {
+                    PANICKED
+                } else {
+                    DROPPED
+                };
+                queues.totals.here().add(2).atomic_store(world, how)?;
                 return Ok(());
             }
             Way::Messages(_) if has_finished => return Ok(()),
+            Way::Messages(_) if thread::panicking() => {
+                let how = "panicked before it had finished its distributor";
+                return Err(Error::rank_failed(world.rank(), how));
+            }
             Way::Messages(inbox) => inbox,
         };
         for (lane, there) in self.lanes.iter().enumerate() {
@@ -368,15 +384,16 @@ impl<S: Pod> Channel<S> {
     pub(super) fn end_of(&self, world: &World, rank: Rank) -> Result<Option<&'static str>> {
         // Asked first: a rank that drops its distributor does so before it leaves.
         let has_left = world.has_left(rank);
-        let has_dropped = match &self.way {
-            Way::Messages(inbox) => inbox.is_dropped_by(rank),
-            Way::Queues(queues) => queues.totals.on(rank).add(2).atomic_load(world)? > 0,
+        let dropped = match &self.way {
+            Way::Messages(inbox) => u64::from(inbox.is_dropped_by(rank)),
+            Way::Queues(queues) => queues.totals.on(rank).add(2).atomic_load(world)?,
         };
-        Ok(match (has_dropped, has_left) {
-            (false, false) => None,
-            (false, true) => Some("has left the job"),
-            (true, false) => Some("has dropped its distributor"),
-            (true, true) => Some("has dropped its distributor and left the job"),
+        Ok(match (dropped, has_left) {
+            (0, false) => None,
+            (0, true) => Some("has left the job"),
+            (PANICKED, _) => Some("has panicked, and dropped its distributor"),
+            (_, false) => Some("has dropped its distributor"),
+            (_, true) => Some("has dropped its distributor and left the job"),
         })
     }
 
