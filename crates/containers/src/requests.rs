@@ -388,9 +388,9 @@ impl<'a, O: Operation> Batch<'a, O> {
         let after = self.lanes[lane].collected.weight;
         self.n_collected += after.saturating_sub(before);
         if after >= self.together {
-            self.ship(lane, take);
+            self.ship(lane, self.expected, take);
         } else if self.n_collected >= Self::COLLECTED {
-            self.ship_all(take);
+            self.ship_all(self.expected, take);
         }
         self.failure.is_none()
     }
@@ -414,7 +414,7 @@ impl<'a, O: Operation> Batch<'a, O> {
     /// Lets `take` perform an operation that is too long for a message, behind those of its lane.
     #[cold]
     fn perform_here(&mut self, lane: usize, number: usize, take: &mut impl Take<O::Answer>) {
-        self.ship(lane, take);
+        self.ship(lane, self.expected, take);
         while !self.lanes[lane].in_flight.is_empty() {
             self.land(lane, take);
         }
@@ -449,21 +449,21 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     /// Sends all collected requests, and performs local operations while they are on their way.
-    fn ship_all(&mut self, take: &mut impl Take<O::Answer>) {
+    /// There is room for `n_next` in each lane then.
+    fn ship_all(&mut self, n_next: usize, take: &mut impl Take<O::Answer>) {
         for is_local in [false, true] {
             for lane in 0..self.lanes.len() {
                 if self.lanes[lane].is_local == is_local {
-                    self.ship(lane, take);
+                    self.ship(lane, n_next, take);
                 }
             }
         }
     }
 
-    /// Sends the requests that are collected for a rank.
-    fn ship(&mut self, lane: usize, take: &mut impl Take<O::Answer>) {
-        let expected = self.expected;
+    /// Sends the requests that are collected for a rank. There is room for `n_next` then.
+    fn ship(&mut self, lane: usize, n_next: usize, take: &mut impl Take<O::Answer>) {
         let empty = self.empty.pop();
-        let empty = empty.unwrap_or_else(|| Numbered::with_capacity(expected));
+        let empty = empty.unwrap_or_else(|| Numbered::with_capacity(n_next));
         let collected = mem::replace(&mut self.lanes[lane].collected, empty);
         self.n_collected -= collected.weight;
         let window = if O::IS_ORDERED { 1 } else { WINDOW };
@@ -580,7 +580,7 @@ impl<'a, O: Operation> Batch<'a, O> {
     /// Sends the rest, and waits for all answers. The error is that of the first operation that
     /// failed; those before it were performed.
     pub(crate) fn finish(mut self, take: &mut impl Take<O::Answer>) -> Result<(), BatchError> {
-        self.ship_all(take);
+        self.ship_all(0, take);
         for lane in 0..self.lanes.len() {
             while !self.lanes[lane].in_flight.is_empty() {
                 self.land(lane, take);
