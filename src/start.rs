@@ -65,7 +65,8 @@ pub fn init() -> Result<World, Error> {
 ///     // The first argument is the number of ranks, unless a launcher has started several, or does
 ///     // not tell how many.
 ///     let n_ranks = std::env::args().nth(1).and_then(|n| n.parse().ok());
-///     let is_alone = config.launcher.n_ranks() == 1 && config.launcher != Launcher::Pmix;
+///     let has_said = matches!(config.launcher, Launcher::Own { .. } | Launcher::Pmix);
+///     let is_alone = config.launcher.n_ranks() == 1 && !has_said;
 ///     if let (true, Some(n_ranks @ 2..)) = (is_alone, n_ranks) {
 ///         config.launcher = Launcher::SelfLaunch { n_ranks };
 ///     }
