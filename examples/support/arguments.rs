@@ -86,7 +86,13 @@ pub(crate) fn fail(
         print(name, line);
         return ExitCode::FAILURE;
     };
-    let code = complain(name, 1, line);
+    // The rank that has failed itself prints why.
+    let is_elsewhere = matches!(error.downcast_ref(), Some(pgas::Error::Elsewhere(_)));
+    let code = if is_elsewhere {
+        ExitCode::FAILURE
+    } else {
+        complain(name, 1, line)
+    };
     world.barrier().ok();
     code
 }

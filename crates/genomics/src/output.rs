@@ -147,7 +147,9 @@ impl Draft {
     /// # Errors
     /// If the system refuses; the draft is removed then.
     pub fn publish(mut self) -> Result<()> {
-        if let Some(mode) = mode_of(&self.target) {
+        if let Some(mode) = mode_of(&self.target)
+            && mode_of(&self.path) != Some(mode)
+        {
             let kept = self.file.set_permissions(Permissions::from_mode(mode));
             io_at(&self.target, kept)?;
         }
