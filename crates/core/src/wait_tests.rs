@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::backend::{Backend, Message, MessageClass, OpId, Stage, loopback};
+use crate::backend::{Backend, loopback};
 use crate::{Config, Error, Result, World};
 
 /// A transport that fails when the failure of the job is found.
@@ -18,29 +18,12 @@ struct Failing {
 unsafe impl Backend for Failing {
     crate::pass_on! {
         inner:
-        rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
-        flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        try_commit, give_back, n_credits, park, notify, ranks_per_processor, has_left, has_joined,
-        blame, discard
+        name, test, poll, abort, leave, rank, n_ranks, capabilities, segment_bytes, mapped_ranks,
+        mapped, board, mapped_stride, flush, flush_all, barrier_begin, barrier_test,
+        barrier_missing, try_send, prepare, try_commit, give_back, n_credits, park, notify,
+        ranks_per_processor, has_left, has_joined, blame, discard
     }
     crate::pass_on_one_sided!(inner);
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
-        self.inner.test(op, stage)
-    }
-
-    fn poll(
-        &self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> Result<usize> {
-        self.inner.poll(class, limit, sink)
-    }
 
     fn progress(&self) -> Result<bool> {
         if self.is_found.load(Ordering::Relaxed) {
@@ -52,14 +35,6 @@ unsafe impl Backend for Failing {
     fn health(&self) -> Result<()> {
         self.is_found.store(true, Ordering::Relaxed);
         Err(Error::HasLeft)
-    }
-
-    fn abort(&self, code: i32, message: &str) -> ! {
-        self.inner.abort(code, message)
-    }
-
-    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        self.inner.leave(late);
     }
 }
 

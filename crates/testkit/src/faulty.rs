@@ -140,14 +140,10 @@ impl Debug for Faulty {
 // SAFETY: every call is the inner transport's with the same arguments, or fails before anything was
 // begun. So the inner transport keeps the promises.
 unsafe impl Backend for Faulty {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     pgas_core::pass_on! {
         inner:
-        rank, n_ranks, capabilities, segment_bytes, barrier_missing, n_credits, park, notify,
-        ranks_per_processor, health, has_left, blame, discard
+        name, abort, leave, rank, n_ranks, capabilities, segment_bytes, barrier_missing, n_credits,
+        park, notify, ranks_per_processor, health, has_left, blame, discard
     }
 
     fn mapped_ranks(&self) -> Range<u32> {
@@ -250,14 +246,6 @@ unsafe impl Backend for Faulty {
     fn progress(&self) -> Result<bool> {
         self.step(Steps::Looking, "progress")?;
         self.inner.progress()
-    }
-
-    fn abort(&self, code: i32, message: &str) -> ! {
-        self.inner.abort(code, message)
-    }
-
-    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        self.inner.leave(late);
     }
 }
 

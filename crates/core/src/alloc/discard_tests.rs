@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::backend::{Backend, Message, MessageClass, OpId, Stage, loopback};
+use crate::backend::{Backend, loopback};
 use crate::locks::lock;
 use crate::segment::HeapUse;
 use crate::{Config, Result, WeakWorld, World};
@@ -25,42 +25,17 @@ fn used(world: &World) -> [u64; 2] {
 unsafe impl Backend for Watched {
     crate::pass_on! {
         inner:
-        rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
-        flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        try_commit, give_back, n_credits, progress, park, notify, ranks_per_processor, health,
-        has_left, has_joined, blame
+        name, test, poll, abort, leave, rank, n_ranks, capabilities, segment_bytes, mapped_ranks,
+        mapped, board, mapped_stride, flush, flush_all, barrier_begin, barrier_test,
+        barrier_missing, try_send, prepare, try_commit, give_back, n_credits, progress, park,
+        notify, ranks_per_processor, health, has_left, has_joined, blame
     }
     crate::pass_on_one_sided!(inner);
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
-        self.inner.test(op, stage)
-    }
-
-    fn poll(
-        &self,
-        class: MessageClass,
-        limit: usize,
-        sink: &mut dyn FnMut(Message<'_>),
-    ) -> Result<usize> {
-        self.inner.poll(class, limit, sink)
-    }
 
     fn discard(&self, offset: u64, bytes: u64) -> bool {
         let world = self.world.get().and_then(WeakWorld::upgrade);
         lock(&self.seen).push(used(&world.expect("the world frees memory")));
         self.inner.discard(offset, bytes)
-    }
-
-    fn abort(&self, code: i32, message: &str) -> ! {
-        self.inner.abort(code, message)
-    }
-
-    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        self.inner.leave(late);
     }
 }
 

@@ -202,6 +202,26 @@ macro_rules! pass_on {
             unsafe { self.$inner.give_back(to, place) }
         }
     };
+    (@method name $inner:ident) => {
+        $crate::pass_on! { @one $inner, name, [], &'static str }
+    };
+    (@method test $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, test,
+            [op: $crate::backend::OpId, stage: $crate::backend::Stage],
+            $crate::Result<bool>
+        }
+    };
+    (@method abort $inner:ident) => {
+        $crate::pass_on! { @one $inner, abort, [code: i32, message: &str], ! }
+    };
+    (@method leave $inner:ident) => {
+        $crate::pass_on! {
+            @one $inner, leave,
+            [late: &mut dyn ::std::ops::FnMut($crate::backend::Message<'_>)],
+            ()
+        }
+    };
     (@method discard $inner:ident) => {
         $crate::pass_on! { @one $inner, discard, [offset: u64, bytes: u64], bool }
     };

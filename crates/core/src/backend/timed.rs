@@ -6,9 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::{
-    Atomic, Backend, Former, Get, GetGrid, Group, Message, OpId, Put, PutGrid, Stage, SwapCall,
-};
+use super::{Atomic, Backend, Former, Get, GetGrid, Group, OpId, Put, PutGrid, Stage, SwapCall};
 use crate::Result;
 use crate::locks::lock;
 use crate::stats::{Counting, Timed};
@@ -68,14 +66,10 @@ impl fmt::Debug for TimedBackend {
 unsafe impl Backend for TimedBackend {
     crate::pass_on! {
         backend:
-        rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board, mapped_stride,
-        flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send, prepare,
-        try_commit, give_back, n_credits, poll, poll_all, progress, progress_once, park, notify,
-        ranks_per_processor, health, has_left, has_joined, blame, discard
-    }
-
-    fn name(&self) -> &'static str {
-        self.backend.name()
+        name, abort, leave, rank, n_ranks, capabilities, segment_bytes, mapped_ranks, mapped, board,
+        mapped_stride, flush, flush_all, barrier_begin, barrier_test, barrier_missing, try_send,
+        prepare, try_commit, give_back, n_credits, poll, poll_all, progress, progress_once, park,
+        notify, ranks_per_processor, health, has_left, has_joined, blame, discard
     }
 
     fn put(&self, put: Put) -> Result<()> {
@@ -163,13 +157,5 @@ unsafe impl Backend for TimedBackend {
 
     fn parks_until_written(&self) -> bool {
         self.backend.parks_until_written()
-    }
-
-    fn abort(&self, code: i32, message: &str) -> ! {
-        self.backend.abort(code, message)
-    }
-
-    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        self.backend.leave(late);
     }
 }
