@@ -179,7 +179,7 @@ pub use pgas_am::Driver;
 pub use pgas_am::{
     ActiveMessages, Aggregator, Completes, DistObject, First, Here, LocalCalls, PgasFuture,
     Promise, RemoteCalls, Returns, SharedFuture, TeamCalls, ThreadHandle, ValueCollectives,
-    WeakObject, Wire, codec, message, quiet, rpc, when_all, when_any,
+    WeakObject, WideAtomics, Wire, codec, message, quiet, rpc, when_all, when_any,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
@@ -206,6 +206,6 @@ pub mod prelude {
     pub use crate::{
         ActiveMessages, Array, BloomFilter, CircularQueue, Completes, DArray, DMatrix, DistObject,
         Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, LocalCalls, MultiMap,
-        Object, Pod, Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, World,
+        Object, Pod, Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, WideAtomics, World,
     };
 }

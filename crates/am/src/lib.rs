@@ -67,7 +67,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
+//! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer`, `wide` |
 //! | calls by team, teams as arguments | `team_calls`, `teams` |
 //! | the interface for programs | `attach`, `collectives`, `local_calls`, `message`, `rpc` |
 //! | calls as messages | `way` |
@@ -121,6 +121,7 @@ mod team_calls;
 mod teams;
 mod transfers;
 mod way;
+mod wide;
 
 pub use aggregate::Aggregator;
 pub use attach::{attach, is_attached};
@@ -140,3 +141,4 @@ pub use pgas_core::{Error, Result};
 pub use quiescence::quiet;
 pub use rpc::{Here, RemoteCalls};
 pub use team_calls::TeamCalls;
+pub use wide::WideAtomics;

@@ -7,7 +7,7 @@ use pgas_core::{Config, Costs, GlobalPtr, Rank, Result, Statistics, World};
 
 use crate::{
     ActiveMessages, Aggregator, DistObject, LocalCalls as _, Origin, Payload, RemoteCalls,
-    ReplyHandler, RequestHandler, TeamCalls, Token, ValueCollectives, quiet,
+    ReplyHandler, RequestHandler, TeamCalls, Token, ValueCollectives, WideAtomics, quiet,
 };
 
 /// Runs `body` as the only rank of a job, whose messages to itself are counted with their answers.
@@ -45,6 +45,22 @@ fn add(x: u64) -> u64 {
 }
 
 fn see(_: u64) {}
+
+#[test]
+fn a_wide_swap_that_its_owner_performs_costs_two_messages() {
+    alone(|world| {
+        let pair = world.alloc::<u128>(1).unwrap();
+        // Over this transport no memory is mapped, so the owner gets and puts it.
+        costs(world, 2, 1, || pair.compare_exchange_wide(world, 0, 7));
+        costs(world, 2, 1, || {
+            pair.compare_exchange_wide_nb(world, 7, 9)?.wait()
+        });
+        costs(world, 2, 0, || pair.compare_exchange_wide(world, 7, 8));
+        costs(world, 2, 0, || {
+            pair.load_wide(world).map(|seen| assert_eq!(seen, 9))
+        });
+    });
+}
 
 #[test]
 fn a_call_to_a_thread_of_this_rank_costs_no_message() {

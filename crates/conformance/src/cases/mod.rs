@@ -35,6 +35,7 @@ mod teams;
 mod threads;
 mod transfer;
 mod values;
+mod wide_atomics;
 mod world;
 
 use crate::Case;
@@ -84,6 +85,7 @@ const GROUPS: &[&[Case]] = &[
     ordering::CASES,
     signal::CASES,
     atomics::CASES,
+    wide_atomics::CASES,
     contention::CASES,
     locks::CASES,
     pointers::CASES,

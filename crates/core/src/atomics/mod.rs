@@ -11,11 +11,8 @@
 //! Where a network executes the atomics ([`World::has_direct_atomics`] is false), it may be lost if
 //! an atomic on another of the bytes is performed meanwhile.
 //!
-//! There is no compare-and-swap of 128 bits. Operands and results of atomics have 64 bits
-//! throughout: in the contract of transports, in messages and in events. All atomics would pay for
-//! wider ones. Only some of the supported processors have the instruction (x86-64: `cmpxchg16b`),
-//! and loads would have to be swaps to be atomic with it. Pack a pointer and a version into 64 bits
-//! instead, or use a [`Lock`](crate::Lock).
+//! Elements of 16 bytes have a compare-and-swap of their own, which the crate `pgas-am` has: their
+//! owner performs it where their memory is not mapped, since networks have none.
 //!
 //! An atomic with a result is complete when it returns, and orders memory accesses: a rank that
 //! sees its effect also sees what the rank that performed it had flushed before. An atomic without
@@ -26,10 +23,12 @@ mod flag;
 mod nonblocking;
 mod types;
 mod update;
+mod wide;
 
 pub use domain::{AtomicDomain, AtomicOps};
 pub use flag::Flag;
 pub use types::{Atomic, AtomicBits, AtomicInteger, AtomicNumber};
+pub use wide::has_wide_atomics;
 
 use crate::backend::{AtomicCall, AtomicOp, SwapCall};
 use crate::cost::CostKind;

@@ -112,6 +112,10 @@ pub enum Error {
     /// The world was made without active messages.
     #[error("active messages were not set up on this world: call pgas_am::attach on every rank")]
     NotAttached,
+    /// This processor has no compare-and-swap of 16 bytes
+    /// ([`has_wide_atomics`](crate::atomics::has_wide_atomics)).
+    #[error("this processor has no compare-and-swap of 16 bytes")]
+    NoWideAtomics,
     /// The ranks run different programs.
     #[error(transparent)]
     MixedBinaries(#[from] Box<MixedBinaries>),

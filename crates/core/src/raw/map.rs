@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use zerocopy::IntoBytes;
 
-use super::{copy, word};
+use super::{copy, wide, word};
 use crate::backend::{AtomicCall, AtomicType, Backend, RemoteAddr, SwapCall};
 use crate::segment::{MIN_SEGMENT_BYTES, NULL_BYTES};
 use crate::{GlobalPtr, Pod, Rank};
@@ -78,6 +78,18 @@ impl<T> Mapped<'_, T> {
         self.assert_word(call.ty);
         // SAFETY: as in `fetch`.
         unsafe { word::compare_swap(self.place.as_ptr(), call) }
+    }
+
+    /// A compare-and-swap of 16 bytes. Returns the former ones.
+    ///
+    /// # Panics
+    ///
+    /// If the processor has none.
+    pub(crate) fn compare_swap_wide(&self, current: u128, new: u128) -> u128 {
+        let is_one = size_of::<T>() == 16 && align_of::<T>() >= 16 && self.n > 0;
+        assert!(is_one, "an element of 16 bytes, aligned to as many");
+        // SAFETY: as in `fetch`, with 16 bytes.
+        unsafe { wide::compare_swap(self.place.as_ptr(), current, new) }
     }
 
     #[inline(always)]

@@ -7,4 +7,5 @@
 
 pub mod copy;
 pub(crate) mod map;
+pub(crate) mod wide;
 pub mod word;
