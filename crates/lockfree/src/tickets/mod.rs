@@ -311,29 +311,17 @@ fn find_room<W: Words>(
     if room(size, side, at, taken) < least {
         return Ok(None);
     }
-    wait_for_room(words, side, at, least)
+    wait_for_room(words, side, at, least).map(Some)
 }
 
-/// As [`find_room`], if the other side is still working on its tickets.
+/// As [`find_room`], if the other side is still working on tickets that it has taken.
 #[cold]
-fn wait_for_room<W: Words>(
-    words: &W,
-    side: Side,
-    at: u64,
-    least: u64,
-) -> Result<Option<u64>, W::Error> {
+fn wait_for_room<W: Words>(words: &W, side: Side, at: u64, least: u64) -> Result<u64, W::Error> {
     let (size, other) = (words.size(), side.other());
-    let mut limit = None;
+    let mut limit = 0;
     words.wait_until(&mut || {
-        let done = move_over_marks(words, other)?;
-        if room(size, side, at, done) >= least {
-            limit = Some(done);
-            return Ok(true);
-        }
-        // Other ranks on this side may have taken the elements, so that there is nothing to wait
-        // for.
-        let taken = words.load(other.taken())?;
-        Ok(room(size, side, at, taken) < least)
+        limit = move_over_marks(words, other)?;
+        Ok(room(size, side, at, limit) >= least)
     })?;
     Ok(limit)
 }
