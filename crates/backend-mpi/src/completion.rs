@@ -220,25 +220,49 @@ impl Network {
     }
 
     fn has_plain_reached(&self, plain: Plain, stage: Stage) -> Result<bool> {
+        match sys::enter() {
+            Ok(mut mpi) => self.complete_plain(&mut mpi, plain, stage).map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn complete_plain(&self, mpi: &mut Mpi, plain: Plain, stage: Stage) -> Result<()> {
         let rank = plain.rank;
-        let Ok(mut mpi) = sys::enter() else {
-            return Ok(false);
-        };
-        let flushes = self.flushes.get(&mut mpi);
+        let flushes = self.flushes.get(mpi);
         let is_complete = plain.is_complete(if plain.is_get {
             flushes.n_local_flushes(rank)
         } else {
             flushes.n_flushes(rank)
         });
         if !is_complete && (plain.is_get || stage == Stage::Source) {
-            self.flush_here(&mut mpi, rank)?;
+            self.flush_here(mpi, rank)?;
         } else if !is_complete {
-            self.flush_open(&mut mpi, rank)?;
+            self.flush_open(mpi, rank)?;
         }
         if plain.is_get || stage == Stage::Operation {
             self.completed.store(plain.id().0, Ordering::Release);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// The outcome of the last step of a blocking transfer. If MPI cannot tell that it has finished
+    /// with the caller's buffer, which cannot stay MPI's after the call, the process ends, and the
+    /// job with it.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put alone")]
+    pub(crate) fn has_given_back(&self, completed: Result<()>) -> Result<()> {
+        match completed {
+            Ok(()) => Ok(()),
+            Err(error) => self.end_with_buffers(&error),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_with_buffers(&self, error: &Error) -> ! {
+        let cause = format!("cannot complete a transfer: {error}");
+        self.fail_without_waiting(self.rank(), &cause);
+        self.abort(1, &cause)
     }
 
     fn test_op(&self, state: &mut State, mpi: &mut Mpi, op: OpId, stage: Stage) -> Result<bool> {
@@ -300,6 +324,12 @@ impl Network {
         if op == OpId::DONE {
             return Ok(());
         }
+        if let Some(plain) = Plain::of(op) {
+            // No slot was free. A flush completes it, inside of MPI.
+            let completed =
+                sys::enter().and_then(|mut mpi| self.complete_plain(&mut mpi, plain, stage));
+            return self.has_given_back(completed);
+        }
         let mut held = None;
         for round in 0_u64.. {
             {
@@ -308,7 +338,7 @@ impl Network {
                 let tested = self.test_op(&mut state, &mut mpi, op, stage);
                 if !matches!(tested, Ok(false)) {
                     state.ops.forget(op);
-                    return tested.map(drop);
+                    return self.has_given_back(tested.map(drop));
                 }
             }
             if round == ROUNDS_UNNOTED {

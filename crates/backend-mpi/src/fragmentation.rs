@@ -75,8 +75,8 @@ impl Network {
         )?;
         let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
         // SAFETY: the types have the length of each fragment, and its distance from the first one
-        // on either side. The sources are reported as free after `complete`; if that fails, the job
-        // has failed.
+        // on either side. The sources are reported as free after `complete`, which ends the process if
+        // it fails.
         let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
         self.flushes.get(&mut mpi).begin_unsent(dst.rank.number());
         types.free(&mpi).and(begun)
@@ -162,7 +162,7 @@ impl Network {
                 .iter()
                 .try_for_each(|rank| self.flush_here(&mut mpi, rank.number())),
         };
-        completed.and(approached)
+        self.has_given_back(completed).and(approached)
     }
 
     pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
@@ -175,14 +175,13 @@ impl Network {
         if let Some(types) = Types::of_box(&mpi, grid.shape())? {
             let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
             // SAFETY: the types are those of the grid's shape, on either side, from the first
-            // corners on. The source is reported as free after `complete`; if that fails, the job
-            // has failed.
+            // corners on. The source is reported as free after `complete`, which ends the process
+            // if it fails.
             let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
-            self.flushes.get(&mut mpi).begin(rank.number());
-            types.free(&mpi)?;
+            self.flushes.get(&mut mpi).begin_unsent(rank.number());
+            let begun = types.free(&mpi).and(begun);
             drop(mpi);
-            begun?;
-            return self.complete(&Begun::On(rank));
+            return self.complete(&Begun::On(rank)).and(begun);
         }
         let begun = grid.for_each(|put| self.begin_put_unflushed(&mut mpi, &put).map(drop));
         drop(mpi);
@@ -200,10 +199,10 @@ impl Network {
             let (to, from) = ((dst, types.here.layout()), (src, types.there.layout()));
             // SAFETY: as in `put_blocks`, in the other direction.
             let begun = unsafe { sys::get_pieces(&mpi, &self.window, to, from) };
-            types.free(&mpi)?;
+            self.flushes.get(&mut mpi).begin_unflushed(rank.number());
+            let begun = types.free(&mpi).and(begun);
             drop(mpi);
-            begun?;
-            return self.complete(&Begun::On(rank));
+            return self.complete(&Begun::On(rank)).and(begun);
         }
         let begun = grid.for_each(|get| self.begin_get_unflushed(&mut mpi, &get).map(drop));
         drop(mpi);

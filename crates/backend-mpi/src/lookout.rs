@@ -24,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest and shortest interval between checks.
 const SELDOM: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_millis(20);
+/// The longest interval while this rank waits: checks that lie further apart do not see that a rank
+/// of this host has been stopped all the time.
+const WHILE_WAITING: Duration = Duration::from_millis(500);
 
 /// The lookout of this process.
 pub(crate) struct Lookout {
@@ -191,7 +194,11 @@ impl Lookout {
             if let Some((rank, cause)) = job.noted.get() {
                 return Some((rank.number(), cause.clone()));
             }
-            if is_waiting && let Err(Error::RankFailed(failure)) = job.member.health() {
+            if !is_waiting {
+                return self.heard.get().cloned();
+            }
+            job.member.check_other_ranks();
+            if let Err(Error::RankFailed(failure)) = job.member.health() {
                 let rank = job.host.failed_rank(failure.rank.number());
                 return Some((rank, failure.cause.clone()));
             }
@@ -324,7 +331,11 @@ impl Watched for Lookout {
         let own = self.limits.pause();
         let silence = self.silence.map(|silence| silence / 8);
         let pause = own.into_iter().chain(silence).min().unwrap_or(SELDOM);
-        let longest = if is_expecting { 2 * OFTEN } else { SELDOM };
+        let longest = match (is_expecting, is_waiting) {
+            (true, _) => 2 * OFTEN,
+            (false, true) => WHILE_WAITING,
+            (false, false) => SELDOM,
+        };
         state.pause = pause.clamp(OFTEN, longest);
         state.pause
     }

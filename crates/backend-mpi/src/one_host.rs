@@ -21,13 +21,13 @@ const LEAVING_NAP: Duration = Duration::from_millis(2);
 /// A rank of a job on one host.
 #[derive(Debug)]
 pub(crate) struct OneHost {
-    member: Member,
+    member: Arc<Member>,
     collectives: Collectives,
     session: Session,
 }
 
 impl OneHost {
-    pub(crate) fn new(member: Member, collectives: Collectives, session: Session) -> Self {
+    pub(crate) fn new(member: Arc<Member>, collectives: Collectives, session: Session) -> Self {
         Self {
             member,
             collectives,

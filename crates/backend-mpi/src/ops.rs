@@ -7,15 +7,18 @@ use pgas_core::{Rank, Result};
 
 use crate::sys::{self, Mpi, Probe, Request};
 
-/// The most operations in flight. A further one is complete when its call returns.
+/// The most puts and gets in flight that have a slot; a further one is [`Plain`]. Atomics have as
+/// many slots at least: answers free these while a rank waits for one, whereas a slot of a put or a
+/// get is freed by who waits for that.
 pub(crate) const LIMIT: usize = 4096;
+const N_SLOTS: usize = 2 * LIMIT;
 
 /// Bits of the slot's index in an operation's id. The low bits of the slot's generation follow. The
 /// highest bit is never set for a slot.
-const INDEX_BITS: u32 = 13;
+const INDEX_BITS: u32 = 14;
 const INDICES: u64 = (1 << INDEX_BITS) - 1;
 const GENERATIONS: u64 = u64::MAX >> (INDEX_BITS + 1);
-const _: () = assert!(LIMIT < 1 << INDEX_BITS);
+const _: () = assert!(N_SLOTS < 1 << INDEX_BITS);
 
 /// The state of an operation in flight.
 #[derive(Debug)]
@@ -48,17 +51,28 @@ struct Slot {
 pub(crate) struct Ops {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// The puts and gets in flight that have a slot.
+    n_transfers: usize,
     /// Atomics that their targets have not answered yet.
     unanswered: HashMap<u32, u32>,
 }
 
 impl Ops {
-    /// A free slot, if there may be one more operation.
+    /// A free slot for a put or a get, if there may be one more.
+    pub(crate) fn reserve_for_transfer(&mut self) -> Option<usize> {
+        if self.n_transfers < LIMIT {
+            self.reserve()
+        } else {
+            None
+        }
+    }
+
+    /// A free slot for an atomic, if there may be one more.
     pub(crate) fn reserve(&mut self) -> Option<usize> {
         if let Some(index) = self.free.pop() {
             return Some(index);
         }
-        if self.slots.len() == LIMIT {
+        if self.slots.len() == N_SLOTS {
             return None;
         }
         self.slots.push(Slot {
@@ -71,7 +85,9 @@ impl Ops {
     /// Gives back a reserved slot.
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.flight = None;
+        if let Some(Flight::Put { .. } | Flight::Get { .. }) = slot.flight.take() {
+            self.n_transfers -= 1;
+        }
         slot.generation = (slot.generation + 1) & GENERATIONS;
         self.free.push(index);
     }
@@ -83,8 +99,9 @@ impl Ops {
 
     /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
-        if let Flight::Answer { from, .. } = flight {
-            *self.unanswered.entry(from).or_default() += 1;
+        match flight {
+            Flight::Answer { from, .. } => *self.unanswered.entry(from).or_default() += 1,
+            Flight::Put { .. } | Flight::Get { .. } => self.n_transfers += 1,
         }
         let slot = &mut self.slots[index];
         slot.flight = Some(flight);
@@ -263,10 +280,30 @@ mod tests {
     #[test]
     fn the_table_has_a_limit() {
         let mut ops = Ops::default();
-        assert!((0..LIMIT).all(|index| ops.reserve() == Some(index)));
-        assert_eq!(ops.reserve(), None);
+        assert!((0..N_SLOTS).all(|index| ops.reserve() == Some(index)));
+        assert_eq!((ops.reserve(), ops.reserve_for_transfer()), (None, None));
         ops.release(5);
         assert_eq!(ops.reserve(), Some(5));
+    }
+
+    #[test]
+    fn puts_and_gets_that_nobody_waits_for_leave_slots_to_atomics() {
+        let mut ops = Ops::default();
+        let get = || Flight::Get {
+            request: Request::null(),
+        };
+        for _ in 0..LIMIT {
+            let index = ops.reserve_for_transfer().unwrap();
+            ops.begin(index, get());
+        }
+        assert_eq!(ops.reserve_for_transfer(), None);
+        for index in LIMIT..N_SLOTS {
+            assert_eq!(ops.reserve(), Some(index), "a slot for an atomic");
+        }
+        ops.release(7);
+        assert_eq!(ops.reserve_for_transfer(), Some(7));
+        ops.begin(7, get());
+        assert_eq!(ops.reserve_for_transfer(), None);
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl Network {
         let mut mpi = sys::enter()?;
         self.issue_put(&mut mpi, put)?;
         self.flushes.get(&mut mpi).begin(put.rank().number());
-        self.flush_here(&mut mpi, put.rank().number())
+        let flushed = self.flush_here(&mut mpi, put.rank().number());
+        self.has_given_back(flushed)
     }
 
     #[inline(always)]
@@ -152,7 +153,8 @@ impl Network {
     fn get_whole(&self, get: &Get) -> Result<()> {
         let mut mpi = sys::enter()?;
         self.issue_get(&mut mpi, get)?;
-        self.flush_here(&mut mpi, get.rank().number())
+        let flushed = self.flush_here(&mut mpi, get.rank().number());
+        self.has_given_back(flushed)
     }
 
     #[cold]
@@ -185,7 +187,7 @@ impl Network {
         let mut mpi = sys::enter()?;
         let rank = put.rank().number();
         self.flush_other_staged(&mut mpi, rank)?;
-        let Some(index) = state.ops.reserve() else {
+        let Some(index) = state.ops.reserve_for_transfer() else {
             return Ok(self.begin_put_unflushed(&mut mpi, put)?.id());
         };
         match sys::rput(&mpi, &self.window, put) {
@@ -223,7 +225,7 @@ impl Network {
         let mut state = self.state();
         let mut mpi = sys::enter()?;
         self.flush_other_staged(&mut mpi, get.rank().number())?;
-        let Some(index) = state.ops.reserve() else {
+        let Some(index) = state.ops.reserve_for_transfer() else {
             return Ok(self.begin_get_unflushed(&mut mpi, get)?.id());
         };
         match sys::rget(&mpi, &self.window, get) {

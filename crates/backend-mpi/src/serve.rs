@@ -14,6 +14,10 @@ use pgas_network::note::Note;
 use pgas_network::receive::{Arrivals, Letter};
 use pgas_network::wait::Waiting;
 
+/// The most notes that one call serves. Others may send them for ever, as ranks do that look at a
+/// word of this one until it changes, and the caller may wait for something else.
+const MOST_NOTES: usize = 64;
+
 impl Network {
     /// Serves arrived notes up to the first message, and returns whether there was anything. A
     /// message is left to the caller, which should not wait for another poll of MPI.
@@ -33,8 +37,11 @@ impl Network {
     fn serve_arrived(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         state.post.send_open(mpi)?;
         let mut worked = false;
-        // Together with the open barrier, since each test of MPI polls the network.
-        while let Some(arrived) = state.post.next(mpi, state.barrier.request())? {
+        for _ in 0..MOST_NOTES {
+            // Together with the open barrier, since each test of MPI polls the network.
+            let Some(arrived) = state.post.next(mpi, state.barrier.request())? else {
+                break;
+            };
             worked = true;
             match arrived {
                 Arrived::Message => break,

@@ -26,6 +26,7 @@ use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
 use crate::sys::{self, Mpi, ThreadLevel};
 use crate::time_slice;
+use pgas_network::failure::Noted;
 use pgas_network::host::Host;
 use pgas_network::introduction::Elder;
 use pgas_network::lifeline::{Lifeline, elders_of};
@@ -300,6 +301,10 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
     session.watch_exit();
     if config.direct && host.n_ranks() == session.n_ranks() {
         let collectives = session.agree(Collectives::new(&session, Hosts::One))?;
+        let member = Arc::new(member);
+        session
+            .lookout()
+            .know_job(&member, &host, &Noted::default());
         return World::new(Arc::new(OneHost::new(member, collectives, session)), config);
     }
     let collectives = session.agree(Collectives::new(&session, Hosts::Several))?;

@@ -18,20 +18,23 @@ const BYTES_EACH: usize = 2048;
 const SLACK_BYTES: usize = 32 << 20;
 
 /// A million operations if all is to be tested. Through the window, and, with MPICH, between ranks
-/// that are told that they are on different hosts.
+/// that are told that they are on different hosts, and where MPI has to leave the processor to
+/// other ranks.
 pub(crate) fn flooded() {
-    for direct in ["0", "1"] {
-        if direct == "1" && is_open_mpi() {
-            continue;
-        }
-        let most = match (wanted::is_all(), is_open_mpi()) {
-            (true, _) => MILLION,
-            (false, true) => MANY,
-            (false, false) => 8 * MANY,
-        };
+    let most = match (wanted::is_all(), is_open_mpi()) {
+        (true, _) => MILLION,
+        (false, true) => MANY,
+        (false, false) => 8 * MANY,
+    };
+    let run_with = |direct, variables: &[(&str, &str)]| {
         let mut command = ranks(2, "flood", &most.to_string(), direct);
-        command.env("MPIR_CVAR_NOLOCAL", direct);
+        command.envs(variables.iter().copied());
         assert_well(&run(command));
+    };
+    run_with("0", &[]);
+    if !is_open_mpi() {
+        run_with("1", &[("MPIR_CVAR_NOLOCAL", "1")]);
+        run_with("0", &[("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")]);
     }
 }
 
@@ -50,6 +53,7 @@ pub(crate) fn flood(most: &str) {
     world.barrier().expect("all are here");
     if world.rank() == Rank::ZERO {
         let there = array.on(Rank::new(1));
+        beyond_the_slots(&world, there).expect("operations that work");
         all_orders(&world, there).expect("operations that work");
         let before = resident_bytes();
         outstanding(&world, there, most).expect("operations that work");
@@ -59,6 +63,35 @@ pub(crate) fn flood(most: &str) {
         assert!(second <= first + SLACK_BYTES, "{first} {second}");
     }
     world.barrier().expect("all are here");
+}
+
+/// Gets that nobody waits for take all slots that gets may have. Operations that wait still do so
+/// until they are complete, and atomics have slots.
+fn beyond_the_slots(world: &World, there: GlobalPtr<u64>) -> Result<()> {
+    const LONG: usize = 2048;
+    const N_GETS: usize = 5000;
+    let words = (0..N_GETS).map(|i| there.add(i).get_nb(world));
+    let words = words.collect::<Result<Vec<_>>>()?;
+    let blocks = (0..N_GETS).map(|i| there.add(i).get_vec_nb(world, LONG));
+    let blocks = blocks.collect::<Result<Vec<_>>>()?;
+    let word = there.add(N_WORDS - 1);
+    for i in 1..200 {
+        word.put(world, i)?;
+        world.flush(there.rank())?;
+        assert_eq!(word.get(world)?, i);
+        assert_eq!(word.fetch_add(world, 7)?, i);
+        assert_eq!(word.get_vec(world, 1)?, [i + 7]);
+    }
+    word.put(world, N_WORDS as u64 - 1)?;
+    world.flush(there.rank())?;
+    for (i, event) in (0..).zip(words) {
+        assert_eq!(event.wait()?, i);
+    }
+    for (i, event) in (0..).zip(blocks) {
+        let block = event.wait()?;
+        assert!(block.into_iter().eq(i..i + LONG as u64), "block {i}");
+    }
+    Ok(())
 }
 
 /// `n` gets at once, and then `n` puts at once.

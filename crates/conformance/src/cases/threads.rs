@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pgas_am::{DistObject, LocalCalls, RemoteCalls, ThreadHandle, attach, quiet};
 use pgas_core::collective::op::Sum;
+use pgas_core::rma::Strides;
 use pgas_core::{HandlerMutex, Result, World};
 
 use super::case;
@@ -18,6 +19,7 @@ use crate::support::neighbour;
 pub(super) const CASES: &[Case] = &[
     case!(1, threads_of_a_rank_call_together),
     case!(1, handlers_and_threads_share_what_a_mutex_guards),
+    case!(2, transfers_of_several_threads_are_whole),
 ];
 
 fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
@@ -125,5 +127,48 @@ fn handlers_and_threads_share_what_a_mutex_guards(world: &World) -> Result<()> {
     quiet(world)?;
     assert_eq!(*sums.lock(), [EACH + 1000 * EACH; 2]);
     assert_eq!(HandlerMutex::new("a word", 7_u64).into_inner(), 7);
+    world.barrier()
+}
+
+/// One thread gets and puts pieces that lie apart, and another one puts blocks to all ranks.
+fn transfers_of_several_threads_are_whole(world: &World) -> Result<()> {
+    const N: usize = 64;
+    const ROUNDS: u64 = 50;
+    let pieces = Strides {
+        extents: [N],
+        global: [2],
+        local: [1],
+    };
+    let apart = world.alloc_symmetric::<u64>(2 * N)?;
+    let blocks = world.alloc_symmetric::<u64>(N * world.n_ranks() as usize)?;
+    let there = apart.on(neighbour(world, 1));
+    let in_pieces = || -> Result<()> {
+        for round in 1..=ROUNDS {
+            let values: Vec<u64> = (0..N as u64).map(|i| round * 1000 + i).collect();
+            there.put_strided(world, &pieces, &values)?;
+            world.flush(there.rank())?;
+            let mut out = [0; N];
+            there.get_strided(world, &pieces, &mut out)?;
+            assert_eq!(out, *values);
+        }
+        Ok(())
+    };
+    let in_blocks = || -> Result<()> {
+        let mine = world.rank().index() * N;
+        for round in 1..=ROUNDS {
+            for rank in world.ranks() {
+                let block = [round; N];
+                blocks.on(rank).add(mine).put_slice(world, &block)?;
+            }
+        }
+        world.flush_all()
+    };
+    thread::scope(|scope| {
+        let blocks = scope.spawn(in_blocks);
+        in_pieces().and(blocks.join().expect("no panic"))
+    })?;
+    world.barrier()?;
+    let n = N * world.n_ranks() as usize;
+    assert_eq!(blocks.here().get_vec(world, n)?, vec![ROUNDS; n]);
     world.barrier()
 }
