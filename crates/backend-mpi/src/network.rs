@@ -3,10 +3,8 @@
 //!
 //! The state of the network path.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use pgas_core::backend::{Atomic, AtomicsBy, Backend, Call, Capabilities, Operand};
 use pgas_core::{Config, Result};
@@ -27,6 +25,7 @@ use pgas_network::host::Host;
 use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
+use pgas_network::questions::Questions;
 use pgas_network::receive::Receiving;
 
 /// The longest single transfer, in bytes: MPI counts in `int`.
@@ -70,11 +69,8 @@ pub(crate) struct State {
     pub(crate) barrier: Barrier,
     /// The barrier that ends the job.
     pub(crate) shutdown_barrier: Barrier,
-    /// The time of the last question to another rank whether it has left.
-    pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. A busy rank is not asked again, or the questions would
-    /// pile up.
-    pub(crate) unanswered: HashSet<u32>,
+    /// Questions to other ranks whether they have left.
+    pub(crate) questions: Questions,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
     /// Whether all ranks have left, and nothing is in flight.
@@ -90,8 +86,7 @@ impl State {
             ops: Ops::default(),
             barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
             shutdown_barrier: Barrier::new(sys::comm_dup(mpi, session.comm())?),
-            asked: None,
-            unanswered: HashSet::new(),
+            questions: Questions::default(),
             has_left: false,
             is_over: false,
         })
@@ -99,9 +94,9 @@ impl State {
 
     /// Asks `rank` whether it has left, and how many barriers it has entered.
     pub(crate) fn ask(&mut self, mpi: &Mpi, rank: u32) -> Result<()> {
-        if !self.unanswered.contains(&rank) {
+        if !self.questions.is_open(rank) {
             self.post.tell(mpi, rank, &Note::Ask)?;
-            self.unanswered.insert(rank);
+            self.questions.begin(rank);
         }
         Ok(())
     }
@@ -109,7 +104,7 @@ impl State {
     /// Tells every rank that was sent messages their number, and waits for the answers.
     pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
         for (rank, note) in self.post.peers.goodbyes() {
-            self.unanswered.insert(rank);
+            self.questions.begin(rank);
             self.post.tell(mpi, rank, &note)?;
         }
         Ok(())

@@ -70,11 +70,11 @@ impl Network {
                 state.post.tell(mpi, from, &answer)?;
             }
             Note::Here { barriers } => {
-                state.unanswered.remove(&from);
+                state.questions.answered(from);
                 state.barrier.answered(from, barriers);
             }
             Note::Left { barriers, .. } => {
-                state.unanswered.remove(&from);
+                state.questions.answered(from);
                 state.barrier.answered(from, barriers);
                 if state.barrier.is_missing(barriers) {
                     let cause = "has left the job while others wait for it in a barrier";

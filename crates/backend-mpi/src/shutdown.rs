@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgas_core::backend::{Backend, Message, MessageClass};
 use pgas_core::{Rank, Result};
@@ -11,9 +11,6 @@ use pgas_core::{Rank, Result};
 use crate::network::{Network, State};
 use crate::sys;
 use pgas_network::limits::Awaited;
-
-/// The least time between two questions to ranks whether they have left.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Network {
     /// Whether `rank` has left, and all its messages to this one were handed out. If this is not
@@ -26,12 +23,7 @@ impl Network {
         if state.post.peers.is_gone(rank.number()) {
             return true;
         }
-        let now = Instant::now();
-        let is_due = state
-            .asked
-            .is_none_or(|at| now.duration_since(at) > ASK_AGAIN);
-        if is_due && rank != self.rank() {
-            state.asked = Some(now);
+        if rank != self.rank() && state.questions.is_due(rank.number(), Instant::now()) {
             let told = sys::enter().and_then(|mpi| state.ask(&mpi, rank.number()));
             // Calls that can return an error report it.
             drop(told);
@@ -68,12 +60,12 @@ impl Network {
             loop {
                 let is_done = match step {
                     Step::Finish => {
-                        state.unanswered.is_empty()
+                        state.questions.are_answered()
                             && self.collectives.are_answered()
                             && !state.ops.has_any()
                             && state.post.has_sent_all(mpi)?
                     }
-                    Step::Bye => state.unanswered.is_empty(),
+                    Step::Bye => state.questions.are_answered(),
                     Step::Barrier(ticket) => state.shutdown_barrier.test(mpi, ticket)?,
                     Step::Drain => state.post.peers.is_drained(),
                 };

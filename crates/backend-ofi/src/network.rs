@@ -15,6 +15,7 @@ use pgas_network::limits::Limits;
 use pgas_network::neighbours::{Neighbours, Reach};
 use pgas_network::note::Note;
 use pgas_network::park::Parking;
+use pgas_network::questions::Questions;
 use pgas_network::receive::Receiving;
 use pgas_network::send::SHORT_BYTES;
 use pgas_smp::Member;
@@ -76,11 +77,8 @@ pub(crate) struct State {
     pub(crate) exposed: Vec<Region>,
     /// The endpoint. It is dropped last, since all registrations are made with it.
     pub(crate) endpoint: Endpoint,
-    /// The time of the last question to another rank whether it has left.
-    pub(crate) asked: Option<Instant>,
-    /// Ranks that have not answered yet. A busy rank is not asked again, or the questions would
-    /// pile up.
-    pub(crate) unanswered: HashSet<u32>,
+    /// Questions to other ranks whether they have left.
+    pub(crate) questions: Questions,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
     /// Connections to other hosts, if this is the first rank of its host.
@@ -117,8 +115,7 @@ impl State {
             notes: Vec::new(),
             exposed: vec![exposed],
             endpoint,
-            asked: None,
-            unanswered: HashSet::new(),
+            questions: Questions::default(),
             has_left: false,
             lifeline: None,
             looked: Instant::now(),

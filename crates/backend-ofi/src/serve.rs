@@ -163,7 +163,7 @@ impl Network {
                 state.post.tell_later(from, answer);
             }
             Note::Here { .. } | Note::Left { .. } => {
-                state.unanswered.remove(&from);
+                state.questions.answered(from);
             }
             Note::Leaving { round } => {
                 state.rounds.insert(round);

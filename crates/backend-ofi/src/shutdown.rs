@@ -2,7 +2,7 @@
 //! which ranks have left.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgas_core::backend::{Backend, Message, MessageClass};
 use pgas_core::{Rank, Result};
@@ -10,9 +10,6 @@ use pgas_network::limits::Awaited;
 use pgas_network::note::Note;
 
 use crate::network::{Network, State};
-
-/// The least time between two questions to ranks whether they have left.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The step that a leaving rank has reached.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +31,8 @@ impl Network {
         if state.post.peers.is_gone(rank.number()) {
             return true;
         }
-        let now = Instant::now();
-        let is_due = state
-            .asked
-            .is_none_or(|at| now.duration_since(at) > ASK_AGAIN);
-        if is_due && state.unanswered.insert(rank.number()) {
-            state.asked = Some(now);
+        if state.questions.is_due(rank.number(), Instant::now()) {
+            state.questions.begin(rank.number());
             // Calls that can return an error report it.
             self.tell(&mut state, rank.number(), Note::Ask);
         }
@@ -106,12 +99,12 @@ impl Network {
             // After a loss of messages the job fails in a moment. Until then this rank stays: the
             // receiver, which waits for them, is told by a rank that is still there.
             Step::Finish => {
-                state.unanswered.is_empty()
+                state.questions.are_answered()
                     && !state.ops.has_any()
                     && state.post.has_sent_all()
                     && self.broken.get().is_none()
             }
-            Step::Bye => state.unanswered.is_empty(),
+            Step::Bye => state.questions.are_answered(),
             Step::Barrier(round) => round == n_rounds || state.rounds.contains(&round),
             Step::Drain => state.post.peers.is_drained(),
         };
@@ -121,7 +114,7 @@ impl Network {
         Ok(Some(match step {
             Step::Finish => {
                 for (rank, bye) in state.post.peers.goodbyes() {
-                    state.unanswered.insert(rank);
+                    state.questions.begin(rank);
                     self.tell(state, rank, bye);
                 }
                 Step::Bye

@@ -14,7 +14,7 @@
 //! | sending and receiving of messages; failures; waits | `failure`, `receive`, `send`, `wait` |
 //! | messages and their credits; atomics; the ranks of the host | `atomics`, `neighbours`, `peer` |
 //! | messages between libraries; their bytes | `bundle`, `note` |
-//! | all else | `addresses`, `host`, `introduction`, `lifeline`, `limits`, `mix`, `park` |
+//! | all else | `addresses`, `host`, `introduction`, `lifeline`, `limits`, `mix`, `park`, `questions` |
 
 pub mod addresses;
 pub mod atomics;
@@ -29,6 +29,7 @@ pub mod neighbours;
 pub mod note;
 pub mod park;
 pub mod peer;
+pub mod questions;
 pub mod receive;
 pub mod send;
 pub mod wait;

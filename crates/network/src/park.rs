@@ -165,7 +165,11 @@ impl Socket {
     fn has_news(&mut self, is_readable: bool) -> bool {
         let n_bytes = if is_readable { n_bytes(self.number) } else { 0 };
         let is_read = !is_readable || n_bytes < self.n_bytes;
-        self.n_sights = if is_read { 0 } else { self.n_sights.saturating_add(1) };
+        self.n_sights = if is_read {
+            0
+        } else {
+            self.n_sights.saturating_add(1)
+        };
         self.n_bytes = n_bytes;
         is_readable && self.n_sights < SIGHTS
     }
