@@ -185,7 +185,7 @@ impl Layer for Attached {
             am.take_up_put_off(world);
         }
         worked |= am.objects.advance(|message| {
-            let called = pgas_core::as_handler(|| self.deliver(world, message));
+            let called = world.run_handler(message);
             called.unwrap_or_else(|error| world.tell_later(error));
         });
         worked |= am.tasks.has_some() && world.run_watched(|| am.tasks.advance());

@@ -245,8 +245,15 @@ impl World {
         }
     }
 
+    /// Runs the handler of a message, also of one that the layer has set aside before. If it does
+    /// not return, that is reported (`PGAS_STALL`).
+    ///
+    /// # Errors
+    ///
+    /// Those of the layer, and of a message for a handler that nobody has set.
+    #[doc(hidden)]
     #[inline]
-    fn run_handler(&self, message: Message<'_>) -> Result<()> {
+    pub fn run_handler(&self, message: Message<'_>) -> Result<()> {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer_above()

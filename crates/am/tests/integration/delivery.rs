@@ -433,6 +433,49 @@ fn quiet_waits_for_what_follows_transfers_that_take_long() {
     });
 }
 
+/// A call that came before the object that it names was built.
+#[test]
+#[cfg_attr(miri, ignore = "waits for a time")]
+fn a_function_that_runs_late_and_does_not_return_is_reported() {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    let _deadline = Deadline::new("a function that does not return", LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.stall = Some(Duration::from_millis(300));
+    config.stall_ends = true;
+    let errors = pgas_smp::threads_with(2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let me = world.rank();
+        let linger = |(object, here): (Object, Here)| {
+            object.store(here.world().rank().number().into(), Ordering::Relaxed);
+            until(&IS_OVER);
+        };
+        if me == Rank::ZERO {
+            let object = Object::new(&world.team(), AtomicU64::new(0)).unwrap();
+            let call = world.rpc(ONE, linger, (object, Here::new(&world))).unwrap();
+            world.barrier().unwrap();
+            // A wait would be reported, too.
+            let failed = loop {
+                if let Err(failed) = world.progress() {
+                    break failed;
+                }
+                thread::yield_now();
+            };
+            IS_OVER.store(true, Ordering::Release);
+            drop(call);
+            failed.to_string()
+        } else {
+            world.barrier().unwrap();
+            // The call is here, and waits.
+            let _object = Object::new(&world.team(), AtomicU64::new(0)).unwrap();
+            world.barrier().unwrap_err().to_string()
+        }
+    });
+    for error in errors.unwrap() {
+        assert!(error.contains("has run a handler for"), "{error}");
+    }
+}
+
 /// A call that is not answered, because its target has not built the object that it names.
 #[test]
 fn a_quiet_that_does_not_end_is_reported() {
