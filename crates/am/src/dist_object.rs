@@ -271,8 +271,6 @@ fn find<T: Send + Sync + 'static>(
 pub struct WeakObject<T> {
     name: ObjectName,
     instance: Weak<Instance<T>>,
-    /// Keeps an instance that a call has found until the call is over.
-    held: Option<DistObject<T>>,
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
@@ -286,7 +284,6 @@ impl<T: Send + Sync + 'static> DistObject<T> {
         WeakObject {
             name: self.instance.name,
             instance: Arc::downgrade(&self.instance),
-            held: None,
         }
     }
 }
@@ -295,12 +292,8 @@ impl<T: Send + Sync + 'static> WeakObject<T> {
     /// This rank's instance, unless it was dropped.
     #[must_use]
     pub fn upgrade(&self) -> Option<DistObject<T>> {
-        let upgrade = || {
-            self.instance
-                .upgrade()
-                .map(|instance| DistObject { instance })
-        };
-        self.held.clone().or_else(upgrade)
+        let instance = self.instance.upgrade()?;
+        Some(DistObject { instance })
     }
 }
 
@@ -309,7 +302,6 @@ impl<T: Send + Sync + 'static> Clone for WeakObject<T> {
         Self {
             name: self.name,
             instance: Weak::clone(&self.instance),
-            held: self.held.clone(),
         }
     }
 }
@@ -333,16 +325,8 @@ impl<T: Send + Sync + 'static> Codec<WeakObject<T>> for TakesPlace {
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<WeakObject<T>> {
-        let (name, held) = find(input)?;
-        let instance = held
-            .as_ref()
-            .map_or_else(Weak::new, |held: &DistObject<T>| {
-                Arc::downgrade(&held.instance)
-            });
-        Ok(WeakObject {
-            name,
-            instance,
-            held,
-        })
+        let (name, found) = find::<T>(input)?;
+        let instance = found.map_or_else(Weak::new, |object| Arc::downgrade(&object.instance));
+        Ok(WeakObject { name, instance })
     }
 }

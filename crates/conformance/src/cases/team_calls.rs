@@ -1,7 +1,7 @@
 //! Calls and active messages to members of teams, and teams that travel.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pgas_am::{
     ActiveMessages, Aggregator, DistObject, Here, Payload, RemoteCalls, RequestHandler, TeamCalls,
@@ -229,6 +229,7 @@ fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
     let weak = world.rpc(next, weak, object.downgrade())?.wait();
     if next == world.rank() {
         assert_eq!((asked?, value.wait()?, weak?), ((0, 1), 7, Some(7)));
+        weak_objects_that_are_kept_keep_nothing(world, object)?;
     } else {
         let refused = [asked.map(drop), value.wait().map(drop), weak.map(drop)];
         for refused in refused.map(|asked| asked.expect_err("it is no member").to_string()) {
@@ -236,6 +237,26 @@ fn a_team_arrives_as_the_targets_own_handle(world: &World) -> Result<()> {
         }
     }
     world.barrier()
+}
+
+/// Each call brings a weak handle to its target, which keeps it.
+fn weak_objects_that_are_kept_keep_nothing(world: &World, object: DistObject<u32>) -> Result<()> {
+    type Kept = DistObject<Mutex<Vec<WeakObject<u32>>>>;
+    let kept = Kept::new(
+        &world
+            .team()
+            .split(Some(world.rank().number()), 0)?
+            .expect("a colour"),
+        Mutex::default(),
+    )?;
+    let keep = |(kept, weak): (Kept, WeakObject<u32>)| kept.lock().expect("no panic").push(weak);
+    let args = (kept.clone(), object.downgrade());
+    world.rpc(world.rank(), keep, args)?.wait()?;
+    let weak = kept.lock().expect("no panic").pop().expect("it was called");
+    assert_eq!(weak.upgrade().map(|object| *object), Some(7));
+    drop(object);
+    assert!(weak.upgrade().is_none());
+    Ok(())
 }
 
 /// The call waits at a member for the object, and the member drops its team without building it.

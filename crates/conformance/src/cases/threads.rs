@@ -160,8 +160,9 @@ fn transfers_of_several_threads_are_whole(world: &World) -> Result<()> {
                 let block = [round; N];
                 blocks.on(rank).add(mine).put_slice(world, &block)?;
             }
+            world.flush_all()?;
         }
-        world.flush_all()
+        Ok(())
     };
     thread::scope(|scope| {
         let blocks = scope.spawn(in_blocks);
