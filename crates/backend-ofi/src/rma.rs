@@ -43,7 +43,7 @@ impl Network {
             let (src, len) = (put.src(), put.len());
             // SAFETY: the source stays until the put is reported, which is after its registration
             // is closed with the operation, or after the endpoint was shut.
-            let region = unsafe { endpoint.prepare(src.cast_mut(), len) }?;
+            let region = unsafe { endpoint.prepare_source(src, len) }?;
             // SAFETY: the maker of the put promised that its bytes lie in a segment, all of which
             // is registered, and that the source is readable and unchanged until the put is
             // reported. The context is the table's.

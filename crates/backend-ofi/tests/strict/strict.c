@@ -3,6 +3,7 @@
  *
  * - All memory that an operation of this process uses is registered, for that use, and stays
  *   registered until the operation is complete or the endpoint is closed.
+ * - Memory that is registered for an operation that writes to it is writable.
  * - Peers name memory by its address and by a key that the provider chooses. It exists once the
  *   registration is bound to the endpoint and enabled.
  * - The context of an operation is memory of the provider until the operation is complete, and is
@@ -226,11 +227,28 @@ static struct fi_ops mr_fid = {
 	.control = mr_control,
 };
 
+/* Whether all these bytes may be written, as a card that writes to them demands. */
+static int is_writable(uintptr_t start, size_t len)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512], mode;
+	uintptr_t from, to, end = start + len;
+	while (maps && start < end && fgets(line, sizeof line, maps))
+		if (sscanf(line, "%lx-%lx %*c%c", &from, &to, &mode) == 3 && mode == 'w' &&
+		    from <= start && start < to)
+			start = to;
+	if (maps)
+		fclose(maps);
+	return start >= end;
+}
+
 static int reg(struct fid *domain, const void *start, size_t len, uint64_t access, uint64_t offset,
 	       uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
 	(void)requested_key, (void)context;
 	DEMAND(!offset && !flags, "a registration has an offset or flags");
+	if ((access & (FI_RECV | FI_READ | FI_REMOTE_WRITE)) && !is_writable((uintptr_t)start, len))
+		return -FI_EFAULT;
 	if (n_bytes + len > setting("FI_STRICT_LIMIT", UINT64_MAX / 2))
 		return -FI_ENOMEM;
 	struct region *region = calloc(1, sizeof *region);

@@ -245,16 +245,43 @@ impl Endpoint {
         Ok(buffer)
     }
 
-    /// Registers memory for operations of this process, if the provider wants that.
+    /// Registers memory that operations of this process read and write, if the provider wants that.
     ///
     /// # Safety
     ///
     /// It stays for as long as the registration.
     pub(crate) unsafe fn prepare(&mut self, start: *mut u8, len: usize) -> Result<Option<Region>> {
+        // SAFETY: as the caller promises.
+        unsafe { self.prepare_for(start, len, FI_SEND | FI_RECV | FI_READ | FI_WRITE) }
+    }
+
+    /// As [`prepare`](Self::prepare), for memory that puts read. It may be a constant of the
+    /// program, whose pages the processor does not let anybody write.
+    ///
+    /// # Safety
+    ///
+    /// As for that.
+    pub(crate) unsafe fn prepare_source(
+        &mut self,
+        start: *const u8,
+        len: usize,
+    ) -> Result<Option<Region>> {
+        // SAFETY: as the caller promises. With this access the provider only reads it.
+        unsafe { self.prepare_for(start.cast_mut(), len, FI_SEND | FI_WRITE) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`prepare`](Self::prepare). It is writable if `access` lets the provider write it.
+    unsafe fn prepare_for(
+        &mut self,
+        start: *mut u8,
+        len: usize,
+        access: u32,
+    ) -> Result<Option<Region>> {
         if !self.info.registers_local() {
             return Ok(None);
         }
-        let access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
         // SAFETY: as the caller promises.
         unsafe { self.register(start, len, u64::from(access)) }.map(Some)
     }
