@@ -29,6 +29,9 @@ unsafe impl Send for Info {}
 const MR_MODES: u32 =
     FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
+/// What a provider may demand of the program besides.
+const MODES: u64 = FI_CONTEXT | FI_CONTEXT2;
+
 /// The version of the interface that this backend is written for.
 const INTERFACE: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
 
@@ -40,7 +43,9 @@ pub(crate) fn find(provider: Option<&str>, node: Option<&str>) -> Result<Vec<Inf
     let hints = Info::empty()?;
     hints.want(provider)?;
     hints.need();
-    ask(&hints, node.as_deref())
+    let mut found = ask(&hints, node.as_deref())?;
+    found.retain(Info::is_as_asked);
+    Ok(found)
 }
 
 /// The providers that libfabric has here and [`find`] does not find, with what each lacks.
@@ -151,7 +156,7 @@ impl Info {
         let provider = provider.map(c_text).transpose()?;
         // SAFETY: it is an empty structure with all its parts, and nobody else's.
         let info = unsafe { &mut *self.at };
-        info.mode = FI_CONTEXT | FI_CONTEXT2;
+        info.mode = MODES;
         // SAFETY: as above.
         let domain = unsafe { &mut *info.domain_attr };
         domain.mr_mode = MR_MODES.cast_signed();
@@ -224,7 +229,8 @@ impl Info {
         ask_parts(info);
         // Without the capability the provider stays as it is.
         let found = ask(&hints, None).unwrap_or_default();
-        let found = found.into_iter().find(|info| info.can(capability));
+        let mut found = found.into_iter();
+        let found = found.find(|info| info.can(capability) && info.is_as_asked());
         found.unwrap_or(self)
     }
 
@@ -246,6 +252,14 @@ impl Info {
 
     fn can(&self, caps: u32) -> bool {
         self.parts().caps & u64::from(caps) != 0
+    }
+
+    /// Whether it demands nothing that was not offered, and keeps the order of messages. Not all
+    /// providers compare that with what they are asked.
+    fn is_as_asked(&self) -> bool {
+        // SAFETY: libfabric fills all parts.
+        let send = unsafe { &*self.parts().tx_attr };
+        self.parts().mode & !MODES == 0 && send.msg_order & u64::from(FI_ORDER_SAS) != 0
     }
 
     fn is_reliable(&self) -> bool {

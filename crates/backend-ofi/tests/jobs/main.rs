@@ -380,6 +380,14 @@ fn provider_unsuitable() {
         let told = ["PGAS_OFI_PROVIDER=strict", what, "suitable are "];
         assert_refused(&run(command), &told);
     }
+    for unfit in ["1", "2"] {
+        let mut command = ranks(2, "start", "");
+        command.env("FI_STRICT_UNFIT", unfit);
+        strict::choose(&mut command);
+        let what = "it lacks endpoints with all of that and ordered messages; ";
+        let told = ["PGAS_OFI_PROVIDER=strict", what, "suitable are "];
+        assert_refused(&run(command), &told);
+    }
     // Libfabric has only one that is never chosen by itself.
     let mut command = ranks(2, "start", "");
     command

@@ -17,7 +17,8 @@
  * FI_STRICT_AUTO it says that it makes progress by itself, and does not. FI_STRICT_AGAIN=n refuses each n-th operation with
  * -FI_EAGAIN, FI_STRICT_LIMIT=n registers n bytes at most, FI_STRICT_LACKS has the bits of capabilities
  * that it does not have. With FI_STRICT_UNSURE no message is sent that is to be complete at the
- * target. The bytes go over `tcp;ofi_rxm`.
+ * target. FI_STRICT_UNFIT says what it answers although the program cannot use it (`enum unfit`).
+ * The bytes go over `tcp;ofi_rxm`.
  *
  * It says that it has receives of many messages if it is asked, as libfabric permits. FI_STRICT_MANY
  * says how it has them (`enum many`). With FI_STRICT_TELL it says in the end how many of its receives
@@ -53,6 +54,14 @@ enum many {
 	MANY_JOINED,
 	/* No such receive can be posted, although the provider says that it has them. */
 	MANY_BROKEN,
+};
+
+enum unfit {
+	UNFIT_NOT,
+	/* It demands what the program has not offered. */
+	UNFIT_MODE,
+	/* It does not order messages. */
+	UNFIT_ORDER,
 };
 
 enum atomics {
@@ -715,7 +724,10 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	int outcome = fi_getinfo(version, node ? node : "127.0.0.1", service, FI_SOURCE, below, info);
 	fi_freeinfo(below);
 	for (struct fi_info *it = outcome ? NULL : *info; it; it = it->next) {
-		it->mode = FI_CONTEXT2;
+		uint64_t unfit = setting("FI_STRICT_UNFIT", UNFIT_NOT);
+		it->mode = FI_CONTEXT2 | (unfit == UNFIT_MODE ? FI_ASYNC_IOV : 0);
+		if (unfit == UNFIT_ORDER)
+			it->tx_attr->msg_order &= ~FI_ORDER_SAS;
 		it->caps = (it->caps | FI_ATOMIC) & ~lacked;
 		it->tx_attr->caps |= FI_ATOMIC;
 		it->rx_attr->caps |= FI_ATOMIC;
