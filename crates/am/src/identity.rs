@@ -19,13 +19,21 @@ use zerocopy::IntoBytes as _;
 pub(crate) struct Program {
     /// The addresses of the mapped code.
     pub(crate) code: Range<usize>,
-    /// The offset of the code in the program's file.
+    /// The file that has the code, and its offset there.
+    file: &'static str,
     offset: u64,
     build: OnceLock<u64>,
 }
 
 /// The name of the file that identifies the program, for errors.
 pub(crate) const READ: &str = "read of /proc/self";
+
+/// The file of the program. It has the code as it was built, also while a debugger has changed some
+/// of it in memory.
+const EXECUTABLE: &str = "/proc/self/exe";
+/// The memory of the process, for code of a shared object: the file of that name may be another one
+/// by now.
+const MEMORY: &str = "/proc/self/mem";
 
 /// Words that are read and hashed at once.
 const CHUNK: usize = 1 << 13;
@@ -47,6 +55,7 @@ impl Program {
             // this.
             return Ok(Self {
                 code: 0..u32::MAX as usize,
+                file: EXECUTABLE,
                 offset: 0,
                 build: OnceLock::from(1),
             });
@@ -60,12 +69,23 @@ impl Program {
             .filter_map(Mapping::parse)
             .find(|mapping| mapping.is_code && mapping.addresses.contains(&here));
         let no_mapping = || io::Error::other("no mapping of the program's code");
-        let mapping = mapping.ok_or_else(no_mapping)?;
-        Ok(Self {
-            code: mapping.addresses,
-            offset: mapping.offset,
+        Ok(Self::of(&mapping.ok_or_else(no_mapping)?))
+    }
+
+    /// The program, or the shared object, whose code is mapped there.
+    fn of(mapping: &Mapping<'_>) -> Self {
+        let executable = fs::read_link(EXECUTABLE).unwrap_or_default();
+        let (file, offset) = if *mapping.path == *executable.to_string_lossy() {
+            (EXECUTABLE, mapping.offset)
+        } else {
+            (MEMORY, mapping.addresses.start as u64)
+        };
+        Self {
+            code: mapping.addresses.clone(),
+            file,
+            offset,
             build: OnceLock::new(),
-        })
+        }
     }
 
     /// A hash of the code, and of the other things that must be equal for messages to be
@@ -85,7 +105,7 @@ impl Program {
             hash.add(&[byte.into()]);
         }
         hash.add(&[usize::BITS.into()]);
-        let file = File::open("/proc/self/exe")?;
+        let file = File::open(self.file)?;
         let mut words = vec![0; CHUNK];
         let (mut at, mut left) = (self.offset, self.code.len());
         while left > 0 {
@@ -141,22 +161,25 @@ impl Names {
 }
 
 /// A line of `/proc/self/maps`.
-struct Mapping {
+struct Mapping<'a> {
     addresses: Range<usize>,
     is_code: bool,
     /// Its offset in the file.
     offset: u64,
+    path: &'a str,
 }
 
-impl Mapping {
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.split_ascii_whitespace();
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
         let address = |text| usize::from_str_radix(text, 16).ok();
         Some(Self {
             addresses: address(start)?..address(end)?,
             is_code: fields.next()?.as_bytes().get(2) == Some(&b'x'),
             offset: u64::from_str_radix(fields.next()?, 16).ok()?,
+            // Behind the device and the number of the file.
+            path: fields.nth(2).unwrap_or_default().trim_start(),
         })
     }
 }
@@ -209,6 +232,32 @@ mod tests {
         let build = program.build().unwrap();
         assert_ne!(build, 0);
         assert_eq!(Program::find().unwrap().build().unwrap(), build);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "has no mappings")]
+    #[cfg(target_os = "linux")]
+    fn code_of_a_shared_object_is_told_from_that_of_another_one() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mappings = maps.lines().filter_map(Mapping::parse);
+        let code: Vec<_> = mappings.filter(|mapping| mapping.is_code).collect();
+        let own = code.iter().find(|mapping| {
+            let here = &(mix as fn(u64) -> u64 as usize);
+            mapping.addresses.contains(here)
+        });
+        let own = Program::of(own.unwrap());
+        assert_eq!(own.file, EXECUTABLE);
+        let objects = code.iter().filter(|mapping| mapping.path.contains(".so"));
+        let objects: Vec<_> = objects.map(Program::of).collect();
+        assert!(objects.len() > 1, "the C library and its loader: {maps}");
+        let mut builds: Vec<u64> = objects
+            .iter()
+            .map(|object| object.build().unwrap())
+            .collect();
+        builds.push(own.build().unwrap());
+        builds.sort_unstable();
+        builds.dedup();
+        assert_eq!(builds.len(), objects.len() + 1);
     }
 
     #[test]
