@@ -76,7 +76,8 @@ impl Segments {
     }
 }
 
-/// Decodes the message of another rank, which is as long as this rank's own.
+/// Decodes the message of another rank, which is as long as this rank's own. An address that is a
+/// text may be of another length: it ends with a zero.
 fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result<Target> {
     let wrong = || {
         let text = format!(
@@ -85,7 +86,8 @@ fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result
         );
         Error::backend("start-up", 0, text)
     };
-    if said.len() != len {
+    let has_end = endpoint.info().has_texts_for_addresses() && said.ends_with(&[0]);
+    if said.len() != len && !has_end {
         return Err(wrong());
     }
     let (base, rest) = said.split_first_chunk().ok_or_else(wrong)?;
@@ -95,4 +97,38 @@ fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result
         address: u64::from_ne_bytes(*base),
         key: u64::from_ne_bytes(*key),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::SLOT_BYTES;
+    use crate::sys::find;
+
+    fn said(address: &[u8]) -> Vec<u8> {
+        [&[0; 16], address].concat()
+    }
+
+    #[test]
+    fn an_address_that_is_a_text_may_be_longer_than_this_ranks_own() {
+        let open = |provider| {
+            let info = find(Some(provider), None).unwrap().swap_remove(0);
+            Endpoint::open(info, 2, 64, SLOT_BYTES).unwrap()
+        };
+        let mut texts = open("shm");
+        let own = said(&texts.address().unwrap()).len();
+        // A process of a larger number than any that this host has.
+        let other = said(b"fi_shm://99999999999999:0:0\0");
+        assert_ne!(other.len(), own);
+        read(&mut texts, &other, own, 1).unwrap();
+        let cut = &other[..other.len() - 1];
+        let refused = read(&mut texts, cut, own, 1).unwrap_err().to_string();
+        assert!(refused.contains("rank 1 has an address"), "{refused}");
+
+        let mut numbers = open("tcp;ofi_rxm");
+        let own = said(&numbers.address().unwrap());
+        read(&mut numbers, &own, own.len(), 1).unwrap();
+        let longer = [&own[..], &[0]].concat();
+        read(&mut numbers, &longer, own.len(), 1).unwrap_err();
+    }
 }

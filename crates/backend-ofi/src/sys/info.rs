@@ -7,10 +7,10 @@ use std::ptr;
 
 use pgas_core::{Error, Result};
 use pgas_libfabric_sys::bindings::{
-    FI_ATOMIC, FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
-    FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG,
-    FI_MULTI_RECV, FI_ORDER_SAS, FI_PROGRESS_AUTO, FI_RM_ENABLED, FI_RMA, FI_SOURCE,
-    FI_THREAD_DOMAIN, fi_info,
+    FI_ADDR_STR, FI_ATOMIC, FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION,
+    FI_MINOR_VERSION, FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY,
+    FI_MR_VIRT_ADDR, FI_MSG, FI_MULTI_RECV, FI_ORDER_SAS, FI_PROGRESS_AUTO, FI_RM_ENABLED, FI_RMA,
+    FI_SOURCE, FI_THREAD_DOMAIN, fi_info,
 };
 
 use super::{check, failed, library};
@@ -310,6 +310,11 @@ impl Info {
     /// Whether memory of this process has to be registered, too, to be sent from or received in.
     pub(crate) fn registers_local(&self) -> bool {
         self.mr_mode() & FI_MR_LOCAL.cast_signed() != 0
+    }
+
+    /// Whether addresses are texts, which end with a zero.
+    pub(crate) fn has_texts_for_addresses(&self) -> bool {
+        self.parts().addr_format == FI_ADDR_STR
     }
 
     /// Whether registered memory belongs to an endpoint.
