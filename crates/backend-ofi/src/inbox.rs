@@ -117,7 +117,15 @@ impl Inbox {
         let index = match self.free.last() {
             Some(index) => *index,
             None if self.is_exhausted() => return Ok(Begun::NoRoom),
-            None => self.add(endpoint)?,
+            None => match self.add(endpoint) {
+                Ok(index) => index,
+                // No more memory can be registered. The messages have to do with these buffers.
+                Err(_) if self.buffers.len() >= self.shape.n_posted => {
+                    self.shape.limit = self.buffers.len();
+                    return Ok(Begun::NoRoom);
+                }
+                Err(error) => return Err(error),
+            },
         };
         let incoming = &mut self.buffers[index];
         let begun = if self.shape.takes_many {

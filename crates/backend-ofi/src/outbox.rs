@@ -166,7 +166,8 @@ impl Outbox {
         }
     }
 
-    /// A free buffer to send from, if there is one.
+    /// A free buffer to send from, if there is one. If no memory can be registered for one more,
+    /// those that are under way will do.
     fn take_send(&mut self, endpoint: &mut Endpoint, kind: usize) -> Result<Option<usize>> {
         if let Some(index) = self.free_sends[kind].pop() {
             return Ok(Some(index));
@@ -180,7 +181,11 @@ impl Outbox {
             PLACES => MAX_OPENING + SLOT_BYTES,
             _ => SLOT_BYTES,
         };
-        let buffer = endpoint.buffer(len, (self.number)(index))?;
+        let buffer = match endpoint.buffer(len, (self.number)(index)) {
+            Ok(buffer) => buffer,
+            Err(_) if self.n_sends[kind] > 0 => return Ok(None),
+            Err(error) => return Err(error),
+        };
         self.sends.push(Outgoing {
             buffer,
             kind,

@@ -80,6 +80,16 @@ pub(crate) fn put_and_go_on(_: &str) {
     world.barrier().expect("all have looked");
 }
 
+/// Messages wait for the buffers that there are.
+pub(crate) fn no_more_buffers() {
+    for beyond in [4, 8] {
+        let limit = SEGMENT + RECEIVES + beyond * (16 << 10);
+        let ended = run(limited("letters", limit));
+        assert_eq!(ended.code(), 0, "{beyond}: {ended:?}");
+        assert_obeyed(&ended);
+    }
+}
+
 pub(crate) fn memory_taken_back() {
     let mut command = limited("give_up", 16 * SEGMENT);
     command.env("PGAS_TIMEOUT", "0.5");

@@ -84,6 +84,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_rank_that_does_not_join_is_named_by_those_that_wait", absent_named),
     ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
     ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),
+    ("messages_go_on_where_no_more_buffers_can_be_registered", limits::no_more_buffers),
     ("a_rank_that_gives_up_takes_its_memory_back_first", limits::memory_taken_back),
     ("who_finds_no_room_is_told_whose_operations_take_it", limits::who_takes_the_room),
     ("a_rank_whose_operations_do_not_end_leaves_at_the_limit", limits::late_leave),
