@@ -248,6 +248,10 @@ impl World {
     /// Runs the handler of a message, also of one that the layer has set aside before. If it does
     /// not return, that is reported (`PGAS_STALL`).
     ///
+    /// # Cost
+    ///
+    /// ℓ, and that of the handler.
+    ///
     /// # Errors
     ///
     /// Those of the layer, and of a message for a handler that nobody has set.
