@@ -16,8 +16,10 @@ use pgas_core::{Config, Error, World};
 ///
 /// A process joins one job. A second call, for example by a library, returns another handle on the
 /// same world; on a thread that is a rank ([`threads`]) a handle on the world of that rank. When
-/// the last handle is dropped the rank leaves the job, for good. A process that it forks is no rank:
-/// it may run another program or end, but not use the world.
+/// the last handle is dropped the rank leaves the job, for good. Over MPI a process that exits
+/// before that ends the job as failed, even if all ranks do so: drop all handles before, also those
+/// of containers and teams, and keep none in a `static`. A process that it forks is no rank: it may
+/// run another program or end, but not use the world.
 ///
 /// In builds with debug assertions collectives compare their calls and arguments across the ranks,
 /// and fail with [`Error::Mismatch`] instead of a hang. `PGAS_CHECK` and [`Config::check`] choose
