@@ -66,11 +66,9 @@ unsafe impl Orders for Network {
 
     fn await_answer(&self, op: OpId, awaited: Awaited<'_>) -> Result<()> {
         let answered = self.wait(awaited, |state, _| Ok(!state.ops.awaits_answer(op)));
-        let mut state = self.state();
         if answered.is_err() {
-            state.ops.abandon(op);
+            self.state().ops.abandon(op);
         }
-        state.ops.forget(op);
         answered
     }
 

@@ -53,8 +53,9 @@ pub(crate) struct Ops {
     free: Vec<usize>,
     /// The puts and gets in flight that have a slot.
     n_transfers: usize,
-    /// Atomics that their targets have not answered yet.
+    /// Atomics that their targets have not answered yet, of each target and of all.
     unanswered: HashMap<u32, u32>,
+    n_unanswered: usize,
 }
 
 impl Ops {
@@ -100,7 +101,10 @@ impl Ops {
     /// Records that the operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
         match flight {
-            Flight::Answer { from, .. } => *self.unanswered.entry(from).or_default() += 1,
+            Flight::Answer { from, .. } => {
+                *self.unanswered.entry(from).or_default() += 1;
+                self.n_unanswered += 1;
+            }
             Flight::Put { .. } | Flight::Get { .. } => self.n_transfers += 1,
         }
         let slot = &mut self.slots[index];
@@ -120,19 +124,21 @@ impl Ops {
         let Some(index) = self.index_of(op) else {
             return;
         };
-        if let Some(n) = self.unanswered.get_mut(&from) {
-            *n = n.saturating_sub(1);
-        }
-        let slot = &mut self.slots[index];
-        match slot.flight.take() {
-            Some(Flight::Answer { result, .. }) => {
-                if let Some(place) = result {
+        match &mut self.slots[index].flight {
+            Some(Flight::Answer {
+                from: asked,
+                result,
+            }) if *asked == from => {
+                if let Some(place) = result.take() {
                     place.set(bits);
                 }
-                self.release(index);
             }
-            other => slot.flight = other,
+            _ => return,
         }
+        let n = self.unanswered.get_mut(&from);
+        *n.expect("it was counted when it began") -= 1;
+        self.n_unanswered -= 1;
+        self.release(index);
     }
 
     /// Whether the answer to `op` has not come yet.
@@ -173,7 +179,7 @@ impl Ops {
 
     /// Whether any rank has not answered all atomics.
     pub(crate) fn has_any(&self) -> bool {
-        self.unanswered.values().any(|n| *n > 0)
+        self.n_unanswered > 0
     }
 
     /// The ranks that have not answered all atomics.
@@ -275,6 +281,26 @@ mod tests {
         ops.answered(1, op, 0);
         assert!(!ops.has_any());
         assert_eq!(ops.reserve(), Some(index));
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_of_the_rank_that_was_asked_alone() {
+        let mut ops = Ops::default();
+        let mut begin = |from| {
+            let index = ops.reserve().unwrap();
+            let op = ops.begin(index, Flight::Answer { from, result: None });
+            (op, from)
+        };
+        let begun = [begin(1), begin(1), begin(2)];
+        for (i, (op, from)) in begun.into_iter().enumerate() {
+            ops.answered(3, op, 0);
+            assert!(ops.awaits(from) && ops.awaits_answer(op));
+            ops.answered(from, op, 0);
+            ops.answered(from, op, 0);
+            assert!(!ops.awaits_answer(op));
+            assert_eq!(ops.has_any(), i < 2);
+        }
+        assert_eq!(ops.awaited(), []);
     }
 
     #[test]
