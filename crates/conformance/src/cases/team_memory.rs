@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case_alone!(1, the_memory_of_dropped_teams_falls_to_their_parent),
     case_alone!(1, what_one_member_has_no_room_for_fails_on_all),
     case_alone!(1, teams_that_are_made_again_and_again_leave_nothing),
+    case_alone!(1, each_of_many_teams_has_most_of_the_memory),
 ];
 
 /// Writes `word` into all of the next member's part, when all have come.
@@ -181,5 +182,21 @@ fn teams_that_are_made_again_and_again_leave_nothing(world: &World) -> Result<()
     assert!(most <= 9 * 192, "{most} bytes are in use");
     world.reclaim()?;
     assert_eq!(world.local_heap_use().used, before);
+    world.barrier()
+}
+
+/// Each team is dropped before the next one is made; some ranks stay away from some of them.
+fn each_of_many_teams_has_most_of_the_memory(world: &World) -> Result<()> {
+    let words = usize::try_from(world.local_heap_use().largest / 16).expect("a segment's");
+    for round in 0..8 {
+        let joins = world.rank() == Rank::ZERO || (world.rank().number() + round) % 3 != 0;
+        let team = world.split(joins.then_some(7), 0)?;
+        if let Some(team) = team {
+            let memory = team.alloc_symmetric::<u64>(words)?;
+            fill(&team, &memory, round.into())?;
+            expect(&memory, round.into())?;
+            team.barrier()?;
+        }
+    }
     world.barrier()
 }

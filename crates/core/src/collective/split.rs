@@ -30,7 +30,8 @@ struct Choice {
     joins: u32,
     colour: u32,
     key: u32,
-    _pad: u32,
+    /// 1 if this rank has memory of teams that were split before, and whose handles it has dropped.
+    frees: u32,
 }
 
 /// This member's place in a new team.
@@ -73,8 +74,9 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// An allgather of 24 bytes a member, and sorting them. Every 64th split also a
-    /// [`reclaim`](Self::reclaim). Collective over the team.
+    /// An allgather of 24 bytes a member, and sorting them. A [`reclaim`](Self::reclaim) as well if
+    /// memory is left of teams that were split before and dropped, and in every 64th split.
+    /// Collective over the team.
     ///
     /// # Errors
     ///
@@ -112,13 +114,16 @@ impl Team {
             joins: u32::from(colour.is_some()),
             colour: colour.unwrap_or(0),
             key,
-            _pad: 0,
+            frees: u32::from(self.shared().ledgers().frees(self.id())),
         };
         let mut place = None;
         let Chosen { choices, group } = self.choose(&call, choice, |choices| {
             place = Place::of(choices, self.rank());
             place.as_ref().map(|place| (place.colour(), place.rank))
         })?;
+        if choices.iter().any(|choice| choice.frees == 1) {
+            self.reclaim()?;
+        }
         let Some(Place { members, rank }) = place else {
             self.shared().ledgers().add_split(self.id(), None);
             return Ok(None);

@@ -131,6 +131,19 @@ impl Ledgers {
         }
     }
 
+    /// Whether a reclaim frees memory of teams that were split from `team`, if the other members have
+    /// dropped them, too.
+    pub(crate) fn frees(&self, team: TeamId) -> bool {
+        let entries = self.of_teams.get(&team).map_or(&[][..], |it| &it.entries);
+        entries.iter().any(|entry| match entry {
+            Entry::Split(Some(part)) => {
+                let part = &self.parts[part];
+                part.teams.is_empty() && !part.local.is_empty()
+            }
+            Entry::Split(None) | Entry::Memory(_) => false,
+        })
+    }
+
     /// Removes the entries whose bit is set; the bits must be the same on every member.
     pub(crate) fn reclaim(&mut self, team: TeamId, words: &[u64]) -> Freed {
         let mut freed = Freed::default();
@@ -210,7 +223,9 @@ mod tests {
         ledgers.end(child);
         assert_eq!(ledgers.dropped(all), [0b010]);
         ledgers.drop_handle(inner, 128);
+        assert!(!ledgers.frees(all));
         ledgers.end(inner);
+        assert!(ledgers.frees(all) && !ledgers.frees(child));
         assert_eq!(
             (ledgers.dropped(all), ledgers.n_splits(all)),
             (vec![0b011], 2)
