@@ -16,8 +16,8 @@ use crate::world::World;
 /// handle. So no rank can free memory that another one still uses.
 ///
 /// If all handles on a team are dropped, too, its memory goes back to the team that was split. It
-/// is free at the next allocation, split or reclaim of that team at which every rank that took part in the
-/// split has dropped its handles.
+/// is free at the next allocation, split or reclaim of that team at which every rank that took part
+/// in the split has dropped its handles.
 ///
 /// # Examples
 ///

@@ -189,7 +189,8 @@ fn teams_that_are_made_again_and_again_leave_nothing(world: &World) -> Result<()
 fn each_of_many_teams_has_most_of_the_memory(world: &World) -> Result<()> {
     let words = usize::try_from(world.local_heap_use().largest / 16).expect("a segment's");
     for round in 0..8 {
-        let joins = world.rank() == Rank::ZERO || (world.rank().number() + round) % 3 != 0;
+        let joins =
+            world.rank() == Rank::ZERO || !(world.rank().number() + round).is_multiple_of(3);
         let team = world.split(joins.then_some(7), 0)?;
         if let Some(team) = team {
             let memory = team.alloc_symmetric::<u64>(words)?;
