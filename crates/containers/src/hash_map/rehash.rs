@@ -41,7 +41,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// On every rank, with the map as it was: those of [`with_capacity`](HashMap::with_capacity),
-    /// and [`Error::Argument`] if there are more keys than the new capacity.
+    /// and [`Error::Argument`] if there are more keys than the new capacity, or if the hasher has
+    /// given one key two hashes, so that the map has it twice.
     ///
     /// # Examples
     ///
@@ -287,13 +288,20 @@ where
         let seek = <K::Repr as Repr<K>>::load(key, from.heap())?;
         let hash = to.hash(&seek);
         let home = to.home(hash);
-        let ProbeResult::Free(slot) =
-            probe::probe_slots(to, home, &seek, ReadValue::No, Intent::Claim)?
-        else {
-            return Err(to.full());
+        let slot = match probe::probe_slots(to, home, &seek, ReadValue::No, Intent::Claim)? {
+            ProbeResult::Free(slot) => slot,
+            ProbeResult::Found(..) => return Err(hashed_twice()),
+            ProbeResult::Absent => return Err(to.full()),
         };
         slot.publish_entry(key, value, StateWord::ready(hash.fingerprint()))?;
         n += 1;
     }
     Ok(n)
+}
+
+/// The error of a map with two entries of one key.
+#[cold]
+fn hashed_twice() -> Error {
+    let text = "a hash map has two entries of one key: its hasher has given the key two hashes";
+    Error::Argument(text.into())
 }

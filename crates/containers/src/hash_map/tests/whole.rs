@@ -1,6 +1,9 @@
 //! The map as a whole: its memory, its size, its phases and hashers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::*;
+use crate::object::KeyHasher;
 use pgas_core::Rank;
 
 #[test]
@@ -78,6 +81,32 @@ fn hashers_that_differ_between_ranks_are_an_error_that_names_them() {
         world.barrier().unwrap();
         assert_eq!(map.find_many(&[0_u64, 1]).unwrap(), [Some(0_u64), Some(1)]);
         world.barrier().unwrap();
+    });
+}
+
+/// A hasher that gives keys other hashes when its number changes.
+struct Fickle(AtomicU64);
+
+impl KeyHasher for Fickle {
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        RapidHasher.hash(bytes) ^ (self.0.load(Ordering::Relaxed) << 60)
+    }
+}
+
+#[test]
+fn a_map_that_has_a_key_twice_does_not_call_itself_full() {
+    everywhere(2, |world| {
+        let hasher = Fickle(AtomicU64::new(0));
+        let mut map = HashMap::<u64, u64, _, _>::with_hasher(&world, 600, hasher).unwrap();
+        let key = u64::from(world.rank().number());
+        for n in 0..9 {
+            map.table.shape.hasher.0.store(n, Ordering::Relaxed);
+            map.insert(&key, n).unwrap();
+        }
+        let n_entries = map.len().unwrap();
+        let text = map.resize(700).unwrap_err().to_string();
+        assert!(text.contains("two entries of one key"), "{text}");
+        assert_eq!(map.len().unwrap(), n_entries); // as it was
     });
 }
 
