@@ -256,7 +256,8 @@ pub trait RemoteCalls {
     ) -> Result<PgasFuture<R::Value>>;
 
     /// Runs `function` on `args` on rank `to`, without an answer. A panic of the function is a
-    /// panic of the rank that runs it.
+    /// panic of the thread of that rank that runs it, so it ends the job if that thread's panic
+    /// does: on the rank's main thread, in a collective, or where a thread of the library serves.
     ///
     /// Progress: as [`rpc`](Self::rpc).
     ///
