@@ -278,8 +278,6 @@ struct Lane<O: Operation> {
     is_local: bool,
     collected: Numbered<O::Request>,
     in_flight: VecDeque<(Numbered<O::Request>, Answers<O>)>,
-    /// An operation has failed, and those behind it are given up.
-    has_failed: bool,
 }
 
 /// Receives the number of each operation of a batch and its answer, and performs the operation
@@ -418,7 +416,7 @@ impl<'a, O: Operation> Batch<'a, O> {
         while !self.lanes[lane].in_flight.is_empty() {
             self.land(lane, take);
         }
-        if !self.lanes[lane].has_failed
+        if self.failure.is_none()
             && let Err(error) = take(number, None)
         {
             self.fail(number, error);
@@ -434,7 +432,6 @@ impl<'a, O: Operation> Batch<'a, O> {
             is_local: O::is_local(self.on, to),
             collected: Numbered::with_capacity(self.expected),
             in_flight: VecDeque::new(),
-            has_failed: false,
         });
         lane
     }
@@ -478,7 +475,8 @@ impl<'a, O: Operation> Batch<'a, O> {
         self.begin(lane, collected, take);
     }
 
-    /// Begins operations, except those behind a failed one. Local ones are complete on return.
+    /// Begins operations, except those behind a failed one: whatever has failed, all before it are
+    /// carried out. Local ones are complete on return.
     fn begin(
         &mut self,
         lane: usize,
@@ -489,13 +487,8 @@ impl<'a, O: Operation> Batch<'a, O> {
             if let Some(failure) = &self.failure {
                 operations.end_before(failure.done);
             }
-            let Lane {
-                to,
-                is_local,
-                has_failed,
-                ..
-            } = self.lanes[lane];
-            if has_failed || operations.numbers.is_empty() {
+            let Lane { to, is_local, .. } = self.lanes[lane];
+            if operations.numbers.is_empty() {
                 operations.clear();
                 self.empty.push(operations);
                 return;
@@ -505,7 +498,7 @@ impl<'a, O: Operation> Batch<'a, O> {
                     requests, parcel, ..
                 } = &operations;
                 let answered = perform::<O>(self.on, to, requests, parcel);
-                self.settle(lane, &mut operations, answered, take);
+                self.settle(&mut operations, answered, take);
                 continue;
             }
             match send::<O>(self.on, to, operations.views()) {
@@ -516,12 +509,9 @@ impl<'a, O: Operation> Batch<'a, O> {
                     return;
                 }
                 Err(error) if is_gone(&error, to) => {
-                    self.settle(lane, &mut operations, Answered::<O>::default(), take);
+                    self.settle(&mut operations, Answered::<O>::default(), take);
                 }
-                Err(error) => {
-                    self.lanes[lane].has_failed = true;
-                    self.fail(operations.numbers[0], error);
-                }
+                Err(error) => self.fail(operations.numbers[0], error),
             }
         }
     }
@@ -535,13 +525,8 @@ impl<'a, O: Operation> Batch<'a, O> {
         };
         self.n_in_flight -= operations.weight;
         match receive(self.on.team().world(), to, answers) {
-            Ok(answered) => {
-                self.settle(lane, &mut operations, answered, take);
-            }
-            Err(error) => {
-                self.lanes[lane].has_failed = true;
-                self.fail(operations.numbers[0], error);
-            }
+            Ok(answered) => self.settle(&mut operations, answered, take),
+            Err(error) => self.fail(operations.numbers[0], error),
         }
         self.begin(lane, operations, take);
     }
@@ -550,7 +535,6 @@ impl<'a, O: Operation> Batch<'a, O> {
     /// Leaves the operations behind that in `operations`.
     fn settle(
         &mut self,
-        lane: usize,
         operations: &mut Numbered<O::Request>,
         (answers, parcel, owed): Answered<O>,
         take: &mut impl Take<O::Answer>,
@@ -571,7 +555,6 @@ impl<'a, O: Operation> Batch<'a, O> {
             failed = Some((number, error));
         }
         if let Some((number, error)) = failed {
-            self.lanes[lane].has_failed = true;
             self.fail(number, error);
         }
         operations.skip(n + 1);
@@ -594,4 +577,70 @@ impl<'a, O: Operation> Batch<'a, O> {
 fn stripe_of(key: u64, n: usize) -> usize {
     let scaled = (key & u64::from(u32::MAX)) * n as u64;
     usize::try_from(scaled >> u32::BITS).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::Config;
+    use pgas_core::backend::loopback::{self, Options};
+
+    use super::*;
+
+    /// The target carries out requests up to the first one that is not zero.
+    struct Stops;
+
+    impl Operation for Stops {
+        type On = ();
+        type Request = u64;
+        type Answer = u8;
+
+        const IS_ORDERED: bool = false;
+
+        fn is_local((): &(), _: Rank) -> bool {
+            false
+        }
+
+        fn serve((): &(), _: Rank, requests: &[u64], _: &Heap, _: &Heap) -> Vec<u8> {
+            let done = requests.iter().take_while(|request| **request == 0);
+            done.map(|_| 1).collect()
+        }
+    }
+
+    /// Messages of four, all in flight. What the target leaves of the first one is sent again behind
+    /// the others, one of which has failed by then.
+    #[test]
+    fn all_operations_before_one_that_has_failed_are_carried_out() {
+        let served = Options::default().with_served_atomics();
+        loopback::run_over(&served, 2, &Config::default(), |world| {
+            pgas_am::attach(&world).unwrap();
+            let on = Served::<Stops>::new(&world, ()).unwrap();
+            if world.rank() == Rank::ZERO {
+                let mut batch = Batch::<Stops>::new(&on, 12);
+                batch.together = 4;
+                let mut done = Vec::new();
+                let mut take = |number: usize, answer: Option<With<'_, u8>>| {
+                    if number == 6 && answer.is_none() {
+                        return Err(Error::QueueFull);
+                    }
+                    done.push(number);
+                    Ok(())
+                };
+                for number in 0..12 {
+                    let way = Way {
+                        index: 1,
+                        to: || Rank::new(1),
+                        key: 0,
+                    };
+                    let stops = [1, 2, 6].contains(&number);
+                    batch.push(number, way, |_| Ok(stops.into()), &mut take);
+                }
+                let failed = batch.finish(&mut take).unwrap_err();
+                assert_eq!(failed.done, 6);
+                done.sort_unstable();
+                assert_eq!(done[..6], [0, 1, 2, 3, 4, 5]);
+                assert!(done.windows(2).all(|pair| pair[0] < pair[1]), "{done:?}");
+            }
+            world.barrier().unwrap();
+        });
+    }
 }
