@@ -61,6 +61,10 @@ const SLOTS_PER_REMOVAL: u64 = 8;
 /// Slots examined at once by a thread that found no room.
 const RECLAIM_CHUNK: u64 = 4096;
 
+/// Blocks behind reclaimed slots that are searched for a free one. A reclaim that comes around to
+/// the first slot searches all.
+const N_BEHIND: usize = 64;
+
 /// A thread that found no room waits this long for other threads' sections, one of which may wait
 /// for this thread.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -216,11 +220,14 @@ impl Sections {
     }
 }
 
+/// A count that reclaims never reach.
+const NO_ATTEMPT: u64 = u64::MAX;
+
 /// The state of an operation that waits for room.
 pub(super) struct Room<'w> {
     /// The deadline.
     end: Instant,
-    /// The count of reclaims at its last attempt.
+    /// The count of reclaims at its last attempt, or [`NO_ATTEMPT`].
     n_emptied: u64,
     /// The wait for others' sections. It serves their messages, for which one of them may wait, and
     /// notices the death of a rank with an open section.
@@ -235,7 +242,7 @@ impl<'w> Room<'w> {
     pub(super) fn new(world: &'w World) -> Self {
         Self {
             end: Instant::now() + PATIENCE,
-            n_emptied: u64::MAX,
+            n_emptied: NO_ATTEMPT,
             wait: world
                 .own_wait("operations on a hash map whose slots are used again")
                 .with_short_rounds(),
@@ -328,12 +335,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             checks.next().is_some()
         };
         // Inside of another operation, leave the reclaim to other threads.
-        !sections.are_open_here()
-            && self.reclaim_next(sections, REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL, go_on)
+        let n = REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL;
+        !sections.are_open_here() && self.reclaim_next(sections, n, true, go_on)
     }
 
-    /// Reclaims the slots of all removed keys, for an operation that found no room. Returns whether
-    /// it may find room when it begins again.
+    /// Reclaims slots of removed keys, for an operation that found no room: it visits all slots, so
+    /// a few will do. Returns whether it may find room when it begins again.
     pub(super) fn make_room(&self, sections: &Sections, room: &mut Room<'_>) -> Result<bool> {
         // Inside of another operation this thread's own section would block the reclaim.
         let mut n_left = if sections.are_open_here() {
@@ -341,21 +348,33 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             self.shape.ring.capacity()
         };
-        while n_left > 0 && Instant::now() < room.end {
+        let seen = match room.n_emptied {
+            NO_ATTEMPT => sections.n_emptyings(),
+            seen => seen,
+        };
+        // Other threads make room, too.
+        let has_changed = || sections.n_emptyings() != seen;
+        while n_left > 0 && !has_changed() && Instant::now() < room.end {
             let n = n_left.min(RECLAIM_CHUNK);
-            if self.reclaim_next(sections, n, &mut || room.may_continue()) {
+            if self.reclaim_next(sections, n, false, &mut || room.may_continue()) {
                 n_left -= n;
             } else if let Some(failure) = room.failure.take() {
                 return Err(failure);
             }
         }
-        // Count reclaims by other threads, too, since the last attempt.
         let before = mem::replace(&mut room.n_emptied, sections.n_emptyings());
-        Ok(before != room.n_emptied && Instant::now() < room.end)
+        Ok(before != room.n_emptied)
     }
 
-    /// Reclaims the slots of removed keys among the next `n` slots. Returns whether it could.
-    fn reclaim_next(&self, sections: &Sections, n: u64, go_on: &mut dyn FnMut() -> bool) -> bool {
+    /// Reclaims the slots of removed keys among the next `n` slots. If `frees`, those that no key has
+    /// passed are free again. Returns whether it could.
+    fn reclaim_next(
+        &self,
+        sections: &Sections,
+        n: u64,
+        frees: bool,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let lock = loop {
             match sections.lock() {
                 Some(lock) => break lock,
@@ -375,9 +394,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let Ok(Some(n_emptied)) = emptied else {
             return false;
         };
-        next.store((first + n) % capacity, Relaxed);
         sections.n_emptied.fetch_add(n_emptied, Relaxed);
-        true
+        let n_behind = if first + n < capacity {
+            N_BEHIND
+        } else {
+            usize::MAX
+        };
+        let freed = !frees || reclaim::free_unpassed(self, &slots, n_behind).is_ok();
+        next.store((first + n) % capacity, Relaxed);
+        freed
     }
 
     /// The slot with this number in the ring, counted over all ranks.

@@ -79,11 +79,11 @@ pub trait Blocks: Slots {
 type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
 type KeySlotOf<S> = <<S as Slots>::Slot as SlotMemory>::KeySlot;
 
-/// Reclaims the slots of removed keys among `some`, which are consecutive in the ring, and frees
-/// those that no key has passed. Returns the number of keys that have lost their slots. Returns
-/// `None` if other threads are in the way: their sections stay open, or their inserts have told all
-/// slots to stay. The caller holds the reclaim lock. `have_ended` waits, for a limited time, until
-/// all sections open at its call have ended. `count` is the [count of
+/// Reclaims the slots of removed keys among `some`, which are consecutive in the ring. They are
+/// vacant then. Returns the number of keys that have lost their slots. Returns `None` if other
+/// threads are in the way: their sections stay open, or their inserts have told all slots to stay.
+/// The caller holds the reclaim lock. `have_ended` waits, for a limited time, until all sections
+/// open at its call have ended. `count` is the [count of
 /// reclaims](super::sections::read_optimistically).
 pub fn empty<S: Blocks>(
     slots: &S,
@@ -119,7 +119,6 @@ pub fn empty<S: Blocks>(
             return Ok(None);
         }
     }
-    free_unpassed(slots, some)?;
     Ok(Some(n))
 }
 
@@ -134,8 +133,17 @@ fn mark_leaving<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> 
     Ok(slot.swap_state(state, leaving)?.is_ok().then_some(leaving))
 }
 
-/// Frees the vacant slots among `some` that no key has passed.
-fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
+/// Frees the vacant slots among `some` that no key has passed, if a free slot is at most `n_behind`
+/// blocks behind them: what has passed them is known only up to one. The caller holds the reclaim
+/// lock.
+///
+/// Where no slot is free, none ever will be unless some call has no bound. Such a call reads all of
+/// the ring.
+pub fn free_unpassed<S: Blocks>(
+    slots: &S,
+    some: &[S::Slot],
+    n_behind: usize,
+) -> Result<(), ErrorOf<S>> {
     let mut vacant = Vec::new();
     for slot in some {
         // Later inserts take a vacant slot rather than pass it.
@@ -147,17 +155,23 @@ fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S
         return Ok(());
     };
     // Collect its block and those behind, up to one with a free slot, which no key behind that has
-    // passed. The distance has no limit: with a limit no slot would ever be free where none is.
+    // passed.
     let mut blocks = Vec::new();
-    let (mut block, mut n_placed) = (first, 0);
+    let (mut block, mut n_placed, mut n_left) = (first, 0, n_behind);
     let is_wrapped = loop {
         let is_other = |slot: &S::Slot| !slots.is_same_block(slot, &block);
         let here = vacant[n_placed..].iter();
         let n = here.clone().position(is_other).unwrap_or(here.len());
         blocks.push((block, n_placed..n_placed + n));
         n_placed += n;
-        if n_placed == vacant.len() && has_free(slots, &block)? {
-            break false;
+        if n_placed == vacant.len() {
+            if has_free(slots, &block)? {
+                break false;
+            }
+            let Some(n) = n_left.checked_sub(1) else {
+                return Ok(());
+            };
+            n_left = n;
         }
         block = slots.next_block(&block);
         if slots.is_same_block(&block, &first) {

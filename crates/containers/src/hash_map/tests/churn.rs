@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pgas_am::RemoteCalls as _;
 use pgas_core::Rank;
+use pgas_lockfree::slots::state::SlotState;
 use pgas_testkit::setting;
 
 use super::concurrent::Random;
@@ -102,19 +103,23 @@ fn empty_all<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
 
 /// The number of slots with a key, present or removed.
 fn n_taken<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
+    n_in_state(map, |state| {
+        !matches!(state, SlotState::Free | SlotState::Vacant)
+    })
+}
+
+fn n_in_state<K: Object, V: Object>(map: &HashMap<K, V>, is_in: fn(SlotState) -> bool) -> u64 {
     use pgas_lockfree::slots::SlotMemory as _;
-    use pgas_lockfree::slots::state::SlotState;
 
     let view = map
         .table
         .view_local(&map.table.reused.as_ref().unwrap().all);
-    let is_taken = |rank, slot| {
+    let is_counted = |rank, slot| {
         let slot = view.slot(view.shape.ring.at(rank, slot));
-        let state = slot.load_state().unwrap().state();
-        !matches!(state, SlotState::Free | SlotState::Vacant)
+        is_in(slot.load_state().unwrap().state())
     };
     let slots =
-        |rank| (0..view.shape.ring.local_capacity()).filter(move |&slot| is_taken(rank, slot));
+        |rank| (0..view.shape.ring.local_capacity()).filter(move |&slot| is_counted(rank, slot));
     (0..map.world().n_ranks())
         .map(|rank| slots(rank).count() as u64)
         .sum()
@@ -204,6 +209,61 @@ fn a_batch_of_removals_gives_slots_back() {
         // The rest was removed since the last reclaim.
         let n = n_taken(&map);
         assert!(n < 256, "{n} slots");
+    })
+    .unwrap();
+}
+
+/// It looks for room in a part of the map, and leaves the rest of the removed keys.
+#[test]
+fn an_insert_without_room_takes_back_some_slots_and_not_all() {
+    // Fewer removals than make a removal take back slots.
+    const N_REMOVED: u64 = 100;
+    pgas_smp::threads(1, |world| {
+        let map = reusing::<u64, u64>(&world, 1 << 15);
+        let n = map.capacity();
+        let entries: Vec<_> = (0..n).map(|key| (key, key)).collect();
+        assert_eq!(map.insert_many(&entries).unwrap() as u64, n);
+        for i in 0..N_REMOVED {
+            assert!(map.remove(&(i * (n / N_REMOVED))).unwrap());
+        }
+        assert_eq!(n_taken(&map), n);
+        for new in 1..=N_REMOVED {
+            map.insert(&(n + new), new).unwrap();
+        }
+        assert_eq!(map.len().unwrap(), n);
+        let full = map.insert(&(2 * n + 1), 0).unwrap_err();
+        assert!(matches!(full, Error::Full { .. }), "{full}");
+        let n_emptied = |map: &HashMap<u64, u64>| {
+            let reused = map.table.reused.as_ref().unwrap();
+            reused.sections.n_emptied()
+        };
+        let before = n_emptied(&map);
+        for i in 0..N_REMOVED {
+            assert!(map.remove(&(n + 1 + i)).unwrap());
+        }
+        map.insert(&n, 7).unwrap();
+        let n_more = n_emptied(&map) - before;
+        assert!((1..N_REMOVED / 2).contains(&n_more), "{n_more} slots");
+    })
+    .unwrap();
+}
+
+/// Where none was free, slots become free when the looks for removed keys have come around.
+#[test]
+fn slots_of_a_full_map_are_free_again_when_its_keys_are_gone() {
+    pgas_smp::threads(1, |world| {
+        let map = reusing::<u64, u64>(&world, 1 << 14);
+        let n = map.capacity();
+        let keys: Vec<u64> = (0..n).collect();
+        let entries: Vec<_> = keys.iter().map(|&key| (key, key)).collect();
+        assert_eq!(map.insert_many(&entries).unwrap() as u64, n);
+        assert_eq!(map.remove_many(&keys).unwrap() as u64, n);
+        for key in 0..n {
+            map.insert(&key, key).unwrap();
+            assert!(map.remove(&key).unwrap());
+        }
+        let n_free = n_in_state(&map, |state| state == SlotState::Free);
+        assert!(n_free > n / 4, "{n_free} of {n}");
     })
     .unwrap();
 }

@@ -60,7 +60,11 @@ fn empty<const W: bool>(table: &Table<W>) -> Option<u64> {
     let slots: Vec<_> = (0..table.n).map(|index| table.slot(index)).collect();
     let load = |i: usize| word::load(&table.sections[i]);
     let have_ended = || Wait::new((0..2).map(load)).is_over(load);
-    reclaim::empty(&table, &slots, &table.n_emptied, have_ended).unwrap()
+    let emptied = reclaim::empty(&table, &slots, &table.n_emptied, have_ended).unwrap();
+    if emptied.is_some() {
+        reclaim::free_unpassed(&table, &slots, usize::MAX).unwrap();
+    }
+    emptied
 }
 
 /// As a find of a map.
