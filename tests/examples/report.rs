@@ -39,7 +39,7 @@ fn names_lines_of(job: &Job, file: &str) {
     let longest = lines.iter().find(|at| !at.contains("arguments.rs"));
     let longest = longest.unwrap_or_else(|| panic!("{lines:?}"));
     assert!(longest.contains(file), "{lines:?}");
-    let page = html::page(job).replace("<wbr>", ""); // where lines may break
+    let page = html::page(job, &[]).replace("<wbr>", ""); // where lines may break
     assert!(page.contains(longest), "{longest}");
 }
 

@@ -8,7 +8,6 @@ use hdrhistogram::Histogram;
 use crate::analysis::Job;
 use crate::table::Column::{Number, Text};
 use crate::units::{escaped, size, time};
-use crate::words::hints;
 use crate::{sections, table, timeline};
 
 /// The parts of the page, for the links at its top.
@@ -30,9 +29,9 @@ const MOST_PAIRS: usize = 10;
 const BAR: usize = 56;
 const STEP: usize = 62;
 
-/// The page of a job.
+/// The page of a job with its [hints](crate::words::hints).
 #[must_use]
-pub fn page(job: &Job) -> String {
+pub fn page(job: &Job, hints: &[String]) -> String {
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     let title = format!("{} ranks, {}", job.n_ranks, time(job.nanos));
@@ -51,8 +50,8 @@ pub fn page(job: &Job) -> String {
     page += "</nav></header>\n<main>\n";
     sections::begin(&mut page, "hints", "What stands out");
     page += "<ul class=\"hints\">\n";
-    for hint in hints(job) {
-        let _ = writeln!(page, "<li>{}</li>", escaped(&hint));
+    for hint in hints {
+        let _ = writeln!(page, "<li>{}</li>", escaped(hint));
     }
     page += "</ul></section>\n";
     write_timeline(&mut page, job);

@@ -17,12 +17,13 @@
 //! | activities by name | `lines` |
 //! | activities of a rank, phases of containers | `phases`, `stretches` |
 //! | clock alignment, statistics | `align`, `statistics` |
-//! | files, shown numbers | `read`, `units` |
+//! | files, shown numbers, common times | `intervals`, `read`, `units` |
 
 pub mod align;
 pub mod analysis;
 pub mod chrome;
 pub mod html;
+mod intervals;
 pub mod lines;
 pub mod phases;
 pub mod read;

@@ -57,7 +57,8 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .unwrap_or_else(|| directory.join("trace.json"));
     check_names(&directory, [&html_file, &json_file])?;
     let named = |file: &PathBuf, error: std::io::Error| format!("{}: {error}", file.display());
-    fs::write(&html_file, html::page(&job)).map_err(|error| named(&html_file, error))?;
+    let hints = words::hints(&job);
+    fs::write(&html_file, html::page(&job, &hints)).map_err(|error| named(&html_file, error))?;
     let write = || {
         let mut out = BufWriter::new(File::create(&json_file)?);
         chrome::write(&job, &mut out)?;
@@ -65,7 +66,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     };
     write().map_err(|error| named(&json_file, error))?;
     let mut out = std::io::stdout().lock();
-    for hint in words::hints(&job) {
+    for hint in hints {
         writeln!(out, "{}", notice::printable(hint))?;
     }
     writeln!(out, "{}", html_file.display())?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Job, RankSummary};
+use crate::intervals::Intervals;
 use crate::lines::Line;
 use crate::read::what_and_where;
 use crate::statistics::Operation;
@@ -178,38 +179,32 @@ fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
     let Some(summary) = summary(job, culprit) else {
         return ", which has no trace".to_owned();
     };
-    let waits: Vec<(i64, i64)> = job
+    let waits = job
         .ranks
         .iter()
         .filter(|rank| rank.rank != culprit)
         .flat_map(|rank| &rank.stretches)
         .filter(|s| s.doing == Doing::Waits && s.name == line.name && s.cause == Some(culprit))
-        .map(|s| (s.from, s.until))
-        .collect();
-    let mut spans: Vec<(String, i64)> = Vec::new();
-    for span in summary
+        .map(|s| (s.from, s.until));
+    let waits = Intervals::of(waits);
+    let mut activities: BTreeMap<(bool, &str), i128> = BTreeMap::new();
+    for stretch in summary
         .stretches
         .iter()
         .filter(|s| s.doing != Doing::Serves)
     {
-        let overlap =
-            |(from, until): &(i64, i64)| (span.until.min(*until) - span.from.max(*from)).max(0);
-        let together: i64 = waits.iter().map(overlap).sum();
-        let name = match span.doing {
-            Doing::Span => format!("is in \"{}\"", span.name),
-            _ => {
-                let (what, at) = what_and_where(&span.name);
-                format!("waits at {at} for {what}")
-            }
-        };
-        match spans.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum += together,
-            None => spans.push((name, together)),
-        }
+        let is_span = stretch.doing == Doing::Span;
+        let sum = activities.entry((is_span, &stretch.name)).or_insert(0);
+        *sum += waits.within(stretch.from, stretch.until);
     }
-    let all: i64 = waits.iter().map(|(from, until)| until - from).sum();
-    match spans.into_iter().max_by_key(|(_, together)| *together) {
-        Some((name, together)) if together * 2 > all => format!(", which {name} meanwhile"),
+    match activities.into_iter().max_by_key(|(_, together)| *together) {
+        Some(((is_span, name), together)) if together * 2 > waits.total() => {
+            let (what, at) = what_and_where(name);
+            match is_span {
+                true => format!(", which is in \"{name}\" meanwhile"),
+                false => format!(", which waits at {at} for {what} meanwhile"),
+            }
+        }
         _ => ", which makes no call that waits meanwhile: its work may take longer than that of others".to_owned(),
     }
 }

@@ -194,10 +194,10 @@ fn operations_of_containers_have_their_price_beside_the_documented_one() {
         world.barrier().unwrap();
     });
     let mut job = job(directory.path());
-    assert!(html::page(&job).contains("None were counted"));
+    assert!(html::page(&job, &[]).contains("None were counted"));
     let traces = read::read(directory.path(), |_| ()).unwrap();
     job.statistics = statistics::read(directory.path(), &traces).unwrap();
-    let page = html::page(&job);
+    let page = html::page(&job, &[]);
     for part in [
         "<code>Stack&lt;T&gt;::push</code></th><td>8</td><td>8</td><td>A + 0.75W</td>",
         "<td class=\"text\">A + W, A full</td>",
@@ -238,7 +238,7 @@ fn statistics_of_a_former_job_are_left_out() {
     config.statistics_file = None;
     let next = run(&config);
     assert!(file.exists() && next.statistics.operations.is_empty());
-    assert!(html::page(&next).contains("None were counted"));
+    assert!(html::page(&next, &[]).contains("None were counted"));
     let is_told = |hint: &String| hint.contains("statistics in this directory are of a former job");
     assert!(words::hints(&next).iter().any(is_told));
 }
@@ -306,7 +306,7 @@ fn phases_of_containers_are_in_the_timeline_in_a_table_and_in_the_other_file() {
         .collect();
     let [atomic, find] = ["atomic", "find <only>"];
     assert_eq!(names, [atomic, find, atomic, find, atomic]);
-    let page = html::page(&job);
+    let page = html::page(&job, &[]);
     assert_eq!(page.matches("class=\"phase\"").count(), 5);
     assert!(page.contains("class=\"phase-name\">find &lt;only&gt;</text>"));
     let row =
@@ -425,6 +425,37 @@ fn who_waits_for_ranks_that_wait_is_known_to_wait_for_the_last_of_them() {
     let job = Job::of(&traces);
     let causes = job.ranks.iter().map(|rank| rank.stretches[0].cause);
     assert_eq!(causes.collect::<Vec<_>>(), [Some(1), Some(0), Some(1)]);
+}
+
+/// A job whose last rank works for 8 of 10 ms in each round, then meets the others in a barrier.
+fn rounds(n: i64) -> Job {
+    const BARRIER: &str = "a barrier@src/main.rs:7";
+    let trace = |rank: u32| {
+        let round = |i: i64| match rank {
+            2 => (Kind::Span, "solve", [10 * i, 10 * i + 8], None),
+            _ => (Kind::Wait, BARRIER, [10 * i + 1, 10 * i + 9], Some(2)),
+        };
+        let mut trace = busy(rank, &(0..n.min(1)).map(round).collect::<Vec<_>>());
+        let first = trace.events.clone();
+        for i in 1..n {
+            let later = first.iter().map(|event| Event {
+                at: event.at + i * 10_000_000,
+                ..*event
+            });
+            trace.events.extend(later);
+        }
+        trace
+    };
+    Job::of(&[0, 1, 2].map(trace))
+}
+
+/// Ranks meet a hundred thousand times in a second.
+#[test]
+fn what_the_last_one_does_is_known_of_many_rounds_as_of_few() {
+    let told = |n| words::hints(&rounds(n)).into_iter().next();
+    let hint = "ranks 0 and 1 wait 80 % of their time at src/main.rs:7 for a barrier, mostly for rank 2, which is in \
+                \"solve\" meanwhile";
+    assert_eq!(told(20_000).as_deref(), Some(hint));
 }
 
 #[test]
@@ -554,7 +585,7 @@ fn damaged_files_are_read_as_far_as_they_go() {
         align::align(&mut traces);
         let job = Job::of(&traces);
         assert!(!words::hints(&job).is_empty());
-        assert!(html::page(&job).ends_with("</html>\n"));
+        assert!(html::page(&job, &[]).ends_with("</html>\n"));
         chrome::write(&job, &mut Vec::new()).unwrap();
     }
 }

@@ -105,7 +105,7 @@ fn arrows_meet_the_named_handler_and_every_event_is_in_the_other_file() {
 
 /// The page of a job, without the places where lines may break.
 fn page_of(job: &Job) -> String {
-    pgas_report::html::page(job).replace("<wbr>", "")
+    pgas_report::html::page(job, &[]).replace("<wbr>", "")
 }
 
 /// The cells of the first row of a page that has this text in its heading.

@@ -42,7 +42,7 @@ fn trace(rank: u32) -> Trace {
 fn the_timeline_is_drawn_in_the_colours_of_the_theme() {
     let directory = tempfile::tempdir().unwrap();
     let traces: Vec<Trace> = (0..20).map(trace).collect();
-    let page = html::page(&Job::of(&traces));
+    let page = html::page(&Job::of(&traces), &[]);
     fs::write(directory.path().join("report.html"), page).unwrap();
     let Some(browser) = Browser::find(directory.path()) else {
         return;

@@ -9,7 +9,7 @@ use pgas_core::Config;
 use pgas_core::backend::loopback;
 use pgas_report::analysis::Job;
 use pgas_report::read::{self, Trace};
-use pgas_report::{align, html};
+use pgas_report::{align, html, words};
 
 use super::browser::{Browser, Theme};
 
@@ -61,7 +61,7 @@ fn the_page_of_a_thousand_ranks_is_of_bounded_size_and_is_drawn() {
     let directory = tempfile::tempdir().unwrap();
     let job = job(directory.path());
     assert_eq!(job.ranks.len(), N_RANKS as usize);
-    let page = html::page(&job);
+    let page = html::page(&job, &words::hints(&job));
     assert!(page.len() < 2 << 20, "{}", page.len());
     fs::write(directory.path().join("report.html"), page).unwrap();
     let Some(browser) = Browser::find(directory.path()) else {
