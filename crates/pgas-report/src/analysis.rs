@@ -10,7 +10,7 @@ use crate::lines::{Collective, Line, collectives, lines, record};
 use crate::phases::{self, Phase};
 use crate::read::{Event, Trace};
 use crate::statistics::{Statistics, histogram};
-use crate::stretches::{Doing, Known, Moment, Stretch, moments, stretches};
+use crate::stretches::{self, Doing, Known, Moment, Stretch, moments};
 
 /// The activities of one rank.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct RankSummary {
     pub moments: Vec<Moment>,
     /// The phases of its containers, in the order of their starts.
     pub phases: Vec<Phase>,
-    /// The time in waits.
+    /// The time in waits, also that in which it served messages meanwhile.
     pub waits: u64,
     /// The time in which messages were served.
     pub serves: u64,
@@ -180,16 +180,10 @@ fn summary(trace: &Trace, known: &Known) -> RankSummary {
         this.count(event);
     }
     this.lacks_names = trace.events.iter().any(|event| trace.lacks_name(event));
-    this.stretches = stretches(trace, known, this.until);
+    this.stretches = stretches::stretches(trace, known, this.until);
     this.moments = moments(trace, known);
     this.phases = phases::of_rank(trace, this.from, this.until);
-    let sum = |doing| {
-        let of = this
-            .stretches
-            .iter()
-            .filter(|stretch| stretch.doing == doing);
-        of.map(Stretch::nanos).sum()
-    };
+    let sum = |doing| stretches::sum(&this.stretches, doing);
     (this.waits, this.serves) = (sum(Doing::Waits), sum(Doing::Serves));
     this
 }

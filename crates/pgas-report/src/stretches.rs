@@ -8,7 +8,7 @@ use crate::align::Message;
 use crate::read::{Event, Trace};
 
 /// The activity of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     /// A wait.
     Waits,
@@ -203,6 +203,39 @@ pub(crate) fn stretches(trace: &Trace, known: &Known, until: i64) -> Vec<Stretch
         stretch.until = until;
     }
     stretches.append(&mut open);
+    // Of those with the same times, the one that has ended first is within the others.
+    stretches.reverse();
     stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
     stretches
+}
+
+/// For each of a rank's stretches the innermost one of its thread within which it begins.
+pub(crate) fn outer(stretches: &[Stretch]) -> Vec<Option<usize>> {
+    // The stretches of each thread that have begun, the innermost last.
+    let mut open: HashMap<u8, Vec<usize>> = HashMap::new();
+    let outer = stretches.iter().enumerate().map(|(index, stretch)| {
+        let open = open.entry(stretch.thread).or_default();
+        while open
+            .pop_if(|last| stretches[*last].until <= stretch.from)
+            .is_some()
+        {}
+        let outer = open.last().copied();
+        open.push(index);
+        outer
+    });
+    outer.collect()
+}
+
+/// The time in which a rank does something, in nanoseconds: a wait within a wait counts once.
+pub(crate) fn sum(stretches: &[Stretch], doing: Doing) -> u64 {
+    let mut is_within = vec![false; stretches.len()];
+    let mut sum = 0;
+    for (index, outer) in outer(stretches).into_iter().enumerate() {
+        is_within[index] =
+            outer.is_some_and(|outer| is_within[outer] || stretches[outer].doing == doing);
+        if stretches[index].doing == doing && !is_within[index] {
+            sum += stretches[index].nanos();
+        }
+    }
+    sum
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::analysis::Job;
 use crate::phases::Phase;
 use crate::read::what_and_where;
-use crate::stretches::Doing;
+use crate::stretches::{Doing, outer};
 use crate::units::{escaped, size, time};
 
 /// Columns of a timeline. Shorter activities are drawn as a part of their column.
@@ -68,13 +68,12 @@ impl<'a> Cell<'a> {
         Some((doing, part.name))
     }
 
-    fn nanos(&self, doing: Doing) -> u64 {
-        let part = match doing {
-            Doing::Waits => self.waits,
-            Doing::Serves => self.serves,
-            Doing::Span => self.span,
-        };
-        u64::try_from(part.nanos).unwrap_or(0)
+    fn part(&mut self, doing: Doing) -> &mut Part<'a> {
+        match doing {
+            Doing::Waits => &mut self.waits,
+            Doing::Serves => &mut self.serves,
+            Doing::Span => &mut self.span,
+        }
     }
 }
 
@@ -192,7 +191,7 @@ fn write_row(
             MARGIN - 6
         );
     }
-    let cells = cells(job, row, nanos);
+    let mut cells = cells(job, row, nanos);
     let whole = nanos / n_columns() * i64::try_from(row.len()).unwrap_or(1);
     let _ = write!(
         svg,
@@ -208,8 +207,9 @@ fn write_row(
             .take_while(|cell| cell.activity(whole.max(1)) == activity)
             .count();
         if let Some((doing, name)) = activity {
-            let run = &cells[from..from + n];
-            let nanos = run.iter().map(|cell| cell.nanos(doing)).sum();
+            let run = &mut cells[from..from + n];
+            let nanos: i64 = run.iter_mut().map(|cell| cell.part(doing).nanos).sum();
+            let nanos = u64::try_from(nanos).unwrap_or(0);
             write_bar(svg, (doing, name, nanos), (from, n), (top, height));
         }
         from += n;
@@ -246,38 +246,34 @@ fn write_bar(
     }
 }
 
-/// The time of each activity in each column.
+/// The time of each activity in each column, without that of what lies within it.
 fn cells<'a>(job: &'a Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell<'a>> {
     let mut cells = vec![Cell::default(); COLUMNS];
     let columns = n_columns();
     let begin = |column: i64| {
         i64::try_from(i128::from(nanos) * i128::from(column) / i128::from(columns)).unwrap_or(nanos)
     };
+    let column = |at: i64| {
+        let column = i128::from(at.clamp(0, nanos)) * i128::from(columns) / i128::from(nanos);
+        usize::try_from(column).unwrap_or(0).min(COLUMNS - 1)
+    };
     for rank in &job.ranks[row.clone()] {
-        for stretch in &rank.stretches {
-            let column = |at: i64| {
-                let column =
-                    i128::from(at.clamp(0, nanos)) * i128::from(columns) / i128::from(nanos);
-                usize::try_from(column).unwrap_or(0).min(COLUMNS - 1)
-            };
+        let outer = outer(&rank.stretches);
+        for (stretch, outer) in rank.stretches.iter().zip(outer) {
+            let outer = outer.map(|outer| &rank.stretches[outer]);
             let (first, last) = (column(stretch.from), column(stretch.until));
             for (i, cell) in cells[first..=last].iter_mut().enumerate() {
                 let index = i64::try_from(first + i).unwrap_or(0);
-                let (from, until) = (begin(index), begin(index + 1));
-                let nanos = (stretch.until.min(until) - stretch.from.max(from)).max(0);
-                let part = match stretch.doing {
-                    Doing::Waits => &mut cell.waits,
-                    Doing::Serves => &mut cell.serves,
-                    Doing::Span => &mut cell.span,
-                };
-                part.add(nanos, &stretch.name);
+                let (from, until) = (stretch.from.max(begin(index)), begin(index + 1));
+                let nanos = |end: i64| (end.min(until) - from).max(0);
+                let part = cell.part(stretch.doing);
+                part.add(nanos(stretch.until), &stretch.name);
+                if let Some(outer) = outer {
+                    let common = nanos(stretch.until.min(outer.until));
+                    cell.part(outer.doing).nanos -= common;
+                }
             }
         }
-    }
-    // A wait within a span counts as a wait.
-    for cell in &mut cells {
-        let others = cell.waits.nanos + cell.serves.nanos;
-        cell.span.nanos = (cell.span.nanos - others).max(0);
     }
     cells
 }

@@ -1,5 +1,6 @@
 //! The summary in words.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::{Job, RankSummary};
@@ -7,7 +8,7 @@ use crate::intervals::Intervals;
 use crate::lines::Line;
 use crate::read::what_and_where;
 use crate::statistics::Operation;
-use crate::stretches::{Doing, Stretch};
+use crate::stretches::{Doing, Stretch, outer};
 use crate::units::{percent, ranks, time};
 
 /// Smaller shares of a rank's time are no hint, in percent.
@@ -187,24 +188,30 @@ fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
         .filter(|s| s.doing == Doing::Waits && s.name == line.name && s.cause == Some(culprit))
         .map(|s| (s.from, s.until));
     let waits = Intervals::of(waits);
-    let mut activities: BTreeMap<(bool, &str), i128> = BTreeMap::new();
-    for stretch in summary
-        .stretches
-        .iter()
-        .filter(|s| s.doing != Doing::Serves)
-    {
-        let is_span = stretch.doing == Doing::Span;
-        let sum = activities.entry((is_span, &stretch.name)).or_insert(0);
-        *sum += waits.within(stretch.from, stretch.until);
-    }
-    match activities.into_iter().max_by_key(|(_, together)| *together) {
-        Some(((is_span, name), together)) if together * 2 > waits.total() => {
-            let (what, at) = what_and_where(name);
-            match is_span {
-                true => format!(", which is in \"{name}\" meanwhile"),
-                false => format!(", which waits at {at} for {what} meanwhile"),
-            }
+    let mut sums: BTreeMap<(Doing, &str), i128> = BTreeMap::new();
+    for (stretch, outer) in summary.stretches.iter().zip(outer(&summary.stretches)) {
+        let together = waits.within(stretch.from, stretch.until);
+        let is_served = stretch.doing == Doing::Serves;
+        let name = if is_served { "" } else { &stretch.name };
+        let outer = outer.map(|outer| &summary.stretches[outer]);
+        let is_within = is_served && outer.is_some_and(|outer| outer.doing == Doing::Serves);
+        if !is_within {
+            *sums.entry((stretch.doing, name)).or_insert(0) += together;
         }
+        // What it serves within a wait is no waiting.
+        if is_served && let Some(wait) = outer.filter(|outer| outer.doing == Doing::Waits) {
+            *sums.entry((Doing::Waits, &wait.name)).or_insert(0) -= together;
+        }
+    }
+    match sums.into_iter().min_by_key(|(_, together)| Reverse(*together)) {
+        Some(((doing, name), together)) if together * 2 > waits.total() => match doing {
+            Doing::Waits => {
+                let (what, at) = what_and_where(name);
+                format!(", which waits at {at} for {what} meanwhile")
+            }
+            Doing::Serves => ", which serves messages meanwhile".to_owned(),
+            Doing::Span => format!(", which is in \"{name}\" meanwhile"),
+        },
         _ => ", which makes no call that waits meanwhile: its work may take longer than that of others".to_owned(),
     }
 }

@@ -208,6 +208,42 @@ fn spans_served_messages_and_collectives_have_tables_and_the_timeline_names() {
 }
 
 #[test]
+fn messages_that_are_served_within_a_wait_are_no_part_of_it() {
+    use Kind::{Begin, End, Wait, Waited};
+    const BARRIER: &str = "a barrier@src/main.rs:9";
+    let busy = trace(
+        0,
+        &[
+            (Wait, 1, 0, BARRIER, None, [0, 0]),
+            (Begin, 1, 5, "", Some(1), [8, 0]),
+            (End, 1, 95, "", None, [0, 0]),
+            (Waited, 1, 100, "", Some(1), [0, 0]),
+        ],
+    );
+    // It waits for the first one, in two waits of which one lies within the other.
+    let waiting = trace(
+        1,
+        &[
+            (Wait, 1, 0, "a future@src/main.rs:7", None, [0, 0]),
+            (Wait, 1, 10, "a reply@src/main.rs:8", None, [0, 0]),
+            (Waited, 1, 90, "", Some(0), [0, 0]),
+            (Waited, 1, 100, "", None, [0, 0]),
+        ],
+    );
+    let job = Job::of(&[busy, waiting]);
+    assert_eq!(job.ranks[1].waits, 100_000_000);
+    let page = page_of(&job);
+    let bar = "class=\"serves\"><title>serves messages of an unknown line, 90.0 ms</title>";
+    assert!(page.contains(bar), "{page}");
+    let hints = words::hints(&job);
+    let told = hints.iter().find(|hint| hint.contains("a reply"));
+    assert!(
+        told.is_some_and(|hint| hint.ends_with("for rank 0, which serves messages meanwhile")),
+        "{hints:#?}"
+    );
+}
+
+#[test]
 fn counted_figures_of_pairs_names_and_ranks_are_shown() {
     let mut job = served();
     let page = page_of(&job);
