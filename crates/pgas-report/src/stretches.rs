@@ -153,60 +153,72 @@ pub(crate) fn moments(trace: &Trace, known: &Known) -> Vec<Moment> {
     events.map(moment).collect()
 }
 
-/// The intervals of a rank, in the order of their starts. Open intervals end at `until`.
+/// The intervals of a rank, in the order of their starts. Those whose starts are lost begin with the
+/// trace, and open ones end at `until`.
 pub(crate) fn stretches(trace: &Trace, known: &Known, until: i64) -> Vec<Stretch> {
+    let from = trace.events.first().map_or(0, |event| event.at);
     let mut stretches = Vec::new();
-    // The open intervals of each thread.
-    let mut open: Vec<Stretch> = Vec::new();
+    // The open intervals, with the numbers of their names.
+    let mut open: Vec<(u16, Stretch)> = Vec::new();
     for event in &trace.events {
-        let doing = match event.kind {
-            Kind::Wait | Kind::Waited | Kind::Missing => Doing::Waits,
-            Kind::Begin | Kind::End => Doing::Serves,
-            _ => Doing::Span,
+        let (doing, is_start) = match event.kind {
+            Kind::Wait => (Doing::Waits, true),
+            Kind::Waited | Kind::Missing => (Doing::Waits, false),
+            Kind::Begin => (Doing::Serves, true),
+            Kind::End => (Doing::Serves, false),
+            Kind::Span => (Doing::Span, true),
+            Kind::SpanEnd => (Doing::Span, false),
+            _ => continue,
         };
-        let is_it = |s: &Stretch| s.thread == event.thread && s.doing == doing;
-        match event.kind {
-            Kind::Wait | Kind::Begin | Kind::Span => {
-                let name = match doing {
-                    Doing::Serves => known.senders.get(&(trace.rank, event.at)).cloned(),
-                    _ => Some(trace.name(event).to_owned()),
-                };
-                open.push(Stretch {
-                    from: event.at,
-                    until: event.at,
-                    doing,
-                    thread: event.thread,
-                    name: name.unwrap_or_else(|| "a message".to_owned()),
-                    rank: event.rank,
-                    cause: None,
-                    is_over: false,
-                });
+        let begun = |from| Stretch {
+            from,
+            until,
+            doing,
+            thread: event.thread,
+            name: match doing {
+                Doing::Serves => known.senders.get(&(trace.rank, event.at)).cloned(),
+                _ => Some(trace.name(event).to_owned()),
             }
-            Kind::Waited | Kind::End | Kind::SpanEnd => {
-                if let Some(index) = open.iter().rposition(is_it) {
-                    let mut stretch = open.remove(index);
-                    stretch.until = event.at;
-                    stretch.is_over = true;
-                    stretch.rank = event.rank.or(stretch.rank);
-                    stretches.push(stretch);
-                }
+            .unwrap_or_else(|| "a message".to_owned()),
+            rank: event.rank,
+            cause: None,
+            is_over: false,
+        };
+        if is_start {
+            open.push((event.name, begun(event.at)));
+            continue;
+        }
+        let index = match place(&open, event, doing) {
+            Some(index) => index,
+            // The end of a handler does not say which message it had, but from whom it was.
+            None => {
+                open.push((event.name, begun(from)));
+                open.len() - 1
             }
-            Kind::Missing => {
-                if let Some(wait) = open.iter_mut().rfind(|s| is_it(s)) {
-                    wait.rank = event.rank;
-                }
-            }
-            _ => {}
+        };
+        let (_, stretch) = &mut open[index];
+        stretch.rank = event.rank.or(stretch.rank);
+        if event.kind != Kind::Missing {
+            stretch.until = event.at;
+            stretch.is_over = true;
+            stretches.push(open.remove(index).1);
         }
     }
-    for stretch in &mut open {
-        stretch.until = until;
-    }
-    stretches.append(&mut open);
+    stretches.extend(open.into_iter().map(|(_, stretch)| stretch));
     // Of those with the same times, the one that has ended first is within the others.
     stretches.reverse();
     stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
     stretches
+}
+
+/// The open interval that an event ends or says more of: the innermost of its thread and name.
+/// Intervals may end in any order.
+fn place(open: &[(u16, Stretch)], event: &Event, doing: Doing) -> Option<usize> {
+    let has_name = |name: u16| doing == Doing::Serves || name == event.name;
+    let is_it = |(name, s): &(u16, Stretch)| {
+        s.thread == event.thread && s.doing == doing && has_name(*name)
+    };
+    open.iter().rposition(is_it)
 }
 
 /// For each of a rank's stretches the innermost one of its thread within which it begins.

@@ -9,7 +9,8 @@ use serde_json::Value;
 /// An event: its kind, thread, time in milliseconds, name, other rank and numbers.
 type Made = (Kind, u8, i64, &'static str, Option<u32>, [u64; 2]);
 
-/// The trace of a rank of four with these events.
+/// The trace of a rank of four with these events. An end without a name is that of the wait or span
+/// that has begun last.
 fn trace(rank: u32, events: &[Made]) -> Trace {
     let mut trace = Trace {
         rank,
@@ -17,10 +18,19 @@ fn trace(rank: u32, events: &[Made]) -> Trace {
         host: "one".to_owned(),
         ..Trace::default()
     };
-    for (number, &(kind, thread, millis, name, other, numbers)) in (1..).zip(events) {
-        if !name.is_empty() {
-            trace.names.insert(number, name.to_owned());
+    let (mut texts, mut begun) = (vec![""], Vec::new());
+    for &(kind, thread, millis, name, other, numbers) in events {
+        let known = texts.iter().position(|text| *text == name);
+        let mut number = known.unwrap_or(texts.len());
+        texts.extend(known.is_none().then_some(name));
+        match kind {
+            Kind::Wait | Kind::Span => begun.push(number),
+            Kind::Waited | Kind::SpanEnd if name.is_empty() => {
+                number = begun.pop().unwrap_or(0);
+            }
+            _ => {}
         }
+        let number = number.try_into().unwrap();
         trace.events.push(Event {
             at: millis * 1_000_000,
             kind,
@@ -30,6 +40,8 @@ fn trace(rank: u32, events: &[Made]) -> Trace {
             numbers,
         });
     }
+    let named = (0..).zip(texts).skip(1);
+    trace.names = named.map(|(i, text)| (i, text.to_owned())).collect();
     trace
 }
 
@@ -240,6 +252,64 @@ fn messages_that_are_served_within_a_wait_are_no_part_of_it() {
     assert!(
         told.is_some_and(|hint| hint.ends_with("for rank 0, which serves messages meanwhile")),
         "{hints:#?}"
+    );
+}
+
+/// The stretches of a rank in the order of their starts: the name, the start, the end, and whether
+/// the end is known.
+fn stretches(events: &[Made]) -> Vec<(String, i64, i64, bool)> {
+    let job = Job::of(&[trace(0, events)]);
+    let stretches = job.ranks[0].stretches.iter();
+    let ms = |nanos: i64| nanos / 1_000_000;
+    let of = stretches.map(|s| (s.name.clone(), ms(s.from), ms(s.until), s.is_over));
+    of.collect()
+}
+
+#[test]
+fn spans_end_by_their_names_in_whatever_order() {
+    use Kind::{Span, SpanEnd};
+    let event = |kind, millis, name| (kind, 1, millis, name, None, [0, 0]);
+    let spans = stretches(&[
+        event(Span, 0, "a"),
+        event(Span, 1, "b"),
+        event(SpanEnd, 4, "a"),
+        event(SpanEnd, 9, "b"),
+    ]);
+    let [a, b] = ["a", "b"].map(str::to_owned);
+    assert_eq!(spans, [(a, 0, 4, true), (b, 1, 9, true)]);
+}
+
+#[test]
+fn what_has_begun_before_the_first_event_begins_with_it() {
+    use Kind::{Begin, End, Left, Missing, Span, SpanEnd, Wait, Waited};
+    const BARRIER: &str = "a barrier@src/main.rs:9";
+    let event = |kind, millis, name| (kind, 1, millis, name, Some(1), [0, 0]);
+    let barrier = || BARRIER.to_owned();
+    let still = stretches(&[event(Missing, 10, BARRIER), event(Missing, 110, BARRIER)]);
+    assert_eq!(still, [(barrier(), 10, 110, false)]);
+    let over = stretches(&[
+        event(Begin, 10, ""),
+        event(End, 20, ""),
+        event(End, 30, ""),
+        event(Waited, 40, BARRIER),
+        event(Wait, 50, BARRIER),
+        event(Waited, 60, BARRIER),
+        event(Span, 60, "inner"),
+        event(SpanEnd, 70, "outer"),
+        event(SpanEnd, 80, "inner"),
+        event(Left, 90, ""),
+    ]);
+    let text = str::to_owned;
+    assert_eq!(
+        over,
+        [
+            (text("outer"), 10, 70, true),
+            (barrier(), 10, 40, true),
+            (text("a message"), 10, 30, true),
+            (text("a message"), 10, 20, true),
+            (barrier(), 50, 60, true),
+            (text("inner"), 60, 80, true),
+        ]
     );
 }
 
