@@ -314,6 +314,31 @@ fn what_has_begun_before_the_first_event_begins_with_it() {
 }
 
 #[test]
+fn a_trace_that_ends_early_says_nothing_of_a_long_wait() {
+    use Kind::{Left, Missing, Wait};
+    const BARRIER: &str = "a barrier@src/main.rs:9";
+    let others = trace(1, &[(Left, 1, 9_000, "", None, [0, 0])]);
+    let waits = |last| {
+        let waits = trace(
+            0,
+            &[
+                (Wait, 1, 1_000, BARRIER, None, [0, 0]),
+                (Missing, 1, last, BARRIER, Some(1), [0, 0]),
+            ],
+        );
+        let hints = words::hints(&Job::of(&[waits, others.clone()]));
+        hints.into_iter().find(|hint| hint.contains("had waited"))
+    };
+    let until = |nanos| {
+        format!(
+            "rank 0 had waited {nanos} at src/main.rs:9 for a barrier of rank 1 when the traces ended"
+        )
+    };
+    assert_eq!(waits(1_000), None);
+    assert_eq!(waits(8_900), Some(until("7.90 s")));
+}
+
+#[test]
 fn counted_figures_of_pairs_names_and_ranks_are_shown() {
     let mut job = served();
     let page = page_of(&job);
