@@ -94,7 +94,8 @@ impl Trace {
 /// Splits `a barrier@src/main.rs:57` into the operation and the line of the program.
 #[must_use]
 pub fn what_and_where(name: &str) -> (&str, &str) {
-    name.rsplit_once('@').unwrap_or((name, "an unknown line"))
+    // Folders may have the sign in their names.
+    name.split_once('@').unwrap_or((name, "an unknown line"))
 }
 
 /// Times beyond this, of fifty days, mean a damaged file.

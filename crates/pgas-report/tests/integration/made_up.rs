@@ -2,7 +2,7 @@
 
 use pgas_core::trace::Kind;
 use pgas_report::analysis::Job;
-use pgas_report::read::{Event, Trace};
+use pgas_report::read::{self, Event, Trace};
 use pgas_report::{chrome, words};
 use serde_json::Value;
 
@@ -336,6 +336,14 @@ fn a_trace_that_ends_early_says_nothing_of_a_long_wait() {
     };
     assert_eq!(waits(1_000), None);
     assert_eq!(waits(8_900), Some(until("7.90 s")));
+}
+
+#[test]
+fn a_line_in_a_folder_with_an_at_sign_is_told_from_what_is_waited_for() {
+    let (what, at) = read::what_and_where("a barrier@/home/me@here/x.rs:7");
+    assert_eq!((what, at), ("a barrier", "/home/me@here/x.rs:7"));
+    let (what, at) = read::what_and_where("@/home/me@here/x.rs:7");
+    assert_eq!((what, at), ("", "/home/me@here/x.rs:7"));
 }
 
 #[test]
