@@ -101,9 +101,27 @@ pub fn what_and_where(name: &str) -> (&str, &str) {
 /// Times beyond this, of fifty days, mean a damaged file.
 pub(crate) const LONGEST: i64 = 1 << 52;
 
-/// The traces in a directory, in the order of ranks. Those of a former job are left out: a job
+/// How much two hosts' clocks may differ, and a rank may begin its trace later than another one
+/// ends, in nanoseconds.
+const SLACK: u64 = 60_000_000_000;
+
+impl Trace {
+    /// Whether it ended before a job began that has a trace with this beginning and clock.
+    fn is_before(&self, began: u64, clock: &str) -> bool {
+        let last = self.events.last();
+        let nanos = last.map_or(0, |event| u64::try_from(event.at).unwrap_or(0));
+        // No rank leaves in good order before all have come.
+        let has_left = last.is_some_and(|event| event.kind == Kind::Left);
+        let is_exact = has_left && self.clock() == clock;
+        let slack = if is_exact { 0 } else { SLACK };
+        self.began.saturating_add(nanos).saturating_add(slack) < began
+    }
+}
+
+/// The traces in a directory, in the order of ranks. Those of a former job are left out. A job
 /// replaces the traces of as many ranks as it has, so what is left of a larger one before it says
-/// another number of ranks. `leave_out` receives the reason for each file that is no trace or cannot
+/// another number of ranks; and what is left of others, in place of ranks without a trace, ended
+/// before this one began. `leave_out` receives the reason for each file that is no trace or cannot
 /// be read, if there are others.
 ///
 /// # Errors
@@ -138,8 +156,9 @@ pub fn read(directory: &Path, leave_out: impl FnMut(ReadError)) -> Result<Vec<Tr
     let Some(newest) = traces.iter().max_by_key(|trace| trace.began) else {
         return Err(ReadError::Nothing(directory.to_owned()));
     };
-    let (n_ranks, n_all) = (newest.n_ranks, traces.len());
-    traces.retain(|trace| trace.n_ranks == n_ranks);
+    let (n_ranks, began, clock) = (newest.n_ranks, newest.began, newest.clock().to_owned());
+    let n_all = traces.len();
+    traces.retain(|trace| trace.n_ranks == n_ranks && !trace.is_before(began, &clock));
     let n_others = n_all - traces.len();
     for trace in &mut traces {
         trace.n_others = n_others;

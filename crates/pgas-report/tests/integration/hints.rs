@@ -496,6 +496,26 @@ fn what_a_larger_job_has_left_in_the_directory_is_no_part_of_a_later_one() {
 }
 
 #[test]
+fn a_trace_of_a_former_job_does_not_stand_for_that_of_a_rank_without_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = || {
+        loopback::run_with(4, &config(directory.path()), |world| {
+            world.barrier().unwrap();
+        });
+    };
+    run();
+    let path = |rank: u32| directory.path().join(format!("rank-{rank}.trace"));
+    let former = fs::read(path(3)).unwrap();
+    run();
+    fs::write(path(3), former).unwrap();
+    let job = job(directory.path());
+    assert_eq!((job.ranks.len(), job.n_others), (3, 1));
+    let hints = words::hints(&job);
+    let is_told = |hint: &String| hint == "1 of 4 ranks have no trace here";
+    assert!(hints.iter().any(is_told), "{hints:?}");
+}
+
+#[test]
 fn names_that_are_missing_are_said_to_be() {
     let directory = tempfile::tempdir().unwrap();
     imbalanced(directory.path());
