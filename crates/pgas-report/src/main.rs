@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,7 +48,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let mut traces = read::read(&directory, |error| notice::tell(&error))?;
     align::align(&mut traces);
     let mut job = Job::of(&traces);
-    job.statistics = statistics::read(&directory, &traces)?;
+    // A full disk leaves a part of them. The traces are worth a page without.
+    job.statistics = statistics::read(&directory, &traces).unwrap_or_else(|error| {
+        notice::tell(&error);
+        statistics::Statistics::default()
+    });
     let html_file = arguments
         .html
         .unwrap_or_else(|| directory.join("report.html"));
@@ -65,13 +69,16 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         out.flush()
     };
     write().map_err(|error| named(&json_file, error))?;
-    let mut out = std::io::stdout().lock();
-    for hint in hints {
-        writeln!(out, "{}", notice::printable(hint))?;
+    let mut text: String = hints
+        .iter()
+        .map(|hint| notice::printable(hint).to_string() + "\n")
+        .collect();
+    text += &format!("{}\n{}\n", html_file.display(), json_file.display());
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads it has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        told => Ok(told?),
     }
-    writeln!(out, "{}", html_file.display())?;
-    writeln!(out, "{}", json_file.display())?;
-    Ok(())
 }
 
 /// An error if a file to be written is one that is read, or the other one.

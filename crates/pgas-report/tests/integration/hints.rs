@@ -516,6 +516,35 @@ fn a_trace_of_a_former_job_does_not_stand_for_that_of_a_rank_without_one() {
 }
 
 #[test]
+fn statistics_that_are_damaged_are_told_of_and_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    loopback::run_with(2, &config(directory.path()), |world| {
+        world.barrier().unwrap();
+    });
+    fs::write(directory.path().join(statistics::FILE), "{").unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+    let output = run.arg(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("statistics.json: EOF"), "{said}");
+    assert!(directory.path().join("report.html").exists());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    loopback::run_with(2, &config(directory.path()), |world| {
+        world.barrier().unwrap();
+    });
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+    run.arg(directory.path()).stdout(writer);
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn names_that_are_missing_are_said_to_be() {
     let directory = tempfile::tempdir().unwrap();
     imbalanced(directory.path());
