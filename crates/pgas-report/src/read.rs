@@ -176,8 +176,11 @@ fn read_one(path: &Path) -> Result<Option<Trace>, ReadError> {
         return Ok(None);
     }
     let mut trace = decode(&bytes).ok_or_else(|| ReadError::Foreign(path.to_owned()))?;
-    // The file of a rank that was killed at once is empty.
-    let names = fs::read(path.with_extension("names")).unwrap_or_default();
+    // The file of a rank that was killed at once is empty. A pipe would be waited for.
+    let names = Some(path.with_extension("names")).filter(|path| path.is_file());
+    let names = names
+        .and_then(|path| fs::read(path).ok())
+        .unwrap_or_default();
     for line in String::from_utf8_lossy(&names).lines() {
         if let Some((number, name)) = line.split_once('\t')
             && let Ok(number) = number.parse()

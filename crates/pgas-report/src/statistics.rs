@@ -243,6 +243,11 @@ impl Operation {
 /// If the file cannot be read, or does not contain statistics.
 pub fn read(directory: &Path, traces: &[Trace]) -> Result<Statistics, ReadError> {
     let path = directory.join(FILE);
+    if path.exists() && !path.is_file() {
+        // A pipe would be waited for.
+        let error = io::Error::other("this is no file");
+        return Err(ReadError::File { path, error });
+    }
     let bytes = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Statistics::default()),
         Err(error) => return Err(ReadError::File { path, error }),

@@ -531,6 +531,25 @@ fn statistics_that_are_damaged_are_told_of_and_left_out() {
 }
 
 #[test]
+fn pipes_in_the_place_of_files_are_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    loopback::run_with(2, &config(directory.path()), |world| {
+        world.barrier().unwrap();
+    });
+    let pipe = |name: &str| {
+        let path = directory.path().join(name);
+        fs::remove_file(&path).ok();
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+    };
+    pipe("rank-1.names");
+    pipe(statistics::FILE);
+    assert!(job(directory.path()).ranks[1].lacks_names);
+    let error = statistics::read(directory.path(), &[]).unwrap_err();
+    assert!(error.to_string().contains("this is no file"), "{error}");
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let directory = tempfile::tempdir().unwrap();
     loopback::run_with(2, &config(directory.path()), |world| {
