@@ -182,14 +182,12 @@ impl<'w> InPlace<'w> {
         // SAFETY: the backend offered the place for a message to `to`, and it was neither committed
         // nor given back since: the one consumes this value, below, and the other is its end. It
         // has `len` bytes, by the assertion. No reference to them is left, since each borrows this
-        // value, which was moved here; and but after back-pressure, none is made any more.
-        let sent = unsafe { backend.try_commit(this.to, class, handler, place, opening) }?;
-        match sent {
-            Sent::Accepted => {
-                let bytes = opening.len() + len;
-                this.world.count_message(this.to, class, bytes);
-                Ok(None)
-            }
+        // value, which was moved here; and but after back-pressure, none is made any more. It is
+        // called once.
+        let commit = || unsafe { backend.try_commit(this.to, class, handler, place, opening) };
+        let bytes = || opening.len() + len;
+        match this.world.count_sent((this.to, class), bytes, commit)? {
+            Sent::Accepted => Ok(None),
             Sent::BackPressure => {
                 let this = ManuallyDrop::into_inner(this);
                 this.world.check_after_refusal(this.to)?;

@@ -67,7 +67,7 @@
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
 //! | maps of segments, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `members`, `orphans`, `refused`, `running`, `seen`, `serving`, `spares`, `untold`, `wire` |
+//! | parts of a world | `full`, `global_ptr`, `members`, `orphans`, `refused`, `running`, `seen`, `serving`, `spares`, `untold`, `wire` |
 //! | locks of handlers | `handler_mutex` |
 //! | handlers | `handler` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
@@ -93,6 +93,7 @@ mod error;
 mod event;
 mod few_words;
 mod flight;
+mod full;
 mod gathered_steps;
 mod global_ptr;
 mod handler;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::backend::{HandlerId, LayerKey, Message, MessageClass, Sent};
-use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::{as_handler, in_handler};
 use crate::rank::Rank;
@@ -146,20 +145,17 @@ impl World {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         self.assert_rank(to);
-        let sent = self.backend().try_send(to, class, handler, parts)?;
-        match sent {
-            Sent::Accepted => {
-                let bytes = parts.iter().map(|part| part.len()).sum();
-                self.count_message(to, class, bytes);
-            }
-            Sent::BackPressure => self.check_after_refusal(to)?,
+        let bytes = || parts.iter().map(|part| part.len()).sum();
+        let send = || self.backend().try_send(to, class, handler, parts);
+        let sent = self.count_sent((to, class), bytes, send)?;
+        if sent == Sent::BackPressure {
+            self.check_after_refusal(to)?;
         }
         Ok(sent)
     }
 
     /// An error if a refused message would be refused for ever. The caller is about to try again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
-        self.count(CostKind::Refusal, None, 1, 0);
         // In this order: a rank may leave because the job has failed, and then that is the error.
         let has_left = self.backend().has_left(to);
         self.backend().health()?;
@@ -324,11 +320,17 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
 
     use zerocopy::IntoBytes;
 
     use super::*;
+    use crate::cost::Statistics;
+    use crate::trace;
     use crate::wire::Header;
     use crate::{Config, loopback};
 
@@ -363,6 +365,88 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| world.progress())).is_err());
         assert!(tells(&world, MISSING[0]));
         world.progress().unwrap();
+    }
+
+    /// A directory with traces, which is removed with this.
+    struct TracedTo(PathBuf);
+
+    impl TracedTo {
+        fn new() -> Self {
+            static N: AtomicU32 = AtomicU32::new(0);
+            let n = N.fetch_add(1, Ordering::Relaxed);
+            let name = format!("pgas-messages-{}-{n}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for TracedTo {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// The kinds, times and ranks of the events in a trace.
+    fn events(directory: &Path, rank: u32) -> Vec<(u64, u64, u64)> {
+        let bytes = fs::read(directory.join(format!("rank-{rank}.trace"))).unwrap();
+        let words = bytes[trace::HEADER_BYTES..].chunks_exact(8);
+        let words: Vec<u64> = words
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        let events = words.chunks_exact(4);
+        events
+            .map(|event| (event[1] & 0xff, event[0] - 1, event[1] >> 32))
+            .collect()
+    }
+
+    #[test]
+    fn a_message_without_room_counts_once_however_often_it_is_offered() {
+        let directory = TracedTo::new();
+        let config = Config {
+            statistics: Statistics::Total,
+            trace: Some(directory.0.display().to_string()),
+            ..Config::default()
+        };
+        let worlds = loopback::worlds(2, &config).unwrap();
+        let (to, class, id) = (Rank::new(1), MessageClass::Request, HandlerId(100));
+        worlds[1].set_handler(id, |_, _| {});
+        let offer = || worlds[0].try_send(to, class, id, &[]).unwrap();
+        let n_rounds = 3;
+        for _ in 0..n_rounds {
+            while offer() == Sent::Accepted {}
+            assert!((0..100).all(|_| offer() == Sent::BackPressure));
+            while worlds[1].progress().unwrap() {}
+        }
+        let counting = worlds[0].counting().unwrap();
+        assert_eq!(counting.n_refusals(), n_rounds);
+        worlds[0].trace().unwrap().flush();
+        let refusals = events(&directory.0, 0).into_iter();
+        let ranks = refusals.filter(|event| event.0 == Kind::Refusal as u64);
+        let ranks: Vec<u64> = ranks.map(|(_, _, rank)| rank).collect();
+        assert_eq!(ranks, [1; 3]);
+    }
+
+    #[test]
+    fn a_message_is_noted_as_sent_before_others_can_see_it() {
+        let directory = TracedTo::new();
+        let config = Config {
+            trace: Some(directory.0.display().to_string()),
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        let mut was_there = None;
+        let send = || {
+            was_there = Some(Instant::now());
+            Ok(Sent::Accepted)
+        };
+        let what = (world.rank(), MessageClass::Request);
+        assert_eq!(world.count_sent(what, || 0, send).unwrap(), Sent::Accepted);
+        let trace = world.trace().unwrap();
+        trace.flush();
+        let was_there = was_there.unwrap().duration_since(trace.began());
+        let events = events(&directory.0, 0);
+        let is_send = |event: &&(u64, u64, u64)| event.0 == Kind::Send as u64;
+        let (_, at, _) = events.iter().find(is_send).unwrap();
+        assert!(u128::from(*at) <= was_there.as_nanos());
     }
 
     /// The collective would wait for it for ever, and others for this rank.

@@ -101,7 +101,7 @@ impl Job {
     #[must_use]
     pub fn of(traces: &[Trace]) -> Self {
         let mut messages = align::messages(traces);
-        // A sender records a message after sending it, which may be after its arrival.
+        // Threads of a rank may have each other's numbers, and clocks may differ a little.
         for message in &mut messages {
             message.sent = message.sent.min(message.came);
         }

@@ -431,6 +431,12 @@ impl Counting {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn n_refusals(&self) -> u64 {
+        let counters = counters(&|at| self.board.get(at));
+        counters[n_of(CostKind::Refusal, true)]
+    }
+
     pub(crate) fn peer(&self, rank: Rank) -> Option<Costs> {
         let at = PEERS + rank.index() * PEER_WORDS;
         (rank.index() < self.n_peers).then(|| Costs {

@@ -63,7 +63,8 @@ pub enum Kind {
     Atomic = 3,
     /// A message to a rank. The first number is its bytes; the second is twice its index among the
     /// messages of its class to that rank, plus one if it is a reply. Its name is the line that
-    /// sends it, `@file:line`.
+    /// sends it, `@file:line`. The time is that before the message is there. If several threads of
+    /// a rank send to one rank, or serve, their messages may have each other's indices.
     Send = 4,
     /// The handler of a message from a rank begins; the numbers are as in `Send`.
     Begin = 5,
@@ -83,7 +84,7 @@ pub enum Kind {
     /// The rank calls a collective. The name is `what@file:line`, as of its waits; the first number
     /// is the bytes of its argument.
     Collective = 12,
-    /// A message found no room.
+    /// A message to a rank found no room. It is noted once, however often it is offered.
     Refusal = 13,
     /// The current wait is for this rank, as far as the waiting one knows.
     Missing = 14,
@@ -236,6 +237,11 @@ impl Trace {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Notes an event.
     pub(crate) fn note(&self, kind: Kind, name: u16, rank: Option<Rank>, numbers: [u64; 2]) {
         if self.is_over.load(Ordering::Relaxed) {
@@ -268,27 +274,27 @@ impl Trace {
         }
     }
 
-    /// Notes a message that was sent.
+    /// Notes a message that was sent, with the time before that. The clocks of hosts are compared
+    /// by it, since no message comes before it was sent.
     pub(crate) fn sent(
         &self,
         to: Rank,
         is_reply: bool,
         bytes: u64,
-        from: Option<&'static Location<'static>>,
+        (began, from): (Instant, Option<&'static Location<'static>>),
     ) {
         let name = from.map_or(0, |at| self.name_of_line(at));
-        self.message(Kind::Send, name, (to, true), is_reply, bytes);
+        self.message((Kind::Send, name, began), (to, true), is_reply, bytes);
     }
 
     /// Notes a message that has come.
     pub(crate) fn came(&self, kind: Kind, from: Rank, is_reply: bool, bytes: u64) {
-        self.message(kind, 0, (from, false), is_reply, bytes);
+        self.message((kind, 0, Instant::now()), (from, false), is_reply, bytes);
     }
 
     fn message(
         &self,
-        kind: Kind,
-        name: u16,
+        (kind, name, now): (Kind, u16, Instant),
         (rank, is_sent): (Rank, bool),
         is_reply: bool,
         bytes: u64,
@@ -296,7 +302,6 @@ impl Trace {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
-        let now = Instant::now();
         let mut ring = lock(&self.ring);
         if ring.numbers.len() <= rank.index() {
             ring.numbers.resize(rank.index() + 1, [0; 4]);

@@ -4,9 +4,11 @@ mod inbox;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::mem;
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
+use std::time::Instant;
 
 use zerocopy::IntoBytes;
 
@@ -16,7 +18,7 @@ use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::stats::Counting;
-use crate::trace::Trace;
+use crate::trace::{Kind, Trace};
 use inbox::Inbox;
 
 pub(crate) use inbox::{Header, Key, Payload};
@@ -140,7 +142,10 @@ impl Wire {
         piece: &[u8],
     ) -> Result<()> {
         let parts = [header.as_bytes(), piece];
+        let (mut began, mut was_refused) = (None, false);
         poll_fn(|_| {
+            // The receiver may note it before this rank goes on.
+            began = self.trace.as_ref().map(|trace| (trace, Instant::now()));
             let sent =
                 self.backend
                     .try_send(to, MessageClass::Request, HandlerId::COLLECTIVE, &parts)?;
@@ -150,8 +155,8 @@ impl Wire {
                     Poll::Ready(Err(self.deserted(to, what)))
                 }
                 Sent::BackPressure => {
-                    if let Some(counting) = &self.counting {
-                        counting.add(CostKind::Refusal, (true, 0), None, 1, 0);
+                    if !mem::replace(&mut was_refused, true) {
+                        self.count_refusal(to);
                     }
                     Poll::Pending
                 }
@@ -164,11 +169,21 @@ impl Wire {
             let kind = CostKind::Message;
             counting.add(kind, (is_near, 0), Some(to), 1, bytes as u64);
         }
-        if let Some(trace) = &self.trace {
+        if let Some((trace, began)) = began {
             let bytes = size_of::<Header>() + piece.len();
-            trace.sent(to, false, bytes as u64, None);
+            trace.sent(to, false, bytes as u64, (began, None));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn count_refusal(&self, to: Rank) {
+        if let Some(counting) = &self.counting {
+            counting.add(CostKind::Refusal, (true, 0), None, 1, 0);
+        }
+        if let Some(trace) = &self.trace {
+            trace.note(Kind::Refusal, 0, Some(to), [0, 0]);
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Counts and traces the operations of a rank.
 
 use std::panic::Location;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::World;
-use crate::backend::MessageClass;
+use crate::backend::{MessageClass, Sent};
 use crate::cost::{CostKind, Costs};
+use crate::error::Result;
 use crate::rank::Rank;
 use crate::stats::{Counting, Operation, Origin, Timed};
 use crate::trace::Kind;
@@ -140,7 +141,6 @@ impl World {
             CostKind::Read if !is_near => Kind::Get,
             CostKind::Write if !is_near => Kind::Put,
             CostKind::Atomic if !is_near => Kind::Atomic,
-            CostKind::Refusal => Kind::Refusal,
             _ => return,
         };
         trace.note(kind, 0, peer, [bytes, n]);
@@ -192,36 +192,60 @@ impl World {
         }
     }
 
-    /// Counts a message that was sent, and notes it in the trace.
+    /// Calls `send`, which offers a message to the transport. One that was taken is counted and
+    /// noted in the trace, and so is one that was not: once, however often it is offered.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "one predictable branch when nothing is counted"
     )]
     #[track_caller]
-    pub(crate) fn count_message(&self, to: Rank, class: MessageClass, bytes: usize) {
-        if self.inner.is_observed {
-            self.observe_message(to, class, bytes, Location::caller());
+    pub(crate) fn count_sent(
+        &self,
+        (to, class): (Rank, MessageClass),
+        bytes: impl FnOnce() -> usize,
+        send: impl FnOnce() -> Result<Sent>,
+    ) -> Result<Sent> {
+        if !self.inner.is_observed {
+            return send();
         }
+        // The receiver may note it before this rank goes on.
+        let began = Instant::now();
+        let sent = send()?;
+        self.observe_sent((to, class), bytes(), sent, (began, Location::caller()));
+        Ok(sent)
     }
 
     #[cold]
     #[inline(never)]
-    fn observe_message(
+    fn observe_sent(
         &self,
-        to: Rank,
-        class: MessageClass,
+        (to, class): (Rank, MessageClass),
         bytes: usize,
-        from: &'static Location<'static>,
+        sent: Sent,
+        (began, from): (Instant, &'static Location<'static>),
     ) {
+        let (counting, trace) = (&self.inner.counting, &self.inner.trace);
+        if sent == Sent::BackPressure {
+            if !self.inner.full.refuse(to, class) {
+                if let Some(counting) = counting {
+                    counting.add(CostKind::Refusal, (true, self.label()), None, 1, 0);
+                }
+                if let Some(trace) = trace {
+                    trace.note(Kind::Refusal, 0, Some(to), [0, 0]);
+                }
+            }
+            return;
+        }
+        self.inner.full.accept(to, class);
         let bytes = bytes as u64;
-        if let Some(counting) = &self.inner.counting {
+        if let Some(counting) = counting {
             let place = (self.inner.memory.base(to).is_some(), self.label());
             counting.add(CostKind::Message, place, Some(to), 1, bytes);
         }
-        if let Some(trace) = &self.inner.trace {
+        if let Some(trace) = trace {
             let from = program_call(from).at;
-            trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
+            trace.sent(to, class == MessageClass::Reply, bytes, (began, Some(from)));
         }
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::backend::{Backend, Capabilities, Message, TimedBackend};
 use crate::config::{Config, Progress};
 use crate::error::Result;
+use crate::full::FullMailboxes;
 use crate::handler::Handlers;
 use crate::handles::{Counted, Handles};
 use crate::locks::lock;
@@ -267,6 +268,8 @@ struct Inner {
     trace: Option<Arc<Trace>>,
     /// Whether one of the two is there.
     is_observed: bool,
+    /// Kept while operations are observed.
+    full: FullMailboxes,
     rank: Rank,
     n_ranks: u32,
     local: Mutex<Heap>,
@@ -318,11 +321,11 @@ impl World {
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let (counting, trace) = observers(&*backend, &config)?;
         let backend = timed(backend, counting.as_ref());
-        let (counts, are_counted) = (counting.as_ref(), counting.is_some());
-        let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), are_counted);
+        let (counts, is_observed) = (counting.as_ref(), counting.is_some() || trace.is_some());
+        let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), counts.is_some());
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let watch = Arc::<Watch>::default();
-        let inner = Inner {
+        let inner = Arc::new(Inner {
             fast_memory: fast(&memory),
             fast_words: fast(&words),
             first_set: counts.map_or_else(FirstSet::unread, |counting| counting.first_set()),
@@ -331,7 +334,8 @@ impl World {
             words,
             segment_bytes,
             process: process::id(),
-            is_observed: are_counted || trace.is_some(),
+            is_observed,
+            full: FullMailboxes::of(&*backend, is_observed),
             counting,
             trace,
             rank: backend.rank(),
@@ -360,8 +364,7 @@ impl World {
             config,
             capabilities: backend.capabilities().clone(),
             backend,
-        };
-        let inner = Arc::new(inner);
+        });
         let world = Self {
             counted: inner.handles.count_handle(),
             purpose: inner.purpose,
