@@ -1,5 +1,6 @@
 //! The cost counters, exact for known sequences.
 
+use std::thread;
 use std::time::Duration;
 
 use pgas_core::atomics::{AtomicDomain, AtomicOps};
@@ -29,6 +30,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, costs_are_kept_for_each_peer),
     case!(1, a_barrier_counts_one_barrier),
     case!(1, a_wait_for_signals_only_looks_at_own_words),
+    case!(2, a_wait_for_a_signal_costs_one_look_however_long_it_takes),
     case!(1, refused_operations_cost_nothing),
 ];
 
@@ -294,8 +296,44 @@ fn a_wait_for_signals_only_looks_at_own_words(world: &World) -> Result<()> {
     for (i, wait) in waits.into_iter().enumerate() {
         let costs = costs_of(world, wait)?;
         let n = if i < 2 { 1 } else { 2 };
-        assert!(costs.atomics >= n, "wait {i} looks at {n} words: {costs:?}");
-        assert_eq!(costs, atomics(costs.atomics, 8 * costs.atomics), "wait {i}");
+        assert_eq!(costs, atomics(n, 8 * n), "wait {i} looks at {n} words");
+    }
+    world.barrier()
+}
+
+fn a_wait_for_a_signal_costs_one_look_however_long_it_takes(world: &World) -> Result<()> {
+    let words = world.alloc_symmetric::<u64>(3)?;
+    words.here().put_slice(world, &[0; 3])?;
+    let lock = Lock::new(world, Rank::ZERO)?;
+    let is_first = world.rank() == Rank::ZERO;
+    let guard = is_first.then(|| lock.lock()).transpose()?;
+    world.barrier()?;
+    if is_first {
+        for i in 0..3 {
+            thread::sleep(Duration::from_millis(10));
+            for rank in world.ranks().skip(1) {
+                words.on(rank).add(i).atomic_store(world, 7)?;
+                world.flush(rank)?;
+            }
+        }
+        thread::sleep(Duration::from_millis(10));
+        drop(guard);
+    } else {
+        let is_seven = |n: u64| n == 7;
+        let [first, second, third] = [0, 1, 2].map(|i| words.here().add(i));
+        assert_costs(world, "a wait", atomics(1, 8), || {
+            first.wait_until(world, is_seven).map(drop)
+        })?;
+        assert_costs(world, "an event", atomics(1, 8), || {
+            second.wait_until_nb(world, is_seven).wait().map(drop)
+        })?;
+        assert_costs(world, "for one of two", atomics(2, 16), || {
+            let either = [third, third];
+            world.wait_until_any(&either, |_, n| is_seven(n)).map(drop)
+        })?;
+        let costs = costs_of(world, || lock.lock().map(drop))?;
+        // Others may come to the queue while it gives the lock back.
+        assert!(costs.atomics < 20, "{costs:?}");
     }
     world.barrier()
 }
@@ -392,13 +430,12 @@ fn a_lock_that_somebody_has_costs_an_atomic_more_and_one_to_give_up(world: &Worl
         assert_costs(world, "refused", atomics(3, 24), || {
             lock.try_lock().map(|guard| assert!(guard.is_none()))
         })?;
-        // With one look at the own word at least.
-        let costs = costs_of(world, || {
-            let guard = lock.lock_within(Duration::ZERO)?;
+        // With one look at the own word, however often it looks.
+        assert_costs(world, "given up", atomics(5, 40), || {
+            let guard = lock.lock_within(Duration::from_millis(5))?;
             assert!(guard.is_none());
             Ok(())
         })?;
-        assert!((5..8).contains(&costs.atomics), "given up: {costs}");
     }
     world.barrier()?;
     if let Some(guard) = guard {

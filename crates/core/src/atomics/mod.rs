@@ -69,13 +69,8 @@ impl<T: Atomic> GlobalPtr<T> {
             return Ok(T::from_bits(place.fetch(call(op, operand))));
         }
         let word = world.checked(self, 1);
-        let call = call(op, operand);
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
-        let former = match word.words(world) {
-            Some(place) => place.fetch(call),
-            None => world.backend().fetch_atomic(word.atomic(call))?,
-        };
-        Ok(T::from_bits(former))
+        Ok(T::from_bits(word.fetch(world, call(op, operand))?))
     }
 
     /// Performs `op` with `operand`, without a result.
@@ -307,6 +302,31 @@ impl<T: Atomic> GlobalPtr<T> {
     #[track_caller]
     pub fn atomic_load(self, world: &World) -> Result<T> {
         self.fetch_op(world, AtomicOp::Load, T::from_bits(0))
+    }
+
+    /// As [`atomic_load`](Self::atomic_load), for a wait that looks at a word of this rank again and
+    /// again: only its first look counts.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn look(self, world: &World, is_first: bool) -> Result<T> {
+        if let Some(place) = world.direct_word(self) {
+            return Ok(T::from_bits(
+                place.fetch(call(AtomicOp::Load, T::from_bits(0))),
+            ));
+        }
+        self.look_indirectly(world, is_first)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn look_indirectly(self, world: &World, is_first: bool) -> Result<T> {
+        if is_first {
+            return self.atomic_load(world);
+        }
+        let word = world.checked(self, 1);
+        let seen = word.fetch(world, call(AtomicOp::Load, T::from_bits(0)))?;
+        Ok(T::from_bits(seen))
     }
 
     /// Writes the value atomically.

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -195,8 +196,8 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// 2A if nobody holds it, one of them on this rank's own memory. Else 3A, and polling of a word
-    /// in this rank's own memory. One-sided.
+    /// 2A if nobody holds it, one of them on this rank's own memory. Else 4A, one of
+    /// them for polling a word in this rank's own memory, however often. One-sided.
     ///
     /// # Errors
     ///
@@ -326,9 +327,9 @@ impl Lock {
                     }
                 }
                 Err(_) => {
-                    let mut is_out = false;
+                    let (mut is_out, mut is_first) = (false, true);
                     world.wait_for(FORMER_PLACE, || {
-                        is_out = state.atomic_load(world)? == OUT;
+                        is_out = state.look(world, mem::take(&mut is_first))? == OUT;
                         Ok(is_out || is_late())
                     })?;
                     if !is_out {
@@ -366,9 +367,9 @@ impl Lock {
             call: None,
             missing: &missing,
         };
-        let mut has_it = false;
+        let (mut has_it, mut is_first) = (false, true);
         let waited = world.wait_until(&awaited, || {
-            has_it = state.atomic_load(world)? == GRANTED;
+            has_it = state.look(world, mem::take(&mut is_first))? == GRANTED;
             Ok(has_it || is_late())
         });
         if has_it {
@@ -520,7 +521,7 @@ struct OfThread<'a>(&'a AtomicU64);
 impl OfThread<'_> {
     #[expect(clippy::mem_forget, reason = "somebody else does what its drop would")]
     fn keep(self) {
-        std::mem::forget(self);
+        mem::forget(self);
     }
 }
 

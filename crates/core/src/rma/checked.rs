@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 
 use super::cut;
 use crate::backend::{
-    self, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape, Stage,
+    self, AtomicCall, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape, Stage,
 };
 use crate::event::FinishBrief;
 use crate::few_words::{self, FewWords};
@@ -117,6 +117,14 @@ impl<T> Checked<T> {
         let place = world.words().place(self.at)?;
         // SAFETY: as in `mapped`.
         Some(unsafe { Mapped::new(place, self.n) })
+    }
+
+    /// Performs `call` on the first element, by the CPU or the backend. It counts nothing.
+    pub(crate) fn fetch(&self, world: &World, call: AtomicCall) -> Result<u64> {
+        match self.words(world) {
+            Some(place) => Ok(place.fetch(call)),
+            None => world.backend().fetch_atomic(self.atomic(call)),
+        }
     }
 
     /// The operand of `call` on the first element, for the backend.

@@ -1,7 +1,8 @@
 //! Puts with signal: data, then a signal word; and waits for such words.
 
+use std::mem;
 use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use super::checked::Checked;
 use super::parts;
@@ -124,7 +125,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// Polling of local words.
+    /// A for each word, however often it is polled.
     ///
     /// # Errors
     ///
@@ -153,9 +154,9 @@ impl World {
         condition: impl Fn(usize, T) -> bool,
     ) -> Result<(usize, T)> {
         self.assert_own_words(words);
-        let mut found = None;
+        let (mut found, mut is_first) = (None, true);
         self.wait_until(&Awaited::new(ONE_OF_SEVERAL), || {
-            found = first_of(self, words, &condition)?;
+            found = first_of(self, words, &condition, mem::take(&mut is_first))?;
             Ok(found.is_some())
         })?;
         Ok(found.expect("the wait ended because a word was found"))
@@ -193,7 +194,7 @@ impl World {
         condition: impl Fn(usize, T) -> bool + Send + 'static,
     ) -> Event<(usize, T)> {
         self.assert_own_words(&words);
-        let look = move |world: &Self| first_of(world, &words, &condition);
+        let look = move |world: &Self, is_first| first_of(world, &words, &condition, is_first);
         Event::task(Box::new(Signalled::new(self, ONE_OF_SEVERAL, look)))
     }
 
@@ -214,9 +215,10 @@ fn first_of<T: Atomic>(
     world: &World,
     words: &[GlobalPtr<T>],
     condition: &impl Fn(usize, T) -> bool,
+    is_first_look: bool,
 ) -> Result<Option<(usize, T)>> {
     for (i, word) in words.iter().enumerate() {
-        let seen = word.atomic_load(world)?;
+        let seen = word.look(world, is_first_look)?;
         if condition(i, seen) {
             return Ok(Some((i, seen)));
         }
@@ -228,7 +230,9 @@ fn first_of<T: Atomic>(
 struct Signalled<T, L> {
     world: World,
     what: &'static str,
+    /// Looks at the words. It is told whether it is the first look.
     look: L,
+    has_looked: AtomicBool,
     /// What was found, or the error of a look.
     found: OnceLock<Result<T>>,
 }
@@ -239,15 +243,19 @@ impl<T, L> Signalled<T, L> {
             world: world.clone(),
             what,
             look,
+            has_looked: AtomicBool::new(false),
             found: OnceLock::new(),
         }
     }
 }
 
-impl<T: Send, L: Fn(&World) -> Result<Option<T>> + Send> Task<T> for Signalled<T, L> {
+impl<T: Send, L: Fn(&World, bool) -> Result<Option<T>> + Send> Task<T> for Signalled<T, L> {
     fn is_done(&self) -> bool {
         // The condition may not wait: whoever looks here may hold what it waits for.
-        let look = || as_handler(|| (self.look)(&self.world)).transpose();
+        let look = || {
+            let is_first = !self.has_looked.swap(true, Ordering::Relaxed);
+            as_handler(|| (self.look)(&self.world, is_first)).transpose()
+        };
         if self.found.get().is_none()
             && let Some(found) = look()
         {
@@ -313,7 +321,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Cost
     ///
-    /// Polling of a local word.
+    /// A for the word, however often it is polled.
     ///
     /// # Errors
     ///
@@ -338,9 +346,9 @@ impl<T: Atomic> GlobalPtr<T> {
     #[track_caller]
     pub fn wait_until(self, world: &World, condition: impl Fn(T) -> bool) -> Result<T> {
         self.assert_own(world);
-        let mut seen = T::new_zeroed();
+        let (mut seen, mut is_first) = (T::new_zeroed(), true);
         world.wait_until(&Awaited::new(A_SIGNAL), || {
-            seen = self.atomic_load(world)?;
+            seen = self.look(world, mem::take(&mut is_first))?;
             Ok(condition(seen))
         })?;
         Ok(seen)
@@ -384,8 +392,8 @@ impl<T: Atomic> GlobalPtr<T> {
         condition: impl Fn(T) -> bool + Send + 'static,
     ) -> Event<T> {
         self.assert_own(world);
-        let look = move |world: &World| {
-            let seen = self.atomic_load(world)?;
+        let look = move |world: &World, is_first| {
+            let seen = self.look(world, is_first)?;
             Ok(condition(seen).then_some(seen))
         };
         Event::task(Box::new(Signalled::new(world, A_SIGNAL, look)))
