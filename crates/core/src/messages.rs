@@ -12,6 +12,7 @@ use crate::rank::Rank;
 #[cfg(feature = "tracing")]
 use crate::seen;
 use crate::trace::{Kind, Trace};
+use crate::waits::apart;
 use crate::world::{Layer, World};
 
 /// Messages of one class that one call of progress serves.
@@ -234,6 +235,7 @@ impl World {
             }
             _ => {
                 trace.came(Kind::Begin, from, is_reply, bytes);
+                let _apart = apart();
                 let served = self.run_handler(message);
                 trace.note(Kind::End, 0, Some(from), [0, 0]);
                 served
@@ -287,6 +289,8 @@ impl World {
     #[inline]
     pub fn run_watched<R>(&self, body: impl FnOnce() -> R) -> R {
         let _running = self.running().begin_own();
+        // The trace names the lines that send messages.
+        let _apart = self.trace().map(|_| apart());
         body()
     }
 
@@ -331,12 +335,14 @@ mod tests {
     use super::*;
     use crate::cost::Statistics;
     use crate::trace;
+    use crate::waits::part_of;
     use crate::wire::Header;
     use crate::{Config, loopback};
 
     const PANICS: HandlerId = HandlerId(100);
     const MISSING: [HandlerId; 2] = [HandlerId(101), HandlerId(102)];
 
+    #[track_caller]
     fn send(world: &World, handler: HandlerId) {
         let sent = world.try_send(world.rank(), MessageClass::Request, handler, &[]);
         assert_eq!(sent.unwrap(), Sent::Accepted, "there is room");
@@ -447,6 +453,35 @@ mod tests {
         let is_send = |event: &&(u64, u64, u64)| event.0 == Kind::Send as u64;
         let (_, at, _) = events.iter().find(is_send).unwrap();
         assert!(u128::from(*at) <= was_there.as_nanos());
+    }
+
+    #[test]
+    fn messages_of_handlers_and_tasks_have_their_own_lines_whatever_call_they_run_in() {
+        let directory = TracedTo::new();
+        let config = Config {
+            trace: Some(directory.0.display().to_string()),
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        let (first, last) = (HandlerId(100), HandlerId(101));
+        static LINE: AtomicU32 = AtomicU32::new(0);
+        world.set_handler(first, |world, _| {
+            LINE.store(line!() + 1, Ordering::Relaxed);
+            send(world, HandlerId(101));
+        });
+        world.set_handler(last, |_, _| {});
+        let call = part_of("a long call");
+        send(&world, first);
+        while world.progress().unwrap() {}
+        let of_task = line!() + 1;
+        world.run_watched(|| send(&world, last));
+        let of_call = line!() + 1;
+        send(&world, last);
+        drop(call);
+        let names = fs::read_to_string(directory.0.join("rank-0.names")).unwrap();
+        let has = |line: u32| names.contains(&format!("messages.rs:{line}\n"));
+        assert!(has(LINE.load(Ordering::Relaxed)) && has(of_task), "{names}");
+        assert!(!has(of_call), "that of the call stands for it: {names}");
     }
 
     /// The collective would wait for it for ever, and others for this rank.

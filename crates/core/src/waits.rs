@@ -267,6 +267,15 @@ pub fn part_of_earlier(whole: &'static str, at: &'static Location<'static>) -> P
     }
 }
 
+/// Until the value is dropped, this thread does no part of the call that it is in: it runs code of
+/// the program, a handler or a task, in a call that waits.
+pub(crate) fn apart() -> PartOf {
+    PartOf {
+        former: Some(PART_OF.replace(None)),
+        _thread: PhantomData,
+    }
+}
+
 /// The program's call that contains the wait or collective at line `from`, if it has declared its
 /// name; else that line.
 pub(crate) fn program_call(from: &'static Location<'static>) -> ProgramCall {
