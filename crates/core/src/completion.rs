@@ -56,6 +56,7 @@ impl World {
                 number: ticket.0,
             }),
             missing: &missing,
+            runs_program: false,
         };
         // Handlers and chained actions run meanwhile, and may panic.
         let _step = self.in_step(awaited.what);

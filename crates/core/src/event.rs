@@ -399,6 +399,7 @@ impl<T: Send + 'static> Event<T> {
                     what: task.what(),
                     call: task.call(),
                     missing: &|| task.missing(),
+                    runs_program: false,
                 };
                 let waited = task.world().wait_until(&awaited, || Ok(task.is_done()));
                 waited.map_err(|error| given_up(&*task, error))?;

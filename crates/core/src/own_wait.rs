@@ -23,8 +23,8 @@ const PAUSES_PER_YIELD: u32 = 32;
 
 impl World {
     /// For a program's own loop that waits for other ranks, and does more in each round than a
-    /// check: call [`OwnWait::pause`] in each round without a result. `what` names the wait. If the
-    /// loop only checks, use [`wait_for`](Self::wait_for), which sleeps.
+    /// check: call [`OwnWait::pause`] in each round without a result. `what` names the wait. Only
+    /// the time in pauses counts as waiting (`PGAS_STATS`, `PGAS_TRACE`). If the loop only checks, use [`wait_for`](Self::wait_for), which sleeps.
     ///
     /// # Cost
     ///
@@ -162,6 +162,18 @@ impl OwnWait<'_> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        if let Some(clock) = &mut self.clock {
+            clock.resume();
+        }
+        let paused = self.pause_once(missing);
+        // What the loop does until the next pause is no waiting.
+        if let Some(clock) = &mut self.clock {
+            clock.leave();
+        }
+        paused
+    }
+
+    fn pause_once(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         self.n_pauses = self.n_pauses.wrapping_add(1);
         let worked = self.world.advance()?;
         self.has_worked |= worked;
@@ -174,6 +186,7 @@ impl OwnWait<'_> {
                 what: self.what,
                 call: None,
                 missing,
+                runs_program: false,
             };
             let clocks = (&mut self.waited, &mut self.noted);
             if let Some(clock) = &mut self.clock {

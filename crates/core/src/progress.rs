@@ -327,7 +327,8 @@ impl World {
         Ok(worked)
     }
 
-    /// Runs `future` to its end on this thread, making progress meanwhile.
+    /// Runs `future` to its end on this thread, making progress meanwhile. What it does itself does
+    /// not count as waiting (`PGAS_STATS`, `PGAS_TRACE`).
     ///
     /// # Errors
     ///
@@ -351,7 +352,11 @@ impl World {
         let mut future = pin!(future);
         let mut cx = Context::from_waker(Waker::noop());
         let mut output = None;
-        self.wait_until(&Awaited::new("a future"), || {
+        let awaited = Awaited {
+            runs_program: true,
+            ..Awaited::new("a future")
+        };
+        self.wait_until(&awaited, || {
             if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
                 output = Some(value);
             }

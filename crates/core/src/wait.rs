@@ -91,6 +91,7 @@ impl World {
             what,
             call: None,
             missing,
+            runs_program: false,
         };
         self.wait_until(&awaited, ready)
     }
@@ -170,6 +171,7 @@ impl World {
             trace,
             origin,
             began,
+            left: None,
             last: None,
             noted: began,
         })
@@ -225,6 +227,9 @@ fn is_seen() -> bool {
 /// The interval at which a trace records that a wait continues.
 const RENEWAL: Duration = Duration::from_millis(100);
 
+/// What a thread does for less than this between two parts of a wait is not told apart in the trace.
+const SHORT: Duration = Duration::from_micros(20);
+
 /// Times a wait until it is dropped.
 pub(crate) struct WaitClock<'w> {
     #[cfg(feature = "tracing")]
@@ -232,7 +237,10 @@ pub(crate) struct WaitClock<'w> {
     counting: Option<&'w Counting>,
     trace: Option<(&'w Trace, u16)>,
     origin: Origin,
+    /// The beginning, later by the times in which the thread did something else.
     began: Instant,
+    /// Since when the thread does something else.
+    left: Option<Instant>,
     /// The rank that was missing at the last look.
     last: Option<Rank>,
     /// When that was last noted in the trace.
@@ -240,6 +248,25 @@ pub(crate) struct WaitClock<'w> {
 }
 
 impl WaitClock<'_> {
+    /// Does not count the time from here.
+    pub(crate) fn leave(&mut self) {
+        self.left = Some(Instant::now());
+    }
+
+    /// Goes on after [`leave`](Self::leave), if that was called.
+    pub(crate) fn resume(&mut self) {
+        let Some(left) = self.left.take() else {
+            return;
+        };
+        let now = Instant::now();
+        let away = now.saturating_duration_since(left);
+        self.began += away;
+        if let Some((trace, name)) = self.trace.filter(|_| away > SHORT) {
+            trace.note_at(left, Kind::Waited, name, self.last, [0, 0]);
+            trace.note_at(now, Kind::Wait, name, None, [0, 0]);
+        }
+    }
+
     /// Records the ranks that a long wait is for.
     pub(crate) fn look(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
@@ -261,14 +288,14 @@ impl WaitClock<'_> {
 
 impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
+        let ended = self.left.unwrap_or_else(Instant::now);
         if let Some(counting) = self.counting {
-            let waited = self.began.elapsed();
+            let waited = ended.saturating_duration_since(self.began);
             counting.waited(&self.origin, waited, self.last);
             counting.record(Timed::Wait, waited);
         }
         if let Some((trace, name)) = self.trace {
-            let last = self.last.map_or(0, |rank| u64::from(rank.number()) + 1);
-            trace.note(Kind::Waited, name, self.last, [last, 0]);
+            trace.note_at(ended, Kind::Waited, name, self.last, [0, 0]);
         }
     }
 }
@@ -374,18 +401,55 @@ impl<'w> LongWait<'w> {
 
     #[cold]
     fn run(mut self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        if self.awaited.runs_program {
+            return self.run_program(ready);
+        }
+        while !ready()? {
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
+    /// As [`run`](Self::run), without the time in `ready`.
+    fn run_program(mut self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         loop {
+            self.leave_clock();
             if ready()? {
                 return Ok(());
             }
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
-            }
-            self.next()?;
-            if self.failure.is_some() {
-                self.world.take_in_what_came();
+            self.resume_clock();
+            self.go_on()?;
+        }
+    }
+
+    fn leave_clock(&mut self) {
+        #[cfg(feature = "tracing")]
+        drop(self.entered.take());
+        if let Some(clock) = &mut self.clock {
+            clock.leave();
+        }
+    }
+
+    fn resume_clock(&mut self) {
+        if let Some(clock) = &mut self.clock {
+            clock.resume();
+            #[cfg(feature = "tracing")]
+            {
+                self.entered = Some(clock.seen.enter());
             }
         }
+    }
+
+    /// A round after a check without success.
+    fn go_on(&mut self) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.next()?;
+        if self.failure.is_some() {
+            self.world.take_in_what_came();
+        }
+        Ok(())
     }
 
     fn next(&mut self) -> Result<()> {

@@ -1,11 +1,15 @@
 //! Waits that end with the job.
 #![expect(unsafe_code, reason = "passes the contract's calls on")]
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, loopback};
-use crate::{Config, Error, Result, World};
+use crate::{Config, Error, Result, Statistics, World};
 
 /// A transport that fails when the failure of the job is found.
 #[derive(Debug)]
@@ -62,4 +66,61 @@ fn a_result_that_was_there_when_the_job_failed_is_found_once_more() {
         waiting.pause(&Vec::new).unwrap();
     }
     assert!(waiting.pause(&Vec::new).is_err(), "the next pause tells");
+}
+
+/// A world that counts, and has no other ranks.
+fn counting() -> World {
+    let config = Config {
+        statistics: Statistics::Total,
+        ..Config::default()
+    };
+    loopback::worlds(1, &config).unwrap().remove(0)
+}
+
+/// Works for a while, and returns for how long.
+fn work() -> Duration {
+    let began = Instant::now();
+    thread::sleep(Duration::from_millis(100));
+    began.elapsed()
+}
+
+/// Asserts that this rank has waited since `began`, and not while it has `worked`.
+#[track_caller]
+fn has_waited_without_work(world: &World, began: Instant, worked: Duration) {
+    let waited = Duration::from_nanos(world.counting().unwrap().all_waited());
+    let whole = began.elapsed();
+    assert!(!waited.is_zero() && waited + worked <= whole, "{waited:?}");
+}
+
+#[test]
+fn what_a_future_does_when_it_is_asked_is_no_waiting() {
+    let world = counting();
+    let (mut n_polls, mut worked) = (0, Duration::ZERO);
+    let works = poll_fn(|_| {
+        n_polls += 1;
+        // The clock of the wait runs from some time on.
+        if n_polls == 500 || n_polls == 510 {
+            worked += work();
+        }
+        if n_polls == 510 {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    });
+    let began = Instant::now();
+    world.block_on(works).unwrap();
+    has_waited_without_work(&world, began, worked);
+}
+
+#[test]
+fn what_a_loop_does_between_pauses_is_no_waiting() {
+    let world = counting();
+    let (began, mut worked) = (Instant::now(), Duration::ZERO);
+    let mut waiting = world.own_wait("what never comes");
+    for _ in 0..3 {
+        (0..3).for_each(|_| waiting.pause(&Vec::new).unwrap());
+        worked += work();
+    }
+    drop(waiting);
+    has_waited_without_work(&world, began, worked);
 }

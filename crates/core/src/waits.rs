@@ -18,6 +18,8 @@ pub(crate) struct Awaited<'a> {
     /// The collective call, if it is one.
     pub(crate) call: Option<TeamCall>,
     pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
+    /// Whether the check runs code of the program, for any time, which is no waiting.
+    pub(crate) runs_program: bool,
 }
 
 impl Awaited<'_> {
@@ -26,6 +28,7 @@ impl Awaited<'_> {
             what,
             call: None,
             missing: &Vec::new,
+            runs_program: false,
         }
     }
 }

@@ -168,6 +168,7 @@ impl Team {
             what: call.signature.kind.name(),
             call: Some(call.of_team()),
             missing: &|| call.awaited(),
+            runs_program: false,
         };
         let mut n_steps = 0_u32;
         #[cfg(feature = "tracing")]

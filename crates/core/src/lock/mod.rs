@@ -366,6 +366,7 @@ impl Lock {
             what: THE_LOCK,
             call: None,
             missing: &missing,
+            runs_program: false,
         };
         let (mut has_it, mut is_first) = (false, true);
         let waited = world.wait_until(&awaited, || {

@@ -431,6 +431,13 @@ impl Counting {
         }
     }
 
+    /// The time of all waits, in nanoseconds.
+    #[cfg(test)]
+    pub(crate) fn all_waited(&self) -> u64 {
+        let waits = (0..N_WAITS).map(|i| self.board.get(WAITS + i * WAIT_WORDS + 1));
+        waits.sum()
+    }
+
     #[cfg(test)]
     pub(crate) fn n_refusals(&self) -> u64 {
         let counters = counters(&|at| self.board.get(at));

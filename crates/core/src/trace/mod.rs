@@ -74,8 +74,7 @@ pub enum Kind {
     Arrival = 7,
     /// A wait begins; the name is `what@file:line`.
     Wait = 8,
-    /// The wait ends; the first number is the rank that was missing last plus one, or 0 if that is
-    /// not known.
+    /// The wait ends; its rank is the one that was missing last, if that is known.
     Waited = 9,
     /// A span of the program begins.
     Span = 10,
@@ -244,10 +243,21 @@ impl Trace {
 
     /// Notes an event.
     pub(crate) fn note(&self, kind: Kind, name: u16, rank: Option<Rank>, numbers: [u64; 2]) {
+        self.note_at(Instant::now(), kind, name, rank, numbers);
+    }
+
+    /// As [`note`](Self::note), of what was at another time.
+    pub(crate) fn note_at(
+        &self,
+        now: Instant,
+        kind: Kind,
+        name: u16,
+        rank: Option<Rank>,
+        numbers: [u64; 2],
+    ) {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
-        let now = Instant::now();
         let ring = lock(&self.ring);
         self.push(ring, now, (kind, name, rank), numbers);
     }
