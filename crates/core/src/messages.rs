@@ -333,7 +333,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::cost::Statistics;
+    use crate::cost::{CostKind, Statistics};
     use crate::trace;
     use crate::waits::part_of;
     use crate::wire::Header;
@@ -423,7 +423,7 @@ mod tests {
             while worlds[1].progress().unwrap() {}
         }
         let counting = worlds[0].counting().unwrap();
-        assert_eq!(counting.n_refusals(), n_rounds);
+        assert_eq!(counting.n(CostKind::Refusal, true), n_rounds);
         worlds[0].trace().unwrap().flush();
         let refusals = events(&directory.0, 0).into_iter();
         let ranks = refusals.filter(|event| event.0 == Kind::Refusal as u64);

@@ -438,10 +438,11 @@ impl Counting {
         waits.sum()
     }
 
+    /// The number of operations of a kind.
     #[cfg(test)]
-    pub(crate) fn n_refusals(&self) -> u64 {
+    pub(crate) fn n(&self, kind: CostKind, is_near: bool) -> u64 {
         let counters = counters(&|at| self.board.get(at));
-        counters[n_of(CostKind::Refusal, true)]
+        counters[n_of(kind, is_near)]
     }
 
     pub(crate) fn peer(&self, rank: Rank) -> Option<Costs> {

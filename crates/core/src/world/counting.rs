@@ -129,7 +129,12 @@ impl World {
     #[cold]
     #[inline(never)]
     fn observe(&self, kind: CostKind, peer: Option<Rank>, (n, bytes): (u64, usize)) {
-        let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
+        // The network may change words of segments that are read and written directly.
+        let map = match kind {
+            CostKind::Atomic => &self.inner.words,
+            _ => &self.inner.memory,
+        };
+        let is_near = peer.is_none_or(|rank| map.base(rank).is_some());
         let bytes = bytes as u64;
         if let Some(counting) = &self.inner.counting {
             counting.add(kind, (is_near, self.label()), peer, n, bytes);

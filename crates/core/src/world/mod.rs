@@ -8,6 +8,8 @@
 mod counting;
 mod end;
 mod memory;
+#[cfg(test)]
+mod near_tests;
 mod reach;
 
 use std::any::Any;
