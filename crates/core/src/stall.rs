@@ -95,20 +95,21 @@ impl<'a> Noted<'a> {
         awaited: &Awaited<'_>,
         since: Instant,
         from: &'static Location<'static>,
-        stall: Duration,
+        stall: Option<Duration>,
     ) -> Self {
         let (watch, now) = (world.watch(), world.now());
         let (id, from) = watch.note(awaited, since, from);
         tell(now, &watch.state());
-        let is_early = world.wire().check && awaited.call.is_some() && EARLY < stall;
-        let after = if is_early { EARLY } else { stall };
+        let compares = world.wire().check && awaited.call.is_some();
+        let is_early = compares && stall.is_some_and(|stall| EARLY < stall);
+        let after = if is_early { Some(EARLY) } else { stall };
         Self {
             watch,
             now,
             id,
             from,
             since,
-            next_report: turn(world, since, after),
+            next_report: turn(world, since, after.unwrap_or(Duration::MAX)),
             is_early,
             n_rounds: world.servers().n_rounds(),
             next_renewal: since + RENEWAL,
@@ -251,7 +252,7 @@ fn report(world: &World, waited: Duration, answers: &[Option<Answer>], circle: &
 
 impl World {
     /// Watches a long wait: records it, and asks all ranks what they wait for when it has taken too
-    /// long.
+    /// long, unless such reports are turned off.
     pub(crate) fn watch_over<'a>(
         &'a self,
         noted: &mut Option<Noted<'a>>,
@@ -262,17 +263,14 @@ impl World {
         let &Config {
             stall, stall_ends, ..
         } = self.config();
-        let Some(stall) = stall else {
-            return Ok(());
-        };
         let noted = noted.get_or_insert_with(|| Noted::new(self, awaited, since, from, stall));
         let now = Instant::now();
         if now >= noted.next_renewal {
             noted.renew(awaited);
         }
-        if now < noted.next_report {
+        let Some(stall) = stall.filter(|_| now >= noted.next_report) else {
             return Ok(());
-        }
+        };
         let is_early = noted.is_early;
         let Some(report) = noted.advance(self, awaited, stall) else {
             return Ok(());
@@ -289,8 +287,7 @@ impl World {
 
     /// The waits of this rank's threads, in the words of the report of a long wait (`PGAS_STALL`):
     /// the operation, the ranks that are missing, the time, and the line of the program. Waits that
-    /// are over within a tenth of a millisecond or so are not noted, and none is where such reports
-    /// are turned off.
+    /// are over within a tenth of a millisecond or so are not noted.
     ///
     /// For another thread than the one that waits. It says the same as what other ranks would be
     /// told.
@@ -364,6 +361,18 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::backend::loopback;
+
+    #[test]
+    fn a_wait_is_seen_also_where_reports_are_turned_off() {
+        let config = Config {
+            stall: None,
+            timeout: Some(Duration::from_secs(10)),
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        let is_seen = || Ok(world.long_waits().contains("what is seen"));
+        world.wait_for("what is seen", is_seen).unwrap();
+    }
 
     #[test]
     fn a_report_tells_a_rank_that_has_left_from_one_that_does_not_answer() {
