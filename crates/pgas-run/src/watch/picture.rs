@@ -165,7 +165,8 @@ impl Looks {
             .iter()
             .filter_map(|seen| Some(seen.live.as_ref()?.n_ranks));
         let n_ranks = all.max().unwrap_or(self.observer.n_ranks());
-        let rows = seen.iter().map(|seen| self.row(seen, now)).collect();
+        let rows: Vec<Row> = seen.iter().map(|seen| self.row(seen, now)).collect();
+        let failure = failure.map(|(number, cause)| (failed_rank(number, &rows), cause));
         let mut picture = Picture {
             program: printable(self.program.as_deref().unwrap_or_default()).to_string(),
             age,
@@ -264,6 +265,16 @@ fn state(
         Some('S' | 'D') if processor.is_some_and(|parts| parts < 5) => State::Sleeps,
         _ => State::Runs,
     }
+}
+
+/// The rank that a host's memory records as failed by this number: that of a row, or a rank of
+/// another host, beyond these.
+fn failed_rank(number: u32, rows: &[Row]) -> u32 {
+    let number_here = usize::try_from(number).unwrap_or(usize::MAX);
+    rows.get(number_here).map_or_else(
+        || number.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX)),
+        |row| row.rank,
+    )
 }
 
 /// As [`Picture::blame`].
@@ -485,6 +496,13 @@ pub(crate) mod tests {
         assert_eq!(chosen, [0, 3], "the culprit is among few");
         let picture = stalled(Duration::from_millis(300));
         assert!(picture.rows.iter().all(|row| row.weight == Weight::Usual));
+    }
+
+    #[test]
+    fn the_rank_that_has_failed_is_named_whatever_host_it_is_on() {
+        let rows = [row(2), row(3)];
+        let failed: Vec<u32> = (0..6).map(|number| failed_rank(number, &rows)).collect();
+        assert_eq!(failed, [2, 3, 0, 1, 2, 3]);
     }
 
     #[test]
