@@ -1,6 +1,7 @@
 //! Named spans of the program, in its trace.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 #[cfg(feature = "tracing")]
 use tracing::span::EnteredSpan;
@@ -11,12 +12,21 @@ use crate::trace::{Kind, Trace};
 use crate::world::World;
 
 /// A named section of the program in its trace, which ends when this is dropped; from
-/// [`World::span`].
+/// [`World::span`]. It cannot be sent to another thread:
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>(_: T) {}
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// send(world.span("sort"));
+/// ```
 #[must_use = "the span ends when this is dropped"]
 pub struct Span<'w> {
     trace: Option<(&'w Trace, u16)>,
     #[cfg(feature = "tracing")]
     _seen: Seen<EnteredSpan>,
+    /// It belongs to its thread, with that feature and without.
+    _thread: PhantomData<*const ()>,
 }
 
 impl World {
@@ -50,6 +60,7 @@ impl World {
             trace,
             #[cfg(feature = "tracing")]
             _seen: seen::section(self.rank(), name),
+            _thread: PhantomData,
         }
     }
 }
