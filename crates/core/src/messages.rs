@@ -11,6 +11,7 @@ use crate::handler::{as_handler, in_handler};
 use crate::rank::Rank;
 #[cfg(feature = "tracing")]
 use crate::seen;
+use crate::stats::Counting;
 use crate::trace::{Kind, Trace};
 use crate::waits::apart;
 use crate::world::{Layer, World};
@@ -213,16 +214,28 @@ impl World {
 
     #[inline]
     fn dispatch_unseen(&self, message: Message<'_>) -> Result<()> {
-        if let Some(trace) = self.trace() {
-            return self.dispatch_traced(trace, message);
+        if self.is_observed() {
+            return self.dispatch_observed(message);
         }
         self.run_handler(message)
     }
 
-    /// As [`dispatch`](Self::dispatch), and records the message and the time of its handler in the
-    /// trace.
+    /// As [`dispatch`](Self::dispatch). What a request costs is no part of the operation that waits
+    /// here.
     #[cold]
     #[inline(never)]
+    fn dispatch_observed(&self, message: Message<'_>) -> Result<()> {
+        let is_request = message.class == MessageClass::Request;
+        let counting = self.counting().filter(|_| is_request);
+        let _aside = counting.and_then(Counting::aside);
+        match self.trace() {
+            Some(trace) => self.dispatch_traced(trace, message),
+            None => self.run_handler(message),
+        }
+    }
+
+    /// As [`dispatch`](Self::dispatch), and records the message and the time of its handler in the
+    /// trace.
     fn dispatch_traced(&self, trace: &Trace, message: Message<'_>) -> Result<()> {
         let Message { from, class, .. } = message;
         let (is_reply, bytes) = (class == MessageClass::Reply, message.payload.len() as u64);
@@ -289,8 +302,18 @@ impl World {
     #[inline]
     pub fn run_watched<R>(&self, body: impl FnOnce() -> R) -> R {
         let _running = self.running().begin_own();
-        // The trace names the lines that send messages.
+        if self.is_observed() {
+            return self.run_apart(body);
+        }
+        body()
+    }
+
+    /// Runs the program's code apart from the call that it runs in: the trace names the lines that
+    /// send messages, and its costs are no part of those of an operation that waits.
+    #[cold]
+    fn run_apart<R>(&self, body: impl FnOnce() -> R) -> R {
         let _apart = self.trace().map(|_| apart());
+        let _aside = self.counting().and_then(Counting::aside);
         body()
     }
 

@@ -379,7 +379,7 @@ impl<'w> Counted<'w> {
         Box::new(Self {
             counting,
             label,
-            before: counting.paid(),
+            before: counting.performs(),
             noted: steps::take(),
             operation,
             n: n as u64,

@@ -53,6 +53,8 @@ pub(crate) struct Counting {
     /// The prices of operations of containers that ran within others. They do not count for the
     /// outer ones.
     pub(super) within: [AtomicU64; 4],
+    /// The operations of containers that the first thread performs now, one within another.
+    pub(super) n_performing: AtomicU64,
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
     names: Mutex<Vec<String>>,
     /// The figures that ranks of other hosts have sent: the number of pieces, and the board.
@@ -94,6 +96,7 @@ impl Counting {
             n_peers,
             is_timing: opening.latencies,
             within: Default::default(),
+            n_performing: AtomicU64::new(0),
             lines: Mutex::default(),
             names: Mutex::default(),
             told: Mutex::default(),

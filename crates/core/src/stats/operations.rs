@@ -278,7 +278,52 @@ mod at {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paid([u64; N_PAID]);
 
+/// While this lives, what the first thread pays is no part of the operation that it performs. From
+/// [`Counting::aside`].
+pub(crate) struct Aside<'a> {
+    counting: &'a Counting,
+    before: [u64; N_PAID],
+    /// What the thread had noted of its operation.
+    noted: Steps,
+}
+
+impl Drop for Aside<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.counting.count_noted(0);
+        self.counting.leave_out(self.before);
+        steps::put_back(self.noted);
+    }
+}
+
 impl Counting {
+    /// Begins what a thread does for others within an operation of a container: it serves a
+    /// message, or goes on with other operations. `None` if the thread performs no operation whose
+    /// price is measured.
+    pub(crate) fn aside(&self) -> Option<Aside<'_>> {
+        let is_within = self.n_performing.load(Ordering::Relaxed) > 0 && self.is_owner();
+        is_within.then(|| Aside {
+            counting: self,
+            noted: steps::take(),
+            before: self.paid_outside(),
+        })
+    }
+
+    /// Takes what was paid since `before` out of the price of the present operation.
+    fn leave_out(&self, before: [u64; N_PAID]) -> [u64; N_PAID] {
+        let now = self.paid_outside();
+        let paid = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
+        add_to(&self.within, &paid);
+        paid
+    }
+
+    /// As [`paid`](Self::paid), at the start of an operation, which [ends](Self::performed) later.
+    pub(crate) fn performs(&self) -> Option<Paid> {
+        let paid = self.paid()?;
+        add_to(std::slice::from_ref(&self.n_performing), &[1]);
+        Some(paid)
+    }
+
     /// What has been paid up to now, if the counters are this thread's alone.
     pub(crate) fn paid(&self) -> Option<Paid> {
         self.is_owner().then(|| Paid(self.paid_outside()))
@@ -294,22 +339,23 @@ impl Counting {
     }
 
     /// Counts a call of `operation` with `n` elements, on `missed` of which it did not succeed.
-    /// `before` is what had been paid when it began.
+    /// `before` is what had been paid when it [began](Self::performs).
     pub(crate) fn performed(
         &self,
         operation: &Operation,
         (n, missed): (u64, u64),
         before: Option<Paid>,
     ) {
+        if before.is_some() {
+            add_to(std::slice::from_ref(&self.n_performing), &[u64::MAX]);
+        }
         let Some(row) = self.called(operation, (n, missed)) else {
             return;
         };
-        let Some(Paid(before)) = before else {
-            return;
-        };
-        let now = self.paid_outside();
-        let paid = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
-        self.add_paid(row, n, paid);
+        if let Some(Paid(before)) = before {
+            let paid = self.leave_out(before);
+            self.add_paid(row, n, paid);
+        }
     }
 
     /// Counts a call of `operation` with `n` elements, on `missed` of which it did not succeed, and
@@ -347,7 +393,9 @@ impl Counting {
         if let Some(row) = self.called(operation, numbers)
             && self.is_owner()
         {
-            self.add_paid(row, numbers.0, steps::paid(steps));
+            let paid = steps::paid(steps);
+            self.add_paid(row, numbers.0, paid);
+            add_to(&self.within, &paid);
         }
     }
 
@@ -368,7 +416,6 @@ impl Counting {
         let words = self.board().words();
         add_to(&words[row + at::PRICED..=row + at::PRICED], &[n]);
         add_to(&words[row + at::PAID..], &paid);
-        add_to(&self.within, &paid);
     }
 
     /// The counters of calls of `operation` on near memory; `None` if it has no row.

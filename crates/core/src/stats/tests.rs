@@ -9,9 +9,9 @@ use std::{fs, thread};
 use super::board::{Board, word};
 use super::counting::{Opening, Origin};
 use super::figures::Figures;
-use super::operations::{Operation, Price};
+use super::operations::{Operation, Performed, Price};
 use super::{Counting, Report, steps};
-use crate::backend::loopback;
+use crate::backend::{HandlerId, MessageClass, Sent, loopback};
 use crate::cost::CostKind;
 use crate::{Config, Costs, Rank, Statistics};
 
@@ -20,6 +20,41 @@ fn config(statistics: Statistics) -> Config {
         statistics,
         ..Config::default()
     }
+}
+
+static STEP: Operation = Operation::new("Cell::step", &[Price::new("", [1, 0, 0])], "");
+
+#[test]
+fn what_a_rank_serves_within_an_operation_is_no_part_of_its_price() {
+    const SERVE: HandlerId = HandlerId(100);
+    let config = config(Statistics::Total);
+    let world = loopback::worlds(1, &config).unwrap().remove(0);
+    let cell = world.alloc::<u64>(1).unwrap();
+    world.set_handler(SERVE, move |world, message| {
+        cell.put(world, 7).unwrap();
+        if message.payload.len() > 1 {
+            drop(world.performs(&STEP, 1));
+        }
+    });
+    let send = |payload: &[u8]| {
+        let sent = world.try_send(world.rank(), MessageClass::Request, SERVE, &[payload]);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+    };
+    for payload in [&[1_u8][..], &[1, 2]] {
+        send(payload);
+        let _performs = world.performs(&STEP, 1);
+        cell.fetch_add(&world, 1).unwrap();
+        while world.progress().unwrap() {}
+        world.run_watched(|| cell.get(&world)).unwrap();
+        cell.fetch_add(&world, 1).unwrap();
+    }
+    let rows = Performed::read_all(world.counting().unwrap().board());
+    let row = rows.iter().find(|row| row.name == "Cell::step").unwrap();
+    // Atomics, reads, writes and messages.
+    assert_eq!((row.calls, row.paid), (3, [4, 0, 0, 0]));
+    // It counts for the rank.
+    let costs = world.costs();
+    assert_eq!((costs.atomics, costs.reads, costs.writes), (4, 2, 2));
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl World {
         self.count_local();
         if let Some(counting) = self.counting() {
             counting.count_noted(self.label());
-            let paid = counting.paid();
+            let paid = counting.performs();
             counting.performed(operation, (1, has_missed.into()), paid);
         }
     }

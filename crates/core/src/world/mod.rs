@@ -584,6 +584,12 @@ impl World {
         self.inner.trace.as_ref()
     }
 
+    /// Whether operations are counted or traced.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.inner.is_observed
+    }
+
     /// The trace, if operations are traced.
     #[inline]
     pub(crate) fn trace(&self) -> Option<&Trace> {
