@@ -62,7 +62,7 @@
 //! |---|---|
 //! | transfers, locks, waits of programs' own loops; the transport for tests | `lock`, `loopback`, `own_wait`, `rma` |
 //! | operations on memory and between ranks | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
-//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `gathered_steps`, `in_place`, `messages`, `performing`, `phase`, `process`, `sleeps`, `span`, `stall`, `symmetric`, `work` |
+//! | operations in flight, messages, reports; memory of teams | `completion`, `event`, `gathered_steps`, `in_parts`, `in_place`, `messages`, `performing`, `phase`, `process`, `sleeps`, `span`, `stall`, `symmetric`, `work` |
 //! | operations that the world looks after | `flight` |
 //! | ordered sets of ranks | `team` |
 //! | a rank's view of the job | `world` |
@@ -99,6 +99,7 @@ mod global_ptr;
 mod handler;
 mod handler_mutex;
 mod handles;
+mod in_parts;
 mod in_place;
 mod launch;
 mod lock;
@@ -157,6 +158,7 @@ pub use gathered_steps::GatheredSteps;
 pub use global_ptr::GlobalPtr;
 pub use handler::{as_handler, in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
+pub use in_parts::PerformingInParts;
 pub use in_place::InPlace;
 pub use lock::{Lock, LockGuard};
 pub use own_wait::OwnWait;

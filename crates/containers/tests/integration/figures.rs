@@ -1,5 +1,7 @@
 //! The statistics of containers' operations.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use pgas_containers::{Array, BloomFilter, CircularQueue, HashMap};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, Statistics, World};
@@ -39,21 +41,61 @@ fn work(world: &World) {
     }
 }
 
-#[test]
-fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_containers_were() {
-    let file = std::env::temp_dir().join(format!("pgas-prices-{}.json", std::process::id()));
+/// The statistics of a job over the reference transport.
+fn statistics(n_ranks: u32, work: impl Fn(&World) + Sync) -> String {
+    static N: AtomicU32 = AtomicU32::new(0);
+    let n = N.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pgas-prices-{}-{n}.json", std::process::id());
+    let file = std::env::temp_dir().join(name);
     let mut config = Config::default();
     config.statistics = Statistics::Total;
     config.statistics_file = Some(file.display().to_string());
-    loopback::run_with(2, &config, |world| work(&world));
+    loopback::run_with(n_ranks, &config, |world| work(&world));
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    let line = |name: &str| {
-        let start = format!("{{\"name\":\"{name}\"");
-        let mut lines = text.lines().map(|line| line.trim_start_matches(['[', ',']));
-        let found = lines.find_map(|line| Some(&line[line.find(&start)?..]));
-        found.unwrap_or_else(|| panic!("{name}: {text}"))
+    text
+}
+
+/// The part of the statistics from the row of this operation on.
+fn row<'a>(text: &'a str, name: &str) -> &'a str {
+    let at = text.find(&format!("{{\"name\":\"{name}\""));
+    &text[at.unwrap_or_else(|| panic!("{name}: {text}"))..]
+}
+
+#[test]
+fn operations_in_flight_pay_for_themselves_and_not_for_those_that_wait_meanwhile() {
+    let text = statistics(1, |world| {
+        pgas_am::attach(world).unwrap();
+        let queue = CircularQueue::<u64>::with_capacity(world, Rank::ZERO, 8).unwrap();
+        let map = HashMap::<u64, u64>::with_capacity(world, 1 << 12).unwrap();
+        let inserted = (0..9).map(|key| map.insert_nb(&key, key).unwrap());
+        let inserted: Vec<_> = inserted.collect();
+        queue.push(7).unwrap();
+        for inserted in inserted {
+            inserted.wait().unwrap();
+        }
+        let found: Vec<_> = (0..10).map(|key| map.find_nb(&key).unwrap()).collect();
+        let updated = map.update_nb(&3, |n| n + 1).unwrap();
+        queue.push(8).unwrap();
+        for found in found {
+            found.wait().unwrap();
+        }
+        assert_eq!(updated.wait().unwrap(), Some(3));
+    });
+    let figures = |name: &str| {
+        let fields = ["calls", "missed", "priced", "atomics", "gets", "puts"];
+        fields.map(|field| number(row(&text, name), field))
     };
+    assert_eq!(figures("Queue::push (push and pop)"), [2, 0, 2, 4, 0, 2]);
+    assert_eq!(figures("HashMap::insert"), [9, 9, 9, 18, 0, 9]);
+    assert_eq!(figures("HashMap::find"), [10, 1, 10, 19, 9, 0]);
+    assert_eq!(number(row(&text, "HashMap::update"), "calls"), 1);
+}
+
+#[test]
+fn the_statistics_tell_what_operations_paid_how_many_failed_and_how_full_containers_were() {
+    let text = statistics(2, work);
+    let line = |name: &str| row(&text, name).lines().next().unwrap();
     let figures = |name: &str| {
         let fields = ["elements", "missed", "priced", "atomics", "gets", "puts"];
         fields.map(|field| number(line(name), field))

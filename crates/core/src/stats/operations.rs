@@ -282,6 +282,8 @@ pub(crate) struct Paid([u64; N_PAID]);
 /// [`Counting::aside`].
 pub(crate) struct Aside<'a> {
     counting: &'a Counting,
+    /// The number of a name, or 0.
+    label: u16,
     before: [u64; N_PAID],
     /// What the thread had noted of its operation.
     noted: Steps,
@@ -290,9 +292,18 @@ pub(crate) struct Aside<'a> {
 impl Drop for Aside<'_> {
     #[cold]
     fn drop(&mut self) {
-        self.counting.count_noted(0);
+        self.counting.count_noted(self.label);
         self.counting.leave_out(self.before);
         steps::put_back(self.noted);
+    }
+}
+
+impl Aside<'_> {
+    /// Ends it, and returns what was paid: atomics, reads, writes and messages.
+    pub(crate) fn end(self) -> [u64; N_PAID] {
+        self.counting.count_noted(self.label);
+        let now = self.counting.paid_outside();
+        std::array::from_fn(|i| now[i].wrapping_sub(self.before[i]))
     }
 }
 
@@ -301,9 +312,16 @@ impl Counting {
     /// message, or goes on with other operations. `None` if the thread performs no operation whose
     /// price is measured.
     pub(crate) fn aside(&self) -> Option<Aside<'_>> {
-        let is_within = self.n_performing.load(Ordering::Relaxed) > 0 && self.is_owner();
-        is_within.then(|| Aside {
+        let is_within = self.n_performing.load(Ordering::Relaxed) > 0;
+        is_within.then(|| self.part(0)).flatten()
+    }
+
+    /// Begins a part of an operation in flight, whose price is not that of the operation that this
+    /// thread performs. `None` if the counters are not this thread's alone.
+    pub(crate) fn part(&self, label: u16) -> Option<Aside<'_>> {
+        self.is_owner().then(|| Aside {
             counting: self,
+            label,
             noted: steps::take(),
             before: self.paid_outside(),
         })
@@ -355,6 +373,21 @@ impl Counting {
         if let Some(Paid(before)) = before {
             let paid = self.leave_out(before);
             self.add_paid(row, n, paid);
+        }
+    }
+
+    /// As [`performed`](Self::performed), of an operation that was in flight, and what its parts
+    /// have paid, if that is known.
+    pub(crate) fn performed_in_parts(
+        &self,
+        operation: &Operation,
+        numbers: (u64, u64),
+        paid: Option<[u64; N_PAID]>,
+    ) {
+        if let Some(row) = self.called(operation, numbers)
+            && let Some(paid) = paid.filter(|_| self.is_owner())
+        {
+            self.add_paid(row, numbers.0, paid);
         }
     }
 

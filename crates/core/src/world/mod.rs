@@ -584,6 +584,11 @@ impl World {
         self.inner.trace.as_ref()
     }
 
+    /// As [`counting`](Self::counting), to keep.
+    pub(crate) fn shared_counting(&self) -> Option<Arc<Counting>> {
+        self.inner.counting.clone()
+    }
+
     /// Whether operations are counted or traced.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {

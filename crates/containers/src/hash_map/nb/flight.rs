@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pgas_am::{PgasFuture, RemoteCalls as _};
-use pgas_core::{Pod, World, as_handler, in_handler};
+use pgas_core::stats::Operation;
+use pgas_core::{PerformingInParts, Pod, World, as_handler, in_handler};
 use zerocopy::IntoBytes as _;
 
 use super::super::hash::Hash;
@@ -22,7 +23,7 @@ use super::super::table::{Common, Table};
 use super::super::view::{LocalView, View};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::requests::{self, LONGEST_PART};
-use crate::{Error, Result};
+use crate::{Error, Result, prices};
 
 /// Operations in flight.
 impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
@@ -200,13 +201,25 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
-        if let Some(done) = self.try_near::<O>(hash, &of_key, &given)? {
+        let mut performing = self.performs_in_parts(O::rows().map(|[row, _]| row));
+        let near = in_part(&mut performing, || {
+            self.try_near::<O>(hash, &of_key, &given)
+        });
+        if let Some(done) = near? {
             self.count(O::EFFECT, O::is_change(&done).into());
+            end(performing, done.was_there());
             return Ok(PgasFuture::ready(done));
         }
         let common = Arc::clone(&self.common);
         let step = async move { common.step::<O>(&of_key, given).await };
-        start(self.world(), step)
+        start_as(self.world(), performing, step, O::Outcome::was_there)
+    }
+
+    /// The row in the statistics of an operation in flight. Where slots are reused it has none.
+    fn performs_in_parts(&self, row: Option<&'static Operation>) -> Option<PerformingInParts> {
+        let world = self.world();
+        let row = row.filter(|_| world.is_counting() && self.reused.is_none())?;
+        Some(world.performs_in_parts(row, 1))
     }
 
     /// Begins an [`update`](Self::update).
@@ -224,14 +237,57 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
-        let there = |there| object::to_slot(&f(there), self.heap());
-        if let Some(former) = self.try_near::<Update<_>>(hash, &of_key, |_| Ok(there))? {
+        let mut performing = self.performs_in_parts(Some(&prices::HASH_MAP_UPDATE));
+        let near = in_part(&mut performing, || {
+            let there = |there| object::to_slot(&f(there), self.heap());
+            self.try_near::<Update<_>>(hash, &of_key, |_| Ok(there))
+        });
+        if let Some(former) = near? {
+            end(performing, former.is_some());
             return Ok(PgasFuture::ready(former));
         }
         let common = Arc::clone(&self.common);
         let update = async move { common.update(&of_key, f).await };
-        start(self.world(), update)
+        start_as(self.world(), performing, update, Option::is_some)
     }
+}
+
+/// Runs a part of an operation that has a row in the statistics, or of one that has none.
+fn in_part<R>(performing: &mut Option<PerformingInParts>, part: impl FnOnce() -> R) -> R {
+    match performing {
+        Some(performing) => performing.part(part),
+        None => part(),
+    }
+}
+
+/// Counts an operation that is over.
+fn end(performing: Option<PerformingInParts>, has_succeeded: bool) {
+    if let Some(performing) = performing {
+        performing.end(usize::from(!has_succeeded));
+    }
+}
+
+/// As [`start`], of an operation that may have a row in the statistics. `was_there` says whether it
+/// has succeeded.
+fn start_as<T: Send + 'static>(
+    world: &World,
+    performing: Option<PerformingInParts>,
+    task: impl Future<Output = Result<T>> + Send + 'static,
+    was_there: fn(&T) -> bool,
+) -> Result<PgasFuture<T>> {
+    if performing.is_none() {
+        return start(world, task);
+    }
+    let (mut performing, mut task) = (performing, Box::pin(task));
+    let counted = poll_fn(move |cx| {
+        let polled = in_part(&mut performing, || task.as_mut().poll(cx));
+        if let Poll::Ready(done) = &polled {
+            let has_failed = done.as_ref().is_ok_and(|done| !was_there(done));
+            end(performing.take(), !has_failed);
+        }
+        polled
+    });
+    start(world, counted)
 }
 
 /// Takes the first step of `task`. The rest follows within the progress of this rank, also if a
