@@ -172,9 +172,9 @@ fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
         "<figure tabindex=\"0\" aria-label=\"Latency of {name}\"><figcaption>{name}</figcaption>"
     );
     // Each step is twice the previous one.
-    let steps: Vec<(u64, u64)> = (0..40)
+    let steps: Vec<(u64, u64)> = (0..u64::BITS)
         .map(|power| {
-            let (from, until) = (1_u64 << power, (2_u64 << power) - 1);
+            let (from, until) = (1_u64 << power, u64::MAX >> (u64::BITS - 1 - power));
             (from, latencies.count_between(from, until))
         })
         .collect();

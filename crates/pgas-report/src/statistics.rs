@@ -129,13 +129,17 @@ pub(crate) fn histogram() -> Histogram<u64> {
 }
 
 impl Latency {
-    /// The histogram of the durations.
+    /// The histogram of the durations, each of which is the longest that it may be: so the job's own
+    /// report has them, too.
     #[must_use]
     pub fn histogram(&self) -> Histogram<u64> {
         let mut histogram = histogram();
         for (nanos, n) in &self.ns_and_number {
+            // Four steps between powers of two.
+            let step: u64 = nanos.checked_ilog2().map_or(0, |power| (1 << power) / 4);
+            let longest = nanos.saturating_add(step.saturating_sub(1));
             // It grows as needed, up to the largest number.
-            histogram.record_n((*nanos).max(1), *n).ok();
+            histogram.record_n(longest.max(1), *n).ok();
         }
         histogram
     }

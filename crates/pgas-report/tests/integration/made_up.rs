@@ -396,6 +396,25 @@ fn counted_figures_of_pairs_names_and_ranks_are_shown() {
 }
 
 #[test]
+fn durations_have_bars_however_long_and_quantiles_that_they_do_not_exceed() {
+    let mut job = served();
+    let hour = 3_600_000_000_000_u64;
+    let counted = serde_json::json!({"latencies": [
+        {"operations": "waits", "ns_and_number": [[hour, 3]]},
+        {"operations": "gets", "ns_and_number": [[1024, 1]]},
+    ]});
+    job.statistics = serde_json::from_value(counted).unwrap();
+    let page = page_of(&job);
+    assert!(page.contains("<title>3 from 2199.02 s</title>"), "{page}");
+    let gets = row(page.split_once("id=\"latency\"").unwrap().1, ">gets<");
+    // Behind 1,024 ns the next step is at 1,280 ns.
+    assert!(
+        gets.ends_with("|1.3 µs|1.3 µs|1.3 µs|1.3 µs|1.3 µs|1.3 µs|"),
+        "{gets}"
+    );
+}
+
+#[test]
 fn a_pair_of_ranks_with_three_times_the_bytes_is_darker() {
     use Kind::Send;
     let to = |rank, bytes| (Send, 1, 1, "", Some(rank), [bytes, 0]);
