@@ -74,9 +74,21 @@ pub(crate) fn take() -> Steps {
 /// Runs `work`, and returns its steps with its result. Those noted before stay noted.
 #[inline]
 pub(crate) fn of<R>(work: impl FnOnce() -> R) -> (R, Steps) {
-    let before = take();
+    let before = Before(take());
     let done = work();
-    (done, replace(before))
+    let steps = take();
+    drop(before);
+    (done, steps)
+}
+
+/// What was noted before some work; it takes its place again, also if the work panics.
+struct Before(Steps);
+
+impl Drop for Before {
+    #[inline]
+    fn drop(&mut self) {
+        replace(self.0);
+    }
 }
 
 /// Adds what was noted before to what is noted now.
@@ -113,5 +125,23 @@ impl Counting {
                 self.add(kind, (true, label), None, n, bytes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn work_that_panics_leaves_what_was_noted_before_and_nothing_of_its_own() {
+        note(CostKind::Read, 8);
+        let work = || {
+            note(CostKind::Write, 8);
+            panic!("on purpose");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| of(work))).is_err());
+        assert_eq!(take().map(|word| parts(word)[0]), [1, 0, 0]);
     }
 }
