@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use super::board::{Board, N_NAMES};
 use super::counters::KINDS;
+use super::counting;
 use super::figures::{Figures, Line, Named, wanted};
 use super::operations::Performed;
 use crate::cost::CostKind;
@@ -41,7 +41,7 @@ impl Report {
         (!ranks.is_empty()).then(|| Self {
             n_ranks,
             outcome: outcome.to_owned(),
-            made: since_1970(),
+            made: counting::now(),
             ranks,
             table,
             file,
@@ -153,11 +153,6 @@ impl Spread {
             most.1
         )
     }
-}
-
-fn since_1970() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A number with three significant digits.
