@@ -5,6 +5,7 @@ mod inbox;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
@@ -29,6 +30,8 @@ pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     counting: Option<Arc<Counting>>,
     trace: Option<Arc<Trace>>,
+    /// The ranks whose segments are accessed directly, if they are mapped.
+    direct: Range<u32>,
     inbox: Inbox,
     pub(crate) check: bool,
 }
@@ -43,12 +46,13 @@ impl Wire {
     pub(crate) fn new(
         backend: &Arc<dyn Backend>,
         (counting, trace): (Option<&Arc<Counting>>, Option<&Arc<Trace>>),
-        config: &Config,
+        (config, direct): (&Config, &Range<u32>),
     ) -> Self {
         Self {
             backend: Arc::clone(backend),
             counting: counting.map(Arc::clone),
             trace: trace.map(Arc::clone),
+            direct: direct.clone(),
             inbox: Inbox::default(),
             check: config.check.unwrap_or(false),
         }
@@ -165,7 +169,8 @@ impl Wire {
         .await?;
         if let Some(counting) = &self.counting {
             let bytes = size_of::<Header>() + piece.len();
-            let is_near = self.backend.mapped(to).is_some();
+            let is_direct = self.direct.contains(&to.number());
+            let is_near = is_direct && self.backend.mapped(to).is_some();
             let kind = CostKind::Message;
             counting.add(kind, (is_near, 0), Some(to), 1, bytes as u64);
         }

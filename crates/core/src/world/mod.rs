@@ -325,7 +325,7 @@ impl World {
         let backend = timed(backend, counting.as_ref());
         let (counts, is_observed) = (counting.as_ref(), counting.is_some() || trace.is_some());
         let fast = |map: &SegmentMap| fast_map(&*backend, map, direct.clone(), counts.is_some());
-        let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
+        let wire = Wire::new(&backend, (counts, trace.as_ref()), (&config, &direct));
         let watch = Arc::<Watch>::default();
         let inner = Arc::new(Inner {
             fast_memory: fast(&memory),
