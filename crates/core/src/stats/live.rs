@@ -203,7 +203,11 @@ impl LiveWork {
 
     /// This work, with all of those that are the same one of another rank, or this one.
     pub(super) fn with_same(&self, all: &[&Self]) -> Self {
-        let is_same = |one: &&&Self| one.number == self.number && one.what == self.what;
+        // A board has room for the first bytes of a name, and a letter has up to four.
+        let is_cut = |what: &str| what.len() + 4 > (WORK_WORDS - 1) * 8;
+        let has_name =
+            |what: &str| what == self.what || is_cut(what) && self.what.starts_with(what);
+        let is_same = |one: &&&Self| one.number == self.number && has_name(&one.what);
         let mut same = all.iter().filter(is_same).peekable();
         if same.peek().is_none() {
             return self.clone();
@@ -394,6 +398,27 @@ mod tests {
         assert!(waited >= 2_000_000_000, "{waited} ns");
         live.waits_no_more();
         assert_eq!(Live::read(&words(&board)).unwrap().wait, None);
+    }
+
+    #[test]
+    fn work_with_a_name_that_a_board_cuts_is_the_same_one() {
+        let work = |what: String| LiveWork {
+            what,
+            done: 1,
+            since: now(),
+            ..LiveWork::default()
+        };
+        for name in ["é".repeat(70), "x".to_owned() + &"é".repeat(70)] {
+            let board = Board::private(0);
+            let live = Now::begin(Some(board.clone()), Rank::ZERO, 1);
+            let whole = work(name);
+            live.begin_work(&whole);
+            let read = Live::read(&words(&board)).unwrap().work.unwrap();
+            assert!(read.what.len() < whole.what.len());
+            assert_eq!(whole.with_same(&[&read, &read]).done, 2);
+            let other = work("another one".to_owned());
+            assert_eq!(whole.with_same(&[&read, &other]).done, 1);
+        }
     }
 
     #[test]
