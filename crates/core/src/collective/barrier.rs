@@ -4,6 +4,7 @@ use super::meet::meet;
 use super::{Kind, Signature};
 use crate::cost::CostKind;
 use crate::event::Event;
+use crate::handler::in_handler;
 use crate::{Result, Team};
 
 impl Team {
@@ -73,9 +74,17 @@ impl Team {
         if self.is_world() {
             return self.world().flush_and_meet();
         }
-        self.world().count(CostKind::Barrier, None, 1, 0);
-        self.world().flush_for_all()?;
+        self.flush_for_barrier()?;
         self.meet()
+    }
+
+    /// Counts a barrier, and flushes for it. In a handler the barrier itself is refused.
+    fn flush_for_barrier(&self) -> Result<()> {
+        if in_handler() {
+            return Ok(());
+        }
+        self.world().count(CostKind::Barrier, None, 1, 0);
+        self.world().flush_for_all()
     }
 
     /// Flushes, then begins a barrier; the event is complete when every member has begun it.
@@ -104,8 +113,7 @@ impl Team {
     #[doc(alias = "MPI_Ibarrier")]
     #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
-        self.world().count(CostKind::Barrier, None, 1, 0);
-        let flushed = self.world().flush_for_all();
+        let flushed = self.flush_for_barrier();
         let call = self.begin(Signature::new(Kind::Barrier));
         self.launch(call, |call| async move {
             flushed?;

@@ -125,8 +125,10 @@ impl Team {
     #[track_caller]
     pub(super) fn begin(&self, signature: Signature) -> Call {
         let bytes = signature.element_bytes.saturating_mul(signature.len);
-        self.world().trace_collective(signature.kind.name(), bytes);
         let is_refused = in_handler();
+        if !is_refused {
+            self.world().trace_collective(signature.kind.name(), bytes);
+        }
         let (is_checked, from) = (self.world().wire().check, Location::caller());
         #[cfg(feature = "tracing")]
         let seen = {

@@ -2,6 +2,7 @@
 
 use crate::backend::loopback;
 use crate::collective::op;
+use crate::handler::as_handler;
 use crate::{Config, Rank, Result, Statistics, Team, World};
 
 const N_RANKS: u32 = 13;
@@ -166,6 +167,23 @@ const ROWS: &[Row] = &[
 /// As many values as the member's number says.
 fn some(team: &Team) -> Vec<u64> {
     vec![7; team.rank() as usize]
+}
+
+#[test]
+fn barriers_that_are_refused_are_not_counted() {
+    let config = Config {
+        statistics: Statistics::Total,
+        ..Config::default()
+    };
+    loopback::run_with(2, &config, |world: World| {
+        let alone = world.team().split(Some(world.rank().number()), 0);
+        let alone = alone.unwrap().unwrap();
+        let refused = as_handler(|| [alone.barrier_within(), alone.barrier_nb().wait()]);
+        assert!(refused.iter().all(Result::is_err), "{refused:?}");
+        assert_eq!(world.costs().barriers, 0);
+        alone.barrier_within().unwrap();
+        assert_eq!(world.costs().barriers, 1);
+    });
 }
 
 #[test]
