@@ -169,10 +169,12 @@ where
                 self.map.team().barrier_within()?;
             }
             former = Some(n);
-            let [n_keys, n_removed] = self.map.table.n_keys()?;
-            let wanted = n_keys.saturating_add(if are_shared { most } else { all });
+            let n_keys = self.map.table.n_keys()?;
+            let n_taken = self.map.table.n_taken(n_keys)?;
+            let more = if are_shared { most } else { all };
+            let wanted = n_keys[0].saturating_add(more);
             // Removed keys hold slots, too, until the slots are replaced.
-            if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
+            if n_taken.saturating_add(more) > self.map.capacity() / 4 * 3 {
                 self.map.make_room(wanted)?;
             }
             self.slots = self.unplaced.take();

@@ -300,6 +300,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok(n)
     }
 
+    /// The number of slots of `here` that hold a key, present or removed.
+    pub(super) fn local_taken(&self, here: u32) -> Result<u64> {
+        let mut n = 0;
+        for local in 0..self.shape.ring.local_capacity() {
+            let state = self.slot_on(here, local).load_state()?.state();
+            n += u64::from(!matches!(state, SlotState::Free | SlotState::Vacant));
+        }
+        Ok(n)
+    }
+
     /// The first entry in the slots of `rank` from `next` on, before `end`, that `may_hold` one.
     /// The slot behind it becomes the next one.
     #[cfg_attr(not(debug_assertions), inline(always))]

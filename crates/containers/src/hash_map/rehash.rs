@@ -130,14 +130,15 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.end_flights_for_all()?;
         team.barrier_within()?;
         let [n_keys, n_removed] = self.table.n_keys()?;
+        let n_taken = self.table.n_taken([n_keys, n_removed])?;
         let capacity = self.capacity();
         self.world()
-            .fills(&prices::HASH_MAP_INSERT, n_keys + n_removed, capacity);
+            .fills(&prices::HASH_MAP_INSERT, n_taken, capacity);
         if capacity < MANY {
             if n_removed > 0 {
                 self.try_rehash(capacity)?;
             }
-        } else if n_keys.saturating_add(n_removed) > capacity / 4 * 3 {
+        } else if n_taken > capacity / 4 * 3 {
             self.make_room(n_keys)?;
         }
         team.barrier_within()?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use pgas_am::DistObject;
-use pgas_core::collective::op::Min;
+use pgas_core::collective::op::{Min, Sum};
 use pgas_core::rma::{Block, NearArray};
 use pgas_core::{InPhase, Symmetric, Team, World, in_handler};
 
@@ -309,6 +309,23 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         let add = |a: u64, b: u64| a.wrapping_add(b);
         self.team().allreduce_slice(&mut sums, add)?;
         Ok(sums)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// The number of slots that keys take, also removed ones. It is counted only where keys and
+    /// removals together say that there may be too many: a key that comes and goes takes one slot.
+    /// Collective.
+    #[track_caller]
+    pub(super) fn n_taken(&self, [n_keys, n_removed]: [u64; 2]) -> Result<u64> {
+        let at_most = n_keys.saturating_add(n_removed);
+        if n_removed == 0 || at_most <= self.shape.ring.capacity() / 4 * 3 {
+            return Ok(at_most);
+        }
+        let team = self.team();
+        let own = dispatch_locality!(self, |view| view.local_taken(team.rank()));
+        let own = team.all_succeeded("a count of taken slots", own)?;
+        team.allreduce(own, Sum)
     }
 }
 

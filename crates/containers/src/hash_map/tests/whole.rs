@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::hash_map::Inserted;
 use crate::object::KeyHasher;
 use pgas_core::Rank;
 
@@ -155,4 +156,30 @@ fn a_map_of_a_team_stays_as_it_is_if_one_member_has_no_memory_for_more_slots() {
         assert!((0..60).all(|key| map.find(&key).unwrap() == Some(10 * key)));
         team.barrier().unwrap();
     });
+}
+
+/// A removed key has its slot again when it comes back.
+#[test]
+fn keys_that_come_and_go_make_no_change_of_phase_move_the_slots() {
+    pgas_smp::threads(2, |world| {
+        let map = map::<u64, u64>(&world, 1000);
+        for i in 0..1000 {
+            let key = 2 * (i % 10) + u64::from(world.rank().number());
+            assert_eq!(map.insert(&key, i).unwrap(), Inserted::New);
+            assert!(map.remove(&key).unwrap());
+        }
+        let before = map.table.identity();
+        let map = map.into_find_phase().unwrap();
+        assert_eq!(map.table.identity(), before);
+        let map = map.into_atomic_phase().unwrap();
+        for key in 0..450 {
+            let key = 2 * key + u64::from(world.rank().number());
+            map.insert(&key, key).unwrap();
+            assert!(map.remove(&key).unwrap());
+        }
+        // Now they take more than three quarters.
+        let map = map.into_find_phase().unwrap();
+        assert_ne!(map.table.identity(), before);
+    })
+    .unwrap();
 }
