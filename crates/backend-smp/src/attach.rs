@@ -82,7 +82,7 @@ pub fn member(config: &Config) -> Result<Member> {
 /// # Errors
 ///
 /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a
-/// rank of the job or is taken by a live process.
+/// rank of the job, or a process has joined as that rank before.
 pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<World> {
     World::new(
         Arc::new(Member::join(memory, rank, config)?),
@@ -96,7 +96,7 @@ impl Member {
     /// # Errors
     ///
     /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not
-    /// a rank of the job or is taken by a live process.
+    /// a rank of the job, or a process has joined as that rank before.
     pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<Self> {
         let job = Job::open(memory)?;
         let n_ranks = job.layout().n_ranks;
@@ -104,8 +104,12 @@ impl Member {
             let reason = format!("the job's memory was made for {n_ranks} ranks");
             return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
         }
-        let hold = job.file().map(|file| Hold::take(file, rank));
-        Self::process(job, rank, hold.transpose()?, config)
+        let hold = job.file().map(|file| Hold::take(file, rank)).transpose()?;
+        // Whoever has the lock is the only one to change the rank's membership.
+        if job.control().membership(rank) != Membership::Absent {
+            return Err(second_program(rank, job.control().pid(rank)));
+        }
+        Self::process(job, rank, hold, config)
     }
 
     /// Joins the job as `rank`, a process of its own. Without a `hold` nobody else can join it.
@@ -146,6 +150,16 @@ fn no_memory(job_fd: i32, error: io::Error) -> Error {
          environment"
     );
     Error::setting(JOB_FD_VARIABLE, job_fd.to_string(), text)
+}
+
+/// The error for a process in the place of one that was the rank before it: the memory has what
+/// that one has left there, and the other ranks count on its calls.
+#[cold]
+fn second_program(rank: u32, first: u32) -> Error {
+    let text = format!(
+        "process {first} was rank {rank} of this job before: a job is one program, so start each          program, also each try of one, as a job of its own"
+    );
+    Error::backend("start-up", 0, text)
 }
 
 /// Makes this process end with the one that started it: the launcher, or a script between the two.
@@ -293,6 +307,23 @@ mod tests {
         }
         let error = first.health().unwrap_err().to_string();
         assert!(error.contains("rank 1 could not join the job: "), "{error}");
+    }
+
+    #[test]
+    fn a_second_program_in_the_place_of_a_rank_does_not_get_the_memory_of_the_first() {
+        let mut config = Config::default();
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        for leaves in [true, false] {
+            let memory = create_job(1, &config).unwrap();
+            let first = Member::join(memory.try_clone().unwrap(), 0, &config).unwrap();
+            if leaves {
+                first.job().control().leave(0);
+            }
+            drop(first);
+            let error = Member::join(memory, 0, &config).unwrap_err().to_string();
+            let told = format!("process {} was rank 0 of this job", std::process::id());
+            assert!(error.contains(&told), "{error}");
+        }
     }
 
     #[test]
