@@ -149,10 +149,17 @@ impl Handles {
 
     /// Counts a new handle, if the program still has one. Without any the rank is leaving.
     pub(crate) fn count_handle_if_held(&self) -> Option<Counted> {
-        let more = |counts| (Counts(counts).n() > 0).then_some(counts + Counts::ONE);
+        let (lends, mut counted) = (self.is_in_round(), Counted::Program);
+        let more = |counts| {
+            let mut more = counts + Counts::ONE;
+            if lends {
+                (more, counted) = Counts(counts).lend();
+            }
+            (Counts(counts).n() > 0).then_some(more)
+        };
         // Relaxed, as in `count_handle`.
-        let counted = (self.counts).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        counted.is_ok().then_some(Counted::Program)
+        let held = (self.counts).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        held.is_ok().then_some(counted)
     }
 
     /// Whether the handle of this thread is the last one, but for those that are lent.
@@ -306,6 +313,22 @@ mod tests {
         assert!(handles.drop_unless_last(PROGRAM) && handles.is_last());
         assert!(!handles.drop_unless_last(kept) && handles.drop_last(kept, || ()));
         assert!(handles.begin_round().is_none());
+    }
+
+    #[test]
+    fn a_handle_that_a_round_asks_for_is_lent_if_the_program_has_one() {
+        let handles = Handles::default();
+        {
+            let _round = handles.begin_round().unwrap();
+            assert_eq!(handles.count_handle_if_held(), None);
+        }
+        handles.count_handle();
+        let asked_for = {
+            let _round = handles.begin_round().unwrap();
+            handles.count_handle_if_held()
+        };
+        assert_eq!(asked_for, Some(Counted::Lent(0)));
+        assert!(handles.drop_unless_last(PROGRAM) && handles.drop_last(PROGRAM, || ()));
     }
 
     #[test]
