@@ -170,9 +170,14 @@ impl Handles {
     /// Uncounts a handle, unless it is the last one. Of handles that are dropped at the same time
     /// one finds that it is the last. Waits for the end of a round that has lent the others.
     pub(crate) fn drop_unless_last(&self, handle: Counted) -> bool {
-        let may_wait = !self.is_in_round();
-        let others = |n, n_of_program| (if may_wait { n_of_program } else { n }) > 0;
-        self.drop_if(handle, others) || may_wait && self.drop_between_rounds(handle)
+        self.drop_beside_others(handle) || !self.is_in_round() && self.drop_between_rounds(handle)
+    }
+
+    /// Uncounts a handle, if there are others, which are not only lent. Takes no lock.
+    pub(crate) fn drop_beside_others(&self, handle: Counted) -> bool {
+        let counts_lent = self.is_in_round();
+        let others = |n, n_of_program| (if counts_lent { n } else { n_of_program }) > 0;
+        self.drop_if(handle, others)
     }
 
     #[cold]

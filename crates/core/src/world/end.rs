@@ -20,15 +20,16 @@ const LEAVING_NAP: Duration = Duration::from_millis(1);
 impl Drop for World {
     fn drop(&mut self) {
         let (handles, counted) = (&self.inner.handles, self.counted);
-        if counted == Counted::Not {
+        if counted == Counted::Not || handles.drop_beside_others(counted) {
+            return;
+        }
+        if self.inner.process != process::id() {
+            // A forked child must not leave in the place of its parent. Nor may it wait for the
+            // progress thread, which it does not have.
+            let _leaked = ManuallyDrop::new(Arc::clone(&self.inner));
             return;
         }
         while !handles.drop_unless_last(counted) {
-            if self.inner.process != process::id() {
-                // A forked child must not leave in the place of its parent.
-                let _leaked = ManuallyDrop::new(Arc::clone(&self.inner));
-                return;
-            }
             if !thread::panicking() && !in_handler() {
                 self.settle_or_tell();
             }
