@@ -14,6 +14,7 @@ use crate::locks::lock;
 use crate::lookout::{self, Watched};
 use crate::notice;
 use crate::rank::Rank;
+use crate::waited::Waited;
 use crate::waits::Watch;
 
 /// The handler that a rank runs now; if several threads run handlers, that of the last one.
@@ -74,7 +75,7 @@ impl Running {
             describe: OnceLock::new(),
             seen: Mutex::new(Seen {
                 n_begun: 0,
-                since: Instant::now(),
+                waited: Waited::from(Instant::now()),
                 next_report: None,
             }),
         })
@@ -164,30 +165,68 @@ const OFTEN: Duration = Duration::from_millis(20);
 struct Seen {
     /// The handler that ran then.
     n_begun: u64,
-    since: Instant,
+    /// For how long it has run.
+    waited: Waited,
     next_report: Option<Duration>,
 }
 
-impl Watched for Running {
-    fn look(&self) -> Duration {
+impl Running {
+    /// As [`look`](Watched::look), at the time `now`.
+    fn look_at(&self, now: Instant) -> Duration {
         let Some(stall) = self.stall else {
             return SELDOM;
         };
+        let pause = (stall / 4).clamp(OFTEN, SELDOM);
         let n_begun = self.n_begun.load(Ordering::Relaxed);
         let from = self.from.load(Ordering::Relaxed);
         let mut seen = lock(&self.seen);
         if from == 0 || n_begun != seen.n_begun {
             *seen = Seen {
                 n_begun,
-                since: Instant::now(),
+                waited: Waited::from(now),
                 next_report: Some(stall),
             };
-        } else if let ran = seen.since.elapsed()
-            && seen.next_report.is_none_or(|at| ran >= at)
-        {
+            return pause;
+        }
+        seen.waited.look(now, Some(pause));
+        let ran = now.saturating_duration_since(seen.waited.began());
+        if seen.next_report.is_none_or(|at| ran >= at) {
             seen.next_report = Some(2 * ran.max(stall));
             self.report(ran, from);
         }
-        (stall / 4).clamp(OFTEN, SELDOM)
+        pause
+    }
+}
+
+impl Watched for Running {
+    fn look(&self) -> Duration {
+        self.look_at(Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loopback;
+
+    #[test]
+    fn a_time_in_which_the_job_was_stopped_is_no_time_of_a_handler() {
+        let config = Config {
+            stall: Some(Duration::from_secs(4)),
+            stall_ends: true,
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        // A watch of its own: the lookout does not know it.
+        let running = Running::new(&world.shared_backend(), &config, &Arc::default());
+        running.n_begun.store(1, Ordering::Relaxed);
+        let _runs = running.begin(Rank::ZERO);
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let is_well_at = |seconds: u32| {
+            assert_eq!(running.look_at(start + seconds * second), second);
+            world.backend().health().is_ok()
+        };
+        assert!([0, 1, 20, 21, 22].map(is_well_at) == [true; 5]);
+        assert!(!is_well_at(23));
     }
 }
