@@ -22,7 +22,8 @@ use pgas_core::{Error, MixedBinaries, Result};
 /// # Cost
 ///
 /// An allreduce of a word, and an allgather of two words a rank. To compare, each process reads its
-/// code once. Collective over the world. A second call does nothing.
+/// code once. Collective over the world. A second call does nothing; on another thread it waits for
+/// the end of the first one.
 ///
 /// # Errors
 ///
@@ -68,8 +69,11 @@ pub fn is_attached(world: &World) -> bool {
 /// Attaches a rank that runs `program`, if it could find that out.
 #[track_caller]
 fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
-    if let Some(Attached(am)) = world.layer::<Attached>() {
-        return am.names().map(drop);
+    let known = || world.layer::<Attached>()?.0.names.get();
+    // No call is run before the names are known, so none comes here while its thread has the lock.
+    let attaching = known().is_none().then(|| world.attaching());
+    if let Some(names) = known() {
+        return names.as_ref().map(drop).map_err(Error::clone);
     }
     let program = program.and_then(|program| Ok((program, build_of(world, program)?)));
     let (program, build) = world
@@ -84,6 +88,7 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     let outcome = names.as_ref().map(|_| ()).map_err(Error::clone);
     let is_first = am.names.set(names).is_ok();
     debug_assert!(is_first, "only this call sets it");
+    drop(attaching);
     outcome
 }
 
@@ -137,8 +142,50 @@ fn compare(rank: Rank, all: &[Introduction]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    use pgas_core::Config;
+    use pgas_core::backend::loopback;
+
     use super::*;
+    use crate::RemoteCalls as _;
     use crate::identity::READ;
+
+    #[test]
+    fn threads_of_a_rank_that_attach_at_once_wait_for_the_one_that_does() {
+        const N_THREADS: usize = 4;
+        let mut config = Config::default();
+        config.check = Some(true);
+        config.timeout = Some(Duration::from_secs(30));
+        let worlds = loopback::worlds(2, &config).unwrap();
+        let begin = Barrier::new(N_THREADS + 1);
+        thread::scope(|scope| {
+            for _ in 0..N_THREADS {
+                scope.spawn(|| {
+                    begin.wait();
+                    attach(&worlds[0]).unwrap();
+                    assert!(is_attached(&worlds[0]));
+                });
+            }
+            begin.wait();
+            // The others are within by then, if nothing keeps them out.
+            thread::sleep(Duration::from_millis(50));
+            attach(&worlds[1]).unwrap();
+        });
+        thread::scope(|scope| {
+            scope.spawn(|| worlds[1].barrier().unwrap());
+            let answer = worlds[0].rpc(Rank::new(1), |x: u64| x + 1, 41).unwrap();
+            assert_eq!(answer.wait().unwrap(), 42);
+            worlds[0].barrier().unwrap();
+        });
+        thread::scope(|scope| {
+            worlds
+                .into_iter()
+                .for_each(|world| drop(scope.spawn(|| drop(world))));
+        });
+    }
 
     #[test]
     fn another_program_is_an_error_that_names_both_builds() {
@@ -152,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_keeps_a_rank_from_attaching_is_told_to_all() {
-        let errors = pgas_core::backend::loopback::run(3, |world| {
+        let errors = loopback::run(3, |world| {
             let program = if world.rank() == Rank::new(1) {
                 Err(Error::backend(READ, 13, "Permission denied"))
             } else {

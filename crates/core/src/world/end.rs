@@ -38,7 +38,7 @@ impl Drop for World {
                 self.tell_statistics(None);
             }
             if handles.drop_last(counted, || self.backend().notify(self.rank())) {
-                if let Some(layer) = self.inner.layer.get() {
+                if let Some(layer) = self.inner.above.layer.get() {
                     layer.forget_tasks();
                 }
                 return;
@@ -113,7 +113,7 @@ impl Inner {
         }
         if !thread::panicking() {
             self.backend.leave(&mut |message| self.refuse(&message));
-            if let Some(layer) = self.layer.get() {
+            if let Some(layer) = self.above.layer.get() {
                 layer.end();
             }
             let lost = [self.untold.text(self.rank), self.refused.text(self.rank)];
@@ -143,7 +143,7 @@ impl Inner {
     fn refuse(&self, message: &Message<'_>) {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
-            && let Some(layer) = self.layer.get()
+            && let Some(layer) = self.above.layer.get()
         {
             layer.refuse(message);
         } else {

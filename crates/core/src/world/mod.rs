@@ -17,7 +17,7 @@ use std::fmt;
 use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -250,6 +250,14 @@ impl WeakWorld {
     }
 }
 
+/// The layer above the core.
+#[derive(Debug, Default)]
+struct Above {
+    layer: OnceLock<Arc<dyn Layer>>,
+    /// Held by the thread that attaches the layer.
+    attaching: Mutex<()>,
+}
+
 #[derive(Debug)]
 struct Inner {
     /// The maps of the fast path: as the two maps below, for segments in one mapping.
@@ -279,7 +287,7 @@ struct Inner {
     spares: Spares,
     handlers: Handlers<Handler>,
     servers: Servers,
-    layer: OnceLock<Arc<dyn Layer>>,
+    above: Above,
     /// Collectives in flight.
     tasks: Tasks,
     /// Shared with each put in flight that a signal follows, of those since the last reclaim.
@@ -347,7 +355,7 @@ impl World {
             spares: Spares::default(),
             handlers: Handlers::default(),
             servers: Servers::default(),
-            layer: OnceLock::new(),
+            above: Above::default(),
             tasks: Tasks::default(),
             signals: Mutex::default(),
             orphans: Orphans::default(),
@@ -559,12 +567,31 @@ impl World {
     /// The layer that was attached.
     #[inline]
     pub(crate) fn layer_above(&self) -> Option<&Arc<dyn Layer>> {
-        self.inner.layer.get()
+        self.inner.above.layer.get()
+    }
+
+    /// To be held by a thread that attaches a layer, if it takes more than [`attach`](Self::attach)
+    /// to do so: other threads of the rank may want that layer at the same time.
+    ///
+    /// # Cost
+    ///
+    /// A lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let attaching = world.attaching();
+    /// // Ask the other ranks, and then attach the layer.
+    /// drop(attaching);
+    /// ```
+    pub fn attaching(&self) -> MutexGuard<'_, ()> {
+        lock(&self.inner.above.attaching)
     }
 
     /// Attaches the layer, and says whether it is the first one.
     pub(crate) fn set_layer(&self, layer: Arc<dyn Layer>) -> bool {
-        self.inner.layer.set(layer).is_ok()
+        self.inner.above.layer.set(layer).is_ok()
     }
 
     /// The number of this handle's name in the statistics, or 0.
