@@ -139,7 +139,7 @@ impl Forwarder {
 ///
 /// # Errors
 ///
-/// The first error of writing, other than that nobody reads.
+/// The first error of writing, other than that nobody reads. The others have written the rest then.
 pub fn finish(
     forwarders: Vec<Forwarder>,
     signals: &SignalWatch,
@@ -147,6 +147,7 @@ pub fn finish(
 ) -> io::Result<Result<Option<i32>, io::Error>> {
     let mut draining: Vec<Draining> = forwarders.into_iter().map(Forwarder::stop).collect();
     let deadline = has_failed.then(|| Instant::now() + DRAIN_PATIENCE);
+    let mut written = Ok(());
     while !draining.is_empty() {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
@@ -159,20 +160,18 @@ pub fn finish(
         let finished: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
         let mut finished = finished.into_iter();
         for one in draining.extract_if(.., |_| finished.next() == Some(true)) {
-            if let Err(error) = one.join() {
-                return Ok(Err(error));
-            }
+            written = written.and(one.join());
         }
         while let Some(received) = signals.next()? {
             if signals::asks_to_end(received.signal) {
-                return Ok(Ok(Some(received.signal)));
+                return Ok(written.map(|()| Some(received.signal)));
             }
         }
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
     }
-    Ok(Ok(None))
+    Ok(written.map(|()| None))
 }
 
 /// A forwarder that writes the rest of the output.
@@ -305,5 +304,61 @@ pub fn tell(line: &str) {
             .lock()
             .write_all(format!("pgas: {}\n", printable(line)).as_bytes())
             .ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver, Sender};
+
+    use super::*;
+
+    /// Fails, or writes when it is told to.
+    enum Slow {
+        Full,
+        When(Receiver<()>, Sender<Vec<u8>>),
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self {
+                Self::Full => return Err(ErrorKind::StorageFull.into()),
+                Self::When(told, written) => {
+                    told.recv().unwrap();
+                    written.send(bytes.to_vec()).unwrap();
+                }
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_stream_is_written_to_its_end_although_the_other_cannot_be() {
+        let start = |stream, sink| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(b"line\n").unwrap();
+            Forwarder::start_to(stream, Box::new(sink), vec![reader.into()], None).unwrap()
+        };
+        let ((tell, told), (writes, written)) = (mpsc::channel(), mpsc::channel());
+        let output = start(Stream::Output, Slow::Full);
+        let errors = start(Stream::Error, Slow::When(told, writes));
+        while !output.thread.is_finished() {
+            thread::yield_now();
+        }
+        let signals = SignalWatch::start().unwrap();
+        let finished = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(50));
+                tell.send(()).unwrap();
+            });
+            let finished = finish(vec![output, errors], &signals, false).unwrap();
+            (finished, written.try_recv())
+        });
+        assert_eq!(finished.0.unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(finished.1.as_deref(), Ok(&b"line\n"[..]));
     }
 }

@@ -158,13 +158,13 @@ impl<'a> Watch<'a> {
         forwarders: Vec<Forwarder>,
     ) -> Result<Outcome, SuperviseError> {
         let has_failed = self.outcome != Outcome::Finished;
-        let outcome = match forward::finish(forwarders, self.signals, has_failed)? {
-            Ok(None) => self.outcome,
+        let written = forward::finish(forwarders, self.signals, has_failed)?;
+        let outcome = match written {
             Ok(Some(signal)) => self.interrupted(signal),
-            Err(error) => return Err(SuperviseError::Output(error)),
+            Ok(None) | Err(_) => self.outcome,
         };
         self.hooks.ended(&outcome);
-        Ok(outcome)
+        written.map(|_| outcome).map_err(SuperviseError::Output)
     }
 
     fn receive_signals(&mut self, ranks: &Ranks) -> io::Result<()> {
