@@ -44,7 +44,8 @@ impl Drop for Serving<'_> {
 impl World {
     /// Sleeps until a message arrives for this rank, a barrier ends, another thread or rank
     /// [wakes](Self::unpark) it, or `at_most` is over. For a program's own loop around
-    /// [`progress`](Self::progress). May return early.
+    /// [`progress`](Self::progress). May return early. It misses an `unpark` that comes before it
+    /// sleeps.
     ///
     /// A transport that cannot wake a sleeper is polled instead. A thread that runs no handlers
     /// ([`serve_here`](Self::serve_here)) sleeps until one that does has served something.
@@ -63,14 +64,24 @@ impl World {
 
     /// Sleeps until there may be something for this thread to do.
     pub(crate) fn nap(&self, at_most: Duration) {
-        if !self.servers().has_this_thread() {
+        if !self.has_work_before_sleep() {
+            self.sleep(at_most);
+        }
+    }
+
+    /// Whether the layer has found work for this thread, which was about to sleep. It may run code
+    /// of the program.
+    fn has_work_before_sleep(&self) -> bool {
+        let layer = self.layer_above().filter(|_| !in_handler());
+        self.servers().has_this_thread() && layer.is_some_and(|layer| layer.before_sleep(self))
+    }
+
+    fn sleep(&self, at_most: Duration) {
+        if self.servers().has_this_thread() {
+            self.backend().park(at_most);
+        } else {
             // It may miss a wake-up.
             self.servers().sleep(at_most.min(self.longest_sleep()));
-            return;
-        }
-        let layer = self.layer_above().filter(|_| !in_handler());
-        if !layer.is_some_and(|layer| layer.before_sleep(self)) {
-            self.backend().park(at_most);
         }
     }
 
@@ -393,16 +404,18 @@ impl World {
         let handles = self.clone_uncounted();
         let run = move || {
             while let Some(round) = self.handles().begin_round() {
-                let served = panic::catch_unwind(AssertUnwindSafe(|| self.serve()));
+                let serve = || {
+                    let served = self.serve();
+                    let has_work = matches!(served, Ok(true)) || self.has_work_before_sleep();
+                    (served, has_work)
+                };
+                let served = panic::catch_unwind(AssertUnwindSafe(serve));
                 drop(round);
                 match served {
-                    Ok(Ok(true)) => {}
-                    Ok(Ok(false)) => self.nap(self.longest_sleep()),
                     // The program's own next call meets it, as it meets the end of a job.
-                    Ok(Err(_)) if self.backend().health().is_ok() => {
-                        self.nap(self.longest_sleep());
-                    }
-                    Ok(Err(_)) => return,
+                    Ok((Err(_), _)) if self.backend().health().is_err() => return,
+                    Ok((_, true)) => {}
+                    Ok((_, false)) => self.sleep(self.longest_sleep()),
                     Err(payload) => return self.end_by(payload),
                 }
             }
@@ -418,5 +431,57 @@ impl World {
         // Another rank's failure may be recorded already; the next wait reports it.
         drop(self.backend().blame(self.rank(), &cause));
         self.untold().add_panic(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::backend::Message;
+    use crate::config::{Config, Progress};
+    use crate::loopback;
+    use crate::world::Layer;
+
+    #[derive(Debug)]
+    struct PanicsBeforeSleep;
+
+    impl Layer for PanicsBeforeSleep {
+        fn deliver(&self, _: &World, _: Message<'_>) -> Result<()> {
+            Ok(())
+        }
+
+        fn advance(&self, _: &World) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn accepts_requests(&self) -> bool {
+            true
+        }
+
+        fn before_sleep(&self, _: &World) -> bool {
+            panic!("a waker of the program");
+        }
+    }
+
+    #[test]
+    fn a_panic_before_the_sleep_of_the_progress_thread_is_one_of_the_rank() {
+        let config = Config {
+            progress: Progress::Thread,
+            ..Config::default()
+        };
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        world.attach(Box::new(PanicsBeforeSleep));
+        let began = Instant::now();
+        while world.backend().health().is_ok() && began.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
+        let error = world.backend().health().unwrap_err().to_string();
+        assert!(
+            error.contains("panicked: a waker of the program"),
+            "{error}"
+        );
     }
 }
