@@ -12,7 +12,11 @@ use pgas_core::{Config, Error, World};
 /// With `PGAS_RANKS=n`, and no launcher or one that has started a single process, the process
 /// starts `n` ranks of the same program, watches them, and ends with their exit code. This call
 /// then returns in each of the ranks, but not in the process that started them. So call it first in
-/// `main`.
+/// `main`, before other threads are started: a signal that one of them takes, such as SIGTERM, ends
+/// the process that watches the ranks, and so kills them.
+///
+/// A rank of a launcher is killed when the thread that started its process ends. If a wrapper
+/// between the two starts it, that thread must wait for it.
 ///
 /// A process joins one job. A second call, for example by a library, returns another handle on the
 /// same world; on a thread that is a rank ([`threads`]) a handle on the world of that rank. When

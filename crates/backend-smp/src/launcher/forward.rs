@@ -2,7 +2,7 @@
 //!
 //! One thread reads the pipes of all ranks' standard outputs, another those of their standard
 //! errors. Each is the only writer of its stream, and writes whole lines, so lines of different
-//! ranks never mix.
+//! ranks do not mix. Where both streams go to one pipe, lines of more than 4 KiB of the two may.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};

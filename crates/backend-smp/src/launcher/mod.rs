@@ -13,8 +13,8 @@
 //!
 //! | event | ended by |
 //! |---|---|
-//! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second |
-//! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at its parent's death |
+//! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second; on a busy machine within four |
+//! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at the end of the thread that started it |
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
 //! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!

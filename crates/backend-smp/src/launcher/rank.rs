@@ -19,7 +19,8 @@ pub(crate) fn inherited_memory<M: Descriptor>(job_fd: i32) -> io::Result<M> {
     sys::adopt(JOB_FD_VARIABLE, job_fd).map(M::received)
 }
 
-/// Ties this process to the one that started it: the kernel kills it when that ends.
+/// Ties this process to the thread that started it: the kernel kills it when that ends, also if the
+/// process of that thread goes on.
 ///
 /// A launcher does this for the processes that it starts; if such a process is a shell script that
 /// starts the rank in turn, the rank calls this to be tied to the script.
