@@ -236,9 +236,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let key = K::key_by(key)?;
         let done = match &self.local {
             Some(all) => {
-                let given = given(self.heap())?;
                 let view = self.view_local(all);
-                view.perform::<O>(view.hash(&key), &key, given)
+                // In this order: if the hasher panics, there is no long value yet.
+                let (hash, given) = (view.hash(&key), given(self.heap())?);
+                view.perform::<O>(hash, &key, given)
             }
             None => {
                 let (at, elsewhere) = (Location::caller(), Self::perform_elsewhere::<O>);

@@ -112,8 +112,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let _waits = part_of_at(O::EFFECT.whole(), at);
         if let Some(reused) = &self.reused {
             let perform = |view: LocalView<'_, K, V, S>| {
-                let given = given(self.heap())?;
-                O::perform(&view, view.hash(key), key, given)
+                let (hash, given) = (view.hash(key), given(self.heap())?);
+                O::perform(&view, hash, key, given)
             };
             return match O::EFFECT {
                 Effect::Read => self.read_optimistically(reused, perform),

@@ -303,3 +303,26 @@ fn a_key_whose_value_panics_when_it_is_dropped_is_counted() {
     everywhere(2, body);
     everywhere_counted(2, body);
 }
+
+/// In each way in which a map reaches its slots.
+#[test]
+fn a_hasher_that_panics_leaves_no_long_value_behind() {
+    everywhere(1, |world| {
+        for is_reused in [false, true] {
+            let hasher = Moody(true.into());
+            let map = HashMap::<u32, String, _, _>::with_hasher(&world, 100, hasher).unwrap();
+            let map = if is_reused {
+                map.reuse_slots().unwrap()
+            } else {
+                map
+            };
+            let used = world.local_heap_use().used;
+            let insert = || map.insert(&300, "long ".repeat(100));
+            let panicked = catch_unwind(AssertUnwindSafe(insert));
+            assert!(panicked.is_err());
+            assert_eq!(world.local_heap_use().used, used);
+            map.table.shape.hasher.0.store(false, Ordering::Relaxed);
+            insert().unwrap();
+        }
+    });
+}
