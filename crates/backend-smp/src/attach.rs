@@ -157,7 +157,8 @@ fn no_memory(job_fd: i32, error: io::Error) -> Error {
 #[cold]
 fn second_program(rank: u32, first: u32) -> Error {
     let text = format!(
-        "process {first} was rank {rank} of this job before: a job is one program, so start each          program, also each try of one, as a job of its own"
+        "process {first} was rank {rank} of this job before: a job is one program, so start each \
+         program, also each try of one, as a job of its own"
     );
     Error::backend("start-up", 0, text)
 }
