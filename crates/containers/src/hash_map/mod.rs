@@ -353,7 +353,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// change of phase. Give such a map twice as many slots as it has keys at a time. A single
     /// operation on memory of this host takes about twice as long; batches take about as long as
     /// before. Now and then a thread that removes keys frees slots that no operation can still be
-    /// using. An insert that finds no room frees all such slots, and waits up to a minute for
+    /// using. An insert that finds no room frees some such slots, and waits up to a minute for
     /// operations that have begun. An [`update`](Self::update) whose function waits delays this,
     /// and an insert within such a function does not wait for itself: it fails at once.
     ///

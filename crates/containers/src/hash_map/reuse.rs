@@ -48,8 +48,12 @@ const LOCK: usize = COMMON;
 /// Counts the begins and ends of reclaims.
 const N_EMPTIED: usize = COMMON + 8;
 
-/// The number of the slot that the next reclaim begins with.
+/// The number of the slot behind the ones that the next reclaim takes. Reclaims go around
+/// backwards: the slots behind were examined just before, and have free ones among them.
 const NEXT: usize = COMMON + 16;
+
+/// Counts the keys that have lost their slots.
+const N_VACATED: usize = COMMON + 24;
 
 /// A thread reclaims slots after this number of removals.
 pub(super) const REMOVALS_PER_RECLAIM: u64 = 128;
@@ -62,7 +66,7 @@ const SLOTS_PER_REMOVAL: u64 = 8;
 const RECLAIM_CHUNK: u64 = 4096;
 
 /// Blocks behind reclaimed slots that are searched for a free one. A reclaim that comes around to
-/// the first slot searches all.
+/// the last slot searches all.
 const N_BEHIND: usize = 64;
 
 /// A thread that found no room waits this long for other threads' sections, one of which may wait
@@ -189,9 +193,9 @@ impl Sections {
         self.n_emptied.load(Relaxed)
     }
 
-    /// Begins and ends of reclaims, by all ranks.
-    fn n_emptyings(&self) -> u64 {
-        word::load(self.all.block(0, 0).word64(N_EMPTIED))
+    /// The number of keys whose slots all ranks have reclaimed.
+    fn n_vacated(&self) -> u64 {
+        word::load(self.all.block(0, 0).word64(N_VACATED))
     }
 
     /// Takes the reclaim lock, unless another thread holds it.
@@ -227,8 +231,8 @@ const NO_ATTEMPT: u64 = u64::MAX;
 pub(super) struct Room<'w> {
     /// The deadline.
     end: Instant,
-    /// The count of reclaims at its last attempt, or [`NO_ATTEMPT`].
-    n_emptied: u64,
+    /// The count of vacated slots at its last attempt, or [`NO_ATTEMPT`].
+    n_vacated: u64,
     /// The wait for others' sections. It serves their messages, for which one of them may wait, and
     /// notices the death of a rank with an open section.
     wait: OwnWait<'w>,
@@ -242,7 +246,7 @@ impl<'w> Room<'w> {
     pub(super) fn new(world: &'w World) -> Self {
         Self {
             end: Instant::now() + PATIENCE,
-            n_emptied: NO_ATTEMPT,
+            n_vacated: NO_ATTEMPT,
             wait: world
                 .own_wait("operations on a hash map whose slots are used again")
                 .with_short_rounds(),
@@ -336,7 +340,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         };
         // Inside of another operation, leave the reclaim to other threads.
         let n = REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL;
-        !sections.are_open_here() && self.reclaim_next(sections, n, true, go_on)
+        !sections.are_open_here() && self.reclaim_next(sections, n, true, go_on).is_some()
     }
 
     /// Reclaims slots of removed keys, for an operation that found no room: it visits all slots, so
@@ -348,61 +352,70 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             self.shape.ring.capacity()
         };
-        let seen = match room.n_emptied {
-            NO_ATTEMPT => sections.n_emptyings(),
+        let seen = match room.n_vacated {
+            NO_ATTEMPT => sections.n_vacated(),
             seen => seen,
         };
         // Other threads make room, too.
-        let has_changed = || sections.n_emptyings() != seen;
+        let has_changed = || sections.n_vacated() != seen;
+        let mut has_room = false;
         while n_left > 0 && !has_changed() && Instant::now() < room.end {
             let n = n_left.min(RECLAIM_CHUNK);
-            if self.reclaim_next(sections, n, false, &mut || room.may_continue()) {
-                n_left -= n;
-            } else if let Some(failure) = room.failure.take() {
-                return Err(failure);
+            let go_on = &mut || !has_changed() && room.may_continue();
+            match self.reclaim_next(sections, n, false, go_on) {
+                Some(n_emptied) => {
+                    n_left -= n;
+                    has_room |= n_emptied > 0;
+                }
+                None => {
+                    if let Some(failure) = room.failure.take() {
+                        return Err(failure);
+                    }
+                }
             }
         }
-        let before = mem::replace(&mut room.n_emptied, sections.n_emptyings());
-        Ok(before != room.n_emptied)
+        let before = mem::replace(&mut room.n_vacated, sections.n_vacated());
+        // What others have made is taken by others perhaps, over and over.
+        Ok(has_room || before != room.n_vacated && Instant::now() < room.end)
     }
 
-    /// Reclaims the slots of removed keys among the next `n` slots. If `frees`, those that no key has
-    /// passed are free again. Returns whether it could.
+    /// Reclaims the slots of removed keys among the next `n` slots, and returns their number. If
+    /// `frees`, or if it has come around, those that no key has passed are free again. Returns `None`
+    /// if other threads are in the way.
     fn reclaim_next(
         &self,
         sections: &Sections,
         n: u64,
         frees: bool,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> bool {
+    ) -> Option<u64> {
         let lock = loop {
             match sections.lock() {
                 Some(lock) => break lock,
                 None if go_on() => {}
-                None => return false,
+                None => return None,
             }
         };
         let next = lock.common.word64(NEXT);
-        let (capacity, first) = (self.shape.ring.capacity(), next.load(Relaxed));
+        let (capacity, end) = (self.shape.ring.capacity(), next.load(Relaxed));
         let n = n.min(capacity);
+        let comes_around = end < n;
+        let first = (end + capacity - n) % capacity;
         let slots: Vec<_> = (first..first + n)
             .map(|i| self.slot_number(i % capacity))
             .collect();
         let count = lock.common.word64(N_EMPTIED);
         // Access to memory of this process does not fail.
         let emptied = reclaim::empty(self, &slots, count, || sections.have_ended(go_on));
-        let Ok(Some(n_emptied)) = emptied else {
-            return false;
-        };
+        let n_emptied = emptied.ok()??;
         sections.n_emptied.fetch_add(n_emptied, Relaxed);
-        let n_behind = if first + n < capacity {
-            N_BEHIND
-        } else {
-            usize::MAX
-        };
-        let freed = !frees || reclaim::free_unpassed(self, &slots, n_behind).is_ok();
-        next.store((first + n) % capacity, Relaxed);
-        freed
+        word::add(lock.common.word64(N_VACATED), n_emptied);
+        if frees || comes_around {
+            let n_behind = if comes_around { usize::MAX } else { N_BEHIND };
+            reclaim::free_unpassed(self, &slots, n_behind).ok()?;
+        }
+        next.store(first, Relaxed);
+        Some(n_emptied)
     }
 
     /// The slot with this number in the ring, counted over all ranks.

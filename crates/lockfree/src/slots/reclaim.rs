@@ -34,7 +34,7 @@
 //! slots that it saw taken stayed so until the end. Otherwise it begins again, in a section.
 //!
 //! **Searches for absent keys stay short.** A slot that no key has passed is free again, as if it
-//! had never been used. Another one stays vacant until the first insert reaches it, or until the
+//! had never been used, when a free slot is known to be near behind it. Another one stays vacant until the first insert reaches it, or until the
 //! keys that passed it are gone and it is examined again.
 //!
 //! The rules are those of Purcell and Harris (Non-blocking hashtables with open addressing, 2005).

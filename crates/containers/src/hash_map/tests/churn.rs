@@ -248,6 +248,31 @@ fn an_insert_without_room_takes_back_some_slots_and_not_all() {
     .unwrap();
 }
 
+/// Each may tell the slots to stay that another one is about to take back.
+#[test]
+fn inserts_of_all_ranks_without_room_find_what_was_removed() {
+    const N_EACH: u64 = 50;
+    pgas_smp::threads(4, |world| {
+        let map = reusing::<u64, u64>(&world, 1 << 13);
+        let (n, me) = (map.capacity(), u64::from(world.rank().number()));
+        if me == 0 {
+            let entries: Vec<_> = (0..n).map(|key| (key, key)).collect();
+            map.insert_many(&entries).unwrap();
+        }
+        world.barrier().unwrap();
+        for i in 0..N_EACH {
+            assert!(map.remove(&(4 * i + me)).unwrap());
+        }
+        world.barrier().unwrap();
+        for i in 0..N_EACH {
+            map.insert(&(n + 4 * i + me), i).unwrap();
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), n);
+    })
+    .unwrap();
+}
+
 /// Where none was free, slots become free when the looks for removed keys have come around.
 #[test]
 fn slots_of_a_full_map_are_free_again_when_its_keys_are_gone() {
@@ -263,7 +288,7 @@ fn slots_of_a_full_map_are_free_again_when_its_keys_are_gone() {
             assert!(map.remove(&key).unwrap());
         }
         let n_free = n_in_state(&map, |state| state == SlotState::Free);
-        assert!(n_free > n / 4, "{n_free} of {n}");
+        assert!(n_free > n / 4 * 3, "{n_free} of {n}");
     })
     .unwrap();
 }
