@@ -1,6 +1,7 @@
 //! Blocks that are looked up once, over shared memory.
 
 use std::thread;
+use std::time::Duration;
 
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::{Block, Counted, Near};
@@ -299,4 +300,33 @@ fn a_part_that_needs_more_alignment_than_the_block_has_is_refused() {
         near(&world, array).unwrap().store(0, 1_u128);
     })
     .unwrap();
+}
+
+/// Where one counter counts all operations, without ranks.
+#[test]
+fn a_wait_for_a_near_signal_costs_one_look_however_long_it_takes() {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let counts = pgas_smp::threads_with(2, &config, |world| {
+        let words = world.alloc_symmetric::<u64>(2).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            for i in 0..2 {
+                thread::sleep(Duration::from_millis(10));
+                let word = words.on(Rank::new(1)).add(i);
+                word.atomic_store(&world, 7).unwrap();
+            }
+            return [1, 1];
+        }
+        [0, 1].map(|i| {
+            let (word, before) = (words.here().add(i), world.costs());
+            if i == 0 {
+                word.wait_until(&world, |n| n == 7).unwrap();
+            } else {
+                word.wait_until_nb(&world, |n| n == 7).wait().unwrap();
+            }
+            (world.costs() - before).atomics
+        })
+    });
+    assert_eq!(counts.unwrap(), [[1; 2]; 2]);
 }

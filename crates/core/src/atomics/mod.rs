@@ -309,24 +309,15 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub(crate) fn look(self, world: &World, is_first: bool) -> Result<T> {
-        if let Some(place) = world.direct_word(self) {
-            return Ok(T::from_bits(
-                place.fetch(call(AtomicOp::Load, T::from_bits(0))),
-            ));
-        }
-        self.look_indirectly(world, is_first)
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn look_indirectly(self, world: &World, is_first: bool) -> Result<T> {
         if is_first {
             return self.atomic_load(world);
         }
+        let load = call(AtomicOp::Load, T::from_bits(0));
+        if let Some(place) = world.uncounted_word(self) {
+            return Ok(T::from_bits(place.fetch(load)));
+        }
         let word = world.checked(self, 1);
-        let seen = word.fetch(world, call(AtomicOp::Load, T::from_bits(0)))?;
-        Ok(T::from_bits(seen))
+        Ok(T::from_bits(word.fetch(world, load)?))
     }
 
     /// Writes the value atomically.

@@ -123,8 +123,15 @@ impl World {
         Some(place)
     }
 
+    /// As [`direct_word`](Self::direct_word), for a look that does not count.
     #[inline]
-    fn count_near<T>(&self, kind: CostKind, ptr: GlobalPtr<T>, n: usize) {
+    pub(crate) fn uncounted_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
+        Some(self.inner.fast_words.place(ptr, 1)?.0)
+    }
+
+    /// Counts an operation of this process's own on mapped memory.
+    #[inline]
+    pub(crate) fn count_near<T>(&self, kind: CostKind, ptr: GlobalPtr<T>, n: usize) {
         if let Some(counting) = self.counting() {
             let bytes = (n * size_of::<T>()) as u64;
             counting.add(kind, (true, self.label()), Some(ptr.rank()), 1, bytes);
