@@ -3,7 +3,9 @@
 //! Ranks that have the memory mapped use the processor's instruction. For the others the owner does
 //! it, as a remote call: no network of today has atomics of 16 bytes.
 
-use pgas_core::{GlobalPtr, Pod, Result, World};
+use std::sync::{Mutex, PoisonError};
+
+use pgas_core::{Error, GlobalPtr, Pod, Result, World, in_handler};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::future::PgasFuture;
@@ -147,6 +149,11 @@ impl<T: Pod> WideAtomics<T> for GlobalPtr<T> {
         let (current, new) = (bits(current), bits(new));
         let former = match world.compare_swap_wide(place(self), current, new)? {
             Some(former) => former,
+            // Refused before it is asked for: else it would be carried out all the same.
+            None if in_handler() => {
+                let what = "a compare-and-swap of 16 bytes by their owner";
+                return Err(Error::InHandler { what });
+            }
             None => ask(world, place(self), current, new)?.wait()?,
         };
         Ok(outcome(former, current))
@@ -194,7 +201,10 @@ fn outcome<T: Pod>(former: u128, current: u128) -> Result<T, T> {
     }
 }
 
-/// Asks the owner, whose handlers run one at a time.
+/// Held by who swaps bytes that nobody has mapped.
+static SWAPS: Mutex<()> = Mutex::new(());
+
+/// Asks the owner.
 #[track_caller]
 fn ask(world: &World, ptr: GlobalPtr<u128>, current: u128, new: u128) -> Result<PgasFuture<u128>> {
     let args = (Here::new(world), ptr, current, new);
@@ -206,7 +216,8 @@ fn answer((here, ptr, current, new): (Here, GlobalPtr<u128>, u128, u128)) -> Res
     if let Some(former) = world.compare_swap_wide(ptr, current, new)? {
         return Ok(former);
     }
-    // Nobody has this memory mapped, so all ask, and no other call runs here meanwhile.
+    // Nobody has this memory mapped, so all ask. A call that was put off may run beside another.
+    let _alone = SWAPS.lock().unwrap_or_else(PoisonError::into_inner);
     let former = ptr.get(world)?;
     if former == current {
         ptr.put(world, new)?;

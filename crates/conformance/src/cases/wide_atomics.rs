@@ -1,6 +1,6 @@
 //! Compare-and-swap of 16 bytes: its model, contention, halves, and what is refused.
 
-use pgas_am::{RemoteCalls, WideAtomics, attach};
+use pgas_am::{Here, RemoteCalls, WideAtomics, attach, quiet};
 use pgas_core::atomics::has_wide_atomics;
 use pgas_core::{Error, GlobalPtr, Rank, Result, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -118,11 +118,19 @@ fn wide_swaps_outside_of_segments_are_refused(world: &World) -> Result<()> {
         GlobalPtr::<u128>::NULL.load_wide(world)
     });
     let next = neighbour(world, 1);
-    let waits = |(here, cell): (pgas_am::Here, GlobalPtr<u128>)| {
-        let done = cell.load_wide(here.world());
-        done.is_ok() || matches!(done, Err(Error::InHandler { .. } | Error::NoWideAtomics))
+    let swapped = |(here, cell): (Here, GlobalPtr<u128>)| match cell.compare_exchange_wide(
+        here.world(),
+        0,
+        5,
+    ) {
+        Ok(outcome) => outcome.is_ok(),
+        Err(Error::InHandler { .. } | Error::NoWideAtomics) => false,
+        Err(error) => panic!("{error}"),
     };
-    let args = (pgas_am::Here::new(world), cell);
-    assert!(world.rpc(next, waits, args)?.wait()?, "inside a handler");
+    let args = (Here::new(world), cell);
+    let is_swapped = world.rpc(next, swapped, args)?.wait()?;
+    quiet(world)?;
+    // What a handler was refused has not been done.
+    assert_eq!(cell.get(world)?, if is_swapped { 5 } else { 0 });
     world.barrier()
 }

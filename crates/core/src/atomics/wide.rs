@@ -56,7 +56,7 @@ impl World {
         if !wide::is_supported() {
             return Err(Error::NoWideAtomics);
         }
-        self.count(CostKind::Atomic, Some(ptr.rank()), 1, size_of::<u128>());
+        self.count_near(CostKind::Atomic, ptr, 1);
         Ok(Some(element.compare_swap_wide(current, new)))
     }
 }
