@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 
 use crate::backend::{Backend, HandlerId, MessageClass, Sent, loopback};
@@ -19,16 +20,11 @@ const SEGMENT_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 struct HalfMapped {
     inner: loopback::Loopback,
-    memory: NonNull<u8>,
+    memory: Box<[AtomicU64]>,
 }
 
-// SAFETY: the memory is never freed, and nothing in this test is bound to a thread.
-unsafe impl Send for HalfMapped {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for HalfMapped {}
-
 // SAFETY: every call is the inner transport's with the same arguments, but for the maps. The mapped
-// memory is as long as a segment, and lives for ever.
+// memory is as long as a segment, and lives as long as this.
 unsafe impl Backend for HalfMapped {
     crate::pass_on! {
         inner:
@@ -44,7 +40,7 @@ unsafe impl Backend for HalfMapped {
     }
 
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
-        (rank == Rank::ZERO).then_some(self.memory)
+        (rank == Rank::ZERO).then(|| NonNull::from(&*self.memory).cast())
     }
 }
 
@@ -52,8 +48,7 @@ unsafe impl Backend for HalfMapped {
 fn counting(direct: bool) -> World {
     let options = loopback::Options::default();
     let inner = loopback::job(2, SEGMENT_BYTES as u64, &options).remove(0);
-    let memory = Box::leak(vec![0_u64; SEGMENT_BYTES / 8].into_boxed_slice());
-    let memory = NonNull::from(memory).cast();
+    let memory = (0..SEGMENT_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
     let config = Config {
         statistics: Statistics::Total,
         direct,
