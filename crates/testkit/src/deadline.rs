@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::soon::Patience;
@@ -20,7 +20,10 @@ use crate::soon::Patience;
 #[derive(Debug)]
 #[must_use = "a deadline ends when it is dropped"]
 pub struct Deadline {
-    _alive: Sender<()>,
+    alive: Option<Sender<()>>,
+    watchdog: Option<JoinHandle<()>>,
+    /// The process that has the watchdog, and not one that was forked from it.
+    pid: u32,
 }
 
 impl Deadline {
@@ -32,7 +35,7 @@ impl Deadline {
     pub fn new(what: impl Into<String>, limit: Duration) -> Self {
         let (alive, watch) = mpsc::channel();
         let (what, patience) = (what.into(), Patience::new(limit));
-        thread::Builder::new()
+        let watchdog = thread::Builder::new()
             .name("deadline".into())
             .spawn(move || {
                 if patience.receive(&watch) == Err(RecvTimeoutError::Timeout) {
@@ -44,6 +47,23 @@ impl Deadline {
                 }
             })
             .expect("a thread for the watch");
-        Self { _alive: alive }
+        Self {
+            alive: Some(alive),
+            watchdog: Some(watchdog),
+            pid: process::id(),
+        }
+    }
+}
+
+impl Drop for Deadline {
+    /// Waits for the watchdog's end: what a thread still has when the process ends is a leak to who
+    /// looks for these.
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        if let Some(watchdog) = self.watchdog.take()
+            && process::id() == self.pid
+        {
+            drop(watchdog.join());
+        }
     }
 }
