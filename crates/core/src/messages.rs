@@ -156,6 +156,21 @@ impl World {
         Ok(sent)
     }
 
+    /// The result of a message of the layer that is not offered, for want of a
+    /// [credit](Self::n_credits): [`Sent::BackPressure`] if a later one may be accepted.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Self::try_send) if there is no room.
+    pub fn back_pressure_of_layer(&self, _: LayerKey, to: Rank) -> Result<Sent> {
+        self.check_after_refusal(to)?;
+        Ok(Sent::BackPressure)
+    }
+
     /// An error if a refused message would be refused for ever. The caller is about to try again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
         // In this order: a rank may leave because the job has failed, and then that is the error.

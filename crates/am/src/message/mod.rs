@@ -49,6 +49,7 @@ use std::panic::Location;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Rank, World, part_of_earlier};
 
+use crate::function::LAYER_KEY;
 use crate::future::{Completes, PgasFuture};
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
 use crate::send::{fits, may_wait};
@@ -489,7 +490,7 @@ impl ActiveMessages for World {
         fits(self, to, out.bytes().len())?;
         // A payload that no message would announce is not sent.
         if self.n_request_credits(to) == 0 {
-            return Ok(Sent::BackPressure);
+            return self.back_pressure_of_layer(LAYER_KEY, to);
         }
         dst.put_slice(self, payload)?;
         self.flush(to)?;

@@ -319,6 +319,13 @@ impl RequestHandler for Wait {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(world.barrier());
         list.push(world.wait_for("something", || Ok(false)));
+        let mut is_begun = false;
+        list.push(world.scope(|_| is_begun = true));
+        list.push(world.team().all_try("a step", || {
+            is_begun = true;
+            Ok(())
+        }));
+        assert!(!is_begun, "it is refused before it has any effect");
         list.push(world.request::<Self>(from, &place));
         let long = world.request_long::<Self>(place, &place, &[1]);
         list.push(long);
@@ -344,7 +351,7 @@ fn nothing_waits_inside_a_handler(world: &World) -> Result<()> {
     world.request::<Wait>(neighbour(world, 1), &place.here())?;
     quiet(world)?;
     let seen = std::mem::take(&mut *outcomes.lock().unwrap_or_else(PoisonError::into_inner));
-    assert_eq!(seen.len(), if world.rank() == Rank::ZERO { 9 } else { 6 });
+    assert_eq!(seen.len(), if world.rank() == Rank::ZERO { 11 } else { 8 });
     for outcome in seen {
         let error = outcome.expect_err("it would wait");
         assert!(error.to_string().contains("inside a handler"), "{error}");

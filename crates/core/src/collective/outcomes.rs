@@ -5,6 +5,7 @@ use std::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{ReduceOp, op};
+use crate::handler::refuse_in_handler;
 use crate::{Elsewhere, Error, Pod, Result, Team};
 
 /// An error's text is sent to the other members up to this many bytes.
@@ -99,7 +100,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// As [`all_succeeded`](Self::all_succeeded).
+    /// As [`all_succeeded`](Self::all_succeeded). Inside a handler `part` is not called.
     ///
     /// # Examples
     ///
@@ -121,6 +122,7 @@ impl Team {
     where
         E: From<Error> + fmt::Display,
     {
+        refuse_in_handler(what)?;
         let step = self.world().in_step(what);
         let outcome = part();
         drop(step);
@@ -137,7 +139,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// As [`all_succeeded`](Self::all_succeeded).
+    /// As [`all_succeeded`](Self::all_succeeded). Inside a handler `part` is not called.
     ///
     /// # Examples
     ///
@@ -168,6 +170,7 @@ impl Team {
     where
         E: From<Error> + fmt::Display,
     {
+        refuse_in_handler(what)?;
         let step = self.world().in_step(what);
         let outcome = part();
         let own = match &outcome {

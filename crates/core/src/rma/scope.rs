@@ -16,11 +16,14 @@ use super::signal::put_and_signal;
 use super::{Fragment, Strides, is_long};
 use crate::backend::{Atomic, Backend, Get, OpId, Operand, Put, SignalUpdate, Stage};
 use crate::cost::CostKind;
-use crate::handler::in_handler;
+use crate::handler::refuse_in_handler;
 use crate::waits::{Awaited, part_of_at};
 use crate::{Error, GlobalPtr, Pod, Result, World};
 
-/// The time that transfers have to complete after the job has failed.
+/// What the end of a scope waits for.
+const TRANSFERS: &str = "the transfers of a scope";
+/// The time that transfers have to complete after the job has failed, or the limit of their wait is
+/// over.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Begins transfers on borrowed buffers; from [`World::scope`].
@@ -84,9 +87,10 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
-    /// inside a handler. If the transfers cannot be completed after a failure, the process ends,
-    /// since the network could still write into the buffers.
+    /// Errors of the transport, or the failure of the job while waiting; [`Error::Timeout`] after
+    /// [`Config::timeout`](crate::Config::timeout). If the transfers are not complete a second after
+    /// such a failure or timeout, the process ends, since the network could still write into the
+    /// buffers. [`Error::InHandler`] inside a handler; then `body` is not called.
     ///
     /// # Examples
     ///
@@ -118,6 +122,8 @@ impl World {
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     ) -> Result<R> {
+        // Before `body` begins transfers, since none may be waited for.
+        refuse_in_handler(TRANSFERS)?;
         let scope = Scope {
             world: self,
             ops: RefCell::default(),
@@ -148,7 +154,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then nothing was begun.
+    /// Errors of the transport; then nothing was begun, or a part of a long transfer, which is over
+    /// when the scope ends.
     ///
     /// # Panics
     ///
@@ -184,7 +191,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; then nothing was begun.
+    /// Errors of the transport; then nothing was begun, or a part of a long transfer, which is over
+    /// when the scope ends.
     ///
     /// # Panics
     ///
@@ -452,8 +460,7 @@ impl<'scope> Scope<'scope, '_> {
     #[track_caller]
     fn complete(&self) -> Result<()> {
         let is_over = self.ops.borrow().is_empty() && self.signalled.borrow().is_empty();
-        // A scope inside a handler is refused, even if nothing is in flight.
-        if is_over && !in_handler() {
+        if is_over {
             return self.world.flush_all();
         }
         let mut failure = None;
@@ -467,7 +474,7 @@ impl<'scope> Scope<'scope, '_> {
         };
         let waited = self
             .world
-            .wait_until(&Awaited::new("the transfers of a scope"), || Ok(is_empty()));
+            .wait_until(&Awaited::new(TRANSFERS), || Ok(is_empty()));
         if let Err(error) = waited {
             self.give_up(error, is_empty)?;
         }
