@@ -52,6 +52,13 @@ struct OnlySerde {
     at: std::ops::Range<u32>,
 }
 
+/// Its parameter need not be `Wire`.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, Wire, Object)]
+#[pgas(serde)]
+struct GenericBySerde<T> {
+    at: T,
+}
+
 /// Nobody may refer to its members; encoded as bytes, and so by its members if they have a
 /// parameter.
 #[derive(
@@ -244,6 +251,8 @@ fn values_come_back_and_take_what_their_members_take() {
     assert_eq!(survives(&Tuple(1, 2.0, ())), 9);
     assert_eq!(survives(&[Small::A, Small::B(3)]), 4);
     survives(&OnlySerde { at: 3..400_000 });
+    survives(&GenericBySerde { at: 3..400_000 });
+    survives(&GenericBySerde { at: vec![3_u64] });
     assert_eq!(survives(&EDGE), 8);
     assert_eq!(survives(&OfFeatures { a: 1, b: 2 }), 8);
     assert_eq!(survives(&TupleOfFeatures(1, 2)), 8);

@@ -2,11 +2,11 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::parse::Parser as _;
+use syn::parse::{Parse as _, Parser as _};
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Data, DeriveInput, Error, Field, Generics, LitInt, Path, Result, Token,
-    TypeParamBound, parse_quote,
+    TypeParamBound, WherePredicate, parse_quote,
 };
 
 /// The content of `#[pgas(...)]`.
@@ -16,7 +16,11 @@ pub(crate) struct Options {
     /// Whether serde encodes the type.
     pub(crate) serde: bool,
     /// The bytes of an encoding that a slot holds.
-    pub(crate) inline: Option<LitInt>,
+    pub(crate) inline: Option<usize>,
+}
+
+fn is_ours(attr: &Attribute) -> bool {
+    attr.path().is_ident("pgas")
 }
 
 impl Options {
@@ -26,18 +30,24 @@ impl Options {
             serde: false,
             inline: None,
         };
-        for attr in input
-            .attrs
-            .iter()
-            .filter(|attr| attr.path().is_ident("pgas"))
+        if let Some(attr) = attributes_within(input)
+            .into_iter()
+            .find(|attr| is_ours(attr))
         {
+            let text = "`#[pgas(...)]` stands on the type, not on its members or variants";
+            return Err(Error::new_spanned(attr, text));
+        }
+        for attr in input.attrs.iter().filter(|attr| is_ours(attr)) {
             attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("crate") {
                     options.root = meta.value()?.call(Path::parse_mod_style)?;
                 } else if meta.path.is_ident("serde") {
                     options.serde = true;
                 } else if meta.path.is_ident("inline") {
-                    options.inline = Some(meta.value()?.parse()?);
+                    let n: LitInt = meta.value()?.parse()?;
+                    if options.inline.replace(n.base10_parse()?).is_some() {
+                        return Err(meta.error("`inline` is said twice"));
+                    }
                 } else {
                     return Err(meta.error("expected `serde`, `inline = ...` or `crate = ...`"));
                 }
@@ -63,9 +73,31 @@ pub(crate) fn bounded(input: &DeriveInput, bounds: TokenStream) -> Result<Generi
     Ok(generics)
 }
 
+/// As [`bounded`], for a type with its own bound as a whole: `predicate`. That says of the type's
+/// parameters what has to be said.
+pub(crate) fn bounded_whole(input: &DeriveInput, predicate: TokenStream) -> Result<Generics> {
+    let mut generics = bounded(input, quote!('static))?;
+    if !is_concrete(input) {
+        let predicate = WherePredicate::parse.parse2(predicate)?;
+        generics.make_where_clause().predicates.push(predicate);
+    }
+    Ok(generics)
+}
+
 /// The attributes of an implementation. That it names deprecated items is no use of them.
 pub(crate) fn attributes(input: &DeriveInput) -> TokenStream {
-    let mut attrs: Vec<&Attribute> = input.attrs.iter().collect();
+    let mut all = input.attrs.iter().chain(attributes_within(input));
+    let allowed = if all.any(|attr| attr.path().is_ident("deprecated")) {
+        quote!(#[allow(deprecated)])
+    } else {
+        TokenStream::new()
+    };
+    quote!(#[automatically_derived] #allowed)
+}
+
+/// The attributes of the type's members and variants.
+fn attributes_within(input: &DeriveInput) -> Vec<&Attribute> {
+    let mut attrs: Vec<&Attribute> = Vec::new();
     let mut fields: Vec<&Field> = Vec::new();
     match &input.data {
         Data::Struct(data) => fields.extend(&data.fields),
@@ -78,13 +110,7 @@ pub(crate) fn attributes(input: &DeriveInput) -> TokenStream {
         Data::Union(_) => {}
     }
     attrs.extend(fields.into_iter().flat_map(|field| &field.attrs));
-    let mut all = attrs.into_iter();
-    let allowed = if all.any(|attr| attr.path().is_ident("deprecated")) {
-        quote!(#[allow(deprecated)])
-    } else {
-        TokenStream::new()
-    };
-    quote!(#[automatically_derived] #allowed)
+    attrs
 }
 
 /// Whether the type has no parameters.

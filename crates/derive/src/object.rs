@@ -5,15 +5,24 @@ use quote::quote;
 use syn::ext::IdentExt as _;
 use syn::{Data, DeriveInput, Result};
 
-use crate::input::{Options, attributes, bounded, is_concrete};
+use crate::input::{Options, attributes, bounded, bounded_whole, is_concrete};
 use crate::wire::members_of_pod;
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
-    let Options { root, inline, .. } = Options::of(input)?;
+    let Options {
+        root,
+        inline,
+        serde,
+    } = Options::of(input)?;
     let name = &input.ident;
     let (codec, object) = (quote!(#root::codec), quote!(#root::object));
     let bound = quote!(#codec::Wire + ::core::marker::Send + ::core::marker::Sync);
-    let generics = bounded(input, bound)?;
+    let generics = if serde {
+        let (_, args, _) = input.generics.split_for_impl();
+        bounded_whole(input, quote!(#name #args: #bound))?
+    } else {
+        bounded(input, bound)?
+    };
     let (params, args, bounds) = generics.split_for_impl();
     let inline = match inline {
         Some(n) => quote!(#n),

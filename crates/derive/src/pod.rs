@@ -22,7 +22,15 @@ pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStrea
         let text = "a byte-copyable type has no parameters";
         return Err(Error::new_spanned(param, text));
     }
-    let Options { root, .. } = Options::of(item)?;
+    let Options {
+        root,
+        serde,
+        inline,
+    } = Options::of(item)?;
+    if serde || inline.is_some() {
+        let text = "a byte-copyable type is not encoded, so `serde` and `inline` have no effect";
+        return Err(Error::new_spanned(&item.ident, text));
+    }
     let derived = derived(item)?;
     let missing = |name: &str| !derived.iter().any(|path| is_named(path, name));
     let mut attrs = TokenStream::new();

@@ -5,14 +5,19 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Member, Result};
 
-use crate::input::{Options, attributes, bounded, is_concrete};
+use crate::input::{Options, attributes, bounded, bounded_whole, is_concrete};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Options { root, serde, .. } = Options::of(input)?;
     let name = &input.ident;
     let codec = quote!(#root::codec);
     let attributes = attributes(input);
-    let generics = bounded(input, quote!(#codec::Wire))?;
+    let generics = if serde {
+        let (_, args, _) = input.generics.split_for_impl();
+        bounded_whole(input, quote!(#codec::AsSerde: #codec::Codec<#name #args>))?
+    } else {
+        bounded(input, quote!(#codec::Wire))?
+    };
     let (params, args, bounds) = generics.split_for_impl();
     let wire = |by, layout| {
         quote! {
@@ -27,17 +32,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if serde {
         return Ok(wire(quote!(#codec::AsSerde), quote!()));
     }
-    // The codec is determined where the concrete type is known.
-    let by = if is_concrete(input) {
-        quote! {
-            <#codec::Choose<{
-                use #codec::NotPod as _;
-                #codec::IsPod::<#name>::ANSWER
-            }> as #codec::Chosen>::By
-        }
-    } else {
-        quote!(#codec::Derived)
-    };
+    let by = codec_of(input, &codec);
     let Bodies {
         encode,
         decode,
@@ -72,6 +67,21 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     })
+}
+
+/// The codec of a type that is not serde's. It is determined where the concrete type is known.
+fn codec_of(input: &DeriveInput, codec: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    if is_concrete(input) {
+        quote! {
+            <#codec::Choose<{
+                use #codec::NotPod as _;
+                #codec::IsPod::<#name>::ANSWER
+            }> as #codec::Chosen>::By
+        }
+    } else {
+        quote!(#codec::Derived)
+    }
 }
 
 /// The bodies of the codec's functions.
