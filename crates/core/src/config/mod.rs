@@ -414,13 +414,13 @@ struct Counted {
 fn counted(value: &str) -> Result<Counted, &'static str> {
     const REASON: &str = "say 0, or 1, peers, latency and FILE.json, with commas between them";
     let mut counted = Counted::default();
-    if ["0", "off"].contains(&value) {
+    if switch(value) == Ok(false) {
         return Ok(counted);
     }
     let mut table = false;
     for word in value.split(',') {
         match word.trim() {
-            "1" | "on" => table = true,
+            word if switch(word) == Ok(true) => table = true,
             "peers" => counted.statistics = Statistics::PerPeer,
             "latency" => counted.latencies = true,
             file if counted.file.is_none()
@@ -483,13 +483,11 @@ fn name(value: &str) -> Result<String, &'static str> {
 }
 
 fn seconds(value: &str) -> Result<Option<Duration>, &'static str> {
-    let seconds = value
-        .parse()
-        .map_err(|_| "say a number of seconds, 0 for no limit")?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(limit) => Ok((!limit.is_zero()).then_some(limit)),
-        Err(_) => Err("say a number of seconds, 0 for no limit"),
-    }
+    const REASON: &str = "say a number of seconds, 0 for no limit";
+    let seconds: f64 = value.parse().map_err(|_| REASON)?;
+    let limit = Duration::try_from_secs_f64(seconds).map_err(|_| REASON)?;
+    // The shortest time there is stands for shorter ones, not for no limit.
+    Ok((seconds > 0.0).then(|| limit.max(Duration::from_nanos(1))))
 }
 
 /// Parses a size such as `4096`, `64K`, `512M`, `8G`, `1T` or `1.5G`.
@@ -643,6 +641,24 @@ mod tests {
         assert_eq!(config.silence, None);
         assert!(Config::default().silence.is_some());
         assert_eq!(config.timeout, Some(Duration::from_millis(2500)));
+    }
+
+    #[test]
+    fn the_shortest_time_is_no_lack_of_a_limit() {
+        for text in ["1e-300", "1e-9", "0.0000000001"] {
+            let read = |name: &str| (name == "PGAS_TIMEOUT").then(|| text.to_owned());
+            let config = Config::from_lookup(&read).unwrap();
+            assert_eq!(config.timeout, Some(Duration::from_nanos(1)), "{text}");
+        }
+    }
+
+    #[test]
+    fn statistics_are_switched_as_other_settings() {
+        for (text, wanted) in [("yes", Statistics::Total), ("false", Statistics::Off)] {
+            let read = |name: &str| (name == "PGAS_STATS").then(|| text.to_owned());
+            let config = Config::from_lookup(&read).unwrap();
+            assert_eq!(config.statistics, wanted, "{text}");
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Report {
             drop(io::Write::write_all(&mut io::stderr(), text.as_bytes()));
         }
         if let Some(file) = &self.file
-            && let Err(error) = fs::write(Path::new(file), self.json())
+            && let Err(error) = write(Path::new(file), &self.json())
         {
             notice::tell(&format!("the statistics are not in {file}: {error}"));
         }
@@ -237,6 +237,14 @@ impl std::fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// Writes a file. A pipe would be waited for, and the job with it.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    if fs::metadata(file).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    fs::write(file, text)
 }
 
 /// Parts of the table, a line each.

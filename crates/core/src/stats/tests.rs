@@ -95,6 +95,18 @@ fn ranks_without_common_memory_send_their_figures_to_the_first_one() {
     }
 }
 
+/// A job that opened the pipe would wait for its reader, and could not be interrupted.
+#[test]
+fn a_pipe_in_the_place_of_the_file_ends_nothing_but_the_report() {
+    let pipe = std::env::temp_dir().join(format!("pgas-pipe-{}.json", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let mut config = config(Statistics::Total);
+    config.statistics_file = Some(pipe.display().to_string());
+    loopback::run_with(2, &config, |world| world.barrier().unwrap());
+    fs::remove_file(&pipe).unwrap();
+}
+
 #[test]
 fn ranks_that_survive_a_failure_send_their_figures_to_the_first_one() {
     let file = std::env::temp_dir().join(format!("pgas-failed-{}.json", std::process::id()));
