@@ -66,14 +66,19 @@ pub(super) fn count(
     reads: &PackedReads,
     n_distinct: &RangeInclusive<u64>,
 ) -> Result<(Way, HashMap<Kmer, u64>, u64)> {
-    let bounds = n_distinct.clone().into_inner();
+    let mut bounds = n_distinct.clone().into_inner();
     let way = Way::of(world)?;
     if options.bloom {
         let (table, bloom_bytes) = count_repeated(world, options, reads, bounds.1)?;
         return Ok((way, table, bloom_bytes));
     }
+    let is_buffered = options.aggregate || way == Way::Aggregated;
+    if is_buffered {
+        // The table grows under a buffer.
+        bounds.0 = 0;
+    }
     let add = |table: HashMap<Kmer, u64>| {
-        if options.aggregate || way == Way::Aggregated {
+        if is_buffered {
             return add_together(world, table, reads, options);
         }
         let mine = add_all(world, &table, reads, options);

@@ -42,7 +42,8 @@ pub(super) struct Options {
     /// buffer sends nothing
     #[arg(long)]
     pub(super) aggregate: bool,
-    /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
+    /// Slots of the table over all ranks, to which a buffer adds what it needs [default: by an
+    /// estimate of the distinct k-mers]
     #[arg(long, value_name = "N")]
     pub(super) slots: Option<NonZeroUsize>,
 }

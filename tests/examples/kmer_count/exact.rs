@@ -224,5 +224,14 @@ fn by_a_filter_and_in_batches_of_ranks_the_counts_are_the_same() {
         assert!(json["saved_bytes"].as_u64().unwrap() > 0, "{json}");
     }
     let (sent, json) = dump("sent", "0", &["--ranks", "3"]);
-    assert_eq!((sent, &json["way"]), (all, &"aggregated".into()));
+    assert_eq!((sent, &json["way"]), (all.clone(), &"aggregated".into()));
+    // Under a buffer the table grows from any size, however many k-mers there are.
+    for (direct, options) in [("1", &["--aggregate"][..]), ("0", &[])] {
+        let options = [options, &["--slots", "1", "--ranks", "2"]].concat();
+        let (grown, json) = dump("grown", direct, &options);
+        assert!(
+            grown == all && json["table_slots"].as_u64() > Some(1),
+            "{json}"
+        );
+    }
 }
