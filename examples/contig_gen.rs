@@ -101,10 +101,7 @@ fn main() -> ExitCode {
     let Err(failure) = run(&world, &options) else {
         return ExitCode::SUCCESS;
     };
-    let code = arguments::complain("contig_gen", 1, &failure.0);
-    // Wait until the line is printed, unless a rank is gone.
-    world.barrier().ok();
-    code
+    arguments::complain_together("contig_gen", &world, &failure.0)
 }
 
 /// Returns `mine` if every rank has succeeded, otherwise the message of the first rank that failed.

@@ -77,10 +77,7 @@ fn main() -> ExitCode {
     let Err(failure) = run(&world, &options) else {
         return ExitCode::SUCCESS;
     };
-    let code = arguments::complain(NAME, 1, &failure.0);
-    // Wait until the line is printed, unless a rank is gone.
-    world.barrier().ok();
-    code
+    arguments::complain_together(NAME, &world, &failure.0)
 }
 
 /// The whole job, stage by stage.

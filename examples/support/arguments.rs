@@ -3,12 +3,17 @@
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use clap::builder::RangedI64ValueParser;
 use pgas::config::launch::{Launcher, MAX_RANKS, RANKS_VARIABLE};
-use pgas::{Config, World};
+use pgas::{Config, Rank, World};
 
 pub(crate) use pgas_command_line::parse;
+
+/// How long the other ranks leave it to rank 0 to print a mistake.
+const HEAD_START: Duration = Duration::from_secs(1);
 
 /// The maximum number of ranks in a job.
 pub(crate) fn ranks() -> RangedI64ValueParser<u32> {
@@ -23,7 +28,7 @@ pub(crate) fn join(name: &str, ranks: Option<u32>) -> Result<World, ExitCode> {
         let line = by_option(ranks, &error.to_string());
         fail(name, None, &error, &line)
     })?;
-    check(ranks, world.n_ranks()).map_err(|line| complain(name, 1, &line))?;
+    check(ranks, world.n_ranks()).map_err(|line| complain_together(name, &world, &line))?;
     Ok(world)
 }
 
@@ -65,17 +70,31 @@ fn by_option(ranks: Option<u32>, error: &str) -> String {
     told.unwrap_or_else(|| error.to_owned())
 }
 
-/// Prints a mistake that all ranks have found, on rank 0, and returns the exit code of every rank.
+/// Prints a mistake that all ranks find before they have a world, and returns the exit code of
+/// every rank. The end of one ends the others. So rank 0 prints at once, and the others only if they
+/// are still there after a second: it may not have begun.
 pub(crate) fn complain(name: &str, code: u8, line: &str) -> ExitCode {
-    if Config::from_env().map_or(0, |config| config.launcher.rank()) == 0 {
-        print(name, line);
+    if Config::from_env().map_or(0, |config| config.launcher.rank()) != 0 {
+        thread::sleep(HEAD_START);
     }
+    print(name, line);
     ExitCode::from(code)
 }
 
+/// Prints a mistake that all ranks of `world` have found, on rank 0, and returns the exit code of
+/// every rank. The others wait for that, since the end of one rank ends the others.
+pub(crate) fn complain_together(name: &str, world: &World, line: &str) -> ExitCode {
+    if world.rank() == Rank::ZERO {
+        print(name, line);
+    }
+    // It fails if a rank is gone.
+    world.barrier().ok();
+    ExitCode::FAILURE
+}
+
 /// Prints `line` about the error that ends this rank, and returns the exit code. An error that all
-/// ranks of `world` have is printed by rank 0; the others wait for that, since the end of one rank
-/// ends the others. A rank without a world cannot know what the others have.
+/// ranks of `world` have is printed by rank 0. A rank without a world cannot know what the others
+/// have.
 pub(crate) fn fail(
     name: &str,
     world: Option<&World>,
@@ -87,14 +106,11 @@ pub(crate) fn fail(
         return ExitCode::FAILURE;
     };
     // The rank that has failed itself prints why.
-    let is_elsewhere = matches!(error.downcast_ref(), Some(pgas::Error::Elsewhere(_)));
-    let code = if is_elsewhere {
-        ExitCode::FAILURE
-    } else {
-        complain(name, 1, line)
-    };
-    world.barrier().ok();
-    code
+    if matches!(error.downcast_ref(), Some(pgas::Error::Elsewhere(_))) {
+        world.barrier().ok();
+        return ExitCode::FAILURE;
+    }
+    complain_together(name, world, line)
 }
 
 /// Whether every rank has this error, or one that tells of it.

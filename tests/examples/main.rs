@@ -13,6 +13,7 @@ mod full_disk;
 mod isx;
 mod kernels;
 mod kmer_count;
+mod launched;
 mod program;
 mod report;
 mod run;

@@ -215,9 +215,10 @@ fn places_that_cannot_be_written_to_are_named_before_anything_is_read() {
 }
 
 #[test]
-fn a_launcher_and_an_option_that_disagree_are_named_by_one_rank() {
+fn a_launcher_and_an_option_that_disagree_are_named() {
     let expected = "kmer_count: --ranks 3: a launcher has started this job with 2\n";
-    for (rank, expected) in [("0", expected), ("1", "")] {
+    // Rank 1 is alone here: rank 0 has not told it.
+    for rank in ["0", "1"] {
         let mut command = kmer_count(["--ranks", "3"]);
         command
             .env("OMPI_COMM_WORLD_RANK", rank)
