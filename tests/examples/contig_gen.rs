@@ -275,9 +275,10 @@ fn a_genome_that_was_read_once_has_no_contigs_of_a_greater_depth() {
 #[test]
 fn a_sequence_may_begin_with_any_letter() {
     let dir = tempdir().unwrap();
-    let path = dir.path().join("strange.fa");
+    let path = dir.path().join("strange.fq");
     let bases = String::from_utf8(lambda()[..31].to_vec()).unwrap();
-    fs::write(&path, format!(">a\n+{bases}\n")).unwrap();
+    let qualities = "I".repeat(32);
+    fs::write(&path, format!("@a\n+{bases}\n+\n{qualities}\n")).unwrap();
     let ended = contig_gen(&[path.to_str().unwrap(), "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
     assert_eq!(

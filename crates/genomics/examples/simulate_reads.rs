@@ -6,125 +6,91 @@
 //! ```
 
 use std::error::Error;
-use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::str::FromStr;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
 
-use lexopt::{Arg, Parser};
-use pgas_genomics::output::check_names;
+use clap::Parser;
+use pgas_genomics::output::{Draft, check_names};
 use pgas_genomics::simulate::{Genome, ReadPlan, SimulatedReads};
 
-const HELP: &str = "\
-Writes simulated reads as FASTQ; the same options give the same bytes.
-
-  --genome FILE        take the reads from this FASTA file (plain or gzip)
-  --genome-length N    or from a random genome of N bases [2000000]
-  --genome-out FILE    write that genome as FASTA
-  --reads N            number of reads [1000000]
-  --length N           bases of a read [100]
-  --errors RATE        probability that a base is wrong [0.01]
-  --seed N             seed of the genome and of the reads [1]
-  --out FILE           where to write, instead of standard output
-";
-
+/// Writes simulated reads as FASTQ; the same options give the same bytes.
+#[derive(Parser)]
+#[command(name = "simulate_reads")]
 struct Options {
+    /// Take the reads from this FASTA file, plain or gzip
+    #[arg(long, value_name = "FILE", conflicts_with = "genome_length")]
     genome: Option<PathBuf>,
+    /// Or from a random genome of N bases
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     genome_length: usize,
+    /// Write that genome as FASTA
+    #[arg(long, value_name = "FILE")]
     genome_out: Option<PathBuf>,
-    plan: ReadPlan,
+    /// Number of reads
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    reads: u64,
+    /// Bases of a read
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    length: usize,
+    /// Probability that a base is wrong
+    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    errors: f64,
+    /// Seed of the genome and of the reads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where to write, instead of standard output
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match parse().and_then(|options| options.map_or(Ok(()), |options| run(&options))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => match writeln!(io::stderr(), "simulate_reads: {error}") {
-            Ok(()) | Err(_) => ExitCode::FAILURE,
-        },
-    }
-}
-
-/// The options, or `None` after help was printed.
-fn parse() -> Result<Option<Options>, Box<dyn Error>> {
-    let plan = ReadPlan {
-        n_reads: 1_000_000,
-        length: 100,
-        error_rate: 0.01,
-        seed: 1,
+    let options: Options = match pgas_command_line::parse("simulate_reads") {
+        Ok(options) => options,
+        Err(code) => return code,
     };
-    let mut options = Options {
-        genome: None,
-        genome_length: 2_000_000,
-        genome_out: None,
-        plan,
-        out: None,
+    let Err(error) = run(&options) else {
+        return ExitCode::SUCCESS;
     };
-    let mut parser = Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Arg::Long("genome") => options.genome = Some(parser.value()?.into()),
-            Arg::Long("genome-length") => {
-                options.genome_length = number("genome-length", &mut parser)?;
-            }
-            Arg::Long("genome-out") => options.genome_out = Some(parser.value()?.into()),
-            Arg::Long("reads") => options.plan.n_reads = number("reads", &mut parser)?,
-            Arg::Long("length") => options.plan.length = number("length", &mut parser)?,
-            Arg::Long("errors") => options.plan.error_rate = number("errors", &mut parser)?,
-            Arg::Long("seed") => options.plan.seed = number("seed", &mut parser)?,
-            Arg::Long("out") => options.out = Some(parser.value()?.into()),
-            Arg::Long("help") | Arg::Short('h') => {
-                io::stdout().write_all(HELP.as_bytes())?;
-                return Ok(None);
-            }
-            _ => return Err(argument.unexpected().into()),
-        }
-    }
-    Ok(Some(options))
-}
-
-/// The value of an option that takes a number.
-fn number<T>(option: &str, parser: &mut Parser) -> Result<T, Box<dyn Error>>
-where
-    T: FromStr<Err: Display>,
-{
-    let value = parser.value()?;
-    let text = value.to_string_lossy();
-    let parsed = text.parse();
-    parsed.map_err(|error| format!("--{option} {text}: {error}").into())
+    let line = pgas_command_line::one_line(&error.to_string());
+    // A failed write cannot be reported.
+    writeln!(io::stderr(), "simulate_reads: {line}").ok();
+    ExitCode::FAILURE
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let outputs = [options.genome_out.as_deref(), options.out.as_deref()];
     check_names(&outputs, options.genome.as_slice())?;
+    // Create the output files first, so that a bad path is reported at once.
+    let create = |path| Draft::create(path, u64::from(process::id()));
+    let genome_out = outputs[0].map(create).transpose()?;
+    let out = outputs[1].map(create).transpose()?;
     let genome = match &options.genome {
         Some(path) => Genome::read_fasta(path)?,
         None => {
             let n_bases = options.genome_length;
             let room = Vec::<u8>::new().try_reserve_exact(n_bases);
             room.map_err(|error| format!("--genome-length {n_bases}: {error}"))?;
-            Genome::random(n_bases, options.plan.seed)
+            Genome::random(n_bases, options.seed)
         }
     };
-    let reads = SimulatedReads::new(&genome, options.plan)?;
-    if let Some(path) = &options.genome_out {
-        to_file(path, |file| genome.write_fasta(file))?;
+    let plan = ReadPlan {
+        n_reads: options.reads,
+        length: options.length,
+        error_rate: options.errors,
+        seed: options.seed,
+    };
+    let reads = SimulatedReads::new(&genome, plan)?;
+    if let Some(draft) = &genome_out {
+        draft.write_whole(|out| genome.write_fasta(out))?;
     }
-    match &options.out {
-        Some(path) => to_file(path, |file| reads.write_fastq(file)),
+    match &out {
+        Some(draft) => draft.write_whole(|out| reads.write_fastq(out))?,
         None => {
             let written = reads.write_fastq(BufWriter::new(io::stdout().lock()));
-            Ok(written.map_err(|error| format!("standard output: {error}"))?)
+            written.map_err(|error| format!("standard output: {error}"))?;
         }
     }
-}
-
-fn to_file(
-    path: &Path,
-    write: impl FnOnce(BufWriter<File>) -> io::Result<()>,
-) -> Result<(), Box<dyn Error>> {
-    let written = File::create(path).and_then(|file| write(BufWriter::new(file)));
-    written.map_err(|error| format!("{}: {error}", path.display()).into())
+    let mut drafts = [genome_out, out].into_iter().flatten();
+    Ok(drafts.try_for_each(Draft::publish)?)
 }

@@ -165,6 +165,11 @@ pub enum Fault {
         /// The byte.
         byte: u8,
     },
+    /// A line of a FASTA sequence begins like a line of FASTQ or a comment.
+    NoSequence {
+        /// The line's first byte.
+        found: u8,
+    },
     /// The line with the name of a sequence holds a carriage return that no newline follows.
     ReturnInName,
 }
@@ -206,6 +211,9 @@ impl fmt::Display for Fault {
                 )
             }
             Self::BadByte { byte } => write!(f, "{} in a sequence", Byte(*byte)),
+            Self::NoSequence { found } => {
+                write!(f, "a line of a FASTA sequence begins with {}", Byte(*found))
+            }
             Self::ReturnInName => write!(
                 f,
                 "{} in the name of a sequence (lines end with \\n or \\r\\n)",

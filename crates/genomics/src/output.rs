@@ -1,7 +1,7 @@
 //! Output files that appear as a whole or not at all, and the text of k-mers with their counts.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -108,6 +108,35 @@ impl Draft {
     /// Errors of the system, such as a full disk.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         io_at(&self.target, self.file.write_all_at(bytes, offset))
+    }
+
+    /// Has `write` write the text as a whole, from its beginning.
+    ///
+    /// # Errors
+    /// That of `write`, with the name of the file.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io::Write;
+    ///
+    /// use pgas_genomics::output::Draft;
+    ///
+    /// let name = format!("pgas-genomics-doc-whole-{}.txt", std::process::id());
+    /// let target = std::env::temp_dir().join(name);
+    /// let draft = Draft::create(&target, 1)?;
+    /// draft.write_whole(|out| writeln!(out, "hello"))?;
+    /// draft.publish()?;
+    /// assert_eq!(std::fs::read_to_string(&target)?, "hello\n");
+    /// # std::fs::remove_file(&target)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_whole(
+        &self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    ) -> Result<()> {
+        let mut out = BufWriter::new(&self.file);
+        let written = write(&mut out).and_then(|()| out.flush());
+        io_at(&self.target, written)
     }
 
     /// The bytes of all lines that [`write_lines`](Self::write_lines) writes for these k-mers and

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use needletail::parser::{FastaReader, FastxReader};
+use pgas_core::notice::printable;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::reads::{Format, text_of};
+use crate::reads::fasta_records;
 use crate::{Error, Result};
 
 const BASES: [u8; 4] = *b"ACGT";
@@ -43,34 +43,24 @@ impl Genome {
         }
     }
 
-    /// The records of a FASTA file, plain or gzip.
+    /// The records of a FASTA file, plain or gzip, in upper case. RNA becomes DNA.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not FASTA.
+    /// If the file is not FASTA, and those of [`Input`](crate::Input).
     pub fn read_fasta(path: &Path) -> Result<Self> {
-        let (format, text) = text_of(path)?;
-        if format != Format::Fasta {
-            let what = format!("{} is not a FASTA file", path.display()).into();
-            return Err(Error::Simulation { what });
-        }
-        let mut parser = FastaReader::new(text);
-        let mut chromosomes = Vec::new();
-        while let Some(record) = parser.next() {
-            let record = record.map_err(|error| {
-                let what = format!("{}: {error}", path.display()).into();
-                Error::Simulation { what }
-            })?;
-            let name = record
-                .id()
-                .split(u8::is_ascii_whitespace)
-                .next()
-                .unwrap_or_default();
-            chromosomes.push(Chromosome {
-                name: String::from_utf8_lossy(name).into_owned(),
-                bases: record.seq().to_ascii_uppercase(),
-            });
-        }
-        Ok(Self { chromosomes })
+        let records = fasta_records(path)?.ok_or_else(|| Error::Simulation {
+            what: format!("{} is not a FASTA file", printable(path.display())).into(),
+        })?;
+        let chromosomes = records.into_iter().map(|record| {
+            let mut words = record.name.split(u8::is_ascii_whitespace);
+            let name = String::from_utf8_lossy(words.next().unwrap_or_default()).into_owned();
+            let mut bases = record.letters;
+            bases.iter_mut().for_each(|base| *base = dna(*base));
+            Chromosome { name, bases }
+        });
+        Ok(Self {
+            chromosomes: chromosomes.collect(),
+        })
     }
 
     /// The number of bases.
@@ -264,14 +254,23 @@ fn places(chromosome: &Chromosome, length: usize) -> u64 {
     (chromosome.bases.len() + 1).saturating_sub(length) as u64
 }
 
-fn complement(base: u8) -> u8 {
-    match base {
-        b'A' => b'T',
-        b'C' => b'G',
-        b'G' => b'C',
-        b'T' => b'A',
+/// A letter in upper case, that of uracil as thymine.
+fn dna(letter: u8) -> u8 {
+    match letter.to_ascii_uppercase() {
+        b'U' => b'T',
         other => other,
     }
+}
+
+/// The base of the other strand, also of letters that stand for several bases.
+fn complement(base: u8) -> u8 {
+    const PAIRS: [[u8; 2]; 6] = [*b"AT", *b"CG", *b"RY", *b"KM", *b"BV", *b"DH"];
+    let of_pair = |[a, b]: [u8; 2]| match base {
+        _ if base == a => Some(b),
+        _ if base == b => Some(a),
+        _ => None,
+    };
+    PAIRS.into_iter().find_map(of_pair).unwrap_or(base)
 }
 
 #[cfg(test)]
@@ -320,6 +319,28 @@ mod tests {
                 "none at {end}"
             );
         }
+    }
+
+    #[test]
+    fn a_genome_has_the_letters_of_all_records_in_upper_case() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("genome.fa");
+        std::fs::write(&path, "\r\n>a b\r\nACgu\r\n\r\nRN\n>\n>c\nBDK").unwrap();
+        let genome = Genome::read_fasta(&path).unwrap();
+        let mut text = Vec::new();
+        genome.write_fasta(&mut text).unwrap();
+        assert_eq!(text, b">a\nACGTRN\n>\n>c\nBDK\n");
+        let other: Vec<_> = b"ACGTRNBDK".iter().map(|base| complement(*base)).collect();
+        assert_eq!(other, b"TGCAYNVHM");
+        let error = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = Genome::read_fasta(&path).unwrap_err();
+            error.to_string().replace(&*path.to_string_lossy(), "file")
+        };
+        let blank = "file, line 2: byte 0x20 in a sequence";
+        assert_eq!(error(">a\nACGT \n"), blank);
+        let fastq = "cannot simulate reads: file is not a FASTA file";
+        assert_eq!(error("@a\nACGT\n+\nIIII\n"), fastq);
     }
 
     #[test]

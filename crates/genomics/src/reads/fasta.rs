@@ -75,6 +75,41 @@ pub(super) fn read_all<E: From<Error>>(
     }
 }
 
+/// A whole record.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// The line that follows the `>`.
+    pub(crate) name: Vec<u8>,
+    pub(crate) letters: Vec<u8>,
+}
+
+/// All records of a file.
+pub(super) fn records(file: &SourceFile) -> Result<Vec<Record>> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut lines = Lines::default();
+    let mut text = file.text()?;
+    let mut block = vec![0; BLOCK];
+    let mut offset = 0;
+    loop {
+        let n_read = read_block(&mut text, &mut block).map_err(|error| file.read_error(error))?;
+        if n_read == 0 {
+            return Ok(records);
+        }
+        let mut rest = &block[..n_read];
+        while !rest.is_empty() {
+            let position = offset + (n_read - rest.len()) as u64;
+            match (lines.next(file, &mut rest, position)?, records.last_mut()) {
+                (Token::Record, _) => records.push(Record::default()),
+                (Token::Name(part), Some(record)) => record.name.extend_from_slice(part),
+                (Token::Letters(part), Some(record)) => record.letters.extend_from_slice(part),
+                // Blank lines before the first record.
+                (_, None) => {}
+            }
+        }
+        offset += n_read as u64;
+    }
+}
+
 /// Collects sequence lines into chunks, and passes on the share's chunks.
 struct Scanner<'a, F> {
     file: &'a SourceFile,
@@ -118,14 +153,10 @@ impl<'a, E: From<Error>, F: FnMut(Segment<'_>) -> Result<(), E>> Scanner<'a, F> 
         let mut rest = block;
         while !rest.is_empty() {
             let position = offset + (block.len() - rest.len()) as u64;
-            match self.lines.next(&mut rest) {
-                Token::Nothing => {}
+            match self.lines.next(self.file, &mut rest, position)? {
+                Token::Name(_) => {}
                 Token::Record => self.start_record()?,
-                Token::Letters(letters) => {
-                    self.check(letters, position)?;
-                    self.append(letters)?;
-                }
-                Token::LoneReturn => return Err(self.lone_return(position)),
+                Token::Letters(letters) => self.append(letters)?,
             }
         }
         Ok(())
@@ -174,17 +205,15 @@ impl<'a, E: From<Error>, F: FnMut(Segment<'_>) -> Result<(), E>> Scanner<'a, F> 
             let mut rest = &block[..n_read];
             while !rest.is_empty() && (missing > 0 || self.lines.after_return) {
                 let position = offset + (n_read - rest.len()) as u64;
-                match self.lines.next(&mut rest) {
-                    Token::Nothing => {}
+                match self.lines.next(self.file, &mut rest, position)? {
+                    Token::Name(_) => {}
                     Token::Record => return Ok(()),
                     Token::Letters(letters) => {
                         let needed = &letters[..missing.min(letters.len())];
-                        self.check(needed, position)?;
                         self.piece.extend_from_slice(needed);
                         self.n_fresh += needed.len();
                         missing -= needed.len();
                     }
-                    Token::LoneReturn => return Err(self.lone_return(position)),
                 }
             }
             offset += n_read as u64;
@@ -220,25 +249,6 @@ impl<'a, E: From<Error>, F: FnMut(Segment<'_>) -> Result<(), E>> Scanner<'a, F> 
         self.summary.bytes = bytes;
         Ok(self.summary)
     }
-
-    /// Processes `letters` at byte `position` of the text.
-    fn check(&self, letters: &[u8], position: u64) -> Result<()> {
-        match find_bad_byte(letters) {
-            None => Ok(()),
-            Some(i) => Err(self
-                .file
-                .malformed_at(position, Fault::BadByte { byte: letters[i] })),
-        }
-    }
-
-    /// Processes a byte at `position` after a carriage return, if it is not a newline.
-    fn lone_return(&self, position: u64) -> E {
-        let fault = match self.lines.place {
-            Place::Header => Fault::ReturnInName,
-            Place::LineStart | Place::Sequence => Fault::BadByte { byte: b'\r' },
-        };
-        self.file.malformed_at(position - 1, fault).into()
-    }
 }
 
 /// The position of the next byte.
@@ -262,9 +272,9 @@ struct Lines {
 
 enum Token<'a> {
     Record,
+    /// A part of the line that follows a `>`.
+    Name(&'a [u8]),
     Letters(&'a [u8]),
-    LoneReturn,
-    Nothing,
 }
 
 impl Lines {
@@ -289,43 +299,68 @@ impl Lines {
         })
     }
 
-    /// Takes the next token off the front of `rest`, which is not empty.
-    fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Token<'a> {
-        match self.place {
-            Place::LineStart if rest[0] == b'>' => {
+    /// Takes the next token off the front of `rest`, which is not empty and begins at byte
+    /// `position` of the file's text.
+    fn next<'a>(
+        &mut self,
+        file: &SourceFile,
+        rest: &mut &'a [u8],
+        position: u64,
+    ) -> Result<Token<'a>> {
+        let malformed = |fault| Err(file.malformed_at(position, fault));
+        let is_first = matches!(self.place, Place::LineStart);
+        match rest[0] {
+            b'>' if is_first => {
                 self.place = Place::Header;
                 *rest = &rest[1..];
-                Token::Record
+                return Ok(Token::Record);
             }
-            _ if std::mem::take(&mut self.after_return) && rest[0] != b'\n' => Token::LoneReturn,
-            Place::Header => {
-                self.header(rest);
-                Token::Nothing
+            found @ (b'@' | b'+' | b';') if is_first => {
+                return malformed(Fault::NoSequence { found });
             }
-            Place::LineStart | Place::Sequence => {
-                self.place = Place::Sequence;
-                let line = self.end_of_line(rest);
-                match line.split_last() {
-                    Some((b'\r', letters)) => {
-                        self.after_return = matches!(self.place, Place::Sequence);
-                        Token::Letters(letters)
-                    }
-                    _ => Token::Letters(line),
-                }
-            }
+            b'\n' => self.after_return = false,
+            _ => {}
+        }
+        let is_header = matches!(self.place, Place::Header);
+        if self.after_return {
+            return malformed(match is_header {
+                true => Fault::ReturnInName,
+                false => Fault::BadByte { byte: b'\r' },
+            });
+        }
+        if is_header {
+            return Ok(Token::Name(self.header(rest)));
+        }
+        let letters = self.letters(rest);
+        match find_bad_byte(letters) {
+            Some(i) => malformed(Fault::BadByte { byte: letters[i] }),
+            None => Ok(Token::Letters(letters)),
         }
     }
 
     /// Takes the rest of a header off the front of `rest`, up to a carriage return. If that ended
     /// lines alone, the sequences would be taken for a part of the header.
-    fn header(&mut self, rest: &mut &[u8]) {
+    fn header<'a>(&mut self, rest: &mut &'a [u8]) -> &'a [u8] {
         let end = memchr2(b'\n', b'\r', rest);
         match end.map(|end| rest[end]) {
             Some(b'\r') => self.after_return = true,
             Some(_) => self.place = Place::LineStart,
             None => {}
         }
-        *rest = &rest[end.map_or(rest.len(), |end| end + 1)..];
+        let (name, later) = rest.split_at(end.unwrap_or(rest.len()));
+        *rest = later.get(1..).unwrap_or_default();
+        name
+    }
+
+    /// Takes the rest of a line of sequence off the front of `rest`, without its end.
+    fn letters<'a>(&mut self, rest: &mut &'a [u8]) -> &'a [u8] {
+        self.place = Place::Sequence;
+        let line = self.end_of_line(rest);
+        let Some((b'\r', letters)) = line.split_last() else {
+            return line;
+        };
+        self.after_return = matches!(self.place, Place::Sequence);
+        letters
     }
 
     /// Takes the rest of the line off the front of `rest`, and returns it without its newline.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 
 pub use source::Format;
-use source::{SourceFile, Text};
+use source::SourceFile;
 
 use crate::{Error, KmerLength, Result};
 
@@ -245,10 +245,13 @@ impl Input {
     }
 }
 
-/// A single file's format and its text, for a reader that needs whole records.
-pub(crate) fn text_of(path: &Path) -> Result<(Format, Text)> {
+/// The records of a FASTA file, for a reader that needs whole ones; `None` if it is FASTQ.
+pub(crate) fn fasta_records(path: &Path) -> Result<Option<Vec<fasta::Record>>> {
     let file = SourceFile::open(path)?;
-    Ok((file.format(), file.text()?))
+    match file.format() {
+        Format::Fasta => fasta::records(&file).map(Some),
+        Format::Fastq => Ok(None),
+    }
 }
 
 /// Reports the progress of reading to the caller.

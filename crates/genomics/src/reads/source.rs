@@ -171,7 +171,7 @@ impl SourceFile {
 }
 
 /// The text of a file, decompressed as it is read.
-pub(crate) enum Text {
+pub(super) enum Text {
     Plain(File),
     Gzip {
         decoder: Box<MultiGzDecoder<BufReader<Counted>>>,
@@ -200,7 +200,7 @@ impl Read for Text {
 }
 
 /// A file that counts what is read from it.
-pub(crate) struct Counted {
+pub(super) struct Counted {
     file: File,
     n_read: Arc<AtomicU64>,
 }

@@ -152,6 +152,19 @@ fn a_bad_byte_in_fasta_is_named_with_its_line() {
             "reads, line 14: byte 0x0d in a sequence",
         ),
         (">bad\nÄ\n", "reads, line 14: byte 0xc3 in a sequence"),
+        // Lines of FASTQ behind FASTA, and a comment.
+        (
+            "@ACGTACGT\nGGGG\n",
+            "reads, line 13: a line of a FASTA sequence begins with '@'",
+        ),
+        (
+            "+\nCCCC\n",
+            "reads, line 13: a line of a FASTA sequence begins with '+'",
+        ),
+        (
+            ">bad\r\nACGT\r\n;ACGT\r\n",
+            "reads, line 15: a line of a FASTA sequence begins with ';'",
+        ),
     ] {
         assert_error(&(good.clone() + bad + &good), message);
     }
