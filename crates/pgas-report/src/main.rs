@@ -1,14 +1,14 @@
 //! The program `pgas-report`.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use pgas_command_line::{overwritten, place};
-use pgas_core::notice;
+use pgas_command_line::{one_line, overwritten, place};
 use pgas_report::analysis::Job;
 use pgas_report::{align, chrome, html, read, statistics, words};
 
@@ -37,20 +37,26 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice::tell(&error);
+            tell(&error);
             ExitCode::FAILURE
         }
     }
 }
 
+fn tell(what: &dyn Display) {
+    let line = format!("pgas-report: {}\n", one_line(&what.to_string()));
+    // A failure of this cannot be reported.
+    io::stderr().write_all(line.as_bytes()).ok();
+}
+
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let directory = arguments.directory;
-    let mut traces = read::read(&directory, |error| notice::tell(&error))?;
+    let mut traces = read::read(&directory, |error| tell(&error))?;
     align::align(&mut traces);
     let mut job = Job::of(&traces);
     // A full disk leaves a part of them. The traces are worth a page without.
     job.statistics = statistics::read(&directory, &traces).unwrap_or_else(|error| {
-        notice::tell(&error);
+        tell(&error);
         statistics::Statistics::default()
     });
     let html_file = arguments
@@ -60,7 +66,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .json
         .unwrap_or_else(|| directory.join("trace.json"));
     check_names(&directory, [&html_file, &json_file])?;
-    let named = |file: &PathBuf, error: std::io::Error| format!("{}: {error}", file.display());
+    let named = |file: &PathBuf, error: io::Error| format!("{}: {error}", file.display());
     let hints = words::hints(&job);
     fs::write(&html_file, html::page(&job, &hints)).map_err(|error| named(&html_file, error))?;
     let write = || {
@@ -69,15 +75,12 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         out.flush()
     };
     write().map_err(|error| named(&json_file, error))?;
-    let mut text: String = hints
-        .iter()
-        .map(|hint| notice::printable(hint).to_string() + "\n")
-        .collect();
+    let mut text: String = hints.iter().map(|hint| one_line(hint) + "\n").collect();
     text += &format!("{}\n{}\n", html_file.display(), json_file.display());
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match io::stdout().lock().write_all(text.as_bytes()) {
         // Whoever reads it has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        told => Ok(told?),
+        told => told.map_err(|error| format!("standard output: {error}").into()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::mem;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -528,6 +528,28 @@ fn statistics_that_are_damaged_are_told_of_and_left_out() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("statistics.json: EOF"), "{said}");
     assert!(directory.path().join("report.html").exists());
+}
+
+#[test]
+fn what_the_program_says_begins_with_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    for (stdout, place, why) in [
+        (
+            full.into(),
+            "",
+            "pgas-report: standard output: No space left",
+        ),
+        (Stdio::null(), "none", "pgas-report: "),
+    ] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+        run.arg(directory.path().join(place)).stdout(stdout);
+        let output = run.output().unwrap();
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(line.starts_with(why) && line.lines().count() == 1, "{line}");
+    }
 }
 
 #[test]
