@@ -1,12 +1,18 @@
 //! Helpers of the tests of all containers.
 
 use std::fmt::Debug;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
+use pgas_am::RemoteCalls as _;
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
-use pgas_core::{Config, Statistics, World, as_handler};
+use pgas_core::{Config, Rank, Statistics, World, as_handler};
 use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -198,6 +204,60 @@ pub(crate) fn told_apart(what: &str, body: impl Fn(World) -> Result<()> + Sync) 
     loopback::run_with(2, &config, |world| {
         let error = body(world).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
+    });
+}
+
+/// Chains an action to the `n`-th round of progress. It panics.
+pub(crate) fn panic_in_round(world: &World, n: u32) {
+    let mut n_left = n;
+    let rounds = poll_fn(move |_| {
+        n_left -= 1;
+        if n_left == 0 {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    });
+    drop(world.spawn(rounds).then(|()| panic!("on purpose")));
+}
+
+/// What rank 0 does while rank 1 waits, and makes no progress.
+pub(crate) type Alone<'a> = &'a dyn Fn(Box<dyn FnOnce() + '_>);
+
+/// Runs `body` as two ranks, which compare their calls or do not. What it does alone waits, and
+/// ends by the panic of an action, which the program catches: then both are told that rank 0
+/// panicked in `what`.
+pub(crate) fn told_of_a_panic(
+    what: &str,
+    (over, compares): (&loopback::Options, bool),
+    body: impl Fn(&World, Alone<'_>) + Sync,
+) {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(5));
+    config.check = Some(compares);
+    let [is_idle, has_ended] = [(); 2].map(|()| AtomicBool::new(false));
+    loopback::run_over(over, 2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(&world, &|call| {
+            if world.rank() == Rank::ZERO {
+                let idle = || Ok(is_idle.load(Ordering::Acquire));
+                world.wait_for("the other rank", idle).unwrap();
+                panic_in_round(&world, 3);
+                catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+                has_ended.store(true, Ordering::Release);
+            } else {
+                is_idle.store(true, Ordering::Release);
+                while !has_ended.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let told = world.barrier().unwrap_err().to_string();
+        assert!(
+            told.contains(&format!("rank 0 panicked in {what}")),
+            "{told}"
+        );
     });
 }
 

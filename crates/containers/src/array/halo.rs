@@ -231,6 +231,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     pub fn exchange(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of_object(RIMS, self.matrix.identity());
         let matrix = self.matrix;
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = matrix.world().in_step(RIMS);
         matrix.team().barrier_within()?;
         let begun = FarBox::begin(matrix.world(), &self.far);
         let near = self.read_near();
@@ -465,14 +467,19 @@ impl<T: Pod> Exchange<'_, '_, T> {
     ///
     /// # Errors
     ///
-    /// As [`exchange`](Halo::exchange).
+    /// As [`exchange`](Halo::exchange). In a handler
+    /// [`InHandler`](pgas_core::Error::InHandler), and the exchange is dropped.
     ///
     /// # Examples
     ///
     /// See [`Halo::exchange_nb`].
     #[track_caller]
     pub fn wait(mut self) -> Result<()> {
-        let _waits = pgas_core::part_of_object(RIMS, self.halo.matrix.identity());
+        let matrix = self.halo.matrix;
+        let _waits = pgas_core::part_of_object(RIMS, matrix.identity());
+        crate::error::refuse_in_handler(RIMS)?;
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = matrix.world().in_step(RIMS);
         let rims = self.rims.take().map_or(Ok(Vec::new()), PgasFuture::wait);
         // Boxes of ranks on this host may have been written since they were read first.
         let read = mem::replace(&mut self.read, Ok(()));

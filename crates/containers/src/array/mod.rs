@@ -104,7 +104,7 @@ fn agree_on_value<T, R: Repr<T>>(team: &Team, value: &T) -> Result<()> {
     let what = "the value that fills an array, as a hash of its bytes";
     // A value that cannot be encoded is another error.
     let hash = R::hash(value, 0).unwrap_or_default();
-    team.agree_nb(what, hash).wait()
+    team.agree(what, hash)
 }
 
 /// Writes `value` to `n` elements of this rank's own memory, which is zero before.

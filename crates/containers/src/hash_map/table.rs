@@ -18,7 +18,7 @@ use super::slot::local::{Facts, LocalArray, Whole};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{LayoutOf, RareOf};
 use super::view::{LocalView, RareView, Shape, View};
-use crate::error::{agree, give_up};
+use crate::error::{agree, give_up, refuse_in_handler};
 use crate::object::{Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -283,9 +283,12 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     }
 
     /// As [`end_flights`](Self::end_flights), within a collective call, in which others wait for
-    /// this rank.
+    /// this rank. In a handler it is refused, and nothing has happened.
     #[track_caller]
     pub(super) fn end_flights_for_all(&self) -> Result<()> {
+        refuse_in_handler(IN_FLIGHT)?;
+        // Handlers and chained actions run meanwhile, and may panic.
+        let _step = self.world().in_step(IN_FLIGHT);
         let ended = self.end_flights();
         ended.map_err(|error| give_up(self.world(), IN_FLIGHT, error))
     }

@@ -375,7 +375,7 @@ impl Heap {
         if team.world().config().check == Some(true) {
             let of_type = hash::of_bytes(T::saved_as().as_bytes(), 0);
             let what = "the type of a container's elements, as a hash of its description";
-            team.agree_nb(what, of_type).wait()?;
+            team.agree(what, of_type)?;
         }
         Self::new(team, has_heap::<T>())
     }

@@ -1,11 +1,15 @@
 //! Tiles with rims.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 use std::time::Duration;
 
-use pgas_core::Config;
+use pgas_am::RemoteCalls as _;
+use pgas_core::{Config, Statistics};
 
 use super::*;
+use crate::testing::told_of_a_panic;
 
 /// Each element becomes a number made of all elements at most `width` away, four times.
 fn check_stencil(
@@ -142,6 +146,74 @@ fn an_exchange_of_rims_costs_one_read_for_each_tile_that_they_have_elements_of()
         let (counts, n_bytes) = paid(&world, || halo.update(update).unwrap());
         assert_eq!((counts, n_bytes), ([0, 8, 0, 0], 8 * 8 * 64));
         world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_in_the_wait_for_an_exchange_fails_the_job() {
+    let over = loopback::Options::default();
+    told_of_a_panic("an exchange of rims", (&over, false), |world, alone| {
+        let matrix = DMatrix::new(world, [6, 6], [2, 2], 0_u64).unwrap();
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        if world.rank() == Rank::ZERO {
+            let exchange = halo.exchange_nb().unwrap();
+            alone(Box::new(|| drop(exchange.wait())));
+        } else {
+            alone(Box::new(|| {}));
+        }
+    });
+}
+
+#[test]
+fn a_panic_in_the_wait_for_the_rims_of_others_fails_the_job() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(5));
+    config.check = Some(false);
+    config.statistics = Statistics::Total;
+    pgas_testkit::weak::run(2, &config, 7, |world| {
+        pgas_am::attach(&world).unwrap();
+        let matrix = DMatrix::new(&world, [8, 8], [2, 2], 0_u64).unwrap();
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        let told = if world.rank() == Rank::ZERO {
+            let (of_action, before) = (world.clone(), world.costs().reads);
+            let begun = poll_fn(move |_| match of_action.costs().reads > before {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            });
+            drop(world.spawn(begun).then(|()| panic!("on purpose")));
+            catch_unwind(AssertUnwindSafe(|| halo.exchange())).unwrap_err();
+            world.barrier()
+        } else {
+            halo.exchange().and_then(|()| world.barrier())
+        };
+        let told = told.unwrap_err().to_string();
+        assert!(
+            told.contains("rank 0 panicked in an exchange of rims"),
+            "{told}"
+        );
+    });
+}
+
+#[test]
+fn an_exchange_whose_wait_a_handler_is_refused_is_dropped() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(5));
+    loopback::run_with(2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let matrix = DMatrix::new(&world, [6, 6], [2, 2], 0_u64).unwrap();
+        let mut halo = Halo::new(&matrix, 1, 0).unwrap();
+        let exchange = halo.exchange_nb().unwrap();
+        let told = if world.rank() == Rank::ZERO {
+            let refused = as_handler(|| exchange.wait());
+            assert!(matches!(refused, Err(crate::Error::InHandler { .. })));
+            world.barrier()
+        } else {
+            exchange.wait()
+        };
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("rank 0 has dropped its exchange"), "{told}");
     });
 }
 

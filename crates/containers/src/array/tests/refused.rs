@@ -1,6 +1,7 @@
 //! Arguments that are refused, and calls of ranks that do not fit together.
 
 use super::*;
+use crate::testing::told_of_a_panic;
 
 #[test]
 fn an_element_that_is_not_there_is_refused() {
@@ -110,6 +111,15 @@ fn methods_of_different_arrays_are_told_apart() {
         let mut matrices = Vec::from([matrix(), matrix()]);
         let one = matrices.swap_remove(world.rank().index());
         one.into_local().map(drop)
+    });
+}
+
+#[test]
+fn a_panic_in_the_comparison_of_two_values_fails_the_job() {
+    let over = loopback::Options::default();
+    told_of_a_panic("a comparison", (&over, true), |world, alone| {
+        let array = dealt(world, 50, Distribution::Block);
+        alone(Box::new(|| drop(array.fill(3))));
     });
 }
 

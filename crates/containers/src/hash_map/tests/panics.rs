@@ -2,21 +2,20 @@
 //! there, and counted.
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
-use pgas_am::RemoteCalls as _;
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
-use pgas_core::Rank;
 use pgas_core::collective::op::Sum;
+use pgas_core::{Rank, as_handler};
+use pgas_lockfree::slots::SlotMemory as _;
+use pgas_lockfree::slots::state::StateWord;
 
 use super::*;
 use crate::hash_map::Combine;
 use crate::object::{Encoded, KeyHasher};
-use crate::testing::{Unlucky, assert_names_panic};
+use crate::testing::{Unlucky, assert_names_panic, panic_in_round, told_of_a_panic};
 use crate::{HashMapBuffer, MultiMap};
 
 /// Checks that the number of keys is that of the entries, and that the map can get another
@@ -110,20 +109,6 @@ fn a_batch_that_ends_by_a_panic_counts_what_it_has_done() {
     everywhere_counted(2, |world| batches_count_what_they_have_done::<3>(&world));
 }
 
-/// Chains an action to the `n`-th round of progress. It panics.
-fn panic_in_round(world: &World, n: u32) {
-    let mut n_left = n;
-    let rounds = poll_fn(move |_| {
-        n_left -= 1;
-        if n_left == 0 {
-            Poll::Ready(Ok(()))
-        } else {
-            Poll::Pending
-        }
-    });
-    drop(world.spawn(rounds).then(|()| panic!("on purpose")));
-}
-
 /// Whether the panic of an action has come in the wait of a batch.
 fn panics_in_a_batch(n_rounds: u32) -> bool {
     let mut config = Config::default();
@@ -173,6 +158,51 @@ fn panics_in_a_batch(n_rounds: u32) -> bool {
 fn a_panic_of_an_action_in_the_wait_of_a_batch_fails_the_job() {
     let n_panics = (1..12).filter(|n| panics_in_a_batch(*n)).count();
     assert!(n_panics > 1, "{n_panics} of 11 came within the batch");
+}
+
+/// In a collective call, in which the other rank waits for this one.
+#[test]
+fn a_panic_in_the_wait_for_operations_in_flight_fails_the_job() {
+    let over = loopback::Options::default();
+    told_of_a_panic(
+        "operations in flight of a hash map",
+        (&over, false),
+        |world, alone| {
+            let map = map::<u64, u64>(world, 60);
+            let found = (world.rank() == Rank::ZERO).then(|| {
+                let view = map.table.view_remote();
+                let hash = view.hash(&7);
+                let reserved = StateWord::reserved(hash.fingerprint());
+                assert!(view.home(hash).slot.reserve(reserved).unwrap().is_ok());
+                map.find_nb(&7).unwrap()
+            });
+            alone(Box::new(|| drop(map.into_find_phase())));
+            drop(found);
+        },
+    );
+}
+
+#[test]
+fn a_handler_that_may_not_wait_for_operations_in_flight_fails_no_job() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let mut map = map::<u64, u64>(&world, 60);
+        map.insert(&1, 1).unwrap();
+        let view = map.table.view_remote();
+        let hash = view.hash(&7);
+        let reserved = StateWord::reserved(hash.fingerprint());
+        assert!(view.home(hash).slot.reserve(reserved).unwrap().is_ok());
+        let found = map.find_nb(&7).unwrap();
+        let refused = as_handler(|| map.clear());
+        assert!(matches!(refused, Err(crate::Error::InHandler { .. })));
+        world.barrier().unwrap();
+        let slot = map.table.view_remote().home(hash).slot;
+        slot.swap_state(reserved, StateWord::FREE).unwrap().unwrap();
+        assert_eq!(
+            (found.wait().unwrap(), map.find(&1).unwrap()),
+            (None, Some(1))
+        );
+    });
 }
 
 #[test]
