@@ -124,17 +124,22 @@ fn send<O: Operation>(
     world.rpc_views(to, serve::<O>, on.downgrade(), (requests, parcel))
 }
 
+/// The name of a wait for the answer of a rank.
+const ELSEWHERE: &str = "an operation that another rank carries out";
+
 /// Waits for the answer of a rank. The default if the rank has left the job; its memory stays. If a
-/// time limit ends the wait, the rank may carry the operation out later, and nobody would have what
-/// it takes out: then the job fails.
+/// time limit or a panic ends the wait, the rank may carry the operation out later, and nobody
+/// would have what it takes out: then the job fails.
 pub(crate) fn receive<A: Wire + Default + Send>(
     world: &World,
     from: Rank,
     answer: PgasFuture<A>,
 ) -> Result<A> {
+    // Handlers and chained actions run meanwhile, and may panic.
+    let _step = world.in_step(ELSEWHERE);
     let answered = unless_gone(from, answer.wait());
     answered.map_err(|error| match error {
-        Error::Timeout(_) => world.give_up("an operation that another rank carries out", error),
+        Error::Timeout(_) => world.give_up(ELSEWHERE, error),
         error => error,
     })
 }

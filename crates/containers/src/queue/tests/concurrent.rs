@@ -10,6 +10,7 @@ use super::*;
 use crate::queue::access::Request;
 use crate::queue::ring::Ring;
 use crate::queue::ticket::Tickets;
+use crate::testing::told_of_a_panic;
 
 /// Every rank pushes its numbers and pops until all have been popped. Each number comes out once,
 /// and those of one rank come out in their order.
@@ -475,5 +476,18 @@ fn a_push_whose_wait_for_room_ends_by_its_limit_gives_up_its_value() {
             Ok(())
         };
         queue.ring().perform(Request::pop(1, true), read).unwrap();
+    });
+}
+
+/// The element would be lost: the host pops it when it makes progress.
+#[test]
+fn a_panic_in_the_wait_for_what_a_host_pops_fails_the_job() {
+    let served = loopback::Options::default().with_served_atomics();
+    let what = "an operation that another rank carries out";
+    told_of_a_panic(what, (&served, false), |world, alone| {
+        let queue = CircularQueue::with_capacity(world, Rank::new(1), 8).unwrap();
+        queue.push(7).unwrap();
+        world.barrier().unwrap();
+        alone(Box::new(|| drop(queue.pop())));
     });
 }
