@@ -182,9 +182,9 @@ pub use pgas_am::{
     WeakObject, WideAtomics, Wire, codec, message, quiet, rpc, when_all, when_any,
 };
 pub use pgas_containers::{
-    Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
-    HashMap, HashMapBuffer, HashSet, MultiMap, Object, TakeError, TeamMember, WideBloomFilter,
-    array, bloom, hash_map, object, queue, route,
+    Array, BatchError, BloomFilter, ChangeError, CircularQueue, DArray, DMatrix, Distributor,
+    FastQueue, HashMap, HashMapBuffer, HashSet, MultiMap, Object, TakeError, TeamMember,
+    WideBloomFilter, array, bloom, hash_map, object, queue, route,
 };
 pub use pgas_core::{
     AsTeam, BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,

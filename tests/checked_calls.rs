@@ -200,7 +200,7 @@ const OF_CONTAINERS: &[Call] = &[
     },
     |world| {
         let array = DArray::<u64>::new(world, 8, Distribution::Block, &0)?;
-        differs(world, || array.into_local())
+        differs(world, || Ok(array.into_local()?))
     },
     |world| {
         let array = DArray::<u64>::new(world, 8, Distribution::Block, &0)?;

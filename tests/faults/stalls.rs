@@ -276,12 +276,12 @@ const TOGETHER: &[fn(&World, Made) -> pgas::Result<()>] = &[
     |_, mut made| made.map.resize(20),
     |_, mut made| made.map.clear(),
     |_, made| made.map.len().map(drop),
-    |_, made| made.map.reuse_slots().map(drop),
+    |_, made| Ok(made.map.reuse_slots().map(drop)?),
     |_, mut made| made.queue.resize(20),
     |_, mut made| made.queue.migrate(LATE),
     |_, made| made.elements.fill(1),
     |_, made| made.elements.sum().map(drop),
-    |_, made| made.elements.into_local().map(drop),
+    |_, made| Ok(made.elements.into_local().map(drop)?),
 ];
 
 const EVENLY: Distribution = Distribution::BlockCyclic(2);

@@ -132,6 +132,64 @@ impl<T> From<Error> for TakeError<T> {
     }
 }
 
+/// Why a container was not changed into another form, and the container as it was before.
+///
+/// `?` turns it into the plain [`Error`], and drops the container.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::array::Distribution;
+/// use pgas_containers::{ChangeError, DArray, Error};
+///
+/// /// Doubles all elements: as a slice, or one by one if there is no memory for that.
+/// fn double(array: DArray<u64>) -> Result<DArray<u64>, Error> {
+///     match array.into_local() {
+///         Ok(mut local) => {
+///             local.iter_mut().for_each(|x| *x *= 2);
+///             local.into_shared()
+///         }
+///         Err(ChangeError { container, error: Error::Argument(_) | Error::Elsewhere(_) }) => {
+///             container.map_local(|_, x| 2 * x)?;
+///             Ok(*container)
+///         }
+///         Err(failed) => Err(failed.error),
+///     }
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = DArray::from_fn(&world, 100, Distribution::Block, |i| i as u64)?;
+/// assert_eq!(double(array)?.get(7)?, 14);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct ChangeError<C> {
+    /// The container, as it was.
+    pub container: Box<C>,
+    /// The reason.
+    #[source]
+    pub error: Error,
+}
+
+impl<C> ChangeError<C> {
+    pub(crate) fn new(container: C, error: Error) -> Self {
+        let container = Box::new(container);
+        Self { container, error }
+    }
+
+    /// The same of what `around` makes of the container.
+    pub(crate) fn map<D>(self, around: impl FnOnce(C) -> D) -> ChangeError<D> {
+        ChangeError::new(around(*self.container), self.error)
+    }
+}
+
+impl<C> From<ChangeError<C>> for Error {
+    fn from(failed: ChangeError<C>) -> Self {
+        failed.error
+    }
+}
+
 /// Why a batch ended early: the elements before index `done` were carried out, in order, and the
 /// one with that index was not. Nor were those behind it, unless the memory is behind a network,
 /// over which many are under way at once.

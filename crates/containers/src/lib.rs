@@ -83,7 +83,7 @@ mod testing;
 pub use array::{Array, DArray, DMatrix};
 pub use bloom::{BloomFilter, WideBloomFilter};
 pub use distributor::Distributor;
-pub use error::{BatchError, Lost, TakeError};
+pub use error::{BatchError, ChangeError, Lost, TakeError};
 pub use hash_map::{HashMap, HashMapBuffer, HashSet, MultiMap};
 pub use object::Object;
 /// The library's error and result.

@@ -10,16 +10,25 @@ use pgas_core::{GlobalPtr, InPhase, Pod, Team, World};
 
 use super::{DArray, DMatrix};
 use crate::object::{Object, Plain};
-use crate::{Error, Result};
+use crate::{ChangeError, Error, Result};
 
-/// `n` elements of this rank, in private memory.
-fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>> {
-    let mut elements = T::new_vec_zeroed(n).map_err(|_| {
-        let n_bytes = n.saturating_mul(size_of::<T>());
-        Error::Argument(format!("no memory for {n_bytes} bytes of an array").into())
-    })?;
-    at.get_slice(world, &mut elements)?;
-    Ok(elements)
+/// The `n` elements of this rank from `at` on in private memory, with all that was written before.
+/// Collective.
+#[track_caller]
+pub(super) fn take_out<T: Pod>(
+    team: &Team,
+    what: &'static str,
+    (at, n): (GlobalPtr<T>, usize),
+) -> Result<Vec<T>> {
+    team.barrier_within()?;
+    team.all_try(what, || {
+        let mut elements = T::new_vec_zeroed(n).map_err(|_| {
+            let n_bytes = n.saturating_mul(size_of::<T>());
+            Error::Argument(format!("no memory for {n_bytes} bytes of an array").into())
+        })?;
+        at.get_slice(team.world(), &mut elements)?;
+        Ok(elements)
+    })
 }
 
 /// Writes this rank's elements back, and waits until all members have.
@@ -92,22 +101,23 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    /// On every rank, with the array as it was: [`Error::Argument`] if it has no memory for its
+    /// elements, [`Elsewhere`](pgas_core::Error::Elsewhere) if another one has none.
     #[track_caller]
-    pub fn into_local(self) -> Result<LocalArray<T>> {
+    pub fn into_local(self) -> Result<LocalArray<T>, ChangeError<Self>> {
         let _waits = pgas_core::part_of_object(
             "the beginning of the local phase of an array",
             self.identity(),
         );
-        self.team().barrier_within()?;
-        let elements = take_out(self.world(), self.local_place(0), self.local_len());
-        let team = self.team();
-        let elements = team.all_succeeded("the local phase of an array", elements)?;
-        Ok(LocalArray {
-            _phase: self.world().phase("array", self.identity(), "local"),
-            array: self,
-            elements,
-        })
+        let own = (self.local_place(0), self.local_len());
+        match take_out(self.team(), "the local phase of an array", own) {
+            Ok(elements) => Ok(LocalArray {
+                _phase: self.world().phase("array", self.identity(), "local"),
+                array: self,
+                elements,
+            }),
+            Err(error) => Err(ChangeError::new(self, error)),
+        }
     }
 }
 
@@ -120,7 +130,8 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, on every rank.
+    /// Errors of the transport, on every rank; then the elements are lost, and so they are on a
+    /// rank that calls this in a handler.
     #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
         let _waits = pgas_core::part_of_object(
@@ -270,23 +281,23 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    /// As [`DArray::into_local`], with the matrix as it was.
     #[track_caller]
-    pub fn into_local(self) -> Result<LocalMatrix<T>> {
+    pub fn into_local(self) -> Result<LocalMatrix<T>, ChangeError<Self>> {
         let _waits = pgas_core::part_of_object(
             "the beginning of the local phase of a matrix",
             self.identity(),
         );
-        self.team().barrier_within()?;
         let n = self.local_tiles().count() * self.tile_len();
-        let elements = take_out(self.world(), self.local_start(), n);
-        let team = self.team();
-        let elements = team.all_succeeded("the local phase of a matrix", elements)?;
-        Ok(LocalMatrix {
-            _phase: self.world().phase("matrix", self.identity(), "local"),
-            matrix: self,
-            elements,
-        })
+        let own = (self.local_start(), n);
+        match take_out(self.team(), "the local phase of a matrix", own) {
+            Ok(elements) => Ok(LocalMatrix {
+                _phase: self.world().phase("matrix", self.identity(), "local"),
+                matrix: self,
+                elements,
+            }),
+            Err(error) => Err(ChangeError::new(self, error)),
+        }
     }
 }
 
@@ -299,7 +310,7 @@ impl<T: Pod> LocalMatrix<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport, on every rank.
+    /// As [`LocalArray::into_shared`].
     #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
         let _waits = pgas_core::part_of_object(

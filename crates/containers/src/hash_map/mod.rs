@@ -73,7 +73,7 @@ use pgas_core::atomics::AtomicNumber;
 use pgas_core::{AsTeam, Team, World};
 
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object, Plain};
-use crate::{BatchError, Result};
+use crate::{BatchError, ChangeError, Result};
 use op::Add;
 use operations::{Contains, Find, Insert};
 use table::Table;
@@ -369,8 +369,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room;
-    /// the failure of the job while waiting. From then on an insert that waits for room reports
+    /// On every rank, with the map as it was: [`Exhausted`](pgas_core::Error::Exhausted) if the
+    /// symmetric heap has no room; the failure of the job while waiting. From then on an insert that waits for room reports
     /// that, too, and in a handler or task [`InHandler`](pgas_core::Error::InHandler). An
     /// [`insert_nb`](Self::insert_nb) waits there as well: its future is ready later.
     ///
@@ -399,9 +399,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn reuse_slots(mut self) -> Result<Self> {
-        self.table.reuse_slots()?;
-        Ok(self)
+    pub fn reuse_slots(mut self) -> Result<Self, ChangeError<Self>> {
+        match self.table.reuse_slots() {
+            Ok(()) => Ok(self),
+            Err(error) => Err(ChangeError::new(self, error)),
+        }
     }
 
     /// Goes on to the phase in which any rank does anything.
@@ -415,7 +417,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different phases.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different phases; in a handler
+    /// [`InHandler`](pgas_core::Error::InHandler). Then the map is lost on the ranks with the error.
     #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashMap<K, V, Atomic, S>> {
         self.into_phase()

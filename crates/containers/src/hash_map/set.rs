@@ -11,7 +11,7 @@ use super::outcome::Inserted;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 use crate::object::{FoundBy, KeyHasher, Object};
 use crate::team::TeamMember;
-use crate::{BatchError, Result};
+use crate::{BatchError, ChangeError, Result};
 
 /// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its
 /// phases and prices.
@@ -333,8 +333,11 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// As [`HashMap::reuse_slots`].
     #[track_caller]
-    pub fn reuse_slots(self) -> Result<Self> {
-        self.map.reuse_slots().map(Self::of)
+    pub fn reuse_slots(self) -> Result<Self, ChangeError<Self>> {
+        match self.map.reuse_slots() {
+            Ok(map) => Ok(Self::of(map)),
+            Err(failed) => Err(failed.map(Self::of)),
+        }
     }
 
     /// Goes on to the phase in which any rank does anything.

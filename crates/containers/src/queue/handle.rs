@@ -317,7 +317,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// On every rank: errors of the transport; the failure of the job while waiting; with
     /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
-    /// phases.
+    /// phases. Then the queue is lost, and so it is on a rank that calls this in a handler.
     #[track_caller]
     pub fn into_push_phase(self) -> Result<Queue<T, Push, K>> {
         self.into_phase()
@@ -334,7 +334,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// On every rank: errors of the transport; the failure of the job while waiting; with
     /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
-    /// phases.
+    /// phases. Then the queue is lost, and so it is on a rank that calls this in a handler.
     #[track_caller]
     pub fn into_pop_phase(self) -> Result<Queue<T, Pop, K>> {
         self.into_phase()
@@ -351,7 +351,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// On every rank: errors of the transport; the failure of the job while waiting; with
     /// `PGAS_CHECK=1` [`Error::Mismatch`](crate::Error::Mismatch) if ranks go into different
-    /// phases.
+    /// phases. Then the queue is lost, and so it is on a rank that calls this in a handler.
     #[track_caller]
     pub fn into_local_phase(self) -> Result<Queue<T, Local, K>> {
         self.into_phase()

@@ -203,7 +203,7 @@ const ROWS: &[Row] = &[
     }),
     ("HashMap::reuse_slots", (1, 2), |world| {
         let map = map(world);
-        price(world, || map.reuse_slots())
+        price(world, || Ok(map.reuse_slots()?))
     }),
     ("HashSet::with_capacity", (1, 3), |world| {
         price(world, || HashSet::<u64>::with_capacity(world, 100))
@@ -248,7 +248,7 @@ const ROWS: &[Row] = &[
     }),
     ("HashSet::reuse_slots", (1, 2), |world| {
         let set = set(world);
-        price(world, || set.reuse_slots())
+        price(world, || Ok(set.reuse_slots()?))
     }),
     ("HashMapBuffer::new", (4, 5), |world| {
         let map = map(world);
@@ -303,7 +303,7 @@ const ROWS: &[Row] = &[
     }),
     ("MultiMap::reuse_slots", (1, 2), |world| {
         let map = multi_map(world);
-        price(world, || map.reuse_slots())
+        price(world, || Ok(map.reuse_slots()?))
     }),
     ("MultiMap::into_atomic_phase", (4, 2), |world| {
         let map = multi_map(world);
@@ -353,7 +353,7 @@ const ROWS: &[Row] = &[
     }),
     ("DArray::into_local", (1, 1), |world| {
         let array = array(world);
-        price(world, || array.into_local())
+        price(world, || Ok(array.into_local()?))
     }),
     ("LocalArray::into_shared", (1, 1), |world| {
         let local = array(world).into_local().unwrap();
@@ -422,7 +422,7 @@ const ROWS: &[Row] = &[
     }),
     ("DMatrix::into_local", (1, 1), |world| {
         let matrix = matrix(world);
-        price(world, || matrix.into_local())
+        price(world, || Ok(matrix.into_local()?))
     }),
     ("LocalMatrix::into_shared", (1, 1), |world| {
         let local = matrix(world).into_local().unwrap();

@@ -110,7 +110,7 @@ fn methods_of_different_arrays_are_told_apart() {
         let matrix = || DMatrix::new(&world, [4, 4], [2, 2], 0_u64).unwrap();
         let mut matrices = Vec::from([matrix(), matrix()]);
         let one = matrices.swap_remove(world.rank().index());
-        one.into_local().map(drop)
+        Ok(one.into_local().map(drop)?)
     });
 }
 
@@ -120,6 +120,30 @@ fn a_panic_in_the_comparison_of_two_values_fails_the_job() {
     told_of_a_panic("a comparison", (&over, true), |world, alone| {
         let array = dealt(world, 50, Distribution::Block);
         alone(Box::new(|| drop(array.fill(3))));
+    });
+}
+
+/// The memory is there on rank 0 alone.
+#[test]
+fn an_array_whose_local_phase_does_not_begin_is_as_it_was() {
+    everywhere(2, |world| {
+        let array = dealt(&world, 10, Distribution::Block);
+        let n = [1, usize::MAX / 8][world.rank().index()];
+        let taken = local::take_out(&world.team(), "a test", (array.local_place(0), n));
+        let error = taken.unwrap_err();
+        assert!(matches!(
+            error,
+            crate::Error::Argument(_) | crate::Error::Elsewhere(_)
+        ));
+        let matrix = DMatrix::new(&world, [4, 4], [2, 2], 7_u64).unwrap();
+        let refused = as_handler(|| (array.into_local(), matrix.into_local()));
+        let (Err(array), Err(matrix)) = refused else {
+            panic!("a handler cannot wait");
+        };
+        assert!(matches!(array.error, crate::Error::InHandler { .. }));
+        assert_eq!(array.container.get(9).unwrap(), 7);
+        assert_eq!(array.container.into_local().unwrap()[0], 7);
+        assert_eq!(matrix.container.get(3, 3).unwrap(), 7);
     });
 }
 

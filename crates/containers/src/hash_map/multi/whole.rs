@@ -9,8 +9,8 @@ use super::super::HashMap;
 use super::super::hash::RapidHasher;
 use super::super::phase::{Atomic, FindOnly, Local, Looks, Phase};
 use super::{MultiMap, Numbers};
-use crate::Result;
 use crate::object::{KeyHasher, Object};
+use crate::{ChangeError, Result};
 
 /// The two maps of a [`MultiMap`].
 type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
@@ -132,9 +132,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     ///
     /// As [`HashMap::reuse_slots`].
     #[track_caller]
-    pub fn reuse_slots(self) -> Result<Self> {
-        let values = self.values.reuse_slots()?;
-        Ok(Self { values, ..self })
+    pub fn reuse_slots(self) -> Result<Self, ChangeError<Self>> {
+        let Self { numbers, values } = self;
+        match values.reuse_slots() {
+            Ok(values) => Ok(Self { numbers, values }),
+            Err(failed) => Err(failed.map(|values| Self { numbers, values })),
+        }
     }
 
     /// Gives the map room for `capacity` values, of as many keys or fewer; keys without values

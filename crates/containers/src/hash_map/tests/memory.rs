@@ -18,6 +18,26 @@ const BLOCKS: [u64; 4] = [128, 256, 512, 1024];
 /// in flight.
 const MOST: u64 = (N_KEYS + 2) * (BLOCKS[0] + BLOCKS[1] + BLOCKS[2] + BLOCKS[3]);
 
+#[test]
+fn a_map_without_memory_for_the_reuse_of_slots_is_as_it_was() {
+    everywhere(2, |world| {
+        let map = map::<u64, u64>(&world, 64);
+        map.insert(&u64::from(world.rank().number()), 7).unwrap();
+        let mut taken = Vec::new();
+        while let Ok(some) = world.alloc_symmetric::<[u64; 128]>(1) {
+            taken.push(some);
+        }
+        let refused = map.reuse_slots().map(drop).unwrap_err();
+        assert!(matches!(refused.error, Error::Exhausted(_)), "{refused}");
+        let map = refused.container;
+        drop(taken);
+        assert_eq!((map.len().unwrap(), map.find(&1).unwrap()), (2, Some(7)));
+        let map = map.reuse_slots().unwrap();
+        assert_eq!(map.find(&0).unwrap(), Some(7));
+        world.barrier().unwrap();
+    });
+}
+
 fn overwrite(world: &World, n: u64) {
     let used = || world.local_heap_use().used;
     let before = used();
