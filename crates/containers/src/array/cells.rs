@@ -29,6 +29,14 @@ const RAISE: u64 = 2;
 /// Bytes that are fetched together: two cache lines.
 const LINE: usize = 128;
 
+/// Waits until `ready`. What is ready at once is no wait, and nothing that a handler is refused.
+fn until(world: &World, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+    if ready()? {
+        return Ok(());
+    }
+    world.wait_for("an element of an array that another rank writes", ready)
+}
+
 impl<T: Object> Cells<T> {
     const IS_PLAIN: bool = !object::has_heap::<T>();
 
@@ -83,19 +91,16 @@ impl<T: Object> Cells<T> {
 
     fn exchange(&self, world: &World, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
         let version: GlobalPtr<u64> = cell.cast();
+        let mut unused = object::Unused::<T>::new(slot, &self.heap);
         let mut at = 0;
-        let locked = world.wait_for("an element of an array that another rank writes", || {
+        until(world, &mut || {
             at = version.atomic_load(world)?;
             if at & LOCKED != 0 {
                 return Ok(false);
             }
             Ok(version.compare_exchange(world, at, at | LOCKED)?.is_ok())
-        });
-        if let Err(error) = locked {
-            // Nothing was written. This error says more than one of the release.
-            let _released = object::release::<T>(&slot, &self.heap);
-            return Err(error);
-        }
+        })?;
+        unused.keep();
         let replace = || {
             let former = Self::slot(cell).get(world)?;
             // A rank that sees some of the new slot sees that the element was locked before: where
@@ -138,7 +143,7 @@ impl<T: Object> Cells<T> {
     fn get_versioned(&self, world: &World, cell: GlobalPtr<u8>) -> Result<T> {
         let version: GlobalPtr<u64> = cell.cast();
         let (mut loaded, mut failed) = (None, None);
-        world.wait_for("an element of an array that another rank writes", || {
+        until(world, &mut || {
             let at = version.atomic_load(world)?;
             if at == 0 {
                 return Ok(true);

@@ -131,7 +131,8 @@ impl<T: Object> Array<T> {
     /// # Errors
     ///
     /// Errors of the transport; [`Error::Codec`](crate::Error::Codec) if the value cannot be
-    /// encoded; the failure of the job while waiting for another writer.
+    /// encoded; the failure of the job while waiting for another writer, or in a handler
+    /// [`InHandler`](pgas_core::Error::InHandler) if it would have to wait for one.
     ///
     /// # Panics
     ///
@@ -152,7 +153,8 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the transport; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer, or in a handler
+    /// [`InHandler`](pgas_core::Error::InHandler) if it would have to wait for one.
     ///
     /// # Panics
     ///

@@ -182,7 +182,7 @@ operation! {
     rows [&prices::HASH_MAP_UPDATE, &prices::HASH_MAP_UPSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
         let heap = at.view.heap();
-        let mut unused = Unused::<V>::new(*value, heap);
+        let mut unused = object::Unused::<V>::new(*value, heap);
         let given = object::from_slot::<V>(*value, heap);
         let combine = |given: V| {
             at.update(|there| {
@@ -195,34 +195,6 @@ operation! {
         }
         Ok(former?.map(|_| true))
     }, new *value, unpacked by object::unpack::<V>
-}
-
-/// An encoded value that an operation has been given. It is released if it is not used, or if a
-/// function of the program panics meanwhile.
-struct Unused<'h, V: Object> {
-    slot: Option<SlotOf<V>>,
-    heap: &'h Heap,
-}
-
-impl<'h, V: Object> Unused<'h, V> {
-    fn new(slot: SlotOf<V>, heap: &'h Heap) -> Self {
-        Self {
-            slot: Some(slot),
-            heap,
-        }
-    }
-
-    fn keep(&mut self) {
-        self.slot = None;
-    }
-}
-
-impl<V: Object> Drop for Unused<'_, V> {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            object::release_taken::<V>(&slot, self.heap);
-        }
-    }
 }
 
 /// As [`Join`]. One function makes the encoded value from the present one, if there is one.

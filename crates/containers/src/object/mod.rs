@@ -78,7 +78,7 @@ pub(crate) use heap::{is_serving, serving};
 pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
 pub(crate) use repr::{
-    KeyOf, from_slot, has_heap, hash_of, release, release_refused, release_taken, take_all,
+    KeyOf, Unused, from_slot, has_heap, hash_of, release, release_refused, release_taken, take_all,
     take_out, to_slot, unpack,
 };
 pub use repr::{Object, Repr, SlotOf};

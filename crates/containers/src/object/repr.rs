@@ -272,6 +272,34 @@ pub(crate) fn release_taken<T: Object>(slot: &SlotOf<T>, heap: &Heap) {
     }
 }
 
+/// An encoded value that an operation has been given. It is released if it is not used, or if a
+/// function of the program panics meanwhile, or a handler in a wait.
+pub(crate) struct Unused<'h, V: Object> {
+    slot: Option<SlotOf<V>>,
+    heap: &'h Heap,
+}
+
+impl<'h, V: Object> Unused<'h, V> {
+    pub(crate) fn new(slot: SlotOf<V>, heap: &'h Heap) -> Self {
+        Self {
+            slot: Some(slot),
+            heap,
+        }
+    }
+
+    pub(crate) fn keep(&mut self) {
+        self.slot = None;
+    }
+}
+
+impl<V: Object> Drop for Unused<'_, V> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            release_taken::<V>(&slot, self.heap);
+        }
+    }
+}
+
 /// After `error` of an operation that was to hand these slots on: gives them up if a wait was
 /// refused to a handler, or ended by its limit, since nothing was done then, or the job has failed.
 /// After other errors they may have been handed on.

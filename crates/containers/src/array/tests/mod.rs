@@ -7,13 +7,13 @@ mod scattered;
 mod whole;
 
 use pgas_core::backend::loopback;
-use pgas_core::{Pod, Rank, World};
+use pgas_core::{Pod, Rank, World, as_handler};
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{
-    Random, asked, everywhere, everywhere_counted, price, refused_without_a_loss, served_counted,
-    told_apart,
+    Random, asked, everywhere, everywhere_counted, panic_in_round, price, refused_without_a_loss,
+    served_counted, told_apart,
 };
 
 fn hosted(world: &World, len: usize) -> Array<u64> {
@@ -226,8 +226,29 @@ fn a_put_that_may_not_wait_for_an_element_gives_up_its_value() {
         version.fetch_add(&world, 1).unwrap();
         let long = "long ".repeat(40);
         refused_without_a_loss(&world, || names.put(3, &long));
+        refused_without_a_loss(&world, || names.get(3));
         version.fetch_add(&world, u64::MAX).unwrap();
-        names.put(3, &long).unwrap();
+        // Nothing has to be waited for.
+        as_handler(|| names.put(3, &long)).unwrap();
+        assert_eq!(as_handler(|| names.get(3)).unwrap(), long);
         assert_eq!(names.get(3).unwrap(), long);
+    });
+}
+
+#[test]
+fn a_put_whose_wait_ends_by_a_panic_gives_up_its_value() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let names = Array::new(&world, Rank::ZERO, 10, &String::new()).unwrap();
+        names.version(3).fetch_add(&world, 1).unwrap();
+        let long = "long ".repeat(40);
+        let mut used = None;
+        for _ in 0..4 {
+            panic_in_round(&world, 3);
+            let put = std::panic::AssertUnwindSafe(|| names.put(3, &long));
+            std::panic::catch_unwind(put).unwrap_err();
+            let now = world.local_heap_use().used;
+            assert_eq!(*used.get_or_insert(now), now);
+        }
     });
 }
