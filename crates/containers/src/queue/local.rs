@@ -37,7 +37,7 @@ impl<S: pgas_core::Pod> OwnTickets<S> {
             first: self.head,
             n,
         };
-        let mut read = zeroed(index(n));
+        let mut read = zeroed(index(n))?;
         ring.place.read(ring.world(), tickets, &mut read)?;
         read.reverse();
         self.read = read;

@@ -5,6 +5,7 @@
 //!   128    128         128    128 bytes
 //! ```
 
+use std::cell::{RefCell, RefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
@@ -489,7 +490,7 @@ impl<T: Object> Ring<T> {
             let first = all.first.wrapping_add(done);
             let n = CHUNK.min(all.n - done);
             let tickets = Tickets { first, n };
-            let mut buffer = zeroed::<SlotOf<T>>(index(n));
+            let mut buffer = zeroed::<SlotOf<T>>(index(n))?;
             self.place.read(world, tickets, &mut buffer)?;
             place.write(world, tickets, &buffer)?;
             done += n;
@@ -515,8 +516,42 @@ pub(crate) fn index(n: u64) -> usize {
     n as usize
 }
 
-pub(crate) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
-    S::new_vec_zeroed(n).expect("memory for elements of a queue")
+/// Memory for `n` slots.
+pub(super) fn zeroed<S: Pod>(n: usize) -> Result<Vec<S>> {
+    let no_memory = |_| Error::Argument(format!("no memory for {n} elements of a queue").into());
+    S::new_vec_zeroed(n).map_err(no_memory)
+}
+
+/// Memory for slots that are popped. It is there before their tickets are taken: other ranks would
+/// wait for one that cannot read them.
+pub(super) struct Room<S>(RefCell<Vec<S>>);
+
+impl<S> Default for Room<S> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<S: Pod> Room<S> {
+    pub(super) fn reserve(&self, n: u64) -> Result<()> {
+        let mut slots = self.0.borrow_mut();
+        if slots.len() < index(n) {
+            *slots = zeroed(index(n))?;
+        }
+        Ok(())
+    }
+
+    /// The first `n` slots, which were reserved.
+    pub(super) fn first(&self, n: u64) -> RefMut<'_, [S]> {
+        RefMut::map(self.0.borrow_mut(), |slots| &mut slots[..index(n)])
+    }
+
+    /// The first `n` slots, which were filled.
+    pub(super) fn filled(self, n: u64) -> Vec<S> {
+        let mut slots = self.0.into_inner();
+        slots.truncate(index(n));
+        slots
+    }
 }
 
 /// The size for `capacity` elements of what is called `what`.

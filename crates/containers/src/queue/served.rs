@@ -10,7 +10,7 @@ use pgas_am::{RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, in_handler, part_of_at};
 
 use super::access::{Access, Request, WHOLE};
-use super::ring::{Hosted, Ring, Served, index, zeroed};
+use super::ring::{Hosted, Ring, Room, Served, index};
 use super::ticket::{Side, Tickets};
 use crate::Result;
 use crate::object::{Object, SlotOf};
@@ -34,20 +34,22 @@ fn push<S: Pod>((on, meet): QueueName, slots: &[S]) -> Option<bool> {
 /// The host's part of a pop. Returns up to `most` slots.
 fn pop<S: Pod>(((on, meet), most): (QueueName, u64)) -> Option<Vec<Sent<S>>> {
     let on = on.upgrade()?;
-    let mut slots = Vec::new();
+    let room = Room::<Sent<S>>::default();
+    let reserve = |n| room.reserve(n);
     let read = |access: Access<'_>, tickets: Tickets| {
-        slots = zeroed::<Sent<S>>(index(tickets.n));
+        let mut slots = room.first(tickets.n);
         access.place.read(access.world, tickets, &mut slots)
     };
-    perform::<S>(&on, Request::pop(index(most), meet), read)?;
-    Some(slots)
+    let request = Request::pop(index(most), meet).reserving(&reserve);
+    let popped = perform::<S>(&on, request, read)?;
+    Some(room.filled(popped))
 }
 
 /// Performs a request. Returns the number of elements; `None` if the host cannot do it here and
 /// now.
 fn perform<S>(
     on: &Served,
-    request: Request,
+    request: Request<'_>,
     work: impl FnOnce(Access<'_>, Tickets) -> Result<()>,
 ) -> Option<u64> {
     let access = Access {

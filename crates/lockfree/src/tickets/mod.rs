@@ -227,7 +227,13 @@ fn room(size: Size, side: Side, at: u64, other: u64) -> u64 {
 /// Takes `least` to `most` tickets, or none if there is no room for `least`. Costs A, and A more
 /// each time that another rank was faster. At the end of the known room it costs A more, 2A if more
 /// than `least` are wanted. Costs 2A, at most 3A, if there is no room. Unless both sides `meet`,
-/// the known room is all there is: A, and nothing if there is no room.
+/// the known room is all there is: A, and nothing if there is no room. Before it takes some, it
+/// calls `reserve` with their number, again if another rank was faster: tickets are never given
+/// back, so what their owner needs has to be there.
+///
+/// # Errors
+///
+/// Those of the words; that of `reserve`, and then none are taken.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
 pub fn take<W: Words>(
@@ -236,6 +242,7 @@ pub fn take<W: Words>(
     seen: &mut Seen,
     (least, most): (u64, u64),
     meet: bool,
+    mut reserve: impl FnMut(u64) -> Result<(), W::Error>,
 ) -> Result<Option<Tickets>, W::Error> {
     let size = words.size();
     let mut n_late = 0;
@@ -253,6 +260,7 @@ pub fn take<W: Words>(
             return Ok(None);
         }
         let n = free.min(most);
+        reserve(n)?;
         let first = seen.taken;
         let tickets = Tickets { first, n };
         match words.swap(side.taken(), first, tickets.end())? {

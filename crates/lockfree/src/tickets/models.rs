@@ -119,7 +119,7 @@ impl Queue {
                 Err(now) => seen.taken = now,
             }
         }
-        ticket::take(self, side, seen, n, true).unwrap()
+        ticket::take(self, side, seen, n, true, |_| Ok(())).unwrap()
     }
 
     /// Pushes `n` values from `value` on. Returns whether there was room.

@@ -26,7 +26,7 @@ impl Local {
     }
 
     fn take(&self, side: Side, seen: &mut Seen, n: (u64, u64)) -> Option<Tickets> {
-        take(self, side, seen, n, true).unwrap()
+        take(self, side, seen, n, true, |_| Ok(())).unwrap()
     }
 
     fn place(slot: u64) -> usize {

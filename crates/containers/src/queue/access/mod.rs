@@ -206,7 +206,7 @@ impl Words for RemoteWords<'_> {
 
 /// A request for tickets.
 #[derive(Clone, Copy)]
-pub(crate) struct Request {
+pub(crate) struct Request<'a> {
     side: Side,
     /// The minimum and maximum number of tickets.
     n: (u64, u64),
@@ -214,9 +214,11 @@ pub(crate) struct Request {
     meet: bool,
     /// The line of the program.
     at: &'static Location<'static>,
+    /// Called with the number of tickets before they are taken; after an error none are.
+    reserve: Option<&'a dyn Fn(u64) -> Result<()>>,
 }
 
-impl Request {
+impl<'a> Request<'a> {
     #[track_caller]
     pub(crate) fn push(n: usize, meet: bool) -> Self {
         let (side, n) = (Side::Push, n as u64);
@@ -225,6 +227,7 @@ impl Request {
             n: (n, n),
             meet,
             at: Location::caller(),
+            reserve: None,
         }
     }
 
@@ -235,12 +238,19 @@ impl Request {
             n: (1, most as u64),
             meet,
             at: Location::caller(),
+            reserve: None,
         }
     }
 
     /// The same for a call at this line of the program.
     fn at(self, at: &'static Location<'static>) -> Self {
         Self { at, ..self }
+    }
+
+    /// The same for a call that needs what `reserve` provides.
+    pub(super) fn reserving(self, reserve: &'a dyn Fn(u64) -> Result<()>) -> Self {
+        let reserve = Some(reserve);
+        Self { reserve, ..self }
     }
 
     pub(super) fn side(self) -> Side {
@@ -266,7 +276,7 @@ impl Access<'_> {
     pub(crate) fn perform(
         self,
         seen: &mut Seen,
-        request: Request,
+        request: Request<'_>,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         if let Some(control) = self.place.block.near::<Control>(self.world) {
@@ -284,7 +294,7 @@ impl Access<'_> {
     fn perform_elsewhere(
         self,
         seen: &mut Seen,
-        request: Request,
+        request: Request<'_>,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         if let Some(control) = self.place.block.near::<Counted<Control>>(self.world) {
@@ -303,7 +313,7 @@ impl Access<'_> {
     fn perform_remote(
         self,
         seen: &mut Seen,
-        request: Request,
+        request: Request<'_>,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         let _waits = part_of_at(WHOLE, request.at);
@@ -324,7 +334,7 @@ impl Access<'_> {
 
 impl<'a> Access<'a> {
     #[inline(always)]
-    fn marks(self, request: Request) -> Marks<'a> {
+    fn marks(self, request: Request<'_>) -> Marks<'a> {
         Marks {
             at: request.at,
             world: self.world,
@@ -340,11 +350,12 @@ fn perform_on(
     world: &World,
     words: &impl Words<Error = CoreError>,
     seen: &mut Seen,
-    request: Request,
+    request: Request<'_>,
     work: impl FnOnce(Tickets) -> Result<()>,
 ) -> Result<Option<u64>> {
     let Request { side, n, meet, .. } = request;
-    let Some(tickets) = ticket::take(words, side, seen, n, meet)? else {
+    let reserve = |n| request.reserve.map_or(Ok(()), |reserve| reserve(n));
+    let Some(tickets) = ticket::take(words, side, seen, n, meet, reserve)? else {
         return Ok(None);
     };
     work(tickets).map_err(|error| give_up(world, error))?;
@@ -368,7 +379,7 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "all of push and pop")]
     pub(super) fn perform(
         &self,
-        request: Request,
+        request: Request<'_>,
         work: impl FnOnce(&Self, Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         let access = self.access();
@@ -400,7 +411,7 @@ impl<T: Object> Ring<T> {
         &self,
         access: Access<'_>,
         seen: &mut Seen,
-        request: Request,
+        request: Request<'_>,
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         let Some(local) = &self.counted else {

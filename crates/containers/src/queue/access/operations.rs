@@ -6,7 +6,7 @@ use pgas_core::Pod;
 use pgas_core::stats::Operation;
 
 use super::super::PushError;
-use super::super::ring::{CountedRing, Ring, index, zeroed};
+use super::super::ring::{CountedRing, Ring, Room, index};
 use super::super::ticket::{Side, Tickets};
 use super::{Request, Rows};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
@@ -264,13 +264,15 @@ impl<T: Object> Ring<T> {
             if let Some(slots) = self.ask_to_pop(most, meet, at)? {
                 return Ok(slots);
             }
-            let mut slots = Vec::new();
+            let room = Room::<SlotOf<T>>::default();
+            let reserve = |n| room.reserve(n);
             let read = |ring: &Self, tickets: Tickets| {
-                slots = zeroed::<SlotOf<T>>(index(tickets.n));
+                let mut slots = room.first(tickets.n);
                 ring.place.read(ring.world(), tickets, &mut slots)
             };
-            self.perform(Request::pop(most, meet).at(at), read)?;
-            Ok(slots)
+            let request = Request::pop(most, meet).at(at).reserving(&reserve);
+            let popped = self.perform(request, read)?;
+            Ok(room.filled(popped.unwrap_or(0)))
         };
         let popped = self.counted(pop_many_rows(), meet, try_pop, Vec::is_empty)?;
         if popped.is_empty() {

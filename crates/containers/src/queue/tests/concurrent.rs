@@ -491,3 +491,23 @@ fn a_panic_in_the_wait_for_what_a_host_pops_fails_the_job() {
         alone(Box::new(|| drop(queue.pop())));
     });
 }
+
+/// Other ranks would wait for tickets that are taken.
+#[test]
+fn a_pop_without_memory_takes_no_tickets() {
+    let body = |world: World| {
+        let queue = queue::<u64>(&world, 8);
+        queue.push_slice(&[1, 2, 3]).unwrap();
+        let no_memory = |n| {
+            assert_eq!(n, 3);
+            Err(crate::Error::NoCapacity)
+        };
+        let request = Request::pop(5, true).reserving(&no_memory);
+        let work = |_: &Ring<u64>, _| panic!("tickets are taken");
+        let error = queue.ring().perform(request, work).unwrap_err();
+        assert!(matches!(error, crate::Error::NoCapacity));
+        assert_eq!(queue.pop_many(5).unwrap(), [1, 2, 3]);
+    };
+    everywhere(1, body);
+    everywhere_counted(1, body);
+}
