@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_am::{ActiveMessages as _, Payload, RequestHandler, Token};
-use pgas_core::Config;
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
+use pgas_core::{Config, as_handler};
 
 use super::*;
 use crate::testing::{Random, everywhere, everywhere_by, served_counted_by, told_apart};
@@ -487,6 +487,28 @@ fn the_error_of_a_handler_does_not_end_a_round() {
         asks.store(false, Ordering::Release);
         loopback::run_over(&served, 2, &Config::default(), round);
     }
+}
+
+#[test]
+fn a_distributor_whose_end_a_handler_is_refused_is_dropped() {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_secs(5));
+    loopback::run_with(2, &config, |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+        distributor.send(Rank::ZERO, 7).unwrap();
+        let told: Error = if world.rank() == Rank::ZERO {
+            let refused = as_handler(|| distributor.finish()).unwrap_err();
+            assert!(matches!(refused.lost.first, Error::InHandler { .. }));
+            world.barrier().unwrap_err()
+        } else {
+            distributor.finish().unwrap_err().into()
+        };
+        let told = told.to_string();
+        assert!(
+            told.contains("rank 0 has dropped its distributor"),
+            "{told}"
+        );
+    });
 }
 
 /// Nobody waits for a distributor that nobody has finished.

@@ -6,8 +6,8 @@ use super::concurrent::Random;
 use super::*;
 use crate::hash_map::{HashMapBuffer, HashSet};
 use crate::testing::everywhere_by;
-use pgas_core::Rank;
 use pgas_core::config::Routing;
+use pgas_core::{Rank, as_handler};
 
 /// Every rank adds to random keys, through buffers and inboxes of some size into a map of some
 /// size, in two rounds.
@@ -158,5 +158,19 @@ fn a_rank_that_has_flushed_takes_in_what_the_others_go_on_to_send() {
             }
         }
         assert_eq!(buffer.into_map().unwrap().len().unwrap(), 1500);
+    });
+}
+
+#[test]
+fn a_flush_that_a_handler_is_refused_has_no_effect() {
+    everywhere(2, |world| {
+        let counts = map::<u64, u64>(&world, 100);
+        let mut buffer = HashMapBuffer::new(counts, 8, |there, more| there + more).unwrap();
+        buffer.insert(7, 1).unwrap();
+        let refused = as_handler(|| buffer.flush());
+        assert!(matches!(refused, Err(crate::Error::InHandler { .. })));
+        let counts = buffer.into_map().unwrap();
+        assert_eq!(counts.find(&7).unwrap(), Some(2));
+        world.barrier().unwrap();
     });
 }
