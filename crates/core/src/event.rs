@@ -360,8 +360,9 @@ impl<T: Send + 'static> Event<T> {
     /// # Errors
     ///
     /// Errors of the transport, or the failure of the job while waiting; [`Error::InHandler`]
-    /// inside a handler, unless the operation is complete. After [`Error::Timeout`] an atomic that
-    /// changes its word may be performed later, and its result is lost, so the job fails, too.
+    /// inside a handler, unless the operation is complete. After [`Error::Timeout`], or a panic of a
+    /// handler in the wait, an atomic that changes its word may be performed later, and its result
+    /// is lost, so the job fails, too.
     ///
     /// # Panics
     ///
@@ -375,15 +376,15 @@ impl<T: Send + 'static> Event<T> {
             State::Failed(error) => Err(error),
             State::Taken => panic!("the event's result was taken already"),
             State::Brief(mut brief) => {
-                let value = value_of(&brief.world.clone(), || brief.try_finish());
-                value.map_err(|error| lost(&brief.world, brief.is_change, error))
+                let of = (&brief.world.clone(), brief.is_change);
+                value_of(of, || brief.try_finish())
             }
             State::Pending(mut pending) => {
-                value_of(&pending.world.clone(), || pending.try_finish())
+                value_of((&pending.world.clone(), false), || pending.try_finish())
             }
             State::Flight(mut flight) => {
-                let value = value_of(&flight.world().clone(), || flight.try_finish());
-                value.map_err(|error| lost(flight.world(), flight.is_change, error))
+                let of = (&flight.world().clone(), flight.is_change);
+                value_of(of, || flight.try_finish())
             }
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
@@ -409,27 +410,26 @@ impl<T: Send + 'static> Event<T> {
     }
 }
 
-/// Waits until `try_finish` returns the value of a complete operation.
+/// Waits until `try_finish` returns the value of a complete operation. If a time limit or a panic
+/// ends the wait for an atomic that changes its word, the job fails: the atomic may be carried out
+/// later, and nobody would give back what that has taken, such as a lock.
 #[track_caller]
-fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+fn value_of<T>(
+    (world, is_change): (&World, bool),
+    mut try_finish: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let mut result = None;
     // One wait for all types of values: it is not compiled for each.
     let ready: &mut dyn FnMut() -> Result<bool> = &mut || {
         result = try_finish()?;
         Ok(result.is_some())
     };
-    world.wait_until(&Awaited::new(AN_OPERATION), ready)?;
-    Ok(result.expect("the wait ended because the result is there"))
-}
-
-/// The error of a wait that ended with `error`. If a time limit ends the wait for an atomic that
-/// changes its word, the job fails: the atomic may be carried out later, and nobody would give back
-/// what that has taken, such as a lock.
-#[cold]
-fn lost(world: &World, is_change: bool, error: Error) -> Error {
-    match error {
-        Error::Timeout(_) if is_change => world.give_up(ATOMIC_LATER, error),
-        _ => error,
+    // Handlers and chained actions run meanwhile, and may panic.
+    let _step = is_change.then(|| world.in_step(ATOMIC_LATER));
+    // No closure: it would stand for the program's line in reports.
+    match world.wait_until(&Awaited::new(AN_OPERATION), ready) {
+        Err(error @ Error::Timeout(_)) if is_change => Err(world.give_up(ATOMIC_LATER, error)),
+        waited => waited.map(|()| result.expect("the wait ended because the result is there")),
     }
 }
 

@@ -35,6 +35,9 @@ pub use join::{All, when_all};
 pub use promise::Promise;
 pub use shared::SharedFuture;
 
+/// The failure of the job if the wait for an operation ends before its result is there.
+const LOST: &str = "an operation in flight, whose result is lost";
+
 /// A future value, such as the result of a remote call.
 ///
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
@@ -341,7 +344,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// failure of the job while waiting; inside a handler [`Error::InHandler`], unless the value is
     /// there. After [`Error::Timeout`] the operation goes on, and its value is lost: a call is made
     /// all the same. If it is an operation on a container, or an atomic that changes its word, the
-    /// job fails then.
+    /// job fails then, and so it does if a handler panics in the wait.
     ///
     /// # Panics
     ///
@@ -382,12 +385,18 @@ impl<T: Send + 'static> PgasFuture<T> {
             ranks.dedup();
             ranks
         };
+        // Handlers and chained actions run meanwhile, and may panic.
+        let step = future
+            .borrow()
+            .fails_at_limit()
+            .then(|| world.in_step(LOST));
         let waited = world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()));
+        drop(step);
         let mut future = future.into_inner();
         match waited {
             Ok(()) => future.take_ready(),
             Err(error @ Error::Timeout(_)) if future.fails_at_limit() => {
-                Err(world.give_up("an operation in flight, whose result is lost", error))
+                Err(world.give_up(LOST, error))
             }
             Err(error) => Err(error),
         }

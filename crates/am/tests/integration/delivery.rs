@@ -1,8 +1,10 @@
 //! The delivery of calls: from handlers, to ranks that never wait for long, to dropped objects, and
 //! at the end of a rank.
 
+use std::future::poll_fn;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use pgas_am::{
 use pgas_am::{ReplyHandler, RequestHandler, Token, quiet};
 use pgas_core::backend::{HandlerId, MessageClass, Offer};
 use pgas_core::collective::op::Sum;
-use pgas_core::{Config, Rank, World};
+use pgas_core::{Config, GlobalPtr, Rank, World};
 use pgas_testkit::{Deadline, weak};
 
 use crate::{LIMIT, ranks};
@@ -379,6 +381,54 @@ fn a_quiet_that_a_time_limit_ends_fails_the_job() {
     for error in ended.unwrap() {
         let told = "failed in the end of all asynchronous work: rank ";
         assert!(error.contains(told), "{error}");
+    }
+}
+
+/// They may be carried out later, and nobody would have their results.
+#[test]
+fn a_panic_in_the_wait_for_what_changes_memory_fails_the_job() {
+    type Wait = fn(&World, GlobalPtr<u64>);
+    let atomic: Wait = |world, word| drop(word.fetch_inc_nb(world).unwrap().wait());
+    let operation: Wait = |world, _| {
+        let never = world.spawn(std::future::pending::<pgas_am::Result<()>>());
+        drop(never.or_fail_at_limit().wait());
+    };
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(5));
+    for (wait, what) in [
+        (atomic, "an atomic, which may be carried out later"),
+        (operation, "an operation in flight, whose result is lost"),
+    ] {
+        let [is_idle, has_ended] = [(); 2].map(|()| AtomicBool::new(false));
+        // The atomic is late.
+        weak::run_held(2, &config, 1000, |world| {
+            pgas_am::attach(&world).unwrap();
+            let words = world.alloc_symmetric::<u64>(1).unwrap();
+            world.barrier().unwrap();
+            if world.rank() == ONE {
+                is_idle.store(true, Ordering::Release);
+                until(&has_ended);
+            } else {
+                let idle = || Ok(is_idle.load(Ordering::Acquire));
+                world.wait_for("the other rank", idle).unwrap();
+                let mut rounds = 0..3;
+                let later = world.spawn(poll_fn(move |_| match rounds.next() {
+                    None => Poll::Ready(Ok(())),
+                    Some(_) => Poll::Pending,
+                }));
+                drop(later.then(|()| panic!("on purpose")));
+                let waited = || wait(&world, words.on(ONE));
+                let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(waited));
+                has_ended.store(true, Ordering::Release);
+                assert!(waited.is_err());
+            }
+            let told = world.barrier().unwrap_err().to_string();
+            assert!(
+                told.contains(&format!("rank 0 panicked in {what}")),
+                "{told}"
+            );
+        });
     }
 }
 
