@@ -32,6 +32,8 @@ mod by_exchange;
 mod fronts;
 mod graph;
 mod layout;
+#[path = "../support/memory.rs"]
+mod memory;
 mod serial;
 #[path = "../support/mod.rs"]
 mod support;
@@ -87,9 +89,23 @@ fn main() -> ExitCode {
             }
         },
     };
+    if let Err(line) = check_memory(&options, &graph) {
+        return memory::refuse("extend_add", &line);
+    }
     support::start("extend_add", options.ranks, |world| {
         run(world, &options, &graph)
     })
+}
+
+/// Each rank computes all fronts once more, alone; together the ranks have two results beside that.
+fn check_memory(options: &Options, graph: &Graph) -> Result<(), String> {
+    let fronts = Tree::new(graph, 1).fronts;
+    let sizes = fronts.iter().map(|front| front.rows.len().pow(2));
+    let of = match &options.matrix {
+        None => format!("--side {}", options.side),
+        Some(file) => format!("--matrix {}", file.display()),
+    };
+    memory::check::<[f64; 3]>(sizes.sum(), &format!("{of}: numbers in fronts:"))
 }
 
 /// Whether both results are right.

@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::process::Command;
 
+use pgas_testkit::job;
+
+use crate::program::program;
 use crate::run::{json, refuses, run};
 
 #[test]
@@ -90,4 +94,16 @@ fn the_report_for_people_says_that_the_sums_are_right() {
 fn bad_arguments_are_refused() {
     refuses("extend_add", "--side", "0");
     refuses("extend_add", "--rounds", "0");
+}
+
+#[test]
+fn fronts_that_memory_does_not_hold_are_refused_before_the_ranks_start() {
+    let mut command = Command::new("sh");
+    let within = "ulimit -v 600000; exec \"$0\" --side 30 --ranks 1";
+    command.args(["-c", within]).arg(program("extend_add"));
+    let ended = job::start(command).end();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    let told = "extend_add: --side 30: numbers in fronts: ";
+    assert!(ended.stderr.starts_with(told), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
 }
