@@ -370,9 +370,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// On every rank, with the map as it was: [`Exhausted`](pgas_core::Error::Exhausted) if the
-    /// symmetric heap has no room; the failure of the job while waiting. From then on an insert that waits for room reports
-    /// that, too, and in a handler or task [`InHandler`](pgas_core::Error::InHandler). An
-    /// [`insert_nb`](Self::insert_nb) waits there as well: its future is ready later.
+    /// symmetric heap has no room; the failure of the job while waiting. From then on an insert that
+    /// waits for room reports that, too, and in a handler or task
+    /// [`InHandler`](pgas_core::Error::InHandler). An [`insert_nb`](Self::insert_nb) waits there as
+    /// well: its future is ready later.
     ///
     /// # Examples
     ///
