@@ -57,7 +57,8 @@
 //! | many elements on any ranks, in one call | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
-//! | errors; prices; members of teams; steps of operations in flight | `error`, `prices`, `replay`, `team` |
+//! | errors; prices; members of teams | `error`, `prices`, `team` |
+//! | steps of operations in flight; waits for other ranks | `replay`, `wait` |
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -79,6 +80,7 @@ mod store;
 mod team;
 #[cfg(test)]
 mod testing;
+mod wait;
 
 pub use array::{Array, DArray, DMatrix};
 pub use bloom::{BloomFilter, WideBloomFilter};

@@ -13,6 +13,7 @@ use pgas_lockfree::memory;
 
 use crate::Result;
 use crate::object::{self, Heap, Object, Repr, SlotOf};
+use crate::wait::until;
 
 /// The elements of an array, wherever they lie.
 pub(super) struct Cells<T: Object> {
@@ -29,13 +30,8 @@ const RAISE: u64 = 2;
 /// Bytes that are fetched together: two cache lines.
 const LINE: usize = 128;
 
-/// Waits until `ready`. What is ready at once is no wait, and nothing that a handler is refused.
-fn until(world: &World, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-    if ready()? {
-        return Ok(());
-    }
-    world.wait_for("an element of an array that another rank writes", ready)
-}
+/// What an operation waits for.
+const AWAITED: &str = "an element of an array that another rank writes";
 
 impl<T: Object> Cells<T> {
     const IS_PLAIN: bool = !object::has_heap::<T>();
@@ -93,7 +89,7 @@ impl<T: Object> Cells<T> {
         let version: GlobalPtr<u64> = cell.cast();
         let mut unused = object::Unused::<T>::new(slot, &self.heap);
         let mut at = 0;
-        until(world, &mut || {
+        until(world, AWAITED, &mut || {
             at = version.atomic_load(world)?;
             if at & LOCKED != 0 {
                 return Ok(false);
@@ -143,7 +139,7 @@ impl<T: Object> Cells<T> {
     fn get_versioned(&self, world: &World, cell: GlobalPtr<u8>) -> Result<T> {
         let version: GlobalPtr<u64> = cell.cast();
         let (mut loaded, mut failed) = (None, None);
-        until(world, &mut || {
+        until(world, AWAITED, &mut || {
             let at = version.atomic_load(world)?;
             if at == 0 {
                 return Ok(true);

@@ -13,7 +13,8 @@ use pgas_lockfree::slots::local;
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 
 use super::super::hash::Position;
-use super::{Access, PartAt, Swapped, wait};
+use super::{AWAITED, Access, PartAt, Swapped};
+use crate::wait::until;
 
 /// What is known of local slots.
 #[derive(Clone, Copy)]
@@ -319,6 +320,6 @@ impl<'a, L: Block + 'a, M: Kind> Access<'a> for Local<'a, L, M> {
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         let _waits = part_of_at("an operation on a hash map", self.all.line);
-        wait::until(self.world(), ready)
+        until(self.world(), AWAITED, ready)
     }
 }

@@ -6,7 +6,6 @@ pub(super) mod local;
 mod place;
 pub(super) mod remote;
 pub(super) mod replayed;
-mod wait;
 
 use std::marker::PhantomData;
 
@@ -21,6 +20,10 @@ use zerocopy::FromZeros as _;
 use self::layout::{Layout, Pair, ValueKind};
 use super::hash::Position;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
+use crate::wait::until;
+
+/// What an operation waits for.
+const AWAITED: &str = "another rank to finish writing an entry of a hash map";
 
 /// The layout of the slots of a map.
 pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
@@ -133,7 +136,7 @@ pub(super) trait Access<'a>: Copy + 'a {
     /// Waits for another rank until `ready`. That is no wait, and allowed inside a handler, if it is
     /// ready at once.
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
-        wait::until(self.world(), ready)
+        until(self.world(), AWAITED, ready)
     }
 
     /// Reports an error that leaves a slot reserved or locked, for which other ranks wait.

@@ -11,8 +11,9 @@ use super::super::hash::Position;
 use super::copied::BlockCopy;
 use super::place::{Place, WordOp};
 use super::replayed::Journal;
-use super::{Access, PartAt, Swapped, give_up, swap_state, wait};
+use super::{AWAITED, Access, PartAt, Swapped, give_up, swap_state};
 use crate::object::Heap;
+use crate::wait::until;
 
 /// How steps on the slots are taken. There is one type of slot for all ways, since a branch takes
 /// no time beside a network, and each type makes the code of all operations once more.
@@ -196,7 +197,7 @@ impl<'a> Access<'a> for Remote<'a> {
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         match self.steps {
             Steps::Replayed(journal) => journal.record().wait_until(ready),
-            Steps::Blocking | Steps::Copied(_) => wait::until(self.place.world, ready),
+            Steps::Blocking | Steps::Copied(_) => until(self.place.world, AWAITED, ready),
         }
     }
 
