@@ -221,6 +221,15 @@ pub(crate) fn panic_in_round(world: &World, n: u32) {
     drop(world.spawn(rounds).then(|()| panic!("on purpose")));
 }
 
+/// Tells the other rank that this one has ended, also if it panics.
+struct TellsEnd<'a>(&'a AtomicBool);
+
+impl Drop for TellsEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// What rank 0 does while rank 1 waits, and makes no progress.
 pub(crate) type Alone<'a> = &'a dyn Fn(Box<dyn FnOnce() + '_>);
 
@@ -239,13 +248,15 @@ pub(crate) fn told_of_a_panic(
     let [is_idle, has_ended] = [(); 2].map(|()| AtomicBool::new(false));
     loopback::run_over(over, 2, &config, |world| {
         pgas_am::attach(&world).unwrap();
+        let ends = (world.rank() == Rank::ZERO).then(|| TellsEnd(&has_ended));
         body(&world, &|call| {
-            if world.rank() == Rank::ZERO {
+            if ends.is_some() {
                 let idle = || Ok(is_idle.load(Ordering::Acquire));
                 world.wait_for("the other rank", idle).unwrap();
                 panic_in_round(&world, 3);
-                catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+                let ended = catch_unwind(AssertUnwindSafe(call));
                 has_ended.store(true, Ordering::Release);
+                assert!(ended.is_err(), "the call ended without a panic");
             } else {
                 is_idle.store(true, Ordering::Release);
                 while !has_ended.load(Ordering::Acquire) {
@@ -259,6 +270,20 @@ pub(crate) fn told_of_a_panic(
             "{told}"
         );
     });
+}
+
+#[test]
+fn what_ends_without_a_panic_fails_its_test() {
+    let over = loopback::Options::default();
+    for is_begun in [true, false] {
+        let test = || {
+            told_of_a_panic("nothing", (&over, false), |world, alone| {
+                assert!(is_begun || world.rank() != Rank::ZERO, "before the call");
+                alone(Box::new(|| {}));
+            });
+        };
+        catch_unwind(AssertUnwindSafe(test)).unwrap_err();
+    }
 }
 
 /// Random numbers that are the same in every run (SplitMix64).
