@@ -12,7 +12,7 @@ use pgas_am::RemoteCalls as _;
 use pgas_am::codec::{Codec, Decoder, Each, Encoder, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::config::Routing;
-use pgas_core::{Config, Rank, Statistics, World, as_handler};
+use pgas_core::{Config, Rank, Statistics, Symmetric, World, as_handler};
 use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -284,6 +284,19 @@ fn what_ends_without_a_panic_fails_its_test() {
         };
         catch_unwind(AssertUnwindSafe(test)).unwrap_err();
     }
+}
+
+/// Takes the symmetric memory of all ranks, but for blocks of less than 1 KiB. Collective.
+pub(crate) fn take_symmetric_memory(world: &World) -> Vec<Symmetric<u8>> {
+    let mut taken = Vec::new();
+    let mut n = 1 << 20;
+    while n >= 1 << 10 {
+        match world.alloc_symmetric(n) {
+            Ok(some) => taken.push(some),
+            Err(_) => n /= 2,
+        }
+    }
+    taken
 }
 
 /// Random numbers that are the same in every run (SplitMix64).

@@ -8,6 +8,7 @@ use super::concurrent::Random;
 use super::*;
 use crate::Error;
 use crate::object::Encoded;
+use crate::testing::take_symmetric_memory;
 
 const N_KEYS: u64 = 32;
 
@@ -23,10 +24,7 @@ fn a_map_without_memory_for_the_reuse_of_slots_is_as_it_was() {
     everywhere(2, |world| {
         let map = map::<u64, u64>(&world, 64);
         map.insert(&u64::from(world.rank().number()), 7).unwrap();
-        let mut taken = Vec::new();
-        while let Ok(some) = world.alloc_symmetric::<[u64; 128]>(1) {
-            taken.push(some);
-        }
+        let taken = take_symmetric_memory(&world);
         let refused = map.reuse_slots().map(drop).unwrap_err();
         assert!(matches!(refused.error, Error::Exhausted(_)), "{refused}");
         let map = refused.container;
