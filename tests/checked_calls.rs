@@ -188,7 +188,7 @@ const OF_CONTAINERS: &[Call] = &[
     },
     |world| {
         let map = map(world)?;
-        differs(world, || HashMapBuffer::new(map, 8, |_, new| new))
+        differs(world, || Ok(HashMapBuffer::new(map, 8, |_, new| new)?))
     },
     |world| {
         let queue = queue(world)?;

@@ -20,7 +20,7 @@ use super::unplaced::Unplaced;
 use super::view::{LocalView, View};
 use crate::error::refuse_in_handler;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
-use crate::{Distributor, Error, Result, distributor};
+use crate::{ChangeError, Distributor, Error, Result, distributor};
 
 /// Buffered inserts into a [`HashMap`]. An entry travels to its home rank, with many others, and
 /// that rank inserts it without atomics, while the slots of the next entries are prefetched into
@@ -70,10 +70,12 @@ use crate::{Distributor, Error, Result, distributor};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
-    /// Sends entries to their home ranks. `None` on all ranks if all slots are local.
-    distributor: Option<Box<Distributor<(K, V)>>>,
+    distributor: Shipping<K, V>,
     target: Target<K, V, F, S>,
 }
+
+/// Sends entries to their home ranks. `None` on all ranks if all slots are local.
+type Shipping<K, V> = Option<Box<Distributor<(K, V)>>>;
 
 /// Entries that are inserted together if they are not sent.
 const INSERTED_TOGETHER: usize = 1024;
@@ -297,9 +299,46 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
+    /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`], with the map as it was.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::{HashMap, HashMapBuffer};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<u64, u64>::with_capacity(&world, 10)?;
+    /// counts.insert(&1, 7)?;
+    /// // An inbox without room.
+    /// let refused = HashMapBuffer::new(counts, 0, |there, more| there + more).unwrap_err();
+    /// assert_eq!(refused.container.find(&1)?, Some(7));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
-    pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
+    pub fn new<P: Phase>(
+        mut map: HashMap<K, V, P, S>,
+        capacity: usize,
+        combine: F,
+    ) -> Result<Self, ChangeError<HashMap<K, V, P, S>>> {
+        let distributor = match Self::begin(&mut map, capacity) {
+            Ok(distributor) => distributor,
+            Err(error) => return Err(ChangeError::new(map, error)),
+        };
+        let target = Target {
+            map: map.in_phase(),
+            combine,
+            slots: Vec::new(),
+            unplaced: Unplaced::new(),
+        };
+        Ok(Self {
+            distributor,
+            target,
+        })
+    }
+
+    /// Makes the distributor, if entries are sent, and begins the map's local phase.
+    #[track_caller]
+    fn begin<P: Phase>(map: &mut HashMap<K, V, P, S>, capacity: usize) -> Result<Shipping<K, V>> {
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
         let is_local = is_small && map.table.is_local();
         let all_are_local = map.team().allreduce(u64::from(is_local), Min)? == 1;
@@ -311,16 +350,8 @@ where
             let heap = Arc::clone(&map.table.shape.heap);
             Some(Box::new(Distributor::with_heap(map.team(), plan, heap)?))
         };
-        let target = Target {
-            map: map.into_local_phase()?,
-            combine,
-            slots: Vec::new(),
-            unplaced: Unplaced::new(),
-        };
-        Ok(Self {
-            distributor,
-            target,
-        })
+        map.begin_phase::<Local>()?;
+        Ok(distributor)
     }
 
     /// The world whose ranks share the map.
@@ -439,18 +470,56 @@ where
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush); then the map is lost.
+    /// As [`flush`](Self::flush). On every rank the error has the buffer, with the map and the
+    /// entries without a slot: when there is memory for them, call `into_map` again.
     ///
     /// # Panics
     ///
-    /// As [`flush`](Self::flush).
+    /// As [`flush`](Self::flush); then the map is lost on the rank that panics. To keep it, flush
+    /// first, and catch the panic there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::{ChangeError, HashMap, HashMapBuffer, Result};
+    ///
+    /// /// The map, for which `others` make room if they have to.
+    /// fn map_of<F: FnMut(u64, u64) -> u64>(
+    ///     buffer: HashMapBuffer<u64, u64, F>,
+    ///     others: HashMap<u64, u64>,
+    /// ) -> Result<HashMap<u64, u64>> {
+    ///     match buffer.into_map() {
+    ///         Ok(map) => Ok(map),
+    ///         Err(ChangeError { container: buffer, .. }) => {
+    ///             drop(others);
+    ///             Ok(buffer.into_map()?)
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # let [others, counts] =
+    /// #     [(); 2].map(|()| HashMap::<u64, u64>::with_capacity(&world, 10).unwrap());
+    /// # let mut buffer = HashMapBuffer::new(counts, 8, |there, more| there + more)?;
+    /// # buffer.insert(1, 2)?;
+    /// # assert_eq!(map_of(buffer, others)?.find(&1)?, Some(2));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
     #[track_caller]
-    pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
+    pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>, ChangeError<Self>> {
+        match self.finish() {
+            Ok(()) => Ok(self.target.map.in_phase()),
+            Err(error) => Err(ChangeError::new(self, error)),
+        }
+    }
+
+    #[track_caller]
+    fn finish(&mut self) -> Result<()> {
         self.flush()?;
         if let Some(distributor) = &mut self.distributor {
             distributor.end();
         }
-        self.target.map.into_atomic_phase()
+        self.target.map.begin_phase::<Atomic>()
     }
 }
 

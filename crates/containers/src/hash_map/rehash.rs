@@ -119,6 +119,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 
     #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
+        self.begin_phase::<N>()?;
+        Ok(self.in_phase())
+    }
+
+    /// Begins a phase for all ranks. Then the map is to be taken as [`in_phase`](Self::in_phase).
+    #[track_caller]
+    pub(super) fn begin_phase<N: Phase>(&mut self) -> Result<()> {
         let what = "a change of the phase of a hash map";
         let _waits = part_of_object(what, self.table.identity());
         let team = self.team().clone();
@@ -143,10 +150,15 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         }
         team.barrier_within()?;
         self.table.phase.change(N::NAME);
-        Ok(HashMap {
+        Ok(())
+    }
+
+    /// The map in the phase that has begun.
+    pub(super) fn in_phase<N: Phase>(self) -> HashMap<K, V, N, S> {
+        HashMap {
             table: self.table,
             phase: PhantomData,
-        })
+        }
     }
 
     /// Gives the map slots for twice its keys, but at least its present capacity; slots of removed

@@ -252,7 +252,8 @@ const ROWS: &[Row] = &[
     }),
     ("HashMapBuffer::new", (4, 5), |world| {
         let map = map(world);
-        price(world, || HashMapBuffer::new(map, 16, |a: u64, b| a + b))
+        let make = || Ok(HashMapBuffer::new(map, 16, |a: u64, b| a + b)?);
+        price(world, make)
     }),
     ("HashMapBuffer::flush", (0, 1), |world| {
         let map = map(world);
@@ -262,7 +263,7 @@ const ROWS: &[Row] = &[
     ("HashMapBuffer::into_map", (2, 2), |world| {
         let map = map(world);
         let buffer = HashMapBuffer::new(map, 16, |a: u64, b| a + b).unwrap();
-        price(world, || buffer.into_map())
+        price(world, || Ok(buffer.into_map()?))
     }),
     ("MultiMap::with_capacity", (2, 6), |world| {
         price(world, || MultiMap::<u64, u64>::with_capacity(world, 100))

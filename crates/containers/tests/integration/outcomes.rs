@@ -127,7 +127,7 @@ const CALLS: &[(&str, Call)] = &[
     }),
     ("HashMapBuffer", |world| {
         let map = HashMap::<u64, u64>::with_capacity(world, 9)?;
-        HashMapBuffer::new(map, 4, u64::wrapping_add).map(drop)
+        Ok(HashMapBuffer::new(map, 4, u64::wrapping_add).map(drop)?)
     }),
 ];
 

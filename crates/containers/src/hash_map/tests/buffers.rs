@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::concurrent::Random;
 use super::*;
+use crate::Error;
 use crate::hash_map::{HashMapBuffer, HashSet};
-use crate::testing::everywhere_by;
+use crate::testing::{everywhere_by, take_symmetric_memory};
 use pgas_core::config::Routing;
 use pgas_core::{Rank, as_handler};
 
@@ -168,9 +169,72 @@ fn a_flush_that_a_handler_is_refused_has_no_effect() {
         let mut buffer = HashMapBuffer::new(counts, 8, |there, more| there + more).unwrap();
         buffer.insert(7, 1).unwrap();
         let refused = as_handler(|| buffer.flush());
-        assert!(matches!(refused, Err(crate::Error::InHandler { .. })));
+        assert!(matches!(refused, Err(Error::InHandler { .. })));
         let counts = buffer.into_map().unwrap();
         assert_eq!(counts.find(&7).unwrap(), Some(2));
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_map_that_gets_no_buffer_is_as_it_was() {
+    everywhere(2, |world| {
+        let map = map::<u64, String>(&world, 100);
+        map.insert(&u64::from(world.rank().number()), "text".into())
+            .unwrap();
+        let make = |map, n| HashMapBuffer::new(map, n, |_, new| new);
+        let refused = as_handler(|| make(map, 8)).unwrap_err();
+        assert!(matches!(refused.error, Error::InHandler { .. }));
+        let refused = make(*refused.container, 0).unwrap_err();
+        assert!(matches!(refused.error, Error::Argument(_)), "{refused}");
+        let map = *refused.container;
+        assert_eq!(map.len().unwrap(), 2);
+        let taken = take_symmetric_memory(&world);
+        let made = make(map, 1000);
+        drop(taken);
+        let map = match made {
+            Ok(buffer) => {
+                // Messages need no inbox.
+                assert!(world.capabilities().ranks_serve_atomics());
+                buffer.into_map().unwrap()
+            }
+            Err(refused) => {
+                assert!(matches!(refused.error, Error::Exhausted(_)), "{refused}");
+                *refused.container
+            }
+        };
+        assert_eq!(map.find(&1).unwrap().as_deref(), Some("text"));
+        let map = make(map, 1000).unwrap().into_map().unwrap();
+        assert_eq!(map.len().unwrap(), 2);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_buffer_whose_entries_find_no_memory_keeps_them_and_the_map() {
+    const N_KEYS: u64 = 300;
+    everywhere(2, |world| {
+        let counts = map::<u64, u64>(&world, 8);
+        let mut buffer = HashMapBuffer::new(counts, 1000, |there, more| there + more).unwrap();
+        for key in 0..N_KEYS {
+            buffer.insert(key, 1).unwrap();
+        }
+        let refused = as_handler(|| buffer.into_map()).unwrap_err();
+        assert!(matches!(refused.error, Error::InHandler { .. }));
+        let taken = take_symmetric_memory(&world);
+        let refused = refused.container.into_map().unwrap_err();
+        let is_known = matches!(refused.error, Error::Full { .. } | Error::Elsewhere(_));
+        assert!(is_known, "{refused}");
+        let mut buffer = refused.container;
+        buffer.flush().unwrap_err();
+        drop(taken);
+        buffer.insert(0, 1).unwrap();
+        let counts = buffer.into_map().unwrap();
+        assert_eq!(counts.len().unwrap(), N_KEYS);
+        for key in 0..N_KEYS {
+            let expected = if key == 0 { 4 } else { 2 };
+            assert_eq!(counts.find(&key).unwrap(), Some(expected));
+        }
         world.barrier().unwrap();
     });
 }
