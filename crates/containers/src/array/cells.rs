@@ -7,6 +7,8 @@
 //! memory after it has raised the version, so a reader that follows the old pointer later finds
 //! another version, and tries again.
 
+use std::slice;
+
 use pgas_core::stats::Operation;
 use pgas_core::{GlobalPtr, World, part_of};
 use pgas_lockfree::memory;
@@ -87,7 +89,7 @@ impl<T: Object> Cells<T> {
 
     fn exchange(&self, world: &World, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
         let version: GlobalPtr<u64> = cell.cast();
-        let mut unused = object::Unused::<T>::new(slot, &self.heap);
+        let mut unused = object::Unused::<T>::new(slice::from_ref(&slot), &self.heap);
         let mut at = 0;
         until(world, AWAITED, &mut || {
             at = version.atomic_load(world)?;

@@ -1,6 +1,7 @@
 //! The operations on one key, apart from [`Add`].
 
 use std::marker::PhantomData;
+use std::slice;
 
 use pgas_core::atomics::AtomicNumber;
 use pgas_core::stats::Operation;
@@ -182,7 +183,7 @@ operation! {
     rows [&prices::HASH_MAP_UPDATE, &prices::HASH_MAP_UPSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
         let heap = at.view.heap();
-        let mut unused = object::Unused::<V>::new(*value, heap);
+        let mut unused = object::Unused::<V>::new(slice::from_ref(value), heap);
         let given = object::from_slot::<V>(*value, heap);
         let combine = |given: V| {
             at.update(|there| {

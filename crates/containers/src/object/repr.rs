@@ -272,30 +272,27 @@ pub(crate) fn release_taken<T: Object>(slot: &SlotOf<T>, heap: &Heap) {
     }
 }
 
-/// An encoded value that an operation has been given. It is released if it is not used, or if a
+/// Encoded values that an operation has been given. They are released if they are not used, or if a
 /// function of the program panics meanwhile, or a handler in a wait.
-pub(crate) struct Unused<'h, V: Object> {
-    slot: Option<SlotOf<V>>,
-    heap: &'h Heap,
+pub(crate) struct Unused<'s, V: Object> {
+    slots: &'s [SlotOf<V>],
+    heap: &'s Heap,
 }
 
-impl<'h, V: Object> Unused<'h, V> {
-    pub(crate) fn new(slot: SlotOf<V>, heap: &'h Heap) -> Self {
-        Self {
-            slot: Some(slot),
-            heap,
-        }
+impl<'s, V: Object> Unused<'s, V> {
+    pub(crate) fn new(slots: &'s [SlotOf<V>], heap: &'s Heap) -> Self {
+        Self { slots, heap }
     }
 
     pub(crate) fn keep(&mut self) {
-        self.slot = None;
+        self.slots = &[];
     }
 }
 
 impl<V: Object> Drop for Unused<'_, V> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            release_taken::<V>(&slot, self.heap);
+        for slot in self.slots {
+            release_taken::<V>(slot, self.heap);
         }
     }
 }

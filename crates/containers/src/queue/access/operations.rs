@@ -67,12 +67,19 @@ impl<T: Object> Ring<T> {
         if let Some(is_pushed) = self.ask_to_push(slots, meet, at)? {
             return Ok(is_pushed);
         }
-        let write = |ring: &Self, tickets: Tickets| match slots {
-            [slot] => ring.write(tickets.first, *slot),
-            slots => ring.place.write(ring.world(), tickets, slots),
+        let mut unused = object::Unused::<T>::new(slots, &self.heap);
+        let write = |ring: &Self, tickets: Tickets| {
+            // Others may read them from now on.
+            unused.keep();
+            match slots {
+                [slot] => ring.write(tickets.first, *slot),
+                slots => ring.place.write(ring.world(), tickets, slots),
+            }
         };
-        let pushed = self.perform(Request::push(slots.len(), meet).at(at), write)?;
-        Ok(pushed.is_some())
+        let pushed = self.perform(Request::push(slots.len(), meet).at(at), write);
+        // A panic in the wait for room is over. Errors are the caller's.
+        unused.keep();
+        Ok(pushed?.is_some())
     }
 
     #[track_caller]

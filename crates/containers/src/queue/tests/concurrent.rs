@@ -1,5 +1,7 @@
 //! All ranks at once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use super::*;
 use crate::queue::access::Request;
 use crate::queue::ring::Ring;
 use crate::queue::ticket::Tickets;
-use crate::testing::told_of_a_panic;
+use crate::testing::{panic_in_round, told_of_a_panic};
 
 /// Every rank pushes its numbers and pops until all have been popped. Each number comes out once,
 /// and those of one rank come out in their order.
@@ -333,7 +335,7 @@ fn whoever_waits_for_an_element_of_a_rank_that_died_gets_an_error() {
     let (taken, is_taken) = mpsc::channel();
     let is_taken = Mutex::new(is_taken);
     let limit = Duration::from_secs(20);
-    let job = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let job = catch_unwind(AssertUnwindSafe(|| {
         loopback::run(2, |world| {
             let queue = queue::<u64>(&world, 8);
             if world.rank() == Rank::ZERO {
@@ -470,6 +472,33 @@ fn a_push_whose_wait_for_room_ends_by_its_limit_gives_up_its_value() {
                 let pushed = queue.push(long.clone());
                 let is_over = matches!(pushed, Err(PushError::Failed(crate::Error::Timeout(_))));
                 assert!(is_over, "{pushed:?}");
+                let now = world.local_heap_use().used;
+                assert_eq!(*used.get_or_insert(now), now);
+            }
+            Ok(())
+        };
+        queue.ring().perform(Request::pop(1, true), read).unwrap();
+    });
+}
+
+#[test]
+fn a_push_whose_wait_for_room_ends_by_a_panic_gives_up_its_value() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let queue = queue::<String>(&world, 4);
+        let long = "long ".repeat(40);
+        for _ in 0..4 {
+            queue.push(long.clone()).unwrap();
+        }
+        let read = |_: &Ring<String>, _: Tickets| {
+            // It waits for the pop.
+            let pushes: [&dyn Fn(); 2] = [&|| drop(queue.push(long.clone())), &|| {
+                drop(queue.push_slice(slice::from_ref(&long)));
+            }];
+            let mut used = None;
+            for push in pushes.iter().cycle().take(6) {
+                panic_in_round(&world, 3);
+                catch_unwind(AssertUnwindSafe(push)).unwrap_err();
                 let now = world.local_heap_use().used;
                 assert_eq!(*used.get_or_insert(now), now);
             }
