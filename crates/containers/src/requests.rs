@@ -34,6 +34,9 @@ pub(crate) trait Operation: 'static {
     /// Whether operations have to be carried out in their order.
     const IS_ORDERED: bool;
 
+    /// Whether operations change anything, or only look.
+    const CHANGES: bool = true;
+
     /// Whether requests or answers may have long values.
     const HAS_PARCELS: bool = false;
 
@@ -128,18 +131,18 @@ fn send<O: Operation>(
 const ELSEWHERE: &str = "an operation that another rank carries out";
 
 /// Waits for the answer of a rank. The default if the rank has left the job; its memory stays. If a
-/// time limit or a panic ends the wait, the rank may carry the operation out later, and nobody
-/// would have what it takes out: then the job fails.
+/// time limit or a panic ends the wait for an operation that `changes` something, the rank may
+/// carry it out later, and nobody would have what it takes out: then the job fails.
 pub(crate) fn receive<A: Wire + Default + Send>(
     world: &World,
-    from: Rank,
+    (from, changes): (Rank, bool),
     answer: PgasFuture<A>,
 ) -> Result<A> {
     // Handlers and chained actions run meanwhile, and may panic.
-    let _step = world.in_step(ELSEWHERE);
+    let _step = changes.then(|| world.in_step(ELSEWHERE));
     let answered = unless_gone(from, answer.wait());
     answered.map_err(|error| match error {
-        Error::Timeout(_) => world.give_up(ELSEWHERE, error),
+        Error::Timeout(_) if changes => world.give_up(ELSEWHERE, error),
         error => error,
     })
 }
@@ -167,7 +170,7 @@ pub(crate) fn ask<O: Operation>(
     (request, mut parcel): (O::Request, Heap),
 ) -> Result<Option<(O::Answer, Heap)>> {
     let sent = send::<O>(on, to, (&[request], parcel.packed()))?;
-    let answered = receive(on.team().world(), to, sent)?;
+    let answered = receive(on.team().world(), (to, O::CHANGES), sent)?;
     Ok(only::<O>(on, answered))
 }
 
@@ -529,7 +532,7 @@ impl<'a, O: Operation> Batch<'a, O> {
             return;
         };
         self.n_in_flight -= operations.weight;
-        match receive(self.on.team().world(), to, answers) {
+        match receive(self.on.team().world(), (to, O::CHANGES), answers) {
             Ok(answered) => self.settle(&mut operations, answered, take),
             Err(error) => self.fail(operations.numbers[0], error),
         }

@@ -35,6 +35,7 @@ pub(crate) trait Act: 'static {
     type Answer: Pod;
     /// Whether operations on one element have to be done in their order.
     const IS_ORDERED: bool = false;
+    const CHANGES: bool = true;
 
     fn act(world: &World, at: GlobalPtr<u8>, given: Self::Given) -> Result<Self::Answer>;
 }
@@ -44,6 +45,7 @@ struct Read<T>(PhantomData<T>);
 impl<T: Pod> Act for Read<T> {
     type Given = ();
     type Answer = T;
+    const CHANGES: bool = false;
 
     fn act(world: &World, at: GlobalPtr<u8>, (): ()) -> Result<T> {
         at.cast().get(world)
@@ -159,6 +161,7 @@ impl<A: Act> Operation for Scattered<A> {
     type Answer = Sent<A::Answer>;
 
     const IS_ORDERED: bool = A::IS_ORDERED;
+    const CHANGES: bool = A::CHANGES;
 
     fn is_local(world: &World, rank: Rank) -> bool {
         world.is_direct(rank) || rank == world.rank()

@@ -384,7 +384,8 @@ impl<T: Object, M: Member> Distributor<T, M> {
     /// cannot be read. That element is gone; the error has the others. The error is this rank's
     /// alone, and other ranks do not learn of it. But an error of the transport, or the end of a
     /// limit, while others wait for this rank or its elements fails the job, as does a rank that
-    /// leaves the job, or drops its distributor, without finishing.
+    /// leaves the job, or drops its distributor, without finishing. In a handler
+    /// [`InHandler`](pgas_core::Error::InHandler), and the distributor is dropped.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         // Those who wait for this rank are told that it drops its distributor.

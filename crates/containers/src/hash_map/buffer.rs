@@ -418,7 +418,8 @@ where
     /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts
     ///   it, or cannot be encoded after it was combined. Such an entry is given up, and all others
     ///   are inserted.
-    /// - Errors of the transport; the failure of the job while waiting.
+    /// - Errors of the transport; the failure of the job while waiting. In a handler
+    ///   [`InHandler`](pgas_core::Error::InHandler), without effect.
     ///
     /// # Panics
     ///

@@ -15,7 +15,7 @@ use pgas_core::{Pod, Rank};
 
 use super::batch::local::pipelined;
 use super::op::OnKey;
-use super::outcome::{Outcome, too_long};
+use super::outcome::{Effect, Outcome, too_long};
 use super::shard::{Shards, dispatch_shard};
 use super::slot::Access;
 use super::slot::layout::Pair;
@@ -48,6 +48,7 @@ where
     type Answer = Answer<O, K, V>;
 
     const IS_ORDERED: bool = O::IS_ORDERED;
+    const CHANGES: bool = !matches!(O::EFFECT, Effect::Read);
     const HAS_PARCELS: bool = object::has_heap::<K>() || object::has_heap::<V>();
 
     #[inline]

@@ -289,6 +289,12 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         refuse_in_handler(IN_FLIGHT)?;
         // Handlers and chained actions run meanwhile, and may panic.
         let _step = self.world().in_step(IN_FLIGHT);
+        self.end_flights_or_job()
+    }
+
+    /// As [`end_flights`](Self::end_flights). If the wait fails, so does the job.
+    #[track_caller]
+    fn end_flights_or_job(&self) -> Result<()> {
         let ended = self.end_flights();
         ended.map_err(|error| give_up(self.world(), IN_FLIGHT, error))
     }
@@ -338,7 +344,7 @@ impl<K: Object, V: Object, S> Drop for Table<K, V, S> {
         if !in_handler() && !thread::panicking() {
             // After a failure of the job nobody uses the memory. If a time limit ends the wait, the
             // operations would keep this rank in the job, and nobody would make progress.
-            drop(self.end_flights_for_all());
+            drop(self.end_flights_or_job());
         }
     }
 }

@@ -110,7 +110,7 @@ impl<T: Object> Ring<T> {
         let answer = self
             .world()
             .rpc_view(self.host(), push::<SlotOf<T>>, wanted, slots)?;
-        receive(self.world(), self.host(), answer)
+        receive(self.world(), (self.host(), true), answer)
     }
 
     /// Asks the host to pop up to `most` slots.
@@ -138,7 +138,7 @@ impl<T: Object> Ring<T> {
         let _waits = part_of_at(WHOLE, at);
         let wanted = ((served.downgrade(), meet), most as u64);
         let answer = self.world().rpc(self.host(), pop::<SlotOf<T>>, wanted)?;
-        let popped = receive(self.world(), self.host(), answer)?;
+        let popped = receive(self.world(), (self.host(), true), answer)?;
         Ok(popped.map(|slots| slots.into_iter().map(|Sent(slot)| slot).collect()))
     }
 }

@@ -121,7 +121,7 @@ pub struct Config {
     pub statistics_latencies: bool,
     /// The file into which the statistics are written as JSON. `PGAS_STATS` sets it by a name that
     /// ends in `.json`. Otherwise, with `PGAS_STATS` and `PGAS_TRACE`, it is `statistics.json`
-    /// beside the traces. Its path has at most 504 bytes.
+    /// beside the traces. Its path has at most 504 bytes. A pipe is refused.
     pub statistics_file: Option<String>,
     /// Whether the launcher reports the statistics if the job fails: `pgas-run` on several hosts,
     /// which reads them from the hosts' memory.

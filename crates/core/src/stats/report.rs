@@ -1,6 +1,7 @@
 //! The figures of all ranks together, as a table and as JSON.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::{fs, io};
 
@@ -239,10 +240,10 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Writes a file. A pipe would be waited for, and the job with it.
+/// Writes a file. A reader of a pipe would be waited for, and the job with it.
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    if fs::metadata(file).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is no regular file"));
+    if fs::metadata(file).is_ok_and(|there| there.file_type().is_fifo()) {
+        return Err(io::Error::other("it is a pipe"));
     }
     fs::write(file, text)
 }
