@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -222,11 +222,11 @@ pub(crate) fn panic_in_round(world: &World, n: u32) {
 }
 
 /// Tells the other rank that this one has ended, also if it panics.
-struct TellsEnd<'a>(&'a AtomicBool);
+struct TellsEnd<'a>(&'a OnceLock<()>);
 
 impl Drop for TellsEnd<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.get_or_init(|| ());
     }
 }
 
@@ -243,25 +243,23 @@ pub(crate) fn told_of_a_panic(
 ) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
-    config.timeout = Some(Duration::from_secs(5));
+    config.timeout = Some(Duration::from_secs(60));
     config.check = Some(compares);
-    let [is_idle, has_ended] = [(); 2].map(|()| AtomicBool::new(false));
+    let [is_idle, has_ended] = [(); 2].map(|()| OnceLock::new());
     loopback::run_over(over, 2, &config, |world| {
         pgas_am::attach(&world).unwrap();
         let ends = (world.rank() == Rank::ZERO).then(|| TellsEnd(&has_ended));
         body(&world, &|call| {
             if ends.is_some() {
-                let idle = || Ok(is_idle.load(Ordering::Acquire));
+                let idle = || Ok(is_idle.get().is_some());
                 world.wait_for("the other rank", idle).unwrap();
                 panic_in_round(&world, 3);
                 let ended = catch_unwind(AssertUnwindSafe(call));
-                has_ended.store(true, Ordering::Release);
+                has_ended.get_or_init(|| ());
                 assert!(ended.is_err(), "the call ended without a panic");
             } else {
-                is_idle.store(true, Ordering::Release);
-                while !has_ended.load(Ordering::Acquire) {
-                    std::thread::yield_now();
-                }
+                is_idle.get_or_init(|| ());
+                has_ended.wait();
             }
         });
         let told = world.barrier().unwrap_err().to_string();
