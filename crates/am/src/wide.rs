@@ -82,8 +82,11 @@ pub trait WideAtomics<T: Pod> {
     /// # Errors
     ///
     /// [`NoWideAtomics`](pgas_core::Error::NoWideAtomics) if the processor has none
-    /// ([`has_wide_atomics`](pgas_core::atomics::has_wide_atomics)), [`Remote`](pgas_core::Error::Remote) with its
-    /// text if that of the owner has none; [`NotAttached`](pgas_core::Error::NotAttached), and errors of the call.
+    /// ([`has_wide_atomics`](pgas_core::atomics::has_wide_atomics)),
+    /// [`Remote`](pgas_core::Error::Remote) with its text if that of the owner has none;
+    /// [`NotAttached`](pgas_core::Error::NotAttached), and errors of the call. After
+    /// [`Timeout`](pgas_core::Error::Timeout) the job fails, since the swap may be carried out
+    /// later.
     ///
     /// # Panics
     ///
@@ -204,11 +207,18 @@ fn outcome<T: Pod>(former: u128, current: u128) -> Result<T, T> {
 /// Held by who swaps bytes that nobody has mapped.
 static SWAPS: Mutex<()> = Mutex::new(());
 
-/// Asks the owner.
+/// Asks the owner. As of any atomic that changes its word, nobody would have what it takes if a wait
+/// for it ended early. A load changes nothing.
 #[track_caller]
 fn ask(world: &World, ptr: GlobalPtr<u128>, current: u128, new: u128) -> Result<PgasFuture<u128>> {
     let args = (Here::new(world), ptr, current, new);
-    world.rpc(ptr.rank(), answer, args)
+    let former = world.rpc(ptr.rank(), answer, args)?;
+    Ok(if current == new {
+        former
+    } else {
+        // A call by itself has no such mark.
+        former.then(|former| former).or_fail_at_limit()
+    })
 }
 
 fn answer((here, ptr, current, new): (Here, GlobalPtr<u128>, u128, u128)) -> Result<u128> {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Completes as _, PgasFuture, Promise, RemoteCalls as _, when_all, when_any};
+use pgas_am::{
+    Completes as _, PgasFuture, Promise, RemoteCalls as _, WideAtomics as _, when_all, when_any,
+};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World, process};
 use pgas_testkit::weak::Weak;
@@ -38,10 +40,10 @@ fn after(body: Wait) -> Vec<Result<()>> {
     let has_ended = AtomicBool::new(false);
     let play = |world: World| {
         pgas_am::attach(&world).unwrap();
-        let word = world.alloc_symmetric::<u64>(1).unwrap();
+        let word = world.alloc_symmetric::<u128>(1).unwrap();
         world.barrier().unwrap();
         if world.rank() == Rank::ZERO {
-            let ended = body(&world, word.on(Rank::new(1)));
+            let ended = body(&world, word.on(Rank::new(1)).cast());
             has_ended.store(true, Ordering::Release);
             assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
         } else {
@@ -61,7 +63,7 @@ fn after(body: Wait) -> Vec<Result<()>> {
     ignore = "the limit holds for the other waits, too, which take Miri longer"
 )]
 fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
-    let waits: [Wait; 8] = [
+    let waits: [Wait; 10] = [
         |world, word| word.fetch_add_nb(world, 1)?.wait().map(drop),
         |world, word| word.compare_exchange_nb(world, 0, 1)?.wait().map(drop),
         |world, word| word.atomic_store_nb(world, 1)?.wait(),
@@ -75,6 +77,15 @@ fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
         |world, word| {
             let add = || word.fetch_add_nb(world, 1);
             when_any([add()?, add()?]).wait().map(drop)
+        },
+        |world, word| {
+            word.cast()
+                .compare_exchange_wide(world, 0_u128, 1)
+                .map(drop)
+        },
+        |world, word| {
+            let swapped = word.cast().compare_exchange_wide_nb(world, 0_u128, 1)?;
+            swapped.wait().map(drop)
         },
     ];
     in_each(&waits, |n, ends| {
@@ -127,7 +138,8 @@ fn a_limit_of_the_wait_for_a_task_or_a_promise_names_the_rank_that_does_not_answ
     ignore = "the limit holds for the other waits, too, which take Miri longer"
 )]
 fn a_limit_of_another_wait_does_not() {
-    let waits: [Wait; 4] = [
+    let waits: [Wait; 5] = [
+        |world, word| word.cast::<u128>().load_wide(world).map(drop),
         |world, word| word.atomic_load_nb(world)?.wait().map(drop),
         |world, word| word.get_nb(world)?.wait().map(drop),
         |world, word| word.put_nb(world, 1)?.then(drop).wait(),
