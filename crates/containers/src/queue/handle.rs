@@ -219,7 +219,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// As [`pop`](Self::pop), with the elements that could be read; and
-    /// [`Error::Argument`](crate::Error::Argument) if there is no memory for them: then they stay.
+    /// [`Error::Argument`](crate::Error::Argument) if there is no memory for their slots: then they
+    /// stay.
     #[track_caller]
     pub fn pop_many(&self, most: usize) -> Result<Vec<T>, TakeError<T>>
     where
