@@ -49,9 +49,7 @@ use pgas_core::{Error, Result};
 #[track_caller]
 pub fn quiet(world: &World) -> Result<()> {
     let what = "the end of all asynchronous work";
-    if pgas_core::in_handler() {
-        return Err(Error::InHandler { what });
-    }
+    pgas_core::refuse_in_handler(what)?;
     let am = am(world)?;
     let waits = pgas_core::part_of(what);
     let _step = world.in_step(what);

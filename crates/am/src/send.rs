@@ -22,14 +22,6 @@ pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
     Err(Error::too_long(to, n_bytes, limit))
 }
 
-#[inline]
-pub(crate) fn may_wait(what: &'static str) -> Result<()> {
-    if pgas_core::in_handler() {
-        return Err(Error::InHandler { what });
-    }
-    Ok(())
-}
-
 impl Am {
     /// Sends a reply, or keeps it until there is room; never waits.
     #[inline]

@@ -1,6 +1,6 @@
 //! Errors of containers, and the check that ranks agree on arguments.
 
-use pgas_core::{Error, Mismatch, Rank, Result, Team, World, in_handler};
+use pgas_core::{Error, Mismatch, Rank, Result, Team, World};
 
 /// Finds out whether all members have the same `value` (an allreduce).
 #[track_caller]
@@ -42,14 +42,6 @@ pub(crate) fn extremes<const N: usize>(team: &Team, values: [u64; N]) -> Result<
         let smallest = (rank(smallest[1]), smallest[0]);
         [smallest, (rank(not_largest[1]), !not_largest[0])]
     }))
-}
-
-/// Refuses a call named `what` in a handler, where it cannot wait, before it does anything.
-pub(crate) fn refuse_in_handler(what: &'static str) -> Result<()> {
-    if in_handler() {
-        return Err(Error::InHandler { what });
-    }
-    Ok(())
 }
 
 /// Reports an error of an operation that other ranks wait for: a failure of the transport fails the

@@ -48,9 +48,28 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// An error inside a handler, for a call named `what` that waits: it names the call, and not its
-/// first step.
-pub(crate) fn refuse_in_handler(what: &'static str) -> Result<()> {
+/// An error inside a handler, for a call named `what` that waits, before it has any effect: the
+/// error names the call, and not its first step.
+///
+/// # Cost
+///
+/// ℓ.
+///
+/// # Errors
+///
+/// [`Error::InHandler`] inside a handler.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Error, as_handler, refuse_in_handler};
+///
+/// assert!(refuse_in_handler("a round").is_ok());
+/// let refused = as_handler(|| refuse_in_handler("a round"));
+/// assert!(matches!(refused, Err(Error::InHandler { what: "a round" })));
+/// ```
+#[inline]
+pub fn refuse_in_handler(what: &'static str) -> Result<()> {
     if in_handler() {
         return Err(Error::InHandler { what });
     }

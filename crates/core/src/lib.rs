@@ -156,7 +156,7 @@ pub use error::{
 pub use event::Event;
 pub use gathered_steps::GatheredSteps;
 pub use global_ptr::GlobalPtr;
-pub use handler::{as_handler, in_handler};
+pub use handler::{as_handler, in_handler, refuse_in_handler};
 pub use handler_mutex::{HandlerMutex, HandlerMutexGuard};
 pub use in_parts::PerformingInParts;
 pub use in_place::InPlace;

@@ -47,12 +47,12 @@ mod prepare;
 use std::panic::Location;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{GlobalPtr, Rank, World, part_of_earlier};
+use pgas_core::{GlobalPtr, Rank, World, part_of_earlier, refuse_in_handler};
 
 use crate::function::LAYER_KEY;
 use crate::future::{Completes, PgasFuture};
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
-use crate::send::{fits, may_wait};
+use crate::send::fits;
 use crate::state::am;
 use deliver::{add_replies, add_requests};
 use opening::{long_opening, opening};
@@ -470,7 +470,7 @@ impl ActiveMessages for World {
         args: &H::Args,
         payload: &[u8],
     ) -> Result<()> {
-        may_wait("room for a request")?;
+        refuse_in_handler("room for a request")?;
         let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, dst.rank(), out.bytes().len())?;
         dst.put_slice(self, payload)?;
@@ -504,7 +504,7 @@ impl ActiveMessages for World {
         args: &H::Args,
         payload: Vec<u8>,
     ) -> Result<PgasFuture<Vec<u8>>> {
-        may_wait("room for a request")?;
+        refuse_in_handler("room for a request")?;
         let (to, handle) = (dst.rank(), am(self)?.handle);
         let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, to, out.bytes().len())?;
@@ -556,7 +556,7 @@ impl ActiveMessages for World {
 #[inline]
 #[track_caller]
 fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
-    may_wait("room for a request")?;
+    refuse_in_handler("room for a request")?;
     let n_bytes = parts.iter().map(|part| part.len()).sum();
     fits(world, to, n_bytes)?;
     am(world)?.request(world, to, id, parts)

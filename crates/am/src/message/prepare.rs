@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Sent};
-use pgas_core::{InPlace, Rank, World, keep_line};
+use pgas_core::{InPlace, Rank, World, keep_line, refuse_in_handler};
 use zerocopy::IntoBytes;
 
 use super::handler::{Origin, ReplyHandler, RequestHandler, Token};
@@ -11,7 +11,7 @@ use super::opening::opening;
 use crate::error::says_left;
 use crate::function::LAYER_KEY;
 use crate::ids::{REPLY_MEDIUM, REQUEST_MEDIUM};
-use crate::send::{fits, may_wait};
+use crate::send::fits;
 use crate::state::{Am, am};
 use pgas_core::{Error, Result};
 
@@ -126,7 +126,7 @@ impl<'w> Prepared<'w> {
     /// If `len` is more than was prepared.
     #[track_caller]
     pub fn commit<H: RequestHandler>(self, args: &H::Args, len: usize) -> Result<()> {
-        may_wait("room for a request")?;
+        refuse_in_handler("room for a request")?;
         let (world, to) = (self.world, self.to);
         let mut out = opening::<H, _>(args)?;
         out.align();

@@ -477,7 +477,7 @@ impl<T: Pod> Exchange<'_, '_, T> {
     pub fn wait(mut self) -> Result<()> {
         let matrix = self.halo.matrix;
         let _waits = pgas_core::part_of_object(RIMS, matrix.identity());
-        crate::error::refuse_in_handler(RIMS)?;
+        pgas_core::refuse_in_handler(RIMS)?;
         // Handlers and chained actions run meanwhile, and may panic.
         let _step = matrix.world().in_step(RIMS);
         let rims = self.rims.take().map_or(Ok(Vec::new()), PgasFuture::wait);

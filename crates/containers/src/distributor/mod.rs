@@ -27,7 +27,7 @@ use zerocopy::FromZeros as _;
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
-use crate::error::{extremes, give_up, refuse_in_handler, same};
+use crate::error::{extremes, give_up, same};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{Size, size_of_capacity};
 use crate::route::{Model, Route, Shape};
@@ -389,7 +389,7 @@ impl<T: Object, M: Member> Distributor<T, M> {
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         // Those who wait for this rank are told that it drops its distributor.
-        refuse_in_handler(FINISHING)?;
+        pgas_core::refuse_in_handler(FINISHING)?;
         self.is_last_round = true;
         let finished = self.finish_round(&mut Self::receive);
         self.end();

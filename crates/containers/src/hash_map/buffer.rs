@@ -18,7 +18,6 @@ use super::slot::Access;
 use super::table::{dispatch_locality, dispatch_own_slots};
 use super::unplaced::Unplaced;
 use super::view::{LocalView, View};
-use crate::error::refuse_in_handler;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{ChangeError, Distributor, Error, Result, distributor};
 
@@ -430,7 +429,7 @@ where
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";
         let _waits = pgas_core::part_of_object(WHAT, self.target.map.identity());
-        refuse_in_handler(WHAT)?;
+        pgas_core::refuse_in_handler(WHAT)?;
         let Self {
             distributor,
             target,

@@ -18,7 +18,7 @@ use super::slot::local::{Facts, LocalArray, Whole};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{LayoutOf, RareOf};
 use super::view::{LocalView, RareView, Shape, View};
-use crate::error::{agree, give_up, refuse_in_handler};
+use crate::error::{agree, give_up};
 use crate::object::{Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -286,7 +286,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     /// this rank. In a handler it is refused, and nothing has happened.
     #[track_caller]
     pub(super) fn end_flights_for_all(&self) -> Result<()> {
-        refuse_in_handler(IN_FLIGHT)?;
+        pgas_core::refuse_in_handler(IN_FLIGHT)?;
         // Handlers and chained actions run meanwhile, and may panic.
         let _step = self.world().in_step(IN_FLIGHT);
         self.end_flights_or_job()
