@@ -5,7 +5,7 @@
 //! and `reduce_one_nontrivial`.
 
 use pgas_core::collective::{Encoding, ReduceOp};
-use pgas_core::{Event, Rank, Result, Team, World};
+use pgas_core::{AsTeam, Event, Member as _, Result};
 
 use crate::codec::{Decoder, Encoder, Wire};
 
@@ -45,10 +45,7 @@ use crate::codec::{Decoder, Encoder, Wire};
 /// assert_eq!((of_all.wait()?, before.wait()?), ("b".to_owned(), "c".to_owned()));
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub trait ValueCollectives {
-    /// The name of a member: its rank on the world, its number on a team.
-    type Member: Copy;
-
+pub trait ValueCollectives: AsTeam {
     /// Gives all members the root's `value`; the values of the other members are ignored.
     ///
     /// # Cost
@@ -93,7 +90,9 @@ pub trait ValueCollectives {
     ///
     /// If there is no member `root`.
     #[track_caller]
-    fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T>;
+    fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T> {
+        self.as_team().broadcast_encoded::<T, ByWire>(root.number(), value)
+    }
 
     /// Gives each member its entry of the root's `values`, in the order of the members; the
     /// `values` of the other members are ignored.
@@ -141,7 +140,9 @@ pub trait ValueCollectives {
     ///
     /// If there is no member `root`. If the root's `values` has not one entry for each member.
     #[track_caller]
-    fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T>;
+    fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T> {
+        self.as_team().scatter_encoded::<T, ByWire>(root.number(), values)
+    }
 
     /// Gives the root the values of all members, in the order of the members: `Some` there, `None`
     /// elsewhere.
@@ -197,7 +198,9 @@ pub trait ValueCollectives {
         &self,
         root: Self::Member,
         value: T,
-    ) -> Event<Option<Vec<T>>>;
+    ) -> Event<Option<Vec<T>>> {
+        self.as_team().gather_encoded::<T, ByWire>(root.number(), value)
+    }
 
     /// Gives all members the values of all members, in the order of the members.
     ///
@@ -233,7 +236,9 @@ pub trait ValueCollectives {
     ///
     /// As [`allgather_values`](Self::allgather_values). Collective.
     #[track_caller]
-    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>>;
+    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>> {
+        self.as_team().allgather_encoded::<T, ByWire>(value)
+    }
 
     /// Sends `values[i]` to member `i`. Returns the values that the members sent to this one, in
     /// the order of the members.
@@ -280,7 +285,9 @@ pub trait ValueCollectives {
     ///
     /// If `values` has not one entry for each member.
     #[track_caller]
-    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>>;
+    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>> {
+        self.as_team().all_to_all_encoded::<T, ByWire>(values)
+    }
 
     /// Combines all members' values in the order of the members, for the root: `Some` there, `None`
     /// elsewhere.
@@ -337,7 +344,9 @@ pub trait ValueCollectives {
         root: Self::Member,
         value: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<Option<T>>;
+    ) -> Event<Option<T>> {
+        self.as_team().reduce_encoded::<T, ByWire>(root.number(), value, op)
+    }
 
     /// Combines all members' values in the order of the members, for all of them.
     ///
@@ -385,7 +394,9 @@ pub trait ValueCollectives {
         &self,
         value: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T>;
+    ) -> Event<T> {
+        self.as_team().allreduce_encoded::<T, ByWire>(value, op)
+    }
 
     /// Combines each member's value with those of all members before it, in their order.
     ///
@@ -430,7 +441,9 @@ pub trait ValueCollectives {
         &self,
         value: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T>;
+    ) -> Event<T> {
+        self.as_team().scan_encoded::<T, ByWire>(value, op)
+    }
 
     /// Combines the values of the members before each one, in their order; the first member gets
     /// `first`.
@@ -480,7 +493,9 @@ pub trait ValueCollectives {
         value: T,
         first: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T>;
+    ) -> Event<T> {
+        self.as_team().scan_exclusive_encoded::<T, ByWire>(value, first, op)
+    }
 }
 
 /// The encoding of [`Wire`] types.
@@ -498,126 +513,12 @@ impl<T: Wire> Encoding<T> for ByWire {
     }
 }
 
-impl ValueCollectives for Team {
-    type Member = u32;
-
-    fn broadcast_value_nb<T: Wire + Send>(&self, root: u32, value: T) -> Event<T> {
-        self.broadcast_encoded::<T, ByWire>(root, value)
-    }
-
-    fn scatter_values_nb<T: Wire + Send>(&self, root: u32, values: Vec<T>) -> Event<T> {
-        self.scatter_encoded::<T, ByWire>(root, values)
-    }
-
-    fn gather_values_nb<T: Wire + Send>(&self, root: u32, value: T) -> Event<Option<Vec<T>>> {
-        self.gather_encoded::<T, ByWire>(root, value)
-    }
-
-    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>> {
-        self.allgather_encoded::<T, ByWire>(value)
-    }
-
-    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>> {
-        self.all_to_all_encoded::<T, ByWire>(values)
-    }
-
-    fn reduce_values_nb<T: Wire + Send>(
-        &self,
-        root: u32,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<Option<T>> {
-        self.reduce_encoded::<T, ByWire>(root, value, op)
-    }
-
-    fn allreduce_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.allreduce_encoded::<T, ByWire>(value, op)
-    }
-
-    fn scan_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.scan_encoded::<T, ByWire>(value, op)
-    }
-
-    fn scan_exclusive_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        first: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.scan_exclusive_encoded::<T, ByWire>(value, first, op)
-    }
-}
-
-impl ValueCollectives for World {
-    type Member = Rank;
-
-    fn broadcast_value_nb<T: Wire + Send>(&self, root: Rank, value: T) -> Event<T> {
-        self.team().broadcast_value_nb(root.number(), value)
-    }
-
-    fn scatter_values_nb<T: Wire + Send>(&self, root: Rank, values: Vec<T>) -> Event<T> {
-        self.team().scatter_values_nb(root.number(), values)
-    }
-
-    fn gather_values_nb<T: Wire + Send>(&self, root: Rank, value: T) -> Event<Option<Vec<T>>> {
-        self.team().gather_values_nb(root.number(), value)
-    }
-
-    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>> {
-        self.team().allgather_values_nb(value)
-    }
-
-    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>> {
-        self.team().all_to_all_values_nb(values)
-    }
-
-    fn reduce_values_nb<T: Wire + Send>(
-        &self,
-        root: Rank,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<Option<T>> {
-        self.team().reduce_values_nb(root.number(), value, op)
-    }
-
-    fn allreduce_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.team().allreduce_values_nb(value, op)
-    }
-
-    fn scan_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.team().scan_values_nb(value, op)
-    }
-
-    fn scan_exclusive_values_nb<T: Wire + Send>(
-        &self,
-        value: T,
-        first: T,
-        op: impl ReduceOp<T> + Send + Sync + 'static,
-    ) -> Event<T> {
-        self.team().scan_exclusive_values_nb(value, first, op)
-    }
-}
+impl<G: AsTeam> ValueCollectives for G {}
 
 #[cfg(test)]
 mod tests {
     use pgas_core::collective::op::Sum;
-    use pgas_core::{Config, Statistics};
+    use pgas_core::{Config, Rank, Statistics};
 
     use super::*;
     use crate::codec::format::EMPTY;
