@@ -91,7 +91,8 @@ pub trait ValueCollectives: AsTeam {
     /// If there is no member `root`.
     #[track_caller]
     fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T> {
-        self.as_team().broadcast_encoded::<T, ByWire>(root.number(), value)
+        self.as_team()
+            .broadcast_encoded::<T, ByWire>(root.number(), value)
     }
 
     /// Gives each member its entry of the root's `values`, in the order of the members; the
@@ -141,7 +142,8 @@ pub trait ValueCollectives: AsTeam {
     /// If there is no member `root`. If the root's `values` has not one entry for each member.
     #[track_caller]
     fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T> {
-        self.as_team().scatter_encoded::<T, ByWire>(root.number(), values)
+        self.as_team()
+            .scatter_encoded::<T, ByWire>(root.number(), values)
     }
 
     /// Gives the root the values of all members, in the order of the members: `Some` there, `None`
@@ -199,7 +201,8 @@ pub trait ValueCollectives: AsTeam {
         root: Self::Member,
         value: T,
     ) -> Event<Option<Vec<T>>> {
-        self.as_team().gather_encoded::<T, ByWire>(root.number(), value)
+        self.as_team()
+            .gather_encoded::<T, ByWire>(root.number(), value)
     }
 
     /// Gives all members the values of all members, in the order of the members.
@@ -345,7 +348,8 @@ pub trait ValueCollectives: AsTeam {
         value: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<Option<T>> {
-        self.as_team().reduce_encoded::<T, ByWire>(root.number(), value, op)
+        self.as_team()
+            .reduce_encoded::<T, ByWire>(root.number(), value, op)
     }
 
     /// Combines all members' values in the order of the members, for all of them.
@@ -494,7 +498,8 @@ pub trait ValueCollectives: AsTeam {
         first: T,
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<T> {
-        self.as_team().scan_exclusive_encoded::<T, ByWire>(value, first, op)
+        self.as_team()
+            .scan_exclusive_encoded::<T, ByWire>(value, first, op)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A thread that takes calls has a queue, which its handles share. It runs the queued calls
 //! whenever it makes progress. When the thread ends the queue is closed, and the calls in it fail.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -169,7 +170,7 @@ impl Am {
 ///
 /// Calls of *other ranks* run on the threads that
 /// [`World::serve_here`](pgas_core::World::serve_here) chooses.
-pub trait LocalCalls {
+pub trait LocalCalls: Borrow<World> {
     /// A handle on this thread. From here on other threads may hand it calls, which it runs when it
     /// makes progress.
     ///
@@ -180,7 +181,30 @@ pub trait LocalCalls {
     /// # Errors
     ///
     /// [`Error::NotAttached`].
-    fn this_thread(&self) -> Result<ThreadHandle>;
+    fn this_thread(&self) -> Result<ThreadHandle> {
+        let world: &World = self.borrow();
+        let am = am(world)?;
+        if let Some(queue) = am.own_queue() {
+            return Ok(ThreadHandle(queue));
+        }
+        let queue = Arc::new(Queue {
+            name: thread::current().name().unwrap_or("without a name").into(),
+            rank: am.handle,
+            n_queued: Arc::clone(&am.n_local_calls),
+            state: Mutex::default(),
+        });
+        let has_left = |queue: &mut Arc<Queue>| queue.rank.get().is_none();
+        let old = OWN.try_with(|own| {
+            let mut queues = own.0.borrow_mut();
+            let old: Vec<_> = queues.extract_if(.., has_left).collect();
+            queues.push(Arc::clone(&queue));
+            old
+        });
+        // A thread that is ending takes no calls.
+        let closed = old.unwrap_or_else(|_| vec![Arc::clone(&queue)]);
+        closed.iter().for_each(|queue| queue.close());
+        Ok(ThreadHandle(queue))
+    }
 
     /// Runs `call` on another thread of this rank, and returns a future of its value (UPC++'s `lpc`
     /// to a persona).
@@ -243,49 +267,17 @@ pub trait LocalCalls {
         &self,
         thread: &ThreadHandle,
         call: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<PgasFuture<R>>;
-}
-
-impl LocalCalls for World {
-    fn this_thread(&self) -> Result<ThreadHandle> {
-        let am = am(self)?;
-        if let Some(queue) = am.own_queue() {
-            return Ok(ThreadHandle(queue));
-        }
-        let queue = Arc::new(Queue {
-            name: thread::current().name().unwrap_or("without a name").into(),
-            rank: am.handle,
-            n_queued: Arc::clone(&am.n_local_calls),
-            state: Mutex::default(),
-        });
-        let has_left = |queue: &mut Arc<Queue>| queue.rank.get().is_none();
-        let old = OWN.try_with(|own| {
-            let mut queues = own.0.borrow_mut();
-            let old: Vec<_> = queues.extract_if(.., has_left).collect();
-            queues.push(Arc::clone(&queue));
-            old
-        });
-        // A thread that is ending takes no calls.
-        let closed = old.unwrap_or_else(|_| vec![Arc::clone(&queue)]);
-        closed.iter().for_each(|queue| queue.close());
-        Ok(ThreadHandle(queue))
-    }
-
-    #[track_caller]
-    fn local_call<R: Send + 'static>(
-        &self,
-        thread: &ThreadHandle,
-        call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<PgasFuture<R>> {
-        let (am, ThreadHandle(queue)) = (am(self)?, thread);
+        let world: &World = self.borrow();
+        let (am, ThreadHandle(queue)) = (am(world)?, thread);
         assert!(
             queue.rank == am.handle,
             "{thread:?} is no thread of rank {}",
-            self.rank()
+            world.rank()
         );
         let (future, value) = pending(am);
         let mut unmade = Some((call, value, am.transfers.begin()));
-        let rank = self.rank();
+        let rank = world.rank();
         let mut push = || {
             queue.push(|| {
                 let (call, value, running) = unmade.take().expect("made once");
@@ -300,12 +292,15 @@ impl LocalCalls for World {
             if in_handler() {
                 return Err(queue.full());
             }
-            self.wait_for("room for a call of another thread of this rank", push)?;
+            world.wait_for("room for a call of another thread of this rank", push)?;
         }
-        self.unpark();
+        world.unpark();
         Ok(future)
     }
 }
+
+// The methods above have the world by its `Borrow` of itself.
+impl LocalCalls for World {}
 
 fn boxed(call: impl FnOnce(Result<()>) + Send + 'static) -> Call {
     Box::new(call)

@@ -6,6 +6,7 @@
 //! the target, as a handler does. It may start operations and calls, but must not wait: a wait in
 //! it returns an error.
 
+use std::borrow::Borrow;
 use std::panic::Location;
 
 use pgas_core::backend::Sent;
@@ -116,7 +117,7 @@ impl Codec<Here> for TakesPlace {
 /// assert_eq!(world.rpc_all(|n: u64| n + 1, &1)?.wait()?, [2]); // of the one rank of this example
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub trait RemoteCalls {
+pub trait RemoteCalls: Borrow<World> {
     /// Runs `function` on `args` on rank `to`, and returns a future of the result.
     ///
     /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
@@ -171,13 +172,18 @@ pub trait RemoteCalls {
     /// let y = 1;
     /// let sum = world.rpc(world.rank(), move |x: u64| x + y, 41);
     /// ```
+    #[inline]
     #[track_caller]
     fn rpc<A: Wire, R: Returns>(
         &self,
         to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let world: &World = self.borrow();
+        world.check_handlers()?;
+        Way::to(world, to)?.call(function, &args)
+    }
 
     /// As [`rpc`](Self::rpc), with a slice that is sent from where it lies, and that the function
     /// views where it arrived.
@@ -206,6 +212,7 @@ pub trait RemoteCalls {
     /// assert_eq!(world.rpc_view(world.rank(), dot, 2.0, &[1.0, 2.0, 3.0])?.wait()?, 12.0);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
+    #[inline]
     #[track_caller]
     fn rpc_view<A: Wire, T: Pod, R: Returns>(
         &self,
@@ -213,7 +220,13 @@ pub trait RemoteCalls {
         function: fn(A, &[T]) -> R,
         args: A,
         view: &[T],
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let world: &World = self.borrow();
+        world.check_handlers()?;
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
+        way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
+    }
 
     /// As [`rpc_view`](Self::rpc_view), with two slices.
     ///
@@ -253,7 +266,14 @@ pub trait RemoteCalls {
         function: fn(A, &[T], &[U]) -> R,
         args: A,
         views: (&[T], &[U]),
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let world: &World = self.borrow();
+        world.check_handlers()?;
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        let (unsent, header) = way.open_call(function);
+        way.close_call(unsent, way.send_two(CALL, header.as_bytes(), &args, views))
+    }
 
     /// Runs `function` on `args` on rank `to`, without an answer. A panic of the function is a
     /// panic of the thread of that rank that runs it, so it ends the job if that thread's panic
@@ -274,8 +294,14 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
     #[track_caller]
-    fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()>;
+    fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of(way.am.names()?, function)?;
+        way.send(CALL_FF, function.as_bytes(), &args, None)
+    }
 
     /// As [`rpc_ff`](Self::rpc_ff), without waiting: after [`Sent::BackPressure`] nothing was sent.
     ///
@@ -292,8 +318,14 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
     #[track_caller]
-    fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent>;
+    fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of(way.am.names()?, function)?;
+        way.try_send(CALL_FF, function.as_bytes(), args, None)
+    }
 
     /// As [`rpc_ff`](Self::rpc_ff), with a slice that the function views where it arrived.
     ///
@@ -308,6 +340,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
     #[track_caller]
     fn rpc_ff_view<A: Wire, T: Pod>(
         &self,
@@ -315,7 +348,14 @@ pub trait RemoteCalls {
         function: fn(A, &[T]),
         args: A,
         view: &[T],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
+        let mut n = 0;
+        let view = Some(bytes_of_view(view, &mut n));
+        way.send(CALL_FF, function.as_bytes(), &args, view)
+    }
 
     /// As [`rpc_ff_view`](Self::rpc_ff_view), with two slices.
     ///
@@ -337,7 +377,12 @@ pub trait RemoteCalls {
         function: fn(A, &[T], &[U]),
         args: A,
         views: (&[T], &[U]),
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        way.send_two(CALL_FF, function.as_bytes(), &args, views)
+    }
 
     /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing
     /// was sent.
@@ -355,6 +400,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
     #[track_caller]
     fn try_rpc_ff_view<A: Wire, T: Pod>(
         &self,
@@ -362,7 +408,14 @@ pub trait RemoteCalls {
         function: fn(A, &[T]),
         args: &A,
         view: &[T],
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
+        let mut n = 0;
+        let view = Some(bytes_of_view(view, &mut n));
+        way.try_send(CALL_FF, function.as_bytes(), args, view)
+    }
 
     /// As [`rpc_ff_views`](Self::rpc_ff_views), without waiting; arguments and slices must fit one
     /// message.
@@ -387,7 +440,12 @@ pub trait RemoteCalls {
         function: fn(A, &[T], &[U]),
         args: &A,
         views: (&[T], &[U]),
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let way = Way::to(world, to)?;
+        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
+        way.try_send_two(CALL_FF, function.as_bytes(), args, views)
+    }
 
     /// Runs `function` on `args` on every rank, and returns a future of the results in the order of
     /// the ranks.
@@ -406,7 +464,10 @@ pub trait RemoteCalls {
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R::Value>>>;
+    ) -> Result<PgasFuture<Vec<R::Value>>> {
+        let world: &World = self.borrow();
+        call_each(world, world.ranks(), function, args)
+    }
 
     /// Runs `task` within this rank's progress, and returns a future of its value. The task goes on
     /// even if the future is dropped.
@@ -449,7 +510,13 @@ pub trait RemoteCalls {
     fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> PgasFuture<T>;
+    ) -> PgasFuture<T> {
+        let world: &World = self.borrow();
+        match am(world) {
+            Ok(am) => task::spawn(am, task),
+            Err(error) => PgasFuture::failed(error),
+        }
+    }
 
     /// Runs `function` on `args` on rank `to` when `operation` is complete. After a put the values
     /// are at their target then, and the function sees them (UPC++'s `remote_cx::as_rpc`, with an
@@ -494,7 +561,17 @@ pub trait RemoteCalls {
         to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> PgasFuture<R::Value>;
+    ) -> PgasFuture<R::Value> {
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        // A call that is never made does not keep the rank in the job.
+        let (world, at) = (world.downgrade(), Location::caller());
+        operation.future().and_then(move |_| {
+            let _waits = part_of_earlier("a call after an operation", at);
+            let world = world.upgrade().ok_or(Error::HasLeft)?;
+            world.rpc(to, function, args)
+        })
+    }
 
     /// As [`rpc_after`](Self::rpc_after), without an answer: the future is ready when the call was
     /// sent. It may be dropped.
@@ -513,170 +590,10 @@ pub trait RemoteCalls {
         to: Rank,
         function: fn(A),
         args: A,
-    ) -> PgasFuture<()>;
-}
-
-impl RemoteCalls for World {
-    #[inline]
-    #[track_caller]
-    fn rpc<A: Wire, R: Returns>(
-        &self,
-        to: Rank,
-        function: fn(A) -> R,
-        args: A,
-    ) -> Result<PgasFuture<R::Value>> {
-        self.check_handlers()?;
-        Way::to(self, to)?.call(function, &args)
-    }
-
-    #[inline]
-    #[track_caller]
-    fn rpc_view<A: Wire, T: Pod, R: Returns>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T]) -> R,
-        args: A,
-        view: &[T],
-    ) -> Result<PgasFuture<R::Value>> {
-        self.check_handlers()?;
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
-    }
-
-    #[track_caller]
-    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T], &[U]) -> R,
-        args: A,
-        views: (&[T], &[U]),
-    ) -> Result<PgasFuture<R::Value>> {
-        self.check_handlers()?;
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
-        let (unsent, header) = way.open_call(function);
-        way.close_call(unsent, way.send_two(CALL, header.as_bytes(), &args, views))
-    }
-
-    #[inline]
-    #[track_caller]
-    fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of(way.am.names()?, function)?;
-        way.send(CALL_FF, function.as_bytes(), &args, None)
-    }
-
-    #[inline]
-    fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of(way.am.names()?, function)?;
-        way.try_send(CALL_FF, function.as_bytes(), args, None)
-    }
-
-    #[inline]
-    #[track_caller]
-    fn rpc_ff_view<A: Wire, T: Pod>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T]),
-        args: A,
-        view: &[T],
-    ) -> Result<()> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        let mut n = 0;
-        let view = Some(bytes_of_view(view, &mut n));
-        way.send(CALL_FF, function.as_bytes(), &args, view)
-    }
-
-    #[track_caller]
-    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T], &[U]),
-        args: A,
-        views: (&[T], &[U]),
-    ) -> Result<()> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
-        way.send_two(CALL_FF, function.as_bytes(), &args, views)
-    }
-
-    #[inline]
-    fn try_rpc_ff_view<A: Wire, T: Pod>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T]),
-        args: &A,
-        view: &[T],
-    ) -> Result<Sent> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        let mut n = 0;
-        let view = Some(bytes_of_view(view, &mut n));
-        way.try_send(CALL_FF, function.as_bytes(), args, view)
-    }
-
-    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
-        &self,
-        to: Rank,
-        function: fn(A, &[T], &[U]),
-        args: &A,
-        views: (&[T], &[U]),
-    ) -> Result<Sent> {
-        let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing_two(way.am.names()?, function)?;
-        way.try_send_two(CALL_FF, function.as_bytes(), args, views)
-    }
-
-    #[track_caller]
-    fn rpc_all<A: Wire, R: Returns>(
-        &self,
-        function: fn(A) -> R,
-        args: &A,
-    ) -> Result<PgasFuture<Vec<R::Value>>> {
-        call_each(self, self.ranks(), function, args)
-    }
-
-    fn spawn<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> PgasFuture<T> {
-        match am(self) {
-            Ok(am) => task::spawn(am, task),
-            Err(error) => PgasFuture::failed(error),
-        }
-    }
-
-    #[track_caller]
-    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
-        &self,
-        operation: impl Completes,
-        to: Rank,
-        function: fn(A) -> R,
-        args: A,
-    ) -> PgasFuture<R::Value> {
-        self.assert_rank(to);
-        // A call that is never made does not keep the rank in the job.
-        let (world, at) = (self.downgrade(), Location::caller());
-        operation.future().and_then(move |_| {
-            let _waits = part_of_earlier("a call after an operation", at);
-            let world = world.upgrade().ok_or(Error::HasLeft)?;
-            world.rpc(to, function, args)
-        })
-    }
-
-    #[track_caller]
-    fn rpc_ff_after<A: Wire + Send + 'static>(
-        &self,
-        operation: impl Completes,
-        to: Rank,
-        function: fn(A),
-        args: A,
     ) -> PgasFuture<()> {
-        self.assert_rank(to);
-        let (world, at) = (self.downgrade(), Location::caller());
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        let (world, at) = (world.downgrade(), Location::caller());
         operation.future().map_result(move |completed| {
             let _waits = part_of_earlier("a call after an operation", at);
             completed?;
@@ -685,6 +602,9 @@ impl RemoteCalls for World {
         })
     }
 }
+
+// The methods above have the world by its `Borrow` of itself.
+impl RemoteCalls for World {}
 
 #[track_caller]
 pub(crate) fn call_each<A: Wire, R: Returns>(

@@ -1,5 +1,7 @@
 //! Calls of a team's members, and messages to them, by their numbers in the team.
 
+use std::borrow::Borrow;
+
 use pgas_core::backend::Sent;
 use pgas_core::{Pod, Result, Team};
 
@@ -120,7 +122,7 @@ use crate::rpc::{RemoteCalls, call_each};
 /// assert_eq!(team.max_long(0), world.segment_bytes());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub trait TeamCalls {
+pub trait TeamCalls: Borrow<Team> {
     /// As [`RemoteCalls::rpc`], to a member.
     ///
     /// # Cost
@@ -140,7 +142,11 @@ pub trait TeamCalls {
         member: u32,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc(to, function, args)
+    }
 
     /// As [`RemoteCalls::rpc_view`], to a member.
     ///
@@ -162,7 +168,11 @@ pub trait TeamCalls {
         function: fn(A, &[T]) -> R,
         args: A,
         view: &[T],
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_view(to, function, args, view)
+    }
 
     /// As [`RemoteCalls::rpc_views`], to a member.
     ///
@@ -184,7 +194,11 @@ pub trait TeamCalls {
         function: fn(A, &[T], &[U]) -> R,
         args: A,
         views: (&[T], &[U]),
-    ) -> Result<PgasFuture<R::Value>>;
+    ) -> Result<PgasFuture<R::Value>> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_views(to, function, args, views)
+    }
 
     /// As [`RemoteCalls::rpc_ff`], to a member.
     ///
@@ -200,7 +214,11 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()>;
+    fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_ff(to, function, args)
+    }
 
     /// As [`RemoteCalls::try_rpc_ff`], to a member.
     ///
@@ -216,7 +234,11 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent>;
+    fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().try_rpc_ff(to, function, args)
+    }
 
     /// As [`RemoteCalls::rpc_ff_view`], to a member.
     ///
@@ -238,7 +260,11 @@ pub trait TeamCalls {
         function: fn(A, &[T]),
         args: A,
         view: &[T],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_ff_view(to, function, args, view)
+    }
 
     /// As [`RemoteCalls::rpc_ff_views`], to a member.
     ///
@@ -260,7 +286,11 @@ pub trait TeamCalls {
         function: fn(A, &[T], &[U]),
         args: A,
         views: (&[T], &[U]),
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_ff_views(to, function, args, views)
+    }
 
     /// As [`RemoteCalls::try_rpc_ff_view`], to a member.
     ///
@@ -282,7 +312,11 @@ pub trait TeamCalls {
         function: fn(A, &[T]),
         args: &A,
         view: &[T],
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().try_rpc_ff_view(to, function, args, view)
+    }
 
     /// As [`RemoteCalls::try_rpc_ff_views`], to a member.
     ///
@@ -304,7 +338,11 @@ pub trait TeamCalls {
         function: fn(A, &[T], &[U]),
         args: &A,
         views: (&[T], &[U]),
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().try_rpc_ff_views(to, function, args, views)
+    }
 
     /// As [`RemoteCalls::rpc_after`], to a member.
     ///
@@ -322,7 +360,11 @@ pub trait TeamCalls {
         member: u32,
         function: fn(A) -> R,
         args: A,
-    ) -> PgasFuture<R::Value>;
+    ) -> PgasFuture<R::Value> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_after(operation, to, function, args)
+    }
 
     /// As [`RemoteCalls::rpc_ff_after`], to a member.
     ///
@@ -340,7 +382,11 @@ pub trait TeamCalls {
         member: u32,
         function: fn(A),
         args: A,
-    ) -> PgasFuture<()>;
+    ) -> PgasFuture<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().rpc_ff_after(operation, to, function, args)
+    }
 
     /// As [`ActiveMessages::request`], to a member.
     ///
@@ -356,7 +402,11 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()>;
+    fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().request::<H>(to, args)
+    }
 
     /// As [`ActiveMessages::try_request`], to a member.
     ///
@@ -372,7 +422,11 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent>;
+    fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().try_request::<H>(to, args)
+    }
 
     /// As [`ActiveMessages::request_medium`], to a member.
     ///
@@ -393,7 +447,11 @@ pub trait TeamCalls {
         member: u32,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().request_medium::<H>(to, args, payload)
+    }
 
     /// As [`ActiveMessages::try_request_medium`], to a member.
     ///
@@ -414,7 +472,11 @@ pub trait TeamCalls {
         member: u32,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let team: &Team = self.borrow();
+        let to = team.world_rank(member);
+        team.world().try_request_medium::<H>(to, args, payload)
+    }
 
     /// As [`ActiveMessages::n_request_credits`], of a member.
     ///
@@ -426,7 +488,10 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn n_request_credits(&self, member: u32) -> u64;
+    fn n_request_credits(&self, member: u32) -> u64 {
+        let team: &Team = self.borrow();
+        team.world().n_request_credits(team.world_rank(member))
+    }
 
     /// As [`ActiveMessages::prepare`], for a member.
     ///
@@ -442,7 +507,10 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn prepare(&self, member: u32, len: usize) -> Result<Prepared<'_>>;
+    fn prepare(&self, member: u32, len: usize) -> Result<Prepared<'_>> {
+        let team: &Team = self.borrow();
+        team.world().prepare(team.world_rank(member), len)
+    }
 
     /// As [`ActiveMessages::try_prepare`], for a member.
     ///
@@ -458,7 +526,10 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn try_prepare(&self, member: u32, len: usize) -> Result<Option<Prepared<'_>>>;
+    fn try_prepare(&self, member: u32, len: usize) -> Result<Option<Prepared<'_>>> {
+        let team: &Team = self.borrow();
+        team.world().try_prepare(team.world_rank(member), len)
+    }
 
     /// As [`ActiveMessages::max_medium`], to a member.
     ///
@@ -474,7 +545,10 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn max_medium<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<usize>;
+    fn max_medium<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<usize> {
+        let team: &Team = self.borrow();
+        team.world().max_medium::<H>(team.world_rank(member), args)
+    }
 
     /// As [`ActiveMessages::max_long`], to a member.
     ///
@@ -486,7 +560,10 @@ pub trait TeamCalls {
     ///
     /// If the team has no member `member`.
     #[track_caller]
-    fn max_long(&self, member: u32) -> u64;
+    fn max_long(&self, member: u32) -> u64 {
+        let team: &Team = self.borrow();
+        team.world().max_long(team.world_rank(member))
+    }
 
     /// As [`RemoteCalls::rpc_all`], to every member.
     ///
@@ -502,197 +579,14 @@ pub trait TeamCalls {
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R::Value>>>;
-}
-
-impl TeamCalls for Team {
-    #[track_caller]
-    fn rpc<A: Wire, R: Returns>(
-        &self,
-        member: u32,
-        function: fn(A) -> R,
-        args: A,
-    ) -> Result<PgasFuture<R::Value>> {
-        let to = self.world_rank(member);
-        self.world().rpc(to, function, args)
-    }
-
-    #[track_caller]
-    fn rpc_view<A: Wire, T: Pod, R: Returns>(
-        &self,
-        member: u32,
-        function: fn(A, &[T]) -> R,
-        args: A,
-        view: &[T],
-    ) -> Result<PgasFuture<R::Value>> {
-        let to = self.world_rank(member);
-        self.world().rpc_view(to, function, args, view)
-    }
-
-    #[track_caller]
-    fn rpc_views<A: Wire, T: Pod, U: Pod, R: Returns>(
-        &self,
-        member: u32,
-        function: fn(A, &[T], &[U]) -> R,
-        args: A,
-        views: (&[T], &[U]),
-    ) -> Result<PgasFuture<R::Value>> {
-        let to = self.world_rank(member);
-        self.world().rpc_views(to, function, args, views)
-    }
-
-    #[track_caller]
-    fn rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: A) -> Result<()> {
-        let to = self.world_rank(member);
-        self.world().rpc_ff(to, function, args)
-    }
-
-    #[track_caller]
-    fn try_rpc_ff<A: Wire>(&self, member: u32, function: fn(A), args: &A) -> Result<Sent> {
-        let to = self.world_rank(member);
-        self.world().try_rpc_ff(to, function, args)
-    }
-
-    #[track_caller]
-    fn rpc_ff_view<A: Wire, T: Pod>(
-        &self,
-        member: u32,
-        function: fn(A, &[T]),
-        args: A,
-        view: &[T],
-    ) -> Result<()> {
-        let to = self.world_rank(member);
-        self.world().rpc_ff_view(to, function, args, view)
-    }
-
-    #[track_caller]
-    fn rpc_ff_views<A: Wire, T: Pod, U: Pod>(
-        &self,
-        member: u32,
-        function: fn(A, &[T], &[U]),
-        args: A,
-        views: (&[T], &[U]),
-    ) -> Result<()> {
-        let to = self.world_rank(member);
-        self.world().rpc_ff_views(to, function, args, views)
-    }
-
-    #[track_caller]
-    fn try_rpc_ff_view<A: Wire, T: Pod>(
-        &self,
-        member: u32,
-        function: fn(A, &[T]),
-        args: &A,
-        view: &[T],
-    ) -> Result<Sent> {
-        let to = self.world_rank(member);
-        self.world().try_rpc_ff_view(to, function, args, view)
-    }
-
-    #[track_caller]
-    fn try_rpc_ff_views<A: Wire, T: Pod, U: Pod>(
-        &self,
-        member: u32,
-        function: fn(A, &[T], &[U]),
-        args: &A,
-        views: (&[T], &[U]),
-    ) -> Result<Sent> {
-        let to = self.world_rank(member);
-        self.world().try_rpc_ff_views(to, function, args, views)
-    }
-
-    #[track_caller]
-    fn rpc_after<A: Wire + Send + 'static, R: Returns + 'static>(
-        &self,
-        operation: impl Completes,
-        member: u32,
-        function: fn(A) -> R,
-        args: A,
-    ) -> PgasFuture<R::Value> {
-        let to = self.world_rank(member);
-        self.world().rpc_after(operation, to, function, args)
-    }
-
-    #[track_caller]
-    fn rpc_ff_after<A: Wire + Send + 'static>(
-        &self,
-        operation: impl Completes,
-        member: u32,
-        function: fn(A),
-        args: A,
-    ) -> PgasFuture<()> {
-        let to = self.world_rank(member);
-        self.world().rpc_ff_after(operation, to, function, args)
-    }
-
-    #[track_caller]
-    fn request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<()> {
-        let to = self.world_rank(member);
-        self.world().request::<H>(to, args)
-    }
-
-    #[track_caller]
-    fn try_request<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<Sent> {
-        let to = self.world_rank(member);
-        self.world().try_request::<H>(to, args)
-    }
-
-    #[track_caller]
-    fn request_medium<H: RequestHandler>(
-        &self,
-        member: u32,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<()> {
-        let to = self.world_rank(member);
-        self.world().request_medium::<H>(to, args, payload)
-    }
-
-    #[track_caller]
-    fn try_request_medium<H: RequestHandler>(
-        &self,
-        member: u32,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<Sent> {
-        let to = self.world_rank(member);
-        self.world().try_request_medium::<H>(to, args, payload)
-    }
-
-    #[track_caller]
-    fn n_request_credits(&self, member: u32) -> u64 {
-        self.world().n_request_credits(self.world_rank(member))
-    }
-
-    #[track_caller]
-    fn prepare(&self, member: u32, len: usize) -> Result<Prepared<'_>> {
-        self.world().prepare(self.world_rank(member), len)
-    }
-
-    #[track_caller]
-    fn try_prepare(&self, member: u32, len: usize) -> Result<Option<Prepared<'_>>> {
-        self.world().try_prepare(self.world_rank(member), len)
-    }
-
-    #[track_caller]
-    fn max_medium<H: RequestHandler>(&self, member: u32, args: &H::Args) -> Result<usize> {
-        self.world().max_medium::<H>(self.world_rank(member), args)
-    }
-
-    #[track_caller]
-    fn max_long(&self, member: u32) -> u64 {
-        self.world().max_long(self.world_rank(member))
-    }
-
-    #[track_caller]
-    fn rpc_all<A: Wire, R: Returns>(
-        &self,
-        function: fn(A) -> R,
-        args: &A,
     ) -> Result<PgasFuture<Vec<R::Value>>> {
-        call_each(self.world(), self.ranks(), function, args)
+        let team: &Team = self.borrow();
+        call_each(team.world(), team.ranks(), function, args)
     }
 }
+
+// The methods above have the team by its `Borrow` of itself.
+impl TeamCalls for Team {}
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,7 @@ mod handler;
 mod opening;
 mod prepare;
 
+use std::borrow::Borrow;
 use std::panic::Location;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
@@ -141,7 +142,7 @@ pub use prepare::{Prepared, PreparedReply};
 /// assert_eq!(world.max_long(me), world.segment_bytes());
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub trait ActiveMessages {
+pub trait ActiveMessages: Borrow<World> {
     /// Sets the handler of requests that name the type `H`.
     ///
     /// # Errors
@@ -151,7 +152,12 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If a handler of this type is registered already, or 512 others are.
-    fn register<H: RequestHandler>(&self, handler: H) -> Result<()>;
+    #[track_caller]
+    fn register<H: RequestHandler>(&self, handler: H) -> Result<()> {
+        let world: &World = self.borrow();
+        add_requests(am(world)?, handler);
+        Ok(())
+    }
 
     /// Sets the handler of replies that name the type `H`.
     ///
@@ -162,7 +168,12 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// As [`register`](Self::register).
-    fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()>;
+    #[track_caller]
+    fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()> {
+        let world: &World = self.borrow();
+        add_replies(am(world)?, handler);
+        Ok(())
+    }
 
     /// Sends a request without payload, and waits for room if there is none.
     ///
@@ -180,7 +191,13 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()>;
+    #[inline]
+    #[track_caller]
+    fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()> {
+        let world: &World = self.borrow();
+        let out = opening::<H, _>(args)?;
+        send(world, to, REQUEST_SHORT, &[out.bytes()])
+    }
 
     /// Offers a request without payload; does not wait, so that handlers may call it.
     ///
@@ -198,7 +215,13 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent>;
+    #[inline]
+    #[track_caller]
+    fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let out = opening::<H, _>(args)?;
+        try_send(world, to, REQUEST_SHORT, &[out.bytes()])
+    }
 
     /// Sends a request with a payload of up to [`max_medium`](Self::max_medium) bytes, as
     /// [`request`](Self::request).
@@ -215,12 +238,19 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
+    #[track_caller]
     fn request_medium<H: RequestHandler>(
         &self,
         to: Rank,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let world: &World = self.borrow();
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        send(world, to, REQUEST_MEDIUM, &[out.bytes(), payload])
+    }
 
     /// As [`request_medium`](Self::request_medium), without waiting.
     ///
@@ -235,12 +265,19 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[inline]
+    #[track_caller]
     fn try_request_medium<H: RequestHandler>(
         &self,
         to: Rank,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        try_send(world, to, REQUEST_MEDIUM, &[out.bytes(), payload])
+    }
 
     /// Puts `payload` to `dst`, and then runs the handler on the rank of `dst`, which finds the
     /// whole payload there.
@@ -256,12 +293,21 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the bytes at `dst` do not lie in a segment.
+    #[track_caller]
     fn request_long<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let world: &World = self.borrow();
+        refuse_in_handler("room for a request")?;
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
+        fits(world, dst.rank(), out.bytes().len())?;
+        dst.put_slice(world, payload)?;
+        world.flush(dst.rank())?;
+        send(world, dst.rank(), REQUEST_LONG, &[out.bytes()])
+    }
 
     /// As [`request_long`](Self::request_long), without waiting for room, so that handlers may call
     /// it. After [`Sent::BackPressure`] no message was sent, and the payload may be at `dst` all
@@ -280,12 +326,25 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the bytes at `dst` do not lie in a segment.
+    #[track_caller]
     fn try_request_long<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,
         args: &H::Args,
         payload: &[u8],
-    ) -> Result<Sent>;
+    ) -> Result<Sent> {
+        let world: &World = self.borrow();
+        let to = dst.rank();
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
+        fits(world, to, out.bytes().len())?;
+        // A payload that no message would announce is not sent.
+        if world.n_request_credits(to) == 0 {
+            return world.back_pressure_of_layer(LAYER_KEY, to);
+        }
+        dst.put_slice(world, payload)?;
+        world.flush(to)?;
+        try_send(world, to, REQUEST_LONG, &[out.bytes()])
+    }
 
     /// As [`request_long`](Self::request_long), without waiting for the transfer: the future gives
     /// the payload's buffer back, and the message is sent, when the transfer is complete.
@@ -305,12 +364,28 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the bytes at `dst` do not lie in a segment.
+    #[track_caller]
     fn request_long_nb<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,
         args: &H::Args,
         payload: Vec<u8>,
-    ) -> Result<PgasFuture<Vec<u8>>>;
+    ) -> Result<PgasFuture<Vec<u8>>> {
+        let world: &World = self.borrow();
+        refuse_in_handler("room for a request")?;
+        let (to, handle) = (dst.rank(), am(world)?.handle);
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
+        fits(world, to, out.bytes().len())?;
+        let (event, at) = (dst.put_vec_nb(world, payload)?, Location::caller());
+        Ok(event.future().map_result(move |payload| {
+            let _waits = part_of_earlier("a long request", at);
+            let payload = payload?;
+            let am = handle.get().ok_or(Error::HasLeft)?;
+            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
+            am.request(&world, to, REQUEST_LONG, &[out.bytes()])?;
+            Ok(payload)
+        }))
+    }
 
     /// The number of short requests that `to` would take now before a `try_` form returns
     /// back-pressure, as far as this rank can tell. On one host all senders share the room, and one
@@ -336,7 +411,11 @@ pub trait ActiveMessages {
     /// assert!(world.n_request_credits(world.rank()) > 0);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
-    fn n_request_credits(&self, to: Rank) -> u64;
+    #[track_caller]
+    fn n_request_credits(&self, to: Rank) -> u64 {
+        let world: &World = self.borrow();
+        world.n_credits(to, MessageClass::Request)
+    }
 
     /// A buffer for `len` bytes of payload, to be filled in place and sent by [`Prepared::commit`].
     /// Dropping it sends nothing. It is memory of the network if the network has some for messages
@@ -356,7 +435,12 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>>;
+    #[track_caller]
+    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>> {
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        Prepared::new(world, to, len)
+    }
 
     /// As [`prepare`](Self::prepare), but `None` while all of the network's buffers for messages to
     /// `to` are in use: make progress, then try again. If the network has no buffers at all, it
@@ -375,7 +459,12 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>>;
+    #[track_caller]
+    fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>> {
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        Prepared::try_new(world, to, len)
+    }
 
     /// The longest payload of a message to `to` with `args`, in bytes. It is the same for all ranks
     /// of a job, so a reply may be as long as its request.
@@ -393,7 +482,15 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize>;
+    #[track_caller]
+    fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize> {
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        let limit = world.capabilities().max_medium;
+        Ok(limit.saturating_sub(out.bytes().len()))
+    }
 
     /// The longest payload of a long request to `to`, in bytes: the size of its segment, which is
     /// the same on every rank.
@@ -407,150 +504,16 @@ pub trait ActiveMessages {
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn max_long(&self, to: Rank) -> u64;
-}
-
-impl ActiveMessages for World {
-    #[track_caller]
-    fn register<H: RequestHandler>(&self, handler: H) -> Result<()> {
-        add_requests(am(self)?, handler);
-        Ok(())
-    }
-
-    #[track_caller]
-    fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()> {
-        add_replies(am(self)?, handler);
-        Ok(())
-    }
-
-    #[inline]
-    #[track_caller]
-    fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()> {
-        let out = opening::<H, _>(args)?;
-        send(self, to, REQUEST_SHORT, &[out.bytes()])
-    }
-
-    #[inline]
-    #[track_caller]
-    fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent> {
-        let out = opening::<H, _>(args)?;
-        try_send(self, to, REQUEST_SHORT, &[out.bytes()])
-    }
-
-    #[inline]
-    #[track_caller]
-    fn request_medium<H: RequestHandler>(
-        &self,
-        to: Rank,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<()> {
-        let mut out = opening::<H, _>(args)?;
-        out.align();
-        send(self, to, REQUEST_MEDIUM, &[out.bytes(), payload])
-    }
-
-    #[inline]
-    #[track_caller]
-    fn try_request_medium<H: RequestHandler>(
-        &self,
-        to: Rank,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<Sent> {
-        let mut out = opening::<H, _>(args)?;
-        out.align();
-        try_send(self, to, REQUEST_MEDIUM, &[out.bytes(), payload])
-    }
-
-    #[track_caller]
-    fn request_long<H: RequestHandler>(
-        &self,
-        dst: GlobalPtr<u8>,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<()> {
-        refuse_in_handler("room for a request")?;
-        let out = long_opening::<H, _>(args, dst, payload.len())?;
-        fits(self, dst.rank(), out.bytes().len())?;
-        dst.put_slice(self, payload)?;
-        self.flush(dst.rank())?;
-        send(self, dst.rank(), REQUEST_LONG, &[out.bytes()])
-    }
-
-    #[track_caller]
-    fn try_request_long<H: RequestHandler>(
-        &self,
-        dst: GlobalPtr<u8>,
-        args: &H::Args,
-        payload: &[u8],
-    ) -> Result<Sent> {
-        let to = dst.rank();
-        let out = long_opening::<H, _>(args, dst, payload.len())?;
-        fits(self, to, out.bytes().len())?;
-        // A payload that no message would announce is not sent.
-        if self.n_request_credits(to) == 0 {
-            return self.back_pressure_of_layer(LAYER_KEY, to);
-        }
-        dst.put_slice(self, payload)?;
-        self.flush(to)?;
-        try_send(self, to, REQUEST_LONG, &[out.bytes()])
-    }
-
-    #[track_caller]
-    fn request_long_nb<H: RequestHandler>(
-        &self,
-        dst: GlobalPtr<u8>,
-        args: &H::Args,
-        payload: Vec<u8>,
-    ) -> Result<PgasFuture<Vec<u8>>> {
-        refuse_in_handler("room for a request")?;
-        let (to, handle) = (dst.rank(), am(self)?.handle);
-        let out = long_opening::<H, _>(args, dst, payload.len())?;
-        fits(self, to, out.bytes().len())?;
-        let (event, at) = (dst.put_vec_nb(self, payload)?, Location::caller());
-        Ok(event.future().map_result(move |payload| {
-            let _waits = part_of_earlier("a long request", at);
-            let payload = payload?;
-            let am = handle.get().ok_or(Error::HasLeft)?;
-            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
-            am.request(&world, to, REQUEST_LONG, &[out.bytes()])?;
-            Ok(payload)
-        }))
-    }
-
-    #[track_caller]
-    fn n_request_credits(&self, to: Rank) -> u64 {
-        self.n_credits(to, MessageClass::Request)
-    }
-
-    #[track_caller]
-    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>> {
-        self.assert_rank(to);
-        Prepared::new(self, to, len)
-    }
-
-    #[track_caller]
-    fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>> {
-        self.assert_rank(to);
-        Prepared::try_new(self, to, len)
-    }
-
-    #[track_caller]
-    fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize> {
-        self.assert_rank(to);
-        let mut out = opening::<H, _>(args)?;
-        out.align();
-        let limit = self.capabilities().max_medium;
-        Ok(limit.saturating_sub(out.bytes().len()))
-    }
-
     #[track_caller]
     fn max_long(&self, to: Rank) -> u64 {
-        self.assert_rank(to);
-        self.segment_bytes()
+        let world: &World = self.borrow();
+        world.assert_rank(to);
+        world.segment_bytes()
     }
 }
+
+// The methods above have the world by its `Borrow` of itself.
+impl ActiveMessages for World {}
 
 /// An error inside a handler.
 #[inline]
