@@ -205,13 +205,6 @@ macro_rules! pass_on {
     (@method name $inner:ident) => {
         $crate::pass_on! { @one $inner, name, [], &'static str }
     };
-    (@method test $inner:ident) => {
-        $crate::pass_on! {
-            @one $inner, test,
-            [op: $crate::backend::OpId, stage: $crate::backend::Stage],
-            $crate::Result<bool>
-        }
-    };
     (@method abort $inner:ident) => {
         $crate::pass_on! { @one $inner, abort, [code: i32, message: &str], ! }
     };

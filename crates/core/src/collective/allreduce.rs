@@ -4,7 +4,7 @@ use zerocopy::IntoBytes;
 
 use super::lane::Lane;
 use super::reduce::{combine_after, combine_before};
-use super::{Kind, ReduceOp, Signature, doublings, single};
+use super::{Kind, ReduceOp, Signature, doublings};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
@@ -257,7 +257,7 @@ impl Team {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => allreduce(call.main(), &mut values, &op).await?,
             }
-            Ok(single(&values))
+            Ok(values[0])
         })
     }
 

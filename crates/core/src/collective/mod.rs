@@ -246,11 +246,3 @@ fn elements<T: Pod>(bytes: &[u8]) -> Vec<T> {
     elements.as_mut_bytes().copy_from_slice(bytes);
     elements
 }
-
-/// The only element of `elements`.
-fn single<T: Pod>(elements: &[T]) -> T {
-    match elements {
-        [element] => *element,
-        _ => unreachable!("a collective keeps the number of elements"),
-    }
-}

@@ -2,8 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::lane::Lane;
-use super::{Kind, ReduceOp, Signature, doublings, single};
+use super::lane::{Call, Lane};
+use super::{Kind, ReduceOp, Signature, doublings};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
@@ -39,6 +39,35 @@ async fn reduce<T: Pod>(
         lane.receive_into(0, TO_ROOT, values.as_mut_bytes()).await?;
     }
     Ok(())
+}
+
+/// All members' `values` combined, for the root.
+async fn reduced<T: Pod>(
+    call: &Call,
+    root: u32,
+    mut values: Vec<T>,
+    op: &impl ReduceOp<T>,
+) -> Result<Option<Vec<T>>> {
+    match call.enter_with(&mut values, op).await? {
+        Some(turn) => values = turn.in_place(values).await?,
+        None => reduce(call.main(), root, &mut values, op).await?,
+    }
+    Ok((call.main().rank() == root).then_some(values))
+}
+
+/// As [`reduced`], of one value.
+async fn reduced_one<T: Pod>(
+    call: &Call,
+    root: u32,
+    value: T,
+    op: &impl ReduceOp<T>,
+) -> Result<Option<T>> {
+    let mut values = [value];
+    match call.enter_with(&mut values, op).await? {
+        Some(turn) => turn.replace(&mut values).await?,
+        None => reduce(call.main(), root, &mut values, op).await?,
+    }
+    Ok((call.main().rank() == root).then_some(values[0]))
 }
 
 /// Combines `values` with those of the members before, whose bytes are `before`.
@@ -101,14 +130,7 @@ impl Team {
     )]
     pub fn reduce<T: Pod>(&self, root: u32, value: T, op: impl ReduceOp<T>) -> Result<Option<T>> {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
-        let mut values = [value];
-        self.drive(&call, async {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => turn.replace(&mut values).await,
-                None => reduce(call.main(), root, &mut values, &op).await,
-            }
-        })?;
-        Ok((self.rank() == root).then_some(values[0]))
+        self.drive(&call, reduced_one(&call, root, value, &op))
     }
 
     /// Combines the values of all members element by element, for the root: `Some` there, `None`
@@ -152,17 +174,7 @@ impl Team {
         op: impl ReduceOp<T>,
     ) -> Result<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, values, &op));
-        let values = self.drive(&call, async {
-            let mut values = values.to_vec();
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => turn.in_place(values).await,
-                None => {
-                    reduce(call.main(), root, &mut values, &op).await?;
-                    Ok(values)
-                }
-            }
-        })?;
-        Ok((self.rank() == root).then_some(values))
+        self.drive(&call, reduced(&call, root, values.to_vec(), &op))
     }
 
     /// Begins a [`reduce`](Self::reduce).
@@ -197,12 +209,7 @@ impl Team {
     ) -> Event<Option<T>> {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
         self.launch(call, |call| async move {
-            let mut values = [value];
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => turn.replace(&mut values).await?,
-                None => reduce(call.main(), root, &mut values, &op).await?,
-            }
-            Ok((call.main().rank() == root).then_some(single(&values)))
+            reduced_one(&call, root, value, &op).await
         })
     }
 
@@ -233,16 +240,12 @@ impl Team {
     pub fn reduce_slice_nb<T: Pod>(
         &self,
         root: u32,
-        mut values: Vec<T>,
+        values: Vec<T>,
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => values = turn.in_place(values).await?,
-                None => reduce(call.main(), root, &mut values, &op).await?,
-            }
-            Ok((call.main().rank() == root).then_some(values))
+            reduced(&call, root, values, &op).await
         })
     }
 

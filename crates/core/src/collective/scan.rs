@@ -2,16 +2,20 @@
 
 use zerocopy::IntoBytes;
 
-use super::lane::Lane;
+use super::lane::Call;
 use super::reduce::combine_before;
-use super::{Kind, ReduceOp, Signature, doublings, single};
+use super::{Kind, ReduceOp, Signature, doublings};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
 /// Combines into `values` those of all members up to this one, inclusively.
 ///
 /// In each round, a member sends its combined values to the member at twice the former distance.
-async fn inclusive<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {
+async fn inclusive<T: Pod>(call: &Call, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {
+    if let Some(turn) = call.enter_with(values, op).await? {
+        return turn.replace(values).await;
+    }
+    let lane = call.main();
     let (me, n) = (lane.rank(), lane.n_ranks());
     for (round, distance) in doublings(n) {
         if me + distance < n {
@@ -31,12 +35,22 @@ async fn inclusive<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<
 ///
 /// A member keeps two combinations: with its own values, to pass on, and without.
 async fn exclusive<T: Pod>(
-    lane: Lane<'_>,
+    call: &Call,
     values: &mut [T],
     first: T,
     op: &impl ReduceOp<T>,
 ) -> Result<()> {
+    let turn = call.enter_with(values, op).await?;
+    let lane = call.main();
     let (me, n) = (lane.rank(), lane.n_ranks());
+    if let Some(turn) = turn {
+        turn.replace(values).await?;
+        // The transport leaves them undefined there.
+        if me == 0 {
+            values.fill(first);
+        }
+        return Ok(());
+    }
     let mut with_mine = values.to_vec();
     values.fill(first);
     for (round, distance) in doublings(n) {
@@ -56,14 +70,6 @@ async fn exclusive<T: Pod>(
         }
     }
     Ok(())
-}
-
-/// The transport leaves the first member's values of an exclusive scan undefined; here they are
-/// `first`.
-fn begin_with<T: Pod>(lane: Lane<'_>, values: &mut [T], first: T) {
-    if lane.rank() == 0 {
-        values.fill(first);
-    }
 }
 
 impl Team {
@@ -168,12 +174,7 @@ impl Team {
         op: impl ReduceOp<T>,
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanInclusive, values, &op));
-        self.drive(&call, async {
-            match call.enter_with(values, &op).await? {
-                Some(turn) => turn.replace(values).await,
-                None => inclusive(call.main(), values, &op).await,
-            }
-        })
+        self.drive(&call, inclusive(&call, values, &op))
     }
 
     /// As [`scan_exclusive`](Self::scan_exclusive), element by element, in place; `values` has the
@@ -213,16 +214,7 @@ impl Team {
         op: impl ReduceOp<T>,
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanExclusive, values, &op));
-        self.drive(&call, async {
-            match call.enter_with(values, &op).await? {
-                Some(turn) => {
-                    turn.replace(values).await?;
-                    begin_with(call.main(), values, first);
-                    Ok(())
-                }
-                None => exclusive(call.main(), values, first, &op).await,
-            }
-        })
+        self.drive(&call, exclusive(&call, values, first, &op))
     }
 
     /// Begins a [`scan_inclusive_slice`](Self::scan_inclusive_slice), whose event gives the
@@ -253,10 +245,7 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => turn.replace(&mut values).await?,
-                None => inclusive(call.main(), &mut values, &op).await?,
-            }
+            inclusive(&call, &mut values, &op).await?;
             Ok(values)
         })
     }
@@ -290,13 +279,7 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => {
-                    turn.replace(&mut values).await?;
-                    begin_with(call.main(), &mut values, first);
-                }
-                None => exclusive(call.main(), &mut values, first, &op).await?,
-            }
+            exclusive(&call, &mut values, first, &op).await?;
             Ok(values)
         })
     }
@@ -328,11 +311,8 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => turn.replace(&mut values).await?,
-                None => inclusive(call.main(), &mut values, &op).await?,
-            }
-            Ok(single(&values))
+            inclusive(&call, &mut values, &op).await?;
+            Ok(values[0])
         })
     }
 
@@ -364,14 +344,8 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
         self.launch(call, |call| async move {
-            match call.enter_with(&mut values, &op).await? {
-                Some(turn) => {
-                    turn.replace(&mut values).await?;
-                    begin_with(call.main(), &mut values, first);
-                }
-                None => exclusive(call.main(), &mut values, first, &op).await?,
-            }
-            Ok(single(&values))
+            exclusive(&call, &mut values, first, &op).await?;
+            Ok(values[0])
         })
     }
 }
