@@ -18,11 +18,10 @@
 //! sees its effect also sees what the rank that performed it had flushed before. An atomic without
 //! a result is complete after a flush.
 
+mod by_name;
 mod domain;
 mod flag;
-mod nonblocking;
 mod types;
-mod update;
 mod wide;
 
 pub use domain::{AtomicDomain, AtomicOps};
@@ -189,17 +188,12 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn compare_exchange(self, world: &World, current: T, new: T) -> Result<Result<T, T>> {
-        let (expected, desired) = (current.to_bits(), new.to_bits());
-        let call = SwapCall {
-            ty: T::TYPE,
-            expected,
-            desired,
-        };
+        let call = swap_call(current, new);
         let swapped = if let Some(place) = world.direct_word(self) {
             place.compare_swap(call)
         } else {
-            let former = self.compare_swap_indirectly(world, expected, desired)?;
-            if former == expected {
+            let former = self.compare_swap_indirectly(world, call)?;
+            if former == call.expected {
                 Ok(former)
             } else {
                 Err(former)
@@ -212,13 +206,8 @@ impl<T: Atomic> GlobalPtr<T> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn compare_swap_indirectly(self, world: &World, expected: u64, desired: u64) -> Result<u64> {
+    fn compare_swap_indirectly(self, world: &World, call: SwapCall) -> Result<u64> {
         let word = world.checked(self, 1);
-        let call = SwapCall {
-            ty: T::TYPE,
-            expected,
-            desired,
-        };
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         match word.words(world) {
             Some(place) => Ok(place.compare_swap(call).unwrap_or_else(|former| former)),
@@ -262,15 +251,10 @@ impl<T: Atomic> GlobalPtr<T> {
             return self.compare_exchange(world, current, new).map(Event::ready);
         }
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
-        let (expected, desired) = (current.to_bits(), new.to_bits());
-        let call = SwapCall {
-            ty: T::TYPE,
-            expected,
-            desired,
-        };
+        let call = swap_call(current, new);
         let swap = word.atomic(call);
         let begin = |former| world.backend().compare_swap_nb(swap, former);
-        let event = world.begin_atomic(expected, begin, |[former, expected]| {
+        let event = world.begin_atomic(call.expected, begin, |[former, expected]| {
             let value = T::from_bits(former);
             if former == expected {
                 Ok(value)
@@ -319,223 +303,6 @@ impl<T: Atomic> GlobalPtr<T> {
         let word = world.checked(self, 1);
         Ok(T::from_bits(word.fetch(world, load)?))
     }
-
-    /// Writes the value atomically.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target after [`flush`](World::flush).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn atomic_store(self, world: &World, value: T) -> Result<()> {
-        self.atomic_op(world, AtomicOp::Swap, value)
-    }
-
-    /// Replaces the value and returns the former one.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn swap(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Swap, value)
-    }
-
-    /// Adds (integers wrap around) and returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_add(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Add, value)
-    }
-
-    /// Keeps the smaller value and returns the former one. A number is smaller than NaN.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_min(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Min, value)
-    }
-
-    /// Keeps the larger value and returns the former one. A number is larger than NaN.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_max(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Max, value)
-    }
-}
-
-/// Operations that only integers have. The forms without a result are [`GlobalPtr::atomic_sub`] and
-/// its siblings.
-impl<T: AtomicInteger> GlobalPtr<T> {
-    /// Subtracts, wrapping around, and returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_sub(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Add, value.negated())
-    }
-
-    /// Adds one, wrapping around, and returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_inc(self, world: &World) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Add, T::ONE)
-    }
-
-    /// Subtracts one, wrapping around, and returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_dec(self, world: &World) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Add, T::ONE.negated())
-    }
-}
-
-/// Operations on bits, which integers and a [`Flag`] have. The forms without a result are
-/// [`GlobalPtr::atomic_and`] and its siblings.
-impl<T: AtomicBits> GlobalPtr<T> {
-    /// Bitwise and; returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_and(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::And, value)
-    }
-
-    /// Bitwise or; returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_or(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Or, value)
-    }
-
-    /// Bitwise exclusive or; returns the former value.
-    ///
-    /// # Cost
-    ///
-    /// A. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the transport.
-    ///
-    /// # Panics
-    ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
-    #[track_caller]
-    pub fn fetch_xor(self, world: &World, value: T) -> Result<T> {
-        self.fetch_op(world, AtomicOp::Xor, value)
-    }
 }
 
 #[inline(always)]
@@ -554,5 +321,14 @@ pub(crate) fn call<T: Atomic>(op: AtomicOp, operand: T) -> AtomicCall {
         op,
         ty: T::TYPE,
         operand: operand.to_bits(),
+    }
+}
+
+#[inline]
+pub(crate) fn swap_call<T: Atomic>(current: T, new: T) -> SwapCall {
+    SwapCall {
+        ty: T::TYPE,
+        expected: current.to_bits(),
+        desired: new.to_bits(),
     }
 }

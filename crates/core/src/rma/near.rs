@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use pgas_lockfree::memory::{self, Memory, Part};
 
-use crate::atomics::{Atomic, call};
-use crate::backend::{AtomicOp, SEGMENT_ALIGN, SwapCall};
+use crate::atomics::{Atomic, call, swap_call};
+use crate::backend::{AtomicOp, SEGMENT_ALIGN};
 use crate::cost::CostKind;
 use crate::raw::copy;
 use crate::raw::map::{Mapped, Shared};
@@ -546,12 +546,7 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "one instruction")]
     #[track_caller]
     pub fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Result<T, T> {
-        let call = SwapCall {
-            ty: T::TYPE,
-            expected: current.to_bits(),
-            desired: new.to_bits(),
-        };
-        let swapped = self.part::<T>(offset).compare_swap(call);
+        let swapped = self.part::<T>(offset).compare_swap(swap_call(current, new));
         swapped.map(T::from_bits).map_err(T::from_bits)
     }
 
