@@ -101,7 +101,7 @@ impl<T: AtomicNumber> Act for Add<T> {
 }
 
 /// The values of a compare-and-swap.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub(crate) struct Exchange<T> {
     current: T,
@@ -113,14 +113,6 @@ impl<T> Exchange<T> {
         Self { current, new }
     }
 }
-
-impl<T: Copy> Clone for Exchange<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Copy> Copy for Exchange<T> {}
 
 struct CompareExchange<T>(PhantomData<T>);
 
@@ -137,20 +129,12 @@ impl<T: Atomic> Act for CompareExchange<T> {
 }
 
 /// An element in a request.
-#[derive(Debug, FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct At<G> {
     ptr: u64,
     given: G,
 }
-
-impl<G: Copy> Clone for At<G> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<G: Copy> Copy for At<G> {}
 
 /// `A` as an operation on elements of any rank.
 struct Scattered<A>(PhantomData<A>);

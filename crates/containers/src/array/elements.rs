@@ -20,20 +20,12 @@ pub(super) enum Access {
 }
 
 /// An optional value in a reduction.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct Maybe<T> {
     value: T,
     is_there: u8,
 }
-
-impl<T: Copy> Clone for Maybe<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Copy> Copy for Maybe<T> {}
 
 impl<T: Pod> Maybe<T> {
     fn of(value: Option<T>) -> Self {

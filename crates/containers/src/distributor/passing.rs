@@ -9,20 +9,12 @@ use crate::queue::Size;
 use crate::route::Route;
 
 /// An element on its way to a rank that passes it on.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub(super) struct Passed<S> {
     to: u32,
     slot: S,
 }
-
-impl<S: Copy> Clone for Passed<S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: Copy> Copy for Passed<S> {}
 
 /// A hop before the last one.
 pub(super) struct Hop<S> {

@@ -22,20 +22,12 @@ pub struct Parts;
 impl Sealed for Parts {}
 
 /// The slots of two members without a gap.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub struct PairSlot<A, B> {
     first: A,
     second: B,
 }
-
-impl<A: Copy, B: Copy> Clone for PairSlot<A, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A: Copy, B: Copy> Copy for PairSlot<A, B> {}
 
 impl<A: Copy, B: Copy> PairSlot<A, B> {
     /// The slots of the members.

@@ -14,20 +14,12 @@ const TOLD_BYTES: usize = 512;
 const NOBODY: u32 = u32::MAX;
 
 /// The combined value of some members, and the first of them that has failed.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 struct Judged<T> {
     value: T,
     failed: u32,
 }
-
-impl<T: Copy> Clone for Judged<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Copy> Copy for Judged<T> {}
 
 impl<T: Pod> Judged<T> {
     /// Combines two values, unless a member has failed: no member gets the value then.

@@ -23,20 +23,12 @@ pub(in super::super) enum ValueKind {
 }
 
 /// A key and its value behind it without a gap, so that one put writes both.
-#[derive(FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
 pub(in super::super) struct Pair<K, V> {
     pub(super) key: K,
     pub(super) value: V,
 }
-
-impl<K: Copy, V: Copy> Clone for Pair<K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
 
 impl<K: Pod, V: Pod> Wire for Pair<K, V> {
     type By = AsBytes;
