@@ -8,7 +8,7 @@ use super::counts::Counts;
 use super::outcome::Effect;
 use super::reuse::{PATIENCE, REMOVALS_PER_RECLAIM, Room};
 use super::slot::LayoutOf;
-use super::slot::local::{LocalArray, Whole};
+use super::slot::local::{Known, LocalArray};
 use super::table::{Common, Reused, Table};
 use super::view::{LocalView, Shape, out_of_line};
 use crate::object::{self, KeyHasher, Object};
@@ -43,7 +43,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
         change: impl FnOnce(LocalView<'_, K, V, S>) -> T,
     ) -> T {
         let _section = reused.sections.open();
-        change(self.view(LocalArray::new(&reused.all, Whole)))
+        change(self.view(LocalArray::new(&reused.all, Known)))
     }
 
     /// Runs `claim` in a section. If it finds no free slot, makes room and runs it again.
@@ -71,7 +71,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
         room: &mut Option<Room<'a>>,
     ) -> Result<bool> {
         let room = room.get_or_insert_with(|| Room::new(self.world()));
-        let view: LocalView<'_, K, V, S> = self.view(LocalArray::new(&reused.all, Whole));
+        let view: LocalView<'_, K, V, S> = self.view(LocalArray::new(&reused.all, Known));
         view.make_room(&reused.sections, room)
     }
 
@@ -89,7 +89,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shape<K, V, S> {
     /// Reclaims some slots. Returns whether it could. `n_failed` is the number of failures in a row
     /// before.
     pub(super) fn reclaim_some(&self, reused: &Reused<LayoutOf<K, V>>, n_failed: u64) -> bool {
-        let view: LocalView<'_, K, V, S> = self.view(LocalArray::new(&reused.all, Whole));
+        let view: LocalView<'_, K, V, S> = self.view(LocalArray::new(&reused.all, Known));
         view.reclaim_some(&reused.sections, n_failed)
     }
 }

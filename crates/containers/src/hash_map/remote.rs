@@ -14,7 +14,7 @@ use super::operations::{Find, Replace, Update};
 use super::outcome::{Effect, Outcome as _};
 use super::phase::Atomic;
 use super::served::{OnShards, Request};
-use super::shard::{Served, dispatch_shard};
+use super::shard::Served;
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::slot::remote::{Remote, Steps};
@@ -57,7 +57,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if !Self::FITS_MESSAGE {
             return Ok(None);
         }
-        let near = dispatch_shard!(self.shards, self.shape.home_rank(hash), |view| {
+        let near = self.shards.with_near(self.shape.home_rank(hash), |view| {
             given(self.heap()).and_then(|given| O::perform(&view, hash, key, given))
         });
         match near {

@@ -16,7 +16,7 @@ use pgas_core::{Pod, Rank};
 use super::batch::local::pipelined;
 use super::op::OnKey;
 use super::outcome::{Effect, Outcome, too_long};
-use super::shard::{Shards, dispatch_shard};
+use super::shard::Shards;
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
@@ -69,7 +69,7 @@ where
         {
             return serve::<O, _, _, _, _>(&view, requests, parcels);
         }
-        let near = dispatch_shard!(on, rank, |view| {
+        let near = on.with_near(rank, |view| {
             serve::<O, _, _, _, _>(&view, requests, parcels)
         });
         near.unwrap_or_else(|| serve::<O, _, _, _, _>(&on.remote(rank), requests, parcels))

@@ -10,7 +10,7 @@ use pgas_core::rma::NearArray;
 use pgas_core::{GlobalPtr, Rank, World};
 
 use super::slot::copied::BlockCopy;
-use super::slot::local::{Facts, LocalArray, Own, Shared};
+use super::slot::local::{Facts, Known, LocalArray, Own, Shared};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{LayoutOf, RareOf};
 use super::view::{RareView, Shape, View, ViewOf};
@@ -33,17 +33,6 @@ pub(super) struct Shards<K: Object, V: Object, S> {
     /// The shards of this host's ranks, if they are reached by loads and stores.
     near: Box<[NearArray<RareOf<K, V>>]>,
 }
-
-/// Evaluates `$body` with a view of the shard of `$rank` in `$view`, if this process reaches it by
-/// loads and stores. Where operations are counted, its steps are.
-macro_rules! dispatch_shard {
-    ($shards:expr, $rank:expr, |$view:ident| $body:expr) => {{
-        let (shards, rank) = (&*$shards, $rank);
-        let near = shards.near(rank, false);
-        near.map(|$view| shards.world().count_steps(|| $body))
-    }};
-}
-pub(super) use dispatch_shard;
 
 /// A map's shards on all ranks, for requests.
 pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
@@ -84,13 +73,26 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
         Some(self.shape.view(LocalArray::new(run, kind)))
     }
 
+    /// Calls `f` with a view of `rank`'s shard, if this process reaches it by loads and stores. Where
+    /// operations are counted, its steps are.
+    #[inline]
+    #[track_caller]
+    pub(super) fn with_near<T>(
+        &self,
+        rank: Rank,
+        f: impl FnOnce(RareView<'_, K, V, S>) -> T,
+    ) -> Option<T> {
+        let view = self.near(rank, false)?;
+        Some(self.world().count_steps(|| f(view)))
+    }
+
     /// A view of this rank's shard in the local phase by loads and stores, while nothing is
     /// counted.
     #[inline]
     #[track_caller]
     pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
         let run = self.own.as_ref()?;
-        Some(self.shape.view(LocalArray::new(run, Own)))
+        Some(self.shape.view(LocalArray::new(run, Known)))
     }
 
     /// As [`own`](Self::own), in another phase.
@@ -98,7 +100,7 @@ impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     #[track_caller]
     pub(super) fn shared(&self) -> Option<SharedView<'_, K, V, S>> {
         let run = self.own.as_ref()?;
-        Some(self.shape.view(LocalArray::new(run, Shared)))
+        Some(self.shape.view(LocalArray::new(run, Known)))
     }
 
     #[inline]

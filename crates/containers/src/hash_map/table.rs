@@ -14,7 +14,7 @@ use super::hash::Ring;
 use super::phase::{Atomic, Phase as _};
 use super::reuse::Sections;
 use super::shard::{Served, Shards};
-use super::slot::local::{Facts, LocalArray, Whole};
+use super::slot::local::{Facts, Known, LocalArray};
 use super::slot::remote::{Remote, Steps};
 use super::slot::{LayoutOf, RareOf};
 use super::view::{LocalView, RareView, Shape, View};
@@ -196,7 +196,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &'a self,
         all: &'a NearArray<LayoutOf<K, V>>,
     ) -> LocalView<'a, K, V, S> {
-        self.shape.view(LocalArray::new(all, Whole))
+        self.shape.view(LocalArray::new(all, Known))
     }
 
     /// As [`view_local`](Self::view_local), where operations are counted. If it `is_still`, no rank

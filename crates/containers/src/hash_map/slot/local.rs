@@ -40,47 +40,24 @@ impl Kind for Facts {
     }
 }
 
-/// Slots of all ranks, which any of them changes, while nothing is counted.
+/// Facts that are known when the program is built, while nothing is counted.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Whole;
+pub(in super::super) struct Known<const IS_SHARD: bool, const IS_STILL: bool>;
 
-impl Kind for Whole {
+/// Slots of all ranks, which any of them changes.
+pub(in super::super) type Whole = Known<false, false>;
+/// This rank's shard in other phases. Batches between hosts do most of their work there, and take
+/// 5 to 15 % longer if the kind is asked for at each step.
+pub(in super::super) type Shared = Known<true, false>;
+/// This rank's shard in the local phase.
+pub(in super::super) type Own = Known<true, true>;
+
+impl<const IS_SHARD: bool, const IS_STILL: bool> Kind for Known<IS_SHARD, IS_STILL> {
     #[inline]
     fn facts(self) -> Facts {
         Facts {
-            is_shard: false,
-            is_still: false,
-            is_counted: false,
-        }
-    }
-}
-
-/// This rank's shard in other phases, while nothing is counted. Batches between hosts do most of
-/// their work there, and take 5 to 15 % longer if the kind is asked for at each step.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Shared;
-
-impl Kind for Shared {
-    #[inline]
-    fn facts(self) -> Facts {
-        Facts {
-            is_shard: true,
-            is_still: false,
-            is_counted: false,
-        }
-    }
-}
-
-/// This rank's shard in the local phase, while nothing is counted.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Own;
-
-impl Kind for Own {
-    #[inline]
-    fn facts(self) -> Facts {
-        Facts {
-            is_shard: true,
-            is_still: true,
+            is_shard: IS_SHARD,
+            is_still: IS_STILL,
             is_counted: false,
         }
     }
