@@ -94,7 +94,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block + 'a, M: Kind> ViewOf<'a, 
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome),
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         // A key that cannot be encoded is refused in its turn, after the operations before it.
@@ -109,7 +109,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block + 'a, M: Kind> ViewOf<'a, 
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
                 let done = O::perform(self, hash, &key, given(element, self.heap())?)?;
                 *n_changed += usize::from(O::is_change(&done));
-                take(i, done)
+                take(i, done);
+                Ok(())
             });
             taken.map_err(|error| BatchError { done: i, error })
         })
@@ -175,10 +176,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, L: Block + 'a, M: Kind> ViewOf<'a, 
     {
         let is_short = keys.len() < 2 * AHEAD || size_of::<SlotOf<K>>() > 16;
         if is_short || !Self::HAS_LINES || object::has_heap::<K>() {
-            let take = &mut |i: usize, value| {
-                values[i] = value;
-                Ok(())
-            };
+            let take = &mut |i: usize, value| values[i] = value;
             let key = |key| K::key_by(key);
             return Ok(self.perform_batch::<Find<P>, _>(keys, key, |_, _| Ok(()), take, &mut 0)?);
         }

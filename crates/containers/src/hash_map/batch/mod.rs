@@ -47,13 +47,9 @@ struct Changed<'t> {
 }
 
 impl<'t> Changed<'t> {
-    fn by<O: OnKey<K, V>, K: Object, V: Object>(counts: &'t Counts) -> Self {
-        let effect = O::EFFECT;
-        Self {
-            counts,
-            effect,
-            n: 0,
-        }
+    fn by(effect: Effect, counts: &'t Counts) -> Self {
+        let n = 0;
+        Self { counts, effect, n }
     }
 }
 
@@ -116,7 +112,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // Where `local` is there, nothing is counted.
         let rows = O::rows().filter(|_| self.local.is_none());
         let performing = rows.map(|[_, row]| self.world().performs(row, elements.len()));
-        let changed = self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()));
+        let changed = self.perform_many_into::<O, E>(elements, key, given, |_, _| {});
         if let (Some(mut performing), Ok(n_changed)) = (performing, &changed) {
             // The keys that were absent.
             performing.miss(match O::EFFECT {
@@ -135,7 +131,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
-        mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
+        mut take: impl FnMut(usize, O::Outcome),
     ) -> Result<usize, BatchError>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -144,11 +140,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return self.perform_many_one_sided::<O, E>(elements, key, given, take);
         };
         let _waits = part_of(O::EFFECT.whole());
-        let mut changed = Changed::by::<O, K, V>(&self.counts);
+        let mut changed = Changed::by(O::EFFECT, &self.counts);
         let ended =
             self.perform_many_by_messages::<O, E>(served, elements, key, given, &mut |i, done| {
                 changed.n += usize::from(O::is_change(&done));
-                take(i, done)
+                take(i, done);
             });
         let n_changed = self.count_batch(changed);
         ended.map(|()| n_changed)
@@ -161,7 +157,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
-        mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
+        mut take: impl FnMut(usize, O::Outcome),
     ) -> Result<usize, BatchError> {
         let _waits = part_of(O::EFFECT.whole());
         let n_together = match (&self.reused, &self.counted) {
@@ -172,7 +168,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (mut n_all, mut rest, mut room) = (0, elements, None);
         while !rest.is_empty() {
             let part = &rest[..n_together.min(rest.len())];
-            let mut changed = Changed::by::<O, K, V>(&self.counts);
+            let mut changed = Changed::by(O::EFFECT, &self.counts);
             let n_before = elements.len() - rest.len();
             let (take, n) = (&mut |i, done| take(n_before + i, done), &mut changed.n);
             let ended = dispatch_locality!(self, |view| {
@@ -205,7 +201,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome),
     ) -> Result<(), BatchError>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -221,7 +217,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Some((answer, parcel)) => O::Outcome::of_answer(answer, parcel),
                 None => unless_panic(&mut panic, || perform(i)),
             };
-            take(i, done?)
+            take(i, done?);
+            Ok(())
         };
         let mut batch = Batch::<OnShards<O, K, V, S>>::new(served, elements.len());
         let push_all = || {
@@ -304,10 +301,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 self.world().count_steps(find)?;
             }
         } else {
-            let take = |i: usize, value: Option<V>| {
-                values[i] = value;
-                Ok(())
-            };
+            let take = |i: usize, value| values[i] = value;
             self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_, _| Ok(()), take)?;
             self.world().look_around()?;
         }
@@ -443,7 +437,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
                         None => object::to_slot(value, heap),
                     })
                 },
-                |_, _| Ok(()),
+                |_, _| {},
             );
         }
         let value = |entry: &(K, V), heap: &Heap| object::to_slot(&entry.1, heap);

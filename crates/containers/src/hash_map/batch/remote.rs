@@ -94,7 +94,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E, &Heap) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome),
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         let (mut start, mut has_memory) = (0, true);
@@ -127,7 +127,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             let mut outcome = Ok(());
             for k in 0..group.flights.len() {
                 let taken = match group.take(k) {
-                    Some(done) => done.and_then(|done| take(start, done)),
+                    Some(done) => done.map(|done| take(start, done)),
                     None => mem::replace(&mut waited, Ok(())),
                 };
                 outcome = outcome.and(taken.map_err(failed(start)));

@@ -61,7 +61,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             &places,
             |(place, _)| <(K, u64)>::key_by(place),
             |(_, value), heap| object::to_slot(*value, heap),
-            |_, _| Ok(()),
+            |_, _| {},
         );
         let refused = inserted.err().or(numbered.err());
         let done = refused.as_ref().map_or(entries.len(), |e| e.done);
@@ -85,10 +85,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             entries,
             |entry| K::key_by(&entry.0),
             |_, _| Ok(1),
-            |i, former| {
-                numbers[i] = Some(Numbers::of(former.unwrap_or(0)).next);
-                Ok(())
-            },
+            |i, former| numbers[i] = Some(Numbers::of(former.unwrap_or(0)).next),
         )?;
         let is_beyond = |number: &Option<u32>| number.is_some_and(|n| n >= Numbers::END);
         let Some(done) = numbers.iter().position(is_beyond) else {
@@ -124,10 +121,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             &keys,
             |key| K::key_by(*key),
             |_, _| Ok(()),
-            |i, word| {
-                words[i] = word;
-                Ok(())
-            },
+            |i, word| words[i] = word,
         )?;
         for ((place, value), word) in places.iter().zip(words) {
             let first = Numbers::of(word.unwrap_or(0)).first;

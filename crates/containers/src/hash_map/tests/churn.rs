@@ -178,10 +178,7 @@ fn a_batch_in_sections_gives_each_result_with_its_number() {
         let entries: Vec<_> = keys.iter().map(|&key| (key, !key)).collect();
         assert_eq!(map.insert_many(&entries).unwrap(), keys.len());
         let mut values = vec![None; keys.len()];
-        let take = |i: usize, value| {
-            values[i] = value;
-            Ok(())
-        };
+        let take = |i: usize, value| values[i] = value;
         let table = &map.table;
         let found =
             table.perform_many_into::<Find<Atomic>, _>(&keys, u64::key_by, |_, _| Ok(()), take);
