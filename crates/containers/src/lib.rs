@@ -57,7 +57,7 @@
 //! | many elements on any ranks, in one call | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | values in global memory; elements sent by messages | `mail`, `object` |
-//! | errors; prices; members of teams | `error`, `prices`, `team` |
+//! | errors; prices; phases; members of teams | `error`, `prices`, `phases`, `team` |
 //! | steps of operations in flight; waits for other ranks | `replay`, `wait` |
 #![forbid(unsafe_code)]
 
@@ -68,6 +68,7 @@ mod error;
 pub mod hash_map;
 mod mail;
 pub mod object;
+mod phases;
 pub mod prices;
 pub mod queue;
 mod replay;

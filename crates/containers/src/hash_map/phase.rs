@@ -1,55 +1,22 @@
 //! Phases of a map, as types: what all ranks promise to do with it.
 
-/// A phase of a map; the types of this module are all there are.
-pub trait Phase: Sealed {
-    /// The name that `Debug` shows.
-    const NAME: &'static str;
-}
-
-mod sealed {
-    /// Keeps the set of phases closed, and numbers it.
-    #[expect(unnameable_types, reason = "sealed")]
-    pub trait Sealed: 'static {
-        /// The index in [`NAMES`](super::NAMES).
-        const NUMBER: usize;
-        /// Whether no rank writes to the map.
-        const IS_READ_ONLY: bool;
-    }
-}
-
-pub(super) use sealed::Sealed;
-
-macro_rules! phases {
-    ($($(#[$doc:meta])* $phase:ident = $number:literal: $name:literal;)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug)]
-            pub enum $phase {}
-
-            impl sealed::Sealed for $phase {
-                const NUMBER: usize = $number;
-                const IS_READ_ONLY: bool = $number == 2;
-            }
-
-            impl Phase for $phase {
-                const NAME: &'static str = $name;
-            }
-        )*
-
-        /// The names of the phases, for the error when ranks disagree.
-        pub(super) const NAMES: &[&str] = &[$($name),*];
-    };
-}
+use crate::phases::phases;
 
 phases! {
+    /// A phase of a map; the types of this module are all there are.
+    trait Phase;
+
+    /// Whether no rank writes to the map.
+    const IS_READ_ONLY: bool;
+
     /// Any rank reads and writes at any time.
-    Atomic = 0: "atomic";
+    Atomic = 0: "atomic", false;
     /// Any rank inserts, no rank reads.
-    InsertOnly = 1: "insert only";
+    InsertOnly = 1: "insert only", false;
     /// Any rank reads, no rank writes.
-    FindOnly = 2: "find only";
+    FindOnly = 2: "find only", true;
     /// Each rank works on its own entries, without atomics.
-    Local = 3: "local";
+    Local = 3: "local", false;
 }
 
 /// A phase in which any rank inserts: [`Atomic`] or [`InsertOnly`].

@@ -1,55 +1,22 @@
 //! Phases of a queue, as types: what all ranks promise to do with it.
 
-/// A phase of a queue; the types of this module are all there are.
-pub trait Phase: Sealed {
-    /// For `Debug`.
-    const NAME: &'static str;
-}
-
-mod sealed {
-    /// Keeps the set of phases closed, and numbers it.
-    #[expect(unnameable_types, reason = "sealed")]
-    pub trait Sealed {
-        /// The index in [`NAMES`](super::NAMES).
-        const NUMBER: usize;
-        /// Whether ranks push and pop at the same time.
-        const BOTH: bool;
-    }
-}
-
-pub(super) use sealed::Sealed;
-
-macro_rules! phases {
-    ($($(#[$doc:meta])* $phase:ident = $number:literal: $name:literal;)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug)]
-            pub enum $phase {}
-
-            impl sealed::Sealed for $phase {
-                const NUMBER: usize = $number;
-                const BOTH: bool = $number == 0;
-            }
-
-            impl Phase for $phase {
-                const NAME: &'static str = $name;
-            }
-        )*
-
-        /// The phases, for the message when ranks disagree.
-        pub(super) const NAMES: &[&str] = &[$($name),*];
-    };
-}
+use crate::phases::phases;
 
 phases! {
+    /// A phase of a queue; the types of this module are all there are.
+    trait Phase;
+
+    /// Whether ranks push and pop at the same time.
+    const BOTH: bool;
+
     /// Any rank pushes and pops at any time.
-    PushPop = 0: "push and pop";
+    PushPop = 0: "push and pop", true;
     /// Any rank pushes, nobody pops.
-    Push = 1: "push";
+    Push = 1: "push", false;
     /// Any rank pops, nobody pushes.
-    Pop = 2: "pop";
+    Pop = 2: "pop", false;
     /// Only the rank that hosts the queue uses it, without atomics.
-    Local = 3: "local";
+    Local = 3: "local", false;
 }
 
 /// A phase in which any rank pushes: [`PushPop`] or [`Push`].
