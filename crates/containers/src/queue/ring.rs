@@ -58,6 +58,24 @@ impl<C: Block, B: Block> LocalRing<C, B> {
             slots: world.near_run(first, n_slots)?,
         })
     }
+
+    /// Writes slot `i` (W).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a store")]
+    pub(super) fn write<S: Pod>(&self, i: usize, slot: S) {
+        let near = self.slots.block(0, i);
+        near.note_write(size_of::<S>());
+        near.store(0, slot);
+    }
+
+    /// Reads slot `i` (R).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a load")]
+    pub(super) fn read<S: Pod>(&self, i: usize) -> S {
+        let near = self.slots.block(0, i);
+        near.note_read(size_of::<S>());
+        near.load(0)
+    }
 }
 
 impl Control {
@@ -386,7 +404,7 @@ impl<T: Object> Ring<T> {
     pub(super) fn write(&self, ticket: u64, slot: SlotOf<T>) -> Result<()> {
         let i = index(self.place.size.slot(ticket));
         if let Some(local) = &self.local {
-            local.slots.block(0, i).store(0, slot);
+            local.write(i, slot);
             return Ok(());
         }
         self.write_elsewhere(i, slot)
@@ -395,9 +413,7 @@ impl<T: Object> Ring<T> {
     #[inline(never)]
     fn write_elsewhere(&self, i: usize, slot: SlotOf<T>) -> Result<()> {
         if let Some(counted) = &self.counted {
-            let near = counted.slots.block(0, i);
-            near.note_write(size_of::<SlotOf<T>>());
-            near.store(0, slot);
+            counted.write(i, slot);
             return Ok(());
         }
         self.place.slots().add(i).put(self.world(), slot)
@@ -409,7 +425,7 @@ impl<T: Object> Ring<T> {
     pub(super) fn read(&self, ticket: u64) -> Result<SlotOf<T>> {
         let i = index(self.place.size.slot(ticket));
         if let Some(local) = &self.local {
-            return Ok(local.slots.block(0, i).load(0));
+            return Ok(local.read(i));
         }
         self.read_elsewhere(i)
     }
@@ -417,9 +433,7 @@ impl<T: Object> Ring<T> {
     #[inline(never)]
     fn read_elsewhere(&self, i: usize) -> Result<SlotOf<T>> {
         if let Some(counted) = &self.counted {
-            let near = counted.slots.block(0, i);
-            near.note_read(size_of::<SlotOf<T>>());
-            return Ok(near.load(0));
+            return Ok(counted.read(i));
         }
         self.place.slots().add(i).get(self.world())
     }

@@ -157,25 +157,22 @@ impl<C: Block> Words for LocalWords<'_, C> {
 
 /// The words of a queue on any rank: every step is an operation on a global pointer, and is
 /// counted.
-struct RemoteWords<'a> {
-    place: QueueBlock,
-    marks: Marks<'a>,
-}
+struct RemoteWords<'a>(Marks<'a>);
 
 impl Words for RemoteWords<'_> {
     type Error = CoreError;
 
     fn size(&self) -> Size {
-        self.place.size
+        self.0.place.size
     }
 
     fn load(&self, word: Word) -> CoreResult<u64> {
-        self.place.word(word).atomic_load(self.marks.world)
+        self.0.place.word(word).atomic_load(self.0.world)
     }
 
     fn swap(&self, word: Word, current: u64, new: u64) -> CoreResult<Result<(), u64>> {
-        let at = self.place.word(word);
-        let swapped = at.compare_exchange(self.marks.world, current, new)?;
+        let at = self.0.place.word(word);
+        let swapped = at.compare_exchange(self.0.world, current, new)?;
         Ok(swapped.map(|_| ()))
     }
 
@@ -185,22 +182,22 @@ impl Words for RemoteWords<'_> {
     }
 
     fn mark(&self, slot: u64) -> CoreResult<u64> {
-        self.marks.mark(slot)
+        self.0.mark(slot)
     }
 
     fn set_mark(&self, slot: u64, mark: u64) -> CoreResult<()> {
-        self.marks.set(slot, mark)
+        self.0.set(slot, mark)
     }
 
     fn clear_mark(&self, slot: u64, mark: u64) -> CoreResult<()> {
-        self.marks.clear(slot, mark)
+        self.0.clear(slot, mark)
     }
 
     /// Nothing: a swap over a network takes long enough.
     fn give_way(&self, _: u32) {}
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
-        self.marks.wait(ready)
+        self.0.wait(ready)
     }
 }
 
@@ -283,7 +280,7 @@ impl Access<'_> {
             let words = LocalWords {
                 control,
                 size: self.place.size,
-                marks: self.marks(request),
+                marks: self.marks(request.at),
             };
             return perform_on(self.world, &words, seen, request, work);
         }
@@ -301,7 +298,7 @@ impl Access<'_> {
             let words = LocalWords {
                 control,
                 size: self.place.size,
-                marks: self.marks(request),
+                marks: self.marks(request.at),
             };
             let perform = || perform_on(self.world, &words, seen, request, work);
             return self.world.count_steps(perform);
@@ -317,10 +314,7 @@ impl Access<'_> {
         work: impl FnOnce(Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
         let _waits = part_of_at(WHOLE, request.at);
-        let words = RemoteWords {
-            place: self.place,
-            marks: self.marks(request),
-        };
+        let words = RemoteWords(self.marks(request.at));
         let flushed = |tickets| {
             work(tickets)?;
             if request.side == Side::Push && request.meet {
@@ -334,9 +328,9 @@ impl Access<'_> {
 
 impl<'a> Access<'a> {
     #[inline(always)]
-    fn marks(self, request: Request<'_>) -> Marks<'a> {
+    fn marks(self, at: &'static Location<'static>) -> Marks<'a> {
         Marks {
-            at: request.at,
+            at,
             world: self.world,
             place: self.place,
             slot_bytes: self.slot_bytes,
@@ -424,11 +418,7 @@ impl<T: Object> Ring<T> {
     /// Clears the marks of a phase, at whose end no ticket is worked on. One that is left would be
     /// right again for the ticket 2^31 laps later.
     pub(super) fn clear_marks(&self) -> Result<()> {
-        let request = Request::pop(1, true);
-        let words = RemoteWords {
-            place: self.place,
-            marks: self.access().marks(request),
-        };
+        let words = RemoteWords(self.access().marks(Location::caller()));
         ticket::move_over_marks(&words, Side::Push)?;
         ticket::move_over_marks(&words, Side::Pop)?;
         Ok(())
@@ -448,16 +438,10 @@ impl<T: Object> Ring<T> {
         local: &'a LocalRing<C, B>,
         at: &'static Location<'static>,
     ) -> LocalWords<'a, C> {
-        let marks = Marks {
-            at,
-            world: self.world(),
-            place: self.place,
-            slot_bytes: size_of::<SlotOf<T>>(),
-        };
         LocalWords {
             control: local.control.block(0, 0),
             size: self.place.size,
-            marks,
+            marks: self.access().marks(at),
         }
     }
 
@@ -472,7 +456,7 @@ impl<T: Object> Ring<T> {
         local: Option<&LocalRing<C, B>>,
         side: Side,
         meet: bool,
-        work: impl FnOnce(Near<'_, B>) -> R,
+        work: impl FnOnce(&LocalRing<C, B>, usize) -> R,
     ) -> Result<Option<R>> {
         let Some(local) = local else {
             return Ok(None);
@@ -488,7 +472,7 @@ impl<T: Object> Ring<T> {
         };
         self.set_taken(side, ticket.wrapping_add(1));
         let slot = index(self.place.size.slot(ticket));
-        let done = work(local.slots.block(0, slot));
+        let done = work(local, slot);
         if meet && !words.advance(side.done(), ticket, ticket.wrapping_add(1))? {
             self.finish_early(local, side, ticket)?;
         }

@@ -6,7 +6,7 @@ use pgas_core::Pod;
 use pgas_core::stats::Operation;
 
 use super::super::PushError;
-use super::super::ring::{CountedRing, Ring, Room, index};
+use super::super::ring::{CountedRing, PlainRing, Ring, Room, index};
 use super::super::ticket::{Side, Tickets};
 use super::{Request, Rows};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
@@ -19,9 +19,8 @@ impl<T: Object> Ring<T> {
     #[track_caller]
     pub(in super::super) fn push(&self, value: T, meet: bool) -> Result<(), PushError<T>> {
         let slot = object::to_slot(&value, &self.heap)?;
-        let pushed = self.perform_next(self.local.as_ref(), Side::Push, meet, |local| {
-            local.store(0, slot);
-        })?;
+        let write = |local: &PlainRing<_>, i| local.write(i, slot);
+        let pushed = self.perform_next(self.local.as_ref(), Side::Push, meet, write)?;
         if pushed.is_some() {
             return Ok(());
         }
@@ -155,8 +154,8 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "all of a pop")]
     #[track_caller]
     pub(in super::super) fn pop(&self, meet: bool) -> Result<Option<T>> {
-        let popped =
-            self.perform_next(self.local.as_ref(), Side::Pop, meet, |local| local.load(0))?;
+        let read = |local: &PlainRing<_>, i| local.read(i);
+        let popped = self.perform_next(self.local.as_ref(), Side::Pop, meet, read)?;
         let slot = match popped {
             Some(slot) => Some(slot),
             None => self.pop_slot(meet)?,
@@ -194,10 +193,8 @@ impl<T: Object> Ring<T> {
     ) -> Result<bool> {
         let at = Location::caller();
         let push = || -> Result<bool> {
-            let next = self.perform_next(Some(local), Side::Push, meet, |near| {
-                near.note_write(size_of::<SlotOf<T>>());
-                near.store(0, slot);
-            })?;
+            let write = |local: &CountedRing<_>, i| local.write(i, slot);
+            let next = self.perform_next(Some(local), Side::Push, meet, write)?;
             if next.is_some() {
                 return Ok(true);
             }
@@ -217,10 +214,8 @@ impl<T: Object> Ring<T> {
     ) -> Result<Option<SlotOf<T>>> {
         let at = Location::caller();
         let pop = || -> Result<Option<SlotOf<T>>> {
-            let next = self.perform_next(Some(local), Side::Pop, meet, |near| {
-                near.note_read(size_of::<SlotOf<T>>());
-                near.load(0)
-            })?;
+            let read = |local: &CountedRing<_>, i| local.read(i);
+            let next = self.perform_next(Some(local), Side::Pop, meet, read)?;
             if next.is_some() {
                 return Ok(next);
             }
