@@ -9,8 +9,20 @@ pub(crate) fn agree(team: &Team, what: &'static str, value: u64) -> Result<()> {
     same(what, of_all)
 }
 
+/// As [`agree`], for a number: any order shows whether all are the same, also that of the bits.
+#[track_caller]
+pub(crate) fn agree_on_number(team: &Team, what: &'static str, value: f64) -> Result<()> {
+    let [of_all] = extremes(team, [value.to_bits()])?;
+    same_as(what, of_all, |bits| format!("{:?}", f64::from_bits(bits)))
+}
+
 /// An error if the smallest and the largest value of all ranks differ.
 pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
+    same_as(what, of_all, |value| value.to_string())
+}
+
+/// As [`same`], with the `text` of a value.
+fn same_as(what: &'static str, of_all: Extremes, text: impl Fn(u64) -> String) -> Result<()> {
     let [(rank_a, value_a), (rank_b, value_b)] = of_all;
     if value_a == value_b {
         return Ok(());
@@ -18,10 +30,10 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
     Err(Error::from(Box::new(Mismatch {
         what: what.to_owned(),
         rank_a,
-        value_a: value_a.to_string(),
+        value_a: text(value_a),
         line_a: None,
         rank_b,
-        value_b: value_b.to_string(),
+        value_b: text(value_b),
         line_b: None,
     })))
 }

@@ -21,7 +21,7 @@ use pgas_core::rma::{Block, Counted, NearArray};
 use pgas_core::stats::Operation;
 use pgas_core::{AsTeam, GlobalPtr, Performing, Symmetric, Team, World};
 
-use crate::error::agree;
+use crate::error::{agree, agree_on_number};
 use crate::object::{self, Object, mix};
 use crate::scattered::{self, Act, Served};
 use crate::{Error, Result, prices};
@@ -210,11 +210,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         };
         let team = &on.as_team();
         agree(team, "the number of items of a Bloom filter", n as u64)?;
-        agree(
-            team,
-            "the rate of a Bloom filter (its bits)",
-            rate.to_bits(),
-        )?;
+        agree_on_number(team, "the rate of a Bloom filter", rate)?;
         let is_rate = rate > 0.0 && rate < 1.0;
         let shape = if n > 0 && is_rate {
             theory::shape(64 * WORDS, n as u64, rate)
@@ -224,7 +220,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let Some(shape) = shape else {
             let bits = 64 * WORDS;
             let text = format!(
-                "no Bloom filter with blocks of {bits} bits has a rate of {rate} with {n} items"
+                "no Bloom filter with blocks of {bits} bits has a rate of {rate:?} with {n} items"
             );
             return Err(Error::Argument(text.into()));
         };

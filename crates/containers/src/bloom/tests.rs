@@ -204,10 +204,11 @@ fn bad_arguments_are_errors_on_every_rank_that_name_the_values() {
         assert!(refused(0, 0.01).contains("with 0 items"));
         for rate in [0.0, 1.0, -1.0, f64::NAN, 1e-300] {
             assert!(
-                refused(10, rate).contains(&format!("a rate of {rate}")),
+                refused(10, rate).contains(&format!("a rate of {rate:?}")),
                 "{rate}"
             );
         }
+        assert!(refused(10, 1e-300).contains("a rate of 1e-300 with"));
         let mine = 10 + world.rank().index();
         assert!(refused(mine, 0.1).contains("rank 0 has 10, rank 1 has 11"));
     });
@@ -237,5 +238,18 @@ fn methods_of_different_filters_are_told_apart() {
     told_apart("the object of a clear of a filter", |world| {
         let filters = [(); 2].map(|()| filter::<1>(&world, 50, 0.01));
         filters[world.rank().index()].clear()
+    });
+}
+
+#[test]
+fn different_rates_are_told_as_numbers() {
+    everywhere(2, |world| {
+        let rate = [0.25, 1e-9][world.rank().index()];
+        let error = BloomFilter::<u64>::with_rate(&world, 10, rate).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("has 0.25") && text.contains("has 1e-9"),
+            "{text}"
+        );
     });
 }
