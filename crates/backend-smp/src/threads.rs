@@ -16,6 +16,9 @@ const SEGMENT_BYTES: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 ///
 /// When `body` returns, its rank leaves the job. A handle that it has returned, or has put
 /// elsewhere, still reaches memory, but no rank waits for this one any more.
+/// That holds for a body that fails, too: an [`Err`] is a value like others, which the caller sees
+/// when all ranks have ended. A rank that waits for what this one would have brought waits on. Set
+/// [`Config::timeout`](pgas_core::Config::timeout) where that may happen, or panic.
 ///
 /// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic
 /// is resumed here when all have ended. `init` on such a thread returns another handle on its
