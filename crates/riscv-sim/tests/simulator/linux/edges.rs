@@ -54,6 +54,7 @@ const NOWHERE: *mut u8 = std::ptr::without_provenance_mut(8);
 pub(crate) fn print(folder: &str) {
     std::env::set_current_dir(folder).unwrap();
     links();
+    ends();
     opened();
     flags();
     places();
@@ -108,6 +109,25 @@ fn links() {
     println!("{:?} {:?}", number(fs::rename("new", "replaced")), number(fs::rename("moved", "at")));
     println!("{} {}", length("ten"), fs::exists("folder/inner").unwrap());
     println!("{:?} {}", number(fs::read_link("at")), fs::read_to_string("replaced").unwrap());
+}
+
+/// A slash or a dot at the end of a path is for folders alone.
+fn ends() {
+    fs::write("plain", "").unwrap();
+    for end in ["/", "/.", "//", "/./"] {
+        let path = |name| format!("{name}{end}");
+        println!("{:?} {:?}", open_as(&path("plain"), 0), open_as(&path("absent"), CREATE));
+        println!("{:?}", number(fs::metadata(path("plain")).map(drop)));
+        println!("{:?}", number(fs::symlink_metadata(path("to ten")).map(drop)));
+        println!("{:?} {:?}", number(fs::remove_file(path("plain"))), number(fs::remove_dir(path("plain"))));
+        println!("{:?}", number(fs::rename(path("plain"), "absent")));
+        println!("{:?}", number(fs::rename("plain", path("absent"))));
+        println!("{:?}", number(fs::hard_link("plain", path("absent"))));
+        println!("{:?}", number(fs::create_dir(path("plain"))));
+        println!("{:?} {:?}", number(fs::create_dir(path("a folder"))), number(fs::remove_dir(path("a folder"))));
+        println!("{:?}", number(fs::remove_dir("a folder")));
+        println!("{} {}", fs::exists("plain").unwrap(), fs::exists("absent").unwrap());
+    }
 }
 
 fn opened() {
