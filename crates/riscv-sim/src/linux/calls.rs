@@ -2,7 +2,7 @@
 
 use super::errno::Errno;
 use super::files::Stream;
-use super::guest::{bytes_mut, put_if_asked};
+use super::guest::{self, bytes_mut, only, put_if_asked};
 use super::names::name_of;
 use super::process::Process;
 use crate::memory::Ram;
@@ -152,9 +152,8 @@ impl Process {
             167 => Answer::Value(0),
             259 => Answer::NewCode,
             132 => put_if_asked(ram, b, &no_signal_stack()).map(|()| 0).into(),
-            134 => put_if_asked(ram, c, &[0; 24]).map(|()| 0).into(),
-            135 => put_if_asked(ram, c, &[0; 8]).map(|()| 0).into(),
-            278 => self.random_bytes(a, b, ram).into(),
+            134 | 135 => handling(number, arguments, ram).map(|()| 0).into(),
+            278 => self.random_bytes(a, b, c, ram).into(),
             super::AWAIT_WRITES => self.await_writes(a, b, host),
             _ => Answer::Unknown(name_of(number)),
         }
@@ -162,7 +161,7 @@ impl Process {
 
     /// Whether this is the process's number. There is no other process on its node, and those of
     /// other nodes are not reached.
-    const fn is_own(&self, process: u64) -> bool {
+    pub(super) const fn is_own(&self, process: u64) -> bool {
         process as u32 as u64 == self.number()
     }
 
@@ -200,11 +199,51 @@ impl Process {
         Err(Errno::AGAIN)
     }
 
-    fn random_bytes(&mut self, to: u64, n_bytes: u64, ram: &mut Ram) -> Result<u64, Errno> {
+    fn random_bytes(
+        &mut self,
+        to: u64,
+        n_bytes: u64,
+        flags: u64,
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        /// Without waiting; from the better source; from whichever there is.
+        const FLAGS: u64 = 1 | GOOD | ANY;
+        const GOOD: u64 = 2;
+        const ANY: u64 = 4;
+        only(flags, FLAGS)?;
+        if flags & GOOD != 0 && flags & ANY != 0 {
+            return Err(Errno::INVAL);
+        }
         let place = bytes_mut(ram, to, n_bytes)?;
         self.random.fill(place);
         Ok(n_bytes)
     }
+}
+
+/// `rt_sigaction` and `rt_sigprocmask`, which change nothing, for no signal is delivered: what was
+/// set before is nothing.
+fn handling(number: u64, [a, new, old, size, ..]: [u64; 6], ram: &mut Ram) -> Result<(), Errno> {
+    /// What no process handles.
+    const KILL: u32 = 9;
+    const STOP: u32 = 19;
+    const SET_BYTES: u64 = 8;
+    /// To block, to unblock, to set.
+    const LAST_WAY: u32 = 2;
+    let a = a as u32;
+    let is_action = number == 134;
+    let may_be = match is_action {
+        true => (1..=LAST_SIGNAL).contains(&a) && (new == 0 || !matches!(a, KILL | STOP)),
+        false => new == 0 || a <= LAST_WAY,
+    };
+    if size != SET_BYTES || !may_be {
+        return Err(Errno::INVAL);
+    }
+    // An action is an address, flags and a set.
+    let bytes = &[0; 24][..if is_action { 24 } else { 8 }];
+    if new != 0 {
+        guest::bytes(ram, new, bytes.len() as u64)?;
+    }
+    put_if_asked(ram, old, bytes)
 }
 
 /// What `sigaltstack` says where there is none.

@@ -2,12 +2,17 @@
 
 use super::calls::{Answer, Event, Host, Wake};
 use super::errno::Errno;
-use super::guest::text;
+use super::guest::{only, text};
 use super::process::Process;
 use crate::memory::Ram;
 
 /// Remove a folder, not a file.
 const AT_REMOVEDIR: u64 = 0x200;
+
+/// What a link leads to, or not; with no path, what is open.
+const AT_SYMLINK_FOLLOW: u64 = 0x400;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EMPTY_PATH: u64 = 0x1000;
 
 /// Of `flock`: without waiting.
 const LOCK_AT_ONCE: u64 = 4;
@@ -24,15 +29,27 @@ impl Process {
     ) -> Result<u64, Errno> {
         match number {
             34 => self.make_folder(a, text(ram, b)?),
-            35 => self.remove(a, text(ram, b)?, c),
+            35 => {
+                only(c, AT_REMOVEDIR)?;
+                self.remove(a, text(ram, b)?, c)
+            }
             // symlinkat: a link could lead anywhere.
             36 => Err(Errno::PERM),
-            37 => self.link((a, text(ram, b)?), (c, text(ram, d)?)),
+            37 => {
+                only(e, AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)?;
+                self.link((a, text(ram, b)?), (c, text(ram, d)?))
+            }
             276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
             45 => self.files.truncate(text(ram, a)?, b),
             46 => self.files.set_length(a, b),
-            47 if b != 0 => Err(Errno::OPNOTSUPP),
             47 => {
+                let [start, len] = [c, d].map(u64::cast_signed);
+                if start < 0 || len <= 0 {
+                    return Err(Errno::INVAL);
+                }
+                if b != 0 {
+                    return Err(Errno::OPNOTSUPP);
+                }
                 let end = c.checked_add(d).ok_or(Errno::INVAL)?;
                 self.files.lengthen(a, end)
             }
@@ -41,7 +58,10 @@ impl Process {
             // utimensat: times are not told.
             88 if b == 0 && self.files.is_open(a) => Ok(0),
             88 => {
-                self.files.resolve(a, text(ram, b)?, true)?;
+                only(d, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
+                let path = text(ram, b)?;
+                self.files.facts_at(a, path, d)?;
+                self.files.resolve(a, path, true)?;
                 Ok(0)
             }
             _ => Err(Errno::NOSYS),

@@ -21,6 +21,7 @@ impl Process {
     ) -> Result<u64, Errno> {
         match number {
             // set_tid_address, gettid, getpid, getpgid, getsid.
+            123 | 155 | 156 | 261 if a as u32 != 0 && !self.is_own(a) => Err(Errno::SRCH),
             96 | 172 | 178 | 155 | 156 => Ok(self.number()),
             123 => affinity(c, b, ram),
             // getresuid, getresgid: all are the first user's.

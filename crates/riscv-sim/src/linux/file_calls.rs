@@ -2,7 +2,7 @@
 
 use super::calls::Host;
 use super::errno::Errno;
-use super::guest::{buffers, bytes, bytes_mut, movable, put, text};
+use super::guest::{buffers, bytes, bytes_mut, movable, only, put, text};
 use super::process::Process;
 use crate::memory::Ram;
 
@@ -13,8 +13,22 @@ const F_GETFL: u64 = 3;
 const F_SETFL: u64 = 4;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 
-/// Of `faccessat`: whether it may be written.
+/// Of `faccessat`: whether it may be written, and all that may be asked.
 const MAY_WRITE: u64 = 2;
+const ACCESS_MODES: u64 = 7;
+/// By the rights of who the process really is; of a link itself; of what is open.
+const ACCESS_FLAGS: u64 = 0x200 | 0x100 | 0x1000;
+
+/// Of `fstatat`: of a link itself, without mounting anything, of what is open; of `statx` also how
+/// recent it has to be, in one of two ways.
+const STAT_FLAGS: u64 = 0x100 | 0x800 | 0x1000;
+const STATX_FORCE: u64 = 0x2000;
+const STATX_CACHED: u64 = 0x4000;
+/// What no call asks for yet.
+const STATX_RESERVED: u64 = 1 << 31;
+
+/// The one flag of `dup3`.
+const CLOSE_AT_EXEC: u64 = 0o2_000_000;
 
 /// More than a process gets or writes at once, as in Linux.
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -30,7 +44,10 @@ impl Process {
         match number {
             17 => self.current_folder(a, b, ram),
             23 => self.files.duplicate(a, 0),
-            24 => self.files.duplicate_to(a, b),
+            24 => {
+                only(c, CLOSE_AT_EXEC)?;
+                self.files.duplicate_to(a, b)
+            }
             25 => self.control(a, b, c),
             29 if self.files.is_open(a) => Err(Errno::NOTTY),
             29 => Err(Errno::BADF),
@@ -51,15 +68,16 @@ impl Process {
             64 => self.write(a, (b, c), None, ram, host),
             65 => self.read_several(a, &buffers(ram, b, c)?, None, ram),
             66 => self.write_several(a, &buffers(ram, b, c)?, None, ram, host),
-            67 => self.read(a, b, c, Some(d), ram),
-            68 => self.write(a, (b, c), Some(d), ram, host),
-            69 => self.read_several(a, &buffers(ram, b, c)?, Some(d), ram),
-            70 => self.write_several(a, &buffers(ram, b, c)?, Some(d), ram, host),
+            67 => self.read(a, b, c, Some(place(d)?), ram),
+            68 => self.write(a, (b, c), Some(place(d)?), ram, host),
+            69 => self.read_several(a, &buffers(ram, b, c)?, Some(place(d)?), ram),
+            70 => self.write_several(a, &buffers(ram, b, c)?, Some(place(d)?), ram, host),
             78 => {
                 let path = text(ram, b)?.to_vec();
                 self.read_link(a, &path, c, d, ram)
             }
             79 => {
+                only(d, STAT_FLAGS)?;
                 let facts = self.files.facts_at(a, text(ram, b)?, d)?;
                 put(ram, c, &facts.stat()).map(|()| 0)
             }
@@ -69,6 +87,10 @@ impl Process {
             82 | 83 | 223 if self.files.is_open(a) => Ok(0),
             82 | 83 | 223 => Err(Errno::BADF),
             291 => {
+                only(c, STAT_FLAGS | STATX_FORCE | STATX_CACHED)?;
+                if c & STATX_FORCE != 0 && c & STATX_CACHED != 0 || d & STATX_RESERVED != 0 {
+                    return Err(Errno::INVAL);
+                }
                 let facts = self.files.facts_at(a, text(ram, b)?, c)?;
                 put(ram, e, &facts.statx()).map(|()| 0)
             }
@@ -101,6 +123,8 @@ impl Process {
 
     /// Whether a file is there, and may be written if that is asked.
     fn access(&self, at: u64, path: &[u8], (mode, flags): (u64, u64)) -> Result<u64, Errno> {
+        only(mode, ACCESS_MODES)?;
+        only(flags, ACCESS_FLAGS)?;
         self.files.facts_at(at, path, flags)?;
         if mode & MAY_WRITE != 0 && path != b"/dev/null" {
             self.files.resolve(at, path, true)?;
@@ -116,7 +140,7 @@ impl Process {
         at: Option<u64>,
         ram: &mut Ram,
     ) -> Result<u64, Errno> {
-        let n_bytes = movable(ram, to, n_bytes.min(MOST_AT_ONCE))?;
+        let n_bytes = movable(ram, to, n_bytes)?.min(MOST_AT_ONCE);
         let place = bytes_mut(ram, to, n_bytes)?;
         let n_bytes = self.files.read(file, place, at)?;
         Ok(n_bytes as u64)
@@ -132,7 +156,7 @@ impl Process {
         let mut n_bytes = 0;
         for (to, most) in buffers {
             let at = at.map(|at| at.saturating_add(n_bytes));
-            let n = match self.read(file, *to, *most, at, ram) {
+            let n = match self.read(file, *to, (*most).min(MOST_AT_ONCE), at, ram) {
                 // What was moved before is told, and the failure when it is tried again.
                 Err(_) if n_bytes > 0 => break,
                 n => n?,
@@ -154,7 +178,7 @@ impl Process {
         host: &mut Host<'_>,
     ) -> Result<u64, Errno> {
         let stream = self.files.stream(file)?;
-        let n_bytes = movable(ram, from, n_bytes.min(MOST_AT_ONCE))?;
+        let n_bytes = movable(ram, from, n_bytes)?.min(MOST_AT_ONCE);
         let bytes = bytes(ram, from, n_bytes)?;
         match stream {
             Some(_) if at.is_some() => Err(Errno::SPIPE),
@@ -175,14 +199,15 @@ impl Process {
         host: &mut Host<'_>,
     ) -> Result<u64, Errno> {
         let mut n_bytes = 0;
-        for buffer in buffers {
+        for (from, most) in buffers {
             let at = at.map(|at| at.saturating_add(n_bytes));
-            let n = match self.write(file, *buffer, at, ram, host) {
+            let bytes = (*from, (*most).min(MOST_AT_ONCE));
+            let n = match self.write(file, bytes, at, ram, host) {
                 Err(_) if n_bytes > 0 => break,
                 n => n?,
             };
             n_bytes += n;
-            if n < buffer.1 {
+            if n < *most {
                 break;
             }
         }
@@ -208,5 +233,13 @@ impl Process {
         let n_bytes = (link.len() as u64).min(most);
         put(ram, to, &link[..n_bytes as usize])?;
         Ok(n_bytes)
+    }
+}
+
+/// A place in a file, from its start.
+fn place(offset: u64) -> Result<u64, Errno> {
+    match offset.cast_signed() {
+        0.. => Ok(offset),
+        _ => Err(Errno::INVAL),
     }
 }

@@ -1,6 +1,7 @@
 //! What a call's arguments point at: bytes, words and texts in the process's memory.
 
 use super::errno::Errno;
+use super::space::END_OF_ADDRESSES;
 use crate::memory::Ram;
 
 /// The longest path.
@@ -38,8 +39,21 @@ pub(super) fn word(ram: &Ram, address: u64, n_bytes: u64) -> Result<u64, Errno> 
     ram.read(address, n_bytes).ok_or(Errno::FAULT)
 }
 
-/// How many bytes a call moves of a buffer: those that lie in memory, if any does.
+/// Refuses flags, of 32 bits, but for these: what a call does not know it does not do.
+pub(super) fn only(flags: u64, known: u64) -> Result<(), Errno> {
+    match u64::from(flags as u32) & !known {
+        0 => Ok(()),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// How many bytes a call moves of a buffer: those that lie in memory, if any does. A buffer beyond
+/// all addresses is none.
 pub(super) fn movable(ram: &Ram, address: u64, n_bytes: u64) -> Result<u64, Errno> {
+    let end = address.checked_add(n_bytes);
+    if end.is_none_or(|end| end > END_OF_ADDRESSES) {
+        return Err(Errno::FAULT);
+    }
     match n_bytes.min(ram.end().saturating_sub(address)) {
         0 if n_bytes > 0 => Err(Errno::FAULT),
         movable => Ok(movable),
@@ -66,7 +80,11 @@ pub(super) fn buffers(ram: &Ram, address: u64, n: u64) -> Result<Vec<(u64, u64)>
     }
     let buffer = |k: u64| {
         let at = address.checked_add(16 * k).ok_or(Errno::FAULT)?;
-        Ok((word(ram, at, 8)?, word(ram, at + 8, 8)?))
+        let (start, len) = (word(ram, at, 8)?, word(ram, at + 8, 8)?);
+        match len.cast_signed() {
+            0.. => Ok((start, len)),
+            _ => Err(Errno::INVAL),
+        }
     };
     (0..n).map(buffer).collect()
 }

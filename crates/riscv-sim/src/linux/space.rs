@@ -13,7 +13,7 @@ use crate::memory::Ram;
 pub(super) const PAGE: u64 = 4096;
 
 /// Where the addresses end that a process can have: those of three levels of page tables.
-const END_OF_ADDRESSES: u64 = 1 << 38;
+pub(super) const END_OF_ADDRESSES: u64 = 1 << 38;
 
 #[derive(Debug)]
 pub(super) struct Space {

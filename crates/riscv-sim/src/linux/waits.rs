@@ -145,6 +145,11 @@ impl Process {
     ) -> Answer {
         let command = operation & FUTEX_COMMAND;
         match command {
+            FUTEX_WAIT | FUTEX_WAKE | FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET
+                if !address.is_multiple_of(4) =>
+            {
+                return Err(Errno::INVAL).into();
+            }
             FUTEX_WAKE | FUTEX_WAKE_BITSET => return Answer::Value(0),
             FUTEX_WAIT | FUTEX_WAIT_BITSET => {}
             _ => return Err(Errno::NOSYS).into(),
@@ -174,6 +179,13 @@ impl Process {
 
     /// Files are always ready.
     fn poll(&mut self, files: u64, n_files: u64, time: u64, ram: &mut Ram, now: u64) -> Answer {
+        let span = match time {
+            0 => None,
+            at => match read_time(ram, at) {
+                Ok(span) => Some(span),
+                Err(why) => return Err(why).into(),
+            },
+        };
         let ready = match self.ready(files, n_files, ram) {
             Ok(n_ready) => n_ready,
             Err(why) => return Err(why).into(),
@@ -181,11 +193,10 @@ impl Process {
         if ready > 0 {
             return Answer::Value(ready);
         }
-        if time == 0 {
-            return Answer::Stuck("polls without an end, and nothing will come");
+        match span {
+            Some(span) => self.sleep(Ok(now.saturating_add(span)), now),
+            None => Answer::Stuck("polls without an end, and nothing will come"),
         }
-        let until = read_time(ram, time).map(|span| now.saturating_add(span));
-        self.sleep(until, now)
     }
 
     fn ready(&self, files: u64, n_files: u64, ram: &mut Ram) -> Result<u64, Errno> {

@@ -11,6 +11,7 @@ impl Files {
     /// Reads at the file's place, or at one that the call names.
     pub(crate) fn read(&self, number: u64, to: &mut [u8], at: Option<u64>) -> Result<usize, Errno> {
         match &mut *self.get_mut(number)? {
+            Open::Input | Open::Console(_) if at.is_some() => Err(Errno::SPIPE),
             Open::Input | Open::Null => Ok(0),
             Open::Console(_) => Err(Errno::BADF),
             Open::Folder { .. } => Err(Errno::ISDIR),
@@ -85,7 +86,10 @@ impl Files {
                     2 => bytes.len() as u64,
                     _ => return Err(Errno::INVAL),
                 };
-                *at = base.checked_add_signed(offset).ok_or(Errno::INVAL)?;
+                let to = base.checked_add_signed(offset);
+                // A larger number would be taken for a failure's.
+                let to = to.filter(|to| i64::try_from(*to).is_ok());
+                *at = to.ok_or(Errno::INVAL)?;
                 Ok(*at)
             }
             Open::Null => Ok(0),

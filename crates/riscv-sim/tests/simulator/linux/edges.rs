@@ -39,6 +39,9 @@ unsafe extern "C" {
     fn readlink(path: *const u8, to: *mut u8, n: usize) -> isize;
     fn fstatat(at: i32, path: *const u8, to: *mut [u64; 64], flags: i32) -> i32;
     fn syscall(number: i64, ...) -> i64;
+    fn pread(file: i32, to: *mut u8, n: usize, at: i64) -> isize;
+    fn pwrite(file: i32, from: *const u8, n: usize, at: i64) -> isize;
+    fn fallocate(file: i32, mode: i32, at: i64, n: i64) -> i32;
 }
 
 const WRITE_ONLY: i32 = 1;
@@ -64,6 +67,9 @@ pub(crate) fn print(folder: &str) {
     memory();
     clocks();
     names();
+    offsets();
+    unknown_flags();
+    signals();
 }
 
 /// A result, or the number of the failure.
@@ -354,5 +360,88 @@ fn names() {
             // SAFETY: there is room for what is told.
             println!("{:?}", told(unsafe { fstatat(at, c"".as_ptr().cast(), &raw mut facts, flags) }));
         }
+    }
+}
+
+/// Nothing lies before the start of a file, nor behind all addresses.
+fn offsets() {
+    let mut bytes = [0_u8; 8];
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open("at");
+    let (file, null) = (file.unwrap(), OpenOptions::new().read(true).write(true).open("/dev/null").unwrap());
+    let maps = File::open("/proc/self/maps").unwrap();
+    let [file, null, maps] = [&file, &null, &maps].map(|it| it.as_raw_fd());
+    let (to, all) = (bytes.as_mut_ptr(), usize::MAX);
+    let buffers = [Buffer { start: to, n_bytes: 2 }, Buffer { start: to, n_bytes: all }];
+    // SAFETY: what is moved lies in the array, and the rest is refused.
+    unsafe {
+        for file in [file, null, maps] {
+            println!("{:?} {:?}", told(pread(file, to, 8, -1) as i64), told(pread(file, to, 0, i64::MIN) as i64));
+            println!("{:?}", told(readv(file, buffers.as_ptr(), 2)));
+        }
+        for file in [file, null] {
+            println!("{:?} {:?}", told(pwrite(file, to, 8, -1) as i64), told(writev(file, buffers.as_ptr(), 2)));
+        }
+        println!("{:?} {:?}", told(write(file, to, all)), told(read(file, to, all)));
+        println!("{:?} {:?}", told(fallocate(file, 0, 0, 0)), told(fallocate(file, 0, -1, 5)));
+        println!("{:?} {:?}", told(lseek(maps, i64::MAX, 0)), told(lseek(maps, 1, 1)));
+        println!("{:?}", told(lseek(file, 0, 2)));
+    }
+}
+
+/// Makes the first of these calls on this architecture, the second on the guest's.
+fn call(numbers: [i64; 2], [a, b, c, d, e]: [i64; 5]) -> Result<i64, i32> {
+    let number = numbers[usize::from(!cfg!(target_arch = "x86_64"))];
+    // SAFETY: the callers name only what is theirs, or nothing.
+    told(unsafe { syscall(number, a, b, c, d, e) })
+}
+
+/// What a call is not known to do it does not do.
+fn unknown_flags() {
+    const CURRENT: i64 = -100;
+    let ten = c"ten".as_ptr() as i64;
+    let mut facts = [0_u64; 64];
+    let to = facts.as_mut_ptr() as i64;
+    println!("{:?}", call([263, 35], [CURRENT, ten, 0x1000, 0, 0]));
+    println!("{:?}", call([265, 37], [CURRENT, ten, CURRENT, c"eleven".as_ptr() as i64, 1]));
+    println!("{} {}", fs::exists("ten").unwrap(), fs::exists("eleven").unwrap());
+    println!("{:?}", call([269, 48], [CURRENT, ten, 8, 0, 0]));
+    println!("{:?}", call([439, 439], [CURRENT, ten, 0, 1, 0]));
+    println!("{:?}", call([262, 79], [CURRENT, ten, to, 1, 0]));
+    for (flags, mask) in [(1, 0x7ff), (0x6000, 0x7ff), (0, 1 << 31)] {
+        println!("{:?}", call([332, 291], [CURRENT, ten, flags, mask, to]));
+    }
+    println!("{:?}", call([292, 24], [1, 40, 1, 0, 0]));
+    println!("{:?} {:?}", call([318, 278], [to, 8, 8, 0, 0]), call([318, 278], [to, 8, 6, 0, 0]));
+    println!("{:?}", call([280, 88], [CURRENT, c"absent".as_ptr() as i64, 0, 0, 0]));
+    println!("{:?}", call([280, 88], [CURRENT, ten, 0, 1, 0]));
+    // Memory that is neither shared nor private, from within a page of a file, and beyond all.
+    let file = File::open("ten").unwrap();
+    for (flags, offset) in [(0x20, 0), (2, 1)] {
+        // SAFETY: nothing is mapped.
+        let mapped = unsafe { mmap(0, 4096, 1, flags, file.as_raw_fd(), offset) };
+        println!("{:?}", told(mapped as i64));
+    }
+    let page = facts.as_ptr() as usize & !4095;
+    // SAFETY: none of these does anything.
+    unsafe {
+        println!("{:?} {:?}", told(madvise(page, usize::MAX, 4)), told(mremap(page, 4096, 4096, 8) as i64));
+        println!("{:?}", told(syscall(if cfg!(target_arch = "x86_64") { 10 } else { 226 }, page + 1, 4096_i64, 3_i64)));
+    }
+    println!("{:?}", call([202, 98], [to + 1, 1, 1, 0, 0]));
+    println!("{:?}", call([271, 73], [0, 0, [0_i64, 1 << 40].as_ptr() as i64, 0, 8]));
+    for number in [[204, 123], [121, 155], [124, 156], [302, 261]] {
+        println!("{:?}", call(number, [0x3fff_ffff, 8, 0, 0, 0]));
+    }
+}
+
+/// A handler, and the set of those that wait.
+fn signals() {
+    let mut bytes = [0_u64; 4];
+    let at = bytes.as_mut_ptr() as i64;
+    for (signal, new, size) in [(0, 0, 8), (65, 0, 8), (10, 0, 4), (9, at, 8), (19, at, 8), (10, 8, 8), (10, 0, 8), (9, 0, 8)] {
+        println!("{:?}", call([13, 134], [signal, new, at, size, 0]));
+    }
+    for (way, new, size) in [(3, at, 8), (3, 0, 8), (0, 0, 4), (0, 8, 8), (0, at, 8)] {
+        println!("{:?}", call([14, 135], [way, new, 0, size, 0]));
     }
 }
