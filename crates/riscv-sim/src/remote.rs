@@ -71,7 +71,7 @@ pub enum Width {
     U64,
     /// Eight bytes for an extended register.
     Extended,
-    /// Eight bytes and eight zero bytes behind them, which are stored only.
+    /// Eight bytes and eight zero bytes behind them, as they are stored.
     Quad,
 }
 

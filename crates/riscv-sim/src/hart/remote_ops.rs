@@ -49,6 +49,11 @@ impl<O: Observer> Context<'_, O> {
         if let Some(prefix) = self.core.aggregate {
             return self.move_all(prefix, Direction::Load, (object, address), width);
         }
+        // A register takes the low half of sixteen bytes.
+        let width = match width {
+            Width::Quad => Width::I64,
+            width => width,
+        };
         if object != 0 {
             Self::aligned(address, width.bytes(), Cause::LoadMisaligned)?;
             return self.request(object, address, Action::Load(width), destination);

@@ -17,7 +17,7 @@ macro_rules! xbgas_rows {
         Eld "eld" Xbgas Load 0x0000_707f 0x0000_3077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::I64) }
         Elbu "elbu" Xbgas Load 0x0000_707f 0x0000_4077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::U8) }
         Elhu "elhu" Xbgas Load 0x0000_707f 0x0000_5077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::U16) }
-        Elq "elq" Xbgas0 Load 0x0000_707f 0x0000_6077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::I64) }
+        Elq "elq" Xbgas0 Load 0x0000_707f 0x0000_6077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::Quad) }
         Elwu "elwu" Xbgas2 Load 0x0000_707f 0x0000_6077 fallible |h, i| { h.remote_load(i, h.e(i.rs1), h.address(i), Width::U32) }
         Ele "ele" Xbgas ExtLoad 0x0000_707f 0x0000_7077 fallible |h, i| { let v = u64::from_le_bytes(h.load(h.address(i))?); h.set_e(i.rd, v); Ok(()) }
         Esb "esb" Xbgas Store 0x0000_707f 0x0000_007b fallible |h, i| { h.remote_store(i, h.e(i.rs1), h.address(i), h.x(i.rs2), Width::U8) }

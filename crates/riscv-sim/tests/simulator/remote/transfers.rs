@@ -35,8 +35,9 @@ fn bulk_transfers_move_elements_both_ways() {
 fn sixteen_bytes_are_stored_and_a_prefix_makes_one_element_many() {
     let body = "bnez s0, end\n la a0, far\n li t0, 2\n eaddie e10, t0, 0
          li t1, 77\n esq t1, 16(a0)\n li a1, 4\n la a2, sent\n eag a3, a1, a2\n esw t1, 64(a0)
-         la a2, near\n eag a3, a1, a2\n elh t2, 64(a0)\n eld t3, 0(a0)\n fence\n j end
-         .data\n .balign 16\n near: .zero 32\n sent: .word 1, 2, 3, 4\n .balign 16
+         la a2, near\n eag a3, a1, a2\n elh t2, 64(a0)\n eld t3, 0(a0)
+         li a1, 1\n la a2, quad\n eag a3, a1, a2\n elq t2, 64(a0)\n elq t4, 16(a0)\n fence\n j end
+         .data\n .balign 16\n near: .zero 32\n quad: .zero 32\n sent: .word 1, 2, 3, 4\n .balign 16
          far: .dword -1, -1, -1, -1, -1\n .zero 64\n .text\n";
     let image = guest(body, Profile::Rae2020);
     let check = |machine: &Machine| {
@@ -50,11 +51,14 @@ fn sixteen_bytes_are_stored_and_a_prefix_makes_one_element_many() {
         assert_eq!(sent, [1, 2, 3, 4, 0]);
         let near: Vec<_> = (0..5).map(|k| read(0, "near", 2 * k, 2)).collect();
         assert_eq!(near, [1, 0, 2, 0, 0]);
+        let quad: Vec<_> = (0..5).map(|k| read(0, "quad", 4 * k, 4)).collect();
+        assert_eq!(quad, [1, 2, 3, 4, 0]);
+        assert_eq!(machine.nodes()[0].hart().x(29), 77);
         // The register of a load that moves elements stays as it is; behind it the prefix is used
         // up.
         assert_eq!(machine.nodes()[0].hart().x(28), u64::MAX);
         let stats = &machine.stats().nodes[0];
-        assert_eq!((stats.remote_loads, stats.remote_stores), (5, 5));
+        assert_eq!((stats.remote_loads, stats.remote_stores), (8, 5));
     };
     let mut functional = Machine::new(&config(2), &image).unwrap();
     assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
