@@ -201,7 +201,8 @@ pub(super) fn debugged(
         let (node, nodes) = (arguments.gdb_node, arguments.nodes);
         return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
     }
-    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    let listener = TcpListener::bind(("127.0.0.1", port));
+    let listener = listener.map_err(|why| format!("--gdb {port}: {why}"))?;
     // Whoever waits for GDB looks at no flag.
     interrupted.at_once.store(true, Ordering::Relaxed);
     if interrupted.is_asked() {

@@ -61,6 +61,24 @@ fn an_argument_of_the_assembler_and_of_its_inverse_is_one_to_work_with_or_is_ref
 }
 
 #[test]
+fn a_port_for_gdb_that_is_taken_is_told_with_its_option() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let guest = folder.path().join("guest.s");
+    fs::write(&guest, GUEST).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rae"));
+    command
+        .args(["run", "--memory=1"])
+        .arg(format!("--gdb={port}"));
+    command.arg(&guest);
+    let ended = job::start(command).end();
+    assert_eq!(ended.code(), 125, "{ended:?}");
+    let expected = format!("rae: --gdb {port}: ");
+    assert!(ended.stderr.starts_with(&expected), "{ended:?}");
+}
+
+#[test]
 fn a_node_for_gdb_that_is_not_there_is_refused_before_anybody_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let guest = folder.path().join("guest.s");
