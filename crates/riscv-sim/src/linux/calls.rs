@@ -142,7 +142,6 @@ impl Process {
             | 158
             | 160
             | 165
-            | 166
             | 168
             | 172..=179
             | 261 => self.facts_call(number, arguments, ram, host.now_ns).into(),
@@ -150,6 +149,7 @@ impl Process {
             260 => Err(Errno::CHILD).into(),
             // prctl: names of threads and the like.
             167 => Answer::Value(0),
+            166 => Answer::Value(self.files.set_mask(a)),
             259 => Answer::NewCode,
             132 => put_if_asked(ram, b, &no_signal_stack()).map(|()| 0).into(),
             134 | 135 => handling(number, arguments, ram).map(|()| 0).into(),

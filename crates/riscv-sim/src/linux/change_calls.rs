@@ -28,7 +28,7 @@ impl Process {
         ram: &Ram,
     ) -> Result<u64, Errno> {
         match number {
-            34 => self.make_folder(a, text(ram, b)?),
+            34 => self.files.make_folder(a, text(ram, b)?, c),
             35 => {
                 only(c, AT_REMOVEDIR)?;
                 self.remove(a, text(ram, b)?, c)
@@ -81,11 +81,6 @@ impl Process {
             }
             result => result.map(|()| 0).into(),
         }
-    }
-
-    fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
-        std::fs::create_dir(self.files.resolve_entry(at, path, true)?)?;
-        Ok(0)
     }
 
     /// Another name for a file, which has to be one that may be written: what the name leads to is.

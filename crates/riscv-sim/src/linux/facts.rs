@@ -34,8 +34,6 @@ impl Process {
             153 => times(now_ns, self.core_time(now_ns), a, ram),
             160 => self.system_name(a, ram),
             165 => put(ram, b, &usage(self.core_time(now_ns))).map(|()| 0),
-            // umask
-            166 => Ok(0o022),
             // getcpu
             168 => {
                 put_if_asked(ram, a, &[0; 4])?;

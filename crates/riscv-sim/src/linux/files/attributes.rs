@@ -13,6 +13,17 @@ const NO_FOLLOW: u64 = 0x100;
 const NO_PATH: u64 = 0x1000;
 
 impl Files {
+    /// Sets which rights files and folders do not get when they are made; gives those before.
+    pub(crate) fn set_mask(&mut self, mask: u64) -> u64 {
+        std::mem::replace(&mut self.mask, mask & 0o777)
+    }
+
+    /// Makes a folder, which its owner may use whatever its mode.
+    pub(crate) fn make_folder(&self, at: u64, path: &[u8], mode: u64) -> Result<u64, Errno> {
+        make_folder(&self.resolve_entry(at, path, true)?, mode & !self.mask)?;
+        Ok(0)
+    }
+
     /// Sets whether a file may be written, of all that a mode tells.
     pub(crate) fn set_mode(&self, number: u64, mode: u64) -> Result<u64, Errno> {
         match &*self.get(number)? {
@@ -189,10 +200,25 @@ pub(super) fn creating(_mode: u64) -> OpenOptions {
     OpenOptions::new()
 }
 
+#[cfg(unix)]
+fn make_folder(path: &Path, mode: u64) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let of_others = u32::try_from(mode & 0o077).unwrap_or(0);
+    std::fs::DirBuilder::new()
+        .mode(0o700 | of_others)
+        .create(path)
+}
+
+#[cfg(not(unix))]
+fn make_folder(path: &Path, _mode: u64) -> std::io::Result<()> {
+    std::fs::create_dir(path)
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::CREATE;
     use super::*;
 
     #[test]
@@ -221,6 +247,38 @@ mod tests {
         }
     }
 
+    fn files(folder: &Path) -> Files {
+        let granted = [crate::linux::Folder {
+            path: folder.into(),
+            is_writable: true,
+        }];
+        let folders = crate::linux::folders::Folders::new(&granted).expect("the folder is there");
+        Files::new(folders, "", [].into())
+    }
+
+    #[test]
+    fn what_a_process_masks_nobody_else_may_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = files(&folder.path().canonicalize().unwrap());
+        assert_eq!(files.set_mask(0o1077), 0o022);
+        assert_eq!(files.set_mask(0o077), 0o077);
+        for (name, mode) in [("file", 0o666), ("folder", 0o777), ("own folder", 0o700)] {
+            let path = folder.path().join(name);
+            let name = path.to_str().unwrap().as_bytes();
+            if name.ends_with(b"file") {
+                files.open(0, name, (CREATE | READ_WRITE, mode)).unwrap();
+            } else {
+                files.make_folder(0, name, mode).unwrap();
+            }
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o077, 0);
+        }
+        files.set_mask(0);
+        let own = folder.path().join("again");
+        let name = own.to_str().unwrap().as_bytes();
+        files.make_folder(0, name, 0o700).unwrap();
+        assert_eq!(own.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
     #[test]
     fn the_mode_of_an_open_file_is_that_of_no_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -228,12 +286,7 @@ mod tests {
         let [file, moved, other] = ["file", "moved", "other"].map(|name| path.join(name));
         let is_writable = |path: &Path| !path.metadata().unwrap().permissions().readonly();
         for flags in [0, READ_WRITE] {
-            let granted = [crate::linux::Folder {
-                path: path.clone(),
-                is_writable: true,
-            }];
-            let folders = crate::linux::folders::Folders::new(&granted).unwrap();
-            let mut files = Files::new(folders, "", [].into());
+            let mut files = files(&path);
             std::fs::write(&file, "1").unwrap();
             let name = file.to_str().unwrap().as_bytes();
             let number = files.open(0, name, (flags, 0)).unwrap();

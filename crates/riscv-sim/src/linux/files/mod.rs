@@ -77,6 +77,8 @@ pub(crate) struct Files {
     /// What `/proc/self/maps` says.
     maps: Arc<[u8]>,
     program: Arc<[u8]>,
+    /// The rights that files and folders do not get when they are made.
+    mask: u64,
 }
 
 /// A path as a process writes it.
@@ -108,6 +110,7 @@ impl Files {
             folders,
             maps: maps.as_bytes().into(),
             program,
+            mask: 0o022,
         }
     }
 
@@ -180,7 +183,7 @@ impl Files {
         }
         // By itself, since the host does neither for whoever only reads, or appends.
         if flags & (CREATE | TRUNCATE) != 0 {
-            attributes::creating(mode)
+            attributes::creating(mode & !self.mask)
                 .write(true)
                 .truncate(flags & TRUNCATE != 0)
                 .create(flags & CREATE != 0)
