@@ -269,7 +269,9 @@ impl Team {
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub trait AsTeam {
-    /// The type that names a member: [`Rank`] for the world, `u32` for a team.
+    /// The type that names a member: [`Rank`] for the world, `u32` for a team. A member's
+    /// [`number`](Member::number) is its number in [`as_team`](Self::as_team), so [`Rank`] suits
+    /// nothing but all ranks in their order.
     type Member: Member;
 
     /// The team; for the world the team of all ranks.

@@ -94,7 +94,7 @@ fn wide_swaps_and_atomics_on_halves_see_each_other(world: &World) -> Result<()> 
     attach(world)?;
     // Each swap of one rank lets those of all others fail once.
     let n_ranks = u128::from(world.n_ranks());
-    let n_each = 2_000 / (n_ranks * n_ranks);
+    let n_each = (2_000 / (n_ranks * n_ranks)).max(10);
     let shared = world.alloc_symmetric::<u128>(1)?;
     let word = shared.on(Rank::ZERO);
     let low: GlobalPtr<u64> = word.cast();

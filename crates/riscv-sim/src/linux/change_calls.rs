@@ -61,7 +61,7 @@ impl Process {
                 only(d, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
                 let path = text(ram, b)?;
                 self.files.facts_at(a, path, d)?;
-                self.files.resolve(a, path, true)?;
+                self.files.may_change(a, path, d)?;
                 Ok(0)
             }
             _ => Err(Errno::NOSYS),

@@ -20,8 +20,8 @@ impl Process {
         now_ns: u64,
     ) -> Result<u64, Errno> {
         match number {
+            122 | 123 | 155 | 156 | 261 if a as u32 != 0 && !self.is_own(a) => Err(Errno::SRCH),
             // set_tid_address, gettid, getpid, getpgid, getsid.
-            123 | 155 | 156 | 261 if a as u32 != 0 && !self.is_own(a) => Err(Errno::SRCH),
             96 | 172 | 178 | 155 | 156 => Ok(self.number()),
             123 => affinity(c, b, ram),
             // getresuid, getresgid: all are the first user's.

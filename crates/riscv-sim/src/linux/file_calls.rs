@@ -77,7 +77,7 @@ impl Process {
                 self.read_link(a, &path, c, d, ram)
             }
             79 => {
-                only(d, STAT_FLAGS)?;
+                only(d, STAT_FLAGS | STATX_FORCE | STATX_CACHED)?;
                 let facts = self.files.facts_at(a, text(ram, b)?, d)?;
                 put(ram, c, &facts.stat()).map(|()| 0)
             }
@@ -126,8 +126,8 @@ impl Process {
         only(mode, ACCESS_MODES)?;
         only(flags, ACCESS_FLAGS)?;
         self.files.facts_at(at, path, flags)?;
-        if mode & MAY_WRITE != 0 && path != b"/dev/null" {
-            self.files.resolve(at, path, true)?;
+        if mode & MAY_WRITE != 0 {
+            self.files.may_change(at, path, flags)?;
         }
         Ok(0)
     }

@@ -81,10 +81,15 @@ pub(super) fn buffers(ram: &Ram, address: u64, n: u64) -> Result<Vec<(u64, u64)>
     let buffer = |k: u64| {
         let at = address.checked_add(16 * k).ok_or(Errno::FAULT)?;
         let (start, len) = (word(ram, at, 8)?, word(ram, at + 8, 8)?);
-        match len.cast_signed() {
-            0.. => Ok((start, len)),
-            _ => Err(Errno::INVAL),
+        if len.cast_signed() < 0 {
+            return Err(Errno::INVAL);
         }
+        // Nothing is moved if one of several cannot be in memory. A single one is cut.
+        let end = start.checked_add(len);
+        if n > 1 && end.is_none_or(|end| end > END_OF_ADDRESSES) {
+            return Err(Errno::FAULT);
+        }
+        Ok((start, len))
     };
     (0..n).map(buffer).collect()
 }

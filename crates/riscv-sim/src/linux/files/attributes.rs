@@ -82,6 +82,28 @@ impl Files {
         }
     }
 
+    /// Whether the guest may change what [`facts_at`](Self::facts_at) tells of.
+    pub(crate) fn may_change(&self, at: u64, path: &[u8], flags: u64) -> Result<(), Errno> {
+        let real = match path {
+            b"/dev/null" => return Ok(()),
+            b"" if flags & NO_PATH != 0 && is_current(at) => {
+                self.folders.resolve(self.current(), true)
+            }
+            b"" if flags & NO_PATH != 0 => match &*self.get(at)? {
+                Open::File { path, .. } | Open::Folder { path, .. } => {
+                    self.folders.resolve(path, true)
+                }
+                Open::Input | Open::Console(_) | Open::Null => return Ok(()),
+                Open::Text { .. } => Err(Errno::ACCES),
+            },
+            _ if flags & NO_FOLLOW != 0 && self.entry(at, path)?.is_symlink() => {
+                self.resolve_entry(at, path, true)
+            }
+            _ => self.resolve(at, path, true),
+        };
+        real.map(drop)
+    }
+
     /// The text of a link.
     pub(crate) fn link(&self, at: u64, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let link = self.entry(at, path)?.read_link()?;

@@ -372,13 +372,16 @@ fn offsets() {
     let [file, null, maps] = [&file, &null, &maps].map(|it| it.as_raw_fd());
     let (to, all) = (bytes.as_mut_ptr(), usize::MAX);
     let buffers = [Buffer { start: to, n_bytes: 2 }, Buffer { start: to, n_bytes: all }];
+    let most = isize::MAX.cast_unsigned();
+    let far = [Buffer { start: to, n_bytes: 2 }, Buffer { start: to, n_bytes: most }];
     // SAFETY: what is moved lies in the array, and the rest is refused.
     unsafe {
         for file in [file, null, maps] {
             println!("{:?} {:?}", told(pread(file, to, 8, -1) as i64), told(pread(file, to, 0, i64::MIN) as i64));
-            println!("{:?}", told(readv(file, buffers.as_ptr(), 2)));
+            println!("{:?} {:?}", told(readv(file, buffers.as_ptr(), 2)), told(readv(file, far.as_ptr(), 2)));
         }
         for file in [file, null] {
+            println!("{:?}", told(writev(file, far.as_ptr(), 2)));
             println!("{:?} {:?}", told(pwrite(file, to, 8, -1) as i64), told(writev(file, buffers.as_ptr(), 2)));
         }
         println!("{:?} {:?}", told(write(file, to, all)), told(read(file, to, all)));
@@ -399,7 +402,7 @@ fn call(numbers: [i64; 2], [a, b, c, d, e]: [i64; 5]) -> Result<i64, i32> {
 fn unknown_flags() {
     const CURRENT: i64 = -100;
     let ten = c"ten".as_ptr() as i64;
-    let mut facts = [0_u64; 64];
+    let mut facts = [0_u64; 128];
     let to = facts.as_mut_ptr() as i64;
     println!("{:?}", call([263, 35], [CURRENT, ten, 0x1000, 0, 0]));
     println!("{:?}", call([265, 37], [CURRENT, ten, CURRENT, c"eleven".as_ptr() as i64, 1]));
@@ -416,6 +419,14 @@ fn unknown_flags() {
     println!("{:?}", call([280, 88], [CURRENT, ten, 0, 1, 0]));
     // Memory that is neither shared nor private, from within a page of a file, and beyond all.
     let file = File::open("ten").unwrap();
+    // A link has times of its own, wherever it leads.
+    let link = c"dangling".as_ptr() as i64;
+    println!("{:?}", fs::symlink_metadata("dangling").map(|it| it.is_symlink()).ok());
+    println!("{:?} {:?}", call([280, 88], [CURRENT, link, 0, 0x100, 0]), call([439, 439], [CURRENT, link, 2, 0x100, 0]));
+    // No path is needed for what is open.
+    let (open, none) = (i64::from(file.as_raw_fd()), c"".as_ptr() as i64);
+    println!("{:?} {:?}", call([280, 88], [open, none, 0, 0x1000, 0]), call([280, 88], [open, none, 0, 0, 0]));
+    println!("{:?} {:?}", call([439, 439], [open, none, 2, 0x1000, 0]), call([439, 439], [open, none, 2, 0, 0]));
     for (flags, offset) in [(0x20, 0), (2, 1)] {
         // SAFETY: nothing is mapped.
         let mapped = unsafe { mmap(0, 4096, 1, flags, file.as_raw_fd(), offset) };
@@ -429,8 +440,9 @@ fn unknown_flags() {
     }
     println!("{:?}", call([202, 98], [to + 1, 1, 1, 0, 0]));
     println!("{:?}", call([271, 73], [0, 0, [0_i64, 1 << 40].as_ptr() as i64, 0, 8]));
-    for number in [[204, 123], [121, 155], [124, 156], [302, 261]] {
-        println!("{:?}", call(number, [0x3fff_ffff, 8, 0, 0, 0]));
+    for number in [[203, 122], [204, 123], [121, 155], [124, 156], [302, 261]] {
+        // Long enough for the processors of any host.
+        println!("{:?}", call(number, [0x3fff_ffff, 1024, to, 0, 0]));
     }
 }
 
