@@ -7,9 +7,10 @@ use pgas_core::{AsTeam, Team, World};
 use super::HashMap;
 use super::hash::RapidHasher;
 use super::iter::Entries;
+use super::operations::Insert;
 use super::outcome::Inserted;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
-use crate::object::{FoundBy, KeyHasher, Object};
+use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 use crate::team::TeamMember;
 use crate::{BatchError, ChangeError, Result};
 
@@ -198,6 +199,37 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         Ok(found.iter().map(Option::is_some).collect())
     }
 
+    /// Inserts all `keys`, in their order, and returns how many were new.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::insert_many`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::insert_many`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashSet;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let seen = HashSet::<String>::with_capacity(&world, 100)?;
+    /// assert_eq!(seen.insert_many(&["a", "b", "a"])?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn insert_many<Q>(&self, keys: &[Q]) -> Result<usize, BatchError>
+    where
+        P: Inserts,
+        K: FoundBy<Q>,
+    {
+        let nothing = |_: &Q, heap: &Heap| object::to_slot(&(), heap);
+        self.map
+            .table
+            .perform_many::<Insert, _>(keys, K::key_by, nothing)
+    }
+
     /// Inserts all keys of an iterator, and returns how many were new.
     ///
     /// # Cost
@@ -214,26 +246,6 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         K: FoundBy<Q>,
     {
         self.map.extend(keys.into_iter().map(|key| (key, ())))
-    }
-}
-
-impl<K: Object + Clone, P: Phase, S: KeyHasher> HashSet<K, P, S> {
-    /// Inserts all `keys`, in their order, and returns how many were new.
-    ///
-    /// # Cost
-    ///
-    /// As [`HashMap::insert_many`].
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::insert_many`].
-    #[track_caller]
-    pub fn insert_many(&self, keys: &[K]) -> Result<usize, BatchError>
-    where
-        P: Inserts,
-    {
-        let entries: Vec<(K, ())> = keys.iter().map(|key| (key.clone(), ())).collect();
-        self.map.insert_many(&entries)
     }
 }
 
