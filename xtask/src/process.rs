@@ -29,8 +29,8 @@ static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 /// From now on cargo keeps nothing by which it could build a crate again in parts, writes no
 /// numbers of lines for debuggers, and hands the code generator few large parts, which are not
 /// optimized across each other: together that halves the time of crates that are built once. Nor
-/// does a panic look for the functions that led to it. Compilers yield to tests
-/// (`xtask/rustc-nice`).
+/// does a panic look for the functions that led to it. Compilers yield to tests, and inline small
+/// functions of test programs (`xtask/rustc-nice`).
 pub(crate) fn build_once() {
     BUILDS_ONCE.store(true, Ordering::Relaxed);
 }
