@@ -28,7 +28,7 @@ use zerocopy::FromZeros as _;
 use self::channel::{Channel, message_bytes};
 use self::passing::{LaneId, Passing};
 use crate::error::{extremes, give_up, same};
-use crate::object::{self, Heap, Object, SlotOf};
+use crate::object::{self, Heap, Object, SlotOf, Unused};
 use crate::queue::{Size, size_of_capacity};
 use crate::route::{Model, Route, Shape};
 use crate::{Error, Result, TakeError};
@@ -250,10 +250,11 @@ impl<T: Object, M: Member> Distributor<T, M> {
         if collect(self) {
             return Ok(false);
         }
-        if let Err(error) = self.ship_lane(place, receive) {
-            self.release(&slot);
-            return Err(error);
-        }
+        let (heap, slots) = (Arc::clone(&self.heap), [slot]);
+        // The element is refused after an error, and after a panic in a wait.
+        let mut unused = Unused::<T>::new(&slots, &heap);
+        self.ship_lane(place, receive)?;
+        unused.keep();
         assert!(collect(self), "there is room now");
         Ok(!self.is_own(place))
     }
@@ -353,17 +354,20 @@ impl<T: Object, M: Member> Distributor<T, M> {
             passing,
             ..
         } = self;
-        let world = team.world();
-        let n_passed_on = passing.pass_on(world, last, slots)?;
-        Ok(n_passed_on + last.receive_into(world, slots)?)
+        receive(team.world(), (passing, last), slots)
     }
 
     /// Receives elements. Returns their number.
     fn receive(&mut self) -> Result<u64> {
-        let mut received = std::mem::take(&mut self.received);
-        let n = self.receive_into(&mut received);
-        self.received = received;
-        n
+        // What was received before stays in its place: a handler may panic meanwhile.
+        let Self {
+            team,
+            last,
+            passing,
+            received,
+            ..
+        } = self;
+        receive(team.world(), (passing, last), received)
     }
 
     /// Sends the remaining elements, waits until all ranks have sent the elements for this one, and
@@ -535,6 +539,16 @@ impl<T: Object, M: Member> Distributor<T, M> {
     }
 }
 
+/// As [`Distributor::receive_into`].
+fn receive<S: Pod>(
+    world: &World,
+    (passing, last): (&mut Passing<S>, &mut Channel<S>),
+    slots: &mut Vec<S>,
+) -> Result<u64> {
+    let n_passed_on = passing.pass_on(world, last, slots)?;
+    Ok(n_passed_on + last.receive_into(world, slots)?)
+}
+
 /// A plan for inboxes with room for `capacity` elements, which all ranks ask for. Collective.
 #[track_caller]
 pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
@@ -557,13 +571,17 @@ pub(crate) fn agree_on_plan(team: &Team, capacity: usize) -> Result<Plan> {
 /// program may catch the panic.
 impl<T: Object, M> Drop for Distributor<T, M> {
     fn drop(&mut self) {
+        const WHAT: &str = "telling that a distributor is dropped";
         let world = self.team.world();
+        // Messages may wait for room, and handlers and chained actions that run meanwhile may
+        // panic: then the others are not told.
+        let _step = (!self.has_finished).then(|| world.in_step(WHAT));
         let mut hops = self.passing.hops.iter();
         let told = hops.try_for_each(|hop| hop.channel.tell_drop(world, self.has_finished));
         let told = told.and_then(|()| self.last.tell_drop(world, self.has_finished));
         if let Err(error) = told {
             // The job's error: each rank's next call returns it.
-            let _told = give_up(world, "telling that a distributor is dropped", error);
+            let _told = give_up(world, WHAT, error);
         }
     }
 }

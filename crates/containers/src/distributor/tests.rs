@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{ActiveMessages as _, Payload, RequestHandler, Token};
-use pgas_core::backend::loopback;
+use pgas_am::{ActiveMessages as _, Payload, RemoteCalls as _, RequestHandler, Token};
+use pgas_core::backend::{Sent, loopback};
 use pgas_core::config::Routing;
 use pgas_core::{Config, as_handler};
 
 use super::*;
-use crate::testing::{Random, everywhere, everywhere_by, served_counted_by, told_apart};
+use crate::testing::{
+    Random, everywhere, everywhere_by, panic_in_round, served_counted_by, told_apart,
+    told_of_a_panic,
+};
 
 const ROUTINGS: [Routing; 2] = [Routing::Grid, Routing::Cube];
 
@@ -447,6 +450,64 @@ fn those_that_wait_for_what_a_rank_sends_are_told_that_it_has_dropped_its_distri
         };
         assert!(said.iter().any(|text| text.contains(of_drop)), "{said:?}");
     }
+}
+
+/// Sends texts to this rank until a send panics, and returns the number of those sent.
+fn send_until_panic(distributor: &mut Distributor<String>, first: u64) -> u64 {
+    panic_in_round(distributor.world(), 1);
+    let mut n = first;
+    loop {
+        let send = AssertUnwindSafe(|| distributor.send(Rank::ZERO, format!("{n:50}")));
+        match catch_unwind(send) {
+            Ok(sent) => sent.unwrap(),
+            Err(_) => return n,
+        }
+        n += 1;
+    }
+}
+
+/// The element that is sent meanwhile is refused, and all others are there.
+#[test]
+fn a_panic_of_an_action_costs_nothing_that_was_received_before() {
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 1, &Config::default(), |world| {
+        pgas_am::attach(&world).unwrap();
+        let mut distributor = Distributor::<String>::with_capacity(&world, 4).unwrap();
+        let mut n_sent = 0;
+        for _ in 0..3 {
+            n_sent = send_until_panic(&mut distributor, n_sent);
+            // It takes what was sent before.
+            distributor
+                .send(Rank::ZERO, format!("{n_sent:50}"))
+                .unwrap();
+            n_sent += 1;
+        }
+        panic_in_round(&world, 1);
+        catch_unwind(AssertUnwindSafe(|| distributor.poll())).unwrap_err();
+        let received = distributor.finish().unwrap();
+        assert!(
+            received
+                .into_iter()
+                .eq((0..n_sent).map(|n| format!("{n:50}")))
+        );
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, 0);
+    });
+}
+
+/// What is told waits for room, and an action that runs meanwhile panics.
+#[test]
+fn those_that_wait_for_a_rank_are_told_if_the_drop_of_its_distributor_panics() {
+    let served = loopback::Options::default().with_served_atomics();
+    let what = "telling that a distributor is dropped";
+    told_of_a_panic(what, (&served, false), |world, alone| {
+        let distributor = Distributor::<u64>::with_capacity(world, 4).unwrap();
+        alone(Box::new(|| {
+            let other = Rank::new(1);
+            while world.try_rpc_ff(other, drop::<u64>, &1).unwrap() == Sent::Accepted {}
+            drop(distributor);
+        }));
+    });
 }
 
 struct Fails;
