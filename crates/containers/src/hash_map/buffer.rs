@@ -1,9 +1,7 @@
 //! Buffered inserts: entries are collected by home rank, sent together, and inserted there.
 
-use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -11,7 +9,7 @@ use pgas_core::collective::op::Min;
 use pgas_core::{Team, World};
 
 use super::HashMap;
-use super::batch::local::pipelined;
+use super::batch::local::{AHEAD, pipelined};
 use super::hash::{Hash, RapidHasher};
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
@@ -110,22 +108,20 @@ where
     /// they `are_own`, else into those of all ranks, as others do meanwhile.
     #[inline(never)]
     fn insert_all(&mut self, are_own: bool) {
-        let table = &self.map.table;
-        // A hasher that panics leaves none behind that are inserted already.
-        let mut taken = mem::take(&mut self.slots);
-        let (slots, combine) = (&taken[..], &mut self.combine);
-        let unplaced = &mut self.unplaced;
-        let (n_new, panic) = if are_own {
-            dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced))
+        let Self {
+            map,
+            combine,
+            slots,
+            unplaced,
+        } = self;
+        let (table, waiting) = (&map.table, &slots[..]);
+        let n_new = if are_own {
+            dispatch_own_slots!(table, |view| view.insert_each(waiting, combine, unplaced))
         } else {
-            dispatch_locality!(table, |view| view.insert_each(slots, combine, unplaced))
+            dispatch_locality!(table, |view| view.insert_each(waiting, combine, unplaced))
         };
+        slots.clear();
         table.counts.count_new(n_new);
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
-        taken.clear();
-        self.slots = taken;
     }
 
     /// Inserts the entries that have arrived for this rank. Returns their number.
@@ -187,36 +183,30 @@ where
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Inserts the entries in `slots`, in their order, and returns the number of new keys. Entries
-    /// that find no slot here go to `unplaced`, and those whose combination panics, too. Any other
-    /// panic, of a hasher, ends it, and is returned.
+    /// that find no slot here go to `unplaced`, and those at which a function of the program
+    /// panics, too.
     fn insert_each(
         &self,
         slots: &[SlotOf<(K, V)>],
         combine: &mut impl FnMut(V, V) -> V,
         unplaced: &mut Unplaced<K, V>,
-    ) -> (u64, Option<Box<dyn Any + Send>>) {
+    ) -> u64 {
         let mut n_new = 0;
-        let arrive = |i: usize| -> Result<_> {
-            let key = <K::Repr as Repr<K>>::load(slots[i].members().0, self.heap())?;
-            let hash = self.hash(&key);
-            self.prefetch(hash);
-            Ok((hash, key))
-        };
         let mut first = 0;
         while first < slots.len() {
-            // The entry that is being combined. A panic of the program's function is its own.
-            let mut combined = None;
+            // The next entry, and whether its insert has begun.
+            let (mut next, mut has_begun) = (first, false);
             let insert = || {
-                let begin = |i| Some(arrive(first + i));
+                let begin = |i| Some(self.seek(&slots[first + i]));
                 pipelined(
                     slots.len() - first,
                     begin,
                     |i, sought| -> Result<_, Infallible> {
                         let sought = sought.expect("each entry is begun");
-                        combined = Some(first + i);
-                        let slot = &slots[first + i];
+                        (next, has_begun) = (first + i, true);
+                        let slot = &slots[next];
                         n_new += u64::from(self.insert_or_keep(slot, sought, combine, unplaced));
-                        combined = None;
+                        (next, has_begun) = (next + 1, false);
                         Ok(())
                     },
                 )
@@ -224,13 +214,46 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             let Err(panic) = catch_unwind(AssertUnwindSafe(insert)) else {
                 break;
             };
-            let Some(at) = combined else {
-                return (n_new, Some(panic));
-            };
-            unplaced.give_up_panicked(&slots[at], panic, self.heap());
-            first = at + 1;
+            unplaced.note_panic(panic);
+            // Another attempt would fail, too.
+            if has_begun {
+                unplaced.release(&slots[next], self.heap());
+                first = next + 1;
+                continue;
+            }
+            // It was the hasher, at an entry that was begun ahead.
+            first = slots.len().min(next + AHEAD + 1);
+            for slot in &slots[next..first] {
+                n_new += u64::from(self.insert_alone(slot, combine, unplaced));
+            }
         }
-        (n_new, None)
+        n_new
+    }
+
+    /// As [`insert_each`](Self::insert_each), for one entry. Returns whether its key was new.
+    #[cold]
+    fn insert_alone(
+        &self,
+        slot: &SlotOf<(K, V)>,
+        combine: &mut impl FnMut(V, V) -> V,
+        unplaced: &mut Unplaced<K, V>,
+    ) -> bool {
+        let insert = || self.insert_or_keep(slot, self.seek(slot), combine, unplaced);
+        catch_unwind(AssertUnwindSafe(insert)).unwrap_or_else(|panic| {
+            unplaced.note_panic(panic);
+            unplaced.release(slot, self.heap());
+            false
+        })
+    }
+
+    /// The decoded key of the entry in `slot`, and its hash, whose slots are prefetched.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the first half of an insert")]
+    fn seek(&self, slot: &SlotOf<(K, V)>) -> Result<(Hash, KeyOf<K>)> {
+        let key = <K::Repr as Repr<K>>::load(slot.members().0, self.heap())?;
+        let hash = self.hash(&key);
+        self.prefetch(hash);
+        Ok((hash, key))
     }
 
     /// Inserts the entry in `slot`. `sought` is its decoded key and hash. Returns whether the key
@@ -422,14 +445,17 @@ where
     ///
     /// # Panics
     ///
-    /// If the combining function has panicked for an entry since the last flush: the rank on which
-    /// it did so resumes that panic, and the others get an error. Such an entry is given up, and
-    /// all others are inserted.
+    /// If the combining function or the hasher has panicked for an entry since the last flush: the
+    /// rank on which it did so resumes that panic, and the others get an error. Such an entry is
+    /// given up, and all others are inserted.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";
         let _waits = pgas_core::part_of_object(WHAT, self.target.map.identity());
         pgas_core::refuse_in_handler(WHAT)?;
+        let world = self.world().clone();
+        // Handlers and chained actions run meanwhile, and may panic.
+        let step = world.in_step(WHAT);
         let Self {
             distributor,
             target,
@@ -455,6 +481,7 @@ where
         } else {
             Ok(())
         };
+        drop(step);
         if let Some(panic) = panic {
             resume_unwind(panic);
         }

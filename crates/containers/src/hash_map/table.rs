@@ -25,6 +25,9 @@ use crate::{Error, Result};
 /// What a rank waits for before it changes all slots.
 const IN_FLIGHT: &str = "operations in flight of a hash map";
 
+/// What a rank computes for the others to compare.
+const HASHER: &str = "the hasher of a hash map";
+
 /// Evaluates `$body` with the map's slots in `$view`. If all slots are local, the view has its own
 /// type, which makes every step an instruction or two. Otherwise the body runs out of line: by the
 /// same steps, which are counted; in a section if slots are reused; or by operations on global
@@ -117,7 +120,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[track_caller]
     pub(super) fn new(team: &Team, capacity: usize, hasher: Arc<S>) -> Result<Self> {
         agree(team, "the capacity of a hash map", capacity as u64)?;
-        agree(team, "the hasher of a hash map", hasher.hash(b"pgas"))?;
+        let hash = {
+            // The others wait for it.
+            let _step = team.world().in_step(HASHER);
+            hasher.hash(b"pgas")
+        };
+        agree(team, HASHER, hash)?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }

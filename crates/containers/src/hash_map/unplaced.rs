@@ -74,7 +74,7 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         mem::take(&mut self.entries)
     }
 
-    /// Releases the heap memory of an inserted entry.
+    /// Releases the heap memory of an entry that is inserted or given up.
     pub(super) fn release(&mut self, slot: &SlotOf<(K, V)>, heap: &Heap) {
         if let Err(error) = object::release::<(K, V)>(slot, heap) {
             self.note(error);
@@ -88,16 +88,17 @@ impl<K: Object, V: Object> Unplaced<K, V> {
         self.release(slot, heap);
     }
 
-    /// Gives up the entry in `slot` since the combining function panicked.
+    /// Remembers a panic of the combining function or the hasher until the next
+    /// [`outcome`](Self::outcome).
     #[cold]
-    pub(super) fn give_up_panicked(&mut self, slot: &SlotOf<(K, V)>, panic: Panic, heap: &Heap) {
+    pub(super) fn note_panic(&mut self, panic: Panic) {
         let first = self.panic.get_mut().unwrap_or_else(PoisonError::into_inner);
         match first {
             None => *first = Some(panic),
             Some(_) => discard_panic(panic),
         }
-        let why = "the function that combines values panicked".into();
-        self.give_up(slot, Error::Argument(why), heap);
+        let why = "a function that a buffer calls panicked".into();
+        self.note(Error::Argument(why));
     }
 
     /// Remembers an error until the next [`outcome`](Self::outcome).

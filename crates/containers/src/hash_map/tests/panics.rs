@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -229,7 +230,7 @@ fn a_buffer_counts_what_it_has_inserted_beside_values_that_panic() {
 }
 
 /// Panics at one key, while it is not to be trusted.
-struct Moody(AtomicBool);
+struct Moody(Arc<AtomicBool>);
 
 impl KeyHasher for Moody {
     fn hash(&self, bytes: &[u8]) -> u64 {
@@ -239,28 +240,67 @@ impl KeyHasher for Moody {
     }
 }
 
+/// In each way in which a buffer takes entries to their slots.
 #[test]
-fn a_buffer_whose_hasher_panics_counts_what_it_has_inserted() {
-    // A rank alone, whose buffer hashes keys when it inserts them.
-    let counted = pgas_smp::threads(1, |world| {
-        let hasher = Moody(true.into());
-        let map = HashMap::<u32, u32, _, _>::with_hasher(&world, 1000, hasher).unwrap();
-        let mut buffer = HashMapBuffer::new(map, 10, |_, new| new).unwrap();
-        for key in 0..400 {
-            buffer.insert(key, key).unwrap();
+fn a_hasher_that_panics_in_a_flush_costs_no_other_entry() {
+    everywhere(2, |world| {
+        for panics_here in [true, world.rank() == Rank::ZERO] {
+            let is_moody = Arc::new(AtomicBool::new(false));
+            let hasher = Moody(Arc::clone(&is_moody));
+            let map = HashMap::<u32, u32, _, _>::with_hasher(&world, 1000, hasher).unwrap();
+            let mut buffer = HashMapBuffer::new(map, 1000, |there, more| there + more).unwrap();
+            for key in 0..400 {
+                buffer.insert(key, 1).unwrap();
+            }
+            world.barrier().unwrap();
+            is_moody.store(panics_here, Ordering::Relaxed);
+            let flushed = catch_unwind(AssertUnwindSafe(|| buffer.flush()));
+            is_moody.store(false, Ordering::Relaxed);
+            let n_panics = u64::from(flushed.is_err());
+            let n_panics = world.allreduce(n_panics, Sum).unwrap();
+            // Where entries are sent, the home rank of the key hashes it in the flush.
+            assert!(n_panics > 0 || !panics_here || world.rank() == Rank::ZERO);
+            let is_told = !matches!(flushed, Ok(Ok(())));
+            assert_eq!(is_told, n_panics > 0);
+            let map = buffer.into_map().unwrap();
+            for key in (0..400).filter(|key| *key != 300) {
+                assert_eq!(map.find(&key).unwrap(), Some(2));
+            }
+            let there = map.find(&300).unwrap();
+            assert_eq!(there.unwrap_or(0) < 2, n_panics > 0, "{there:?}");
+            assert_eq!(map.len().unwrap(), 399 + u64::from(there.is_some()));
+            world.barrier().unwrap();
         }
-        catch_unwind(AssertUnwindSafe(|| buffer.flush())).unwrap_err();
-        let map = buffer.into_map().unwrap();
-        map.table.shape.hasher.0.store(false, Ordering::Relaxed);
-        let n = map.local_iter().count();
-        // Some keys are hashed ahead of their inserts.
-        assert!((200..=300).contains(&n), "{n}");
-        (map.len().unwrap(), n as u64)
     });
-    let [(len, n)] = counted.unwrap()[..] else {
-        panic!("one rank");
-    };
-    assert_eq!(len, n);
+}
+
+/// Before they compare what their hashers say.
+#[test]
+fn a_hasher_that_panics_when_a_map_is_made_fails_the_job() {
+    struct Reluctant(bool);
+
+    impl KeyHasher for Reluctant {
+        fn hash(&self, bytes: &[u8]) -> u64 {
+            assert!(!self.0, "no hash");
+            RapidHasher.hash(bytes)
+        }
+    }
+
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(Duration::from_secs(60));
+    let told = pgas_smp::threads_with(2, &config, |world| {
+        let hasher = Reluctant(world.rank() == Rank::ZERO);
+        let make = || HashMap::<u32, u32, _, _>::with_hasher(&world, 100, hasher).map(drop);
+        let made = catch_unwind(AssertUnwindSafe(make));
+        assert_eq!(made.is_err(), world.rank() == Rank::ZERO);
+        let made = made.unwrap_or(Ok(()));
+        made.and_then(|()| world.barrier()).unwrap_err().to_string()
+    });
+    for text in told.unwrap() {
+        let of_hasher = "rank 0 panicked in the hasher of a hash map";
+        assert!(text.contains(of_hasher), "{text}");
+    }
 }
 
 thread_local! {
@@ -339,7 +379,7 @@ fn a_key_whose_value_panics_when_it_is_dropped_is_counted() {
 fn a_hasher_that_panics_leaves_no_long_value_behind() {
     everywhere(1, |world| {
         for is_reused in [false, true] {
-            let hasher = Moody(true.into());
+            let hasher = Moody(Arc::new(true.into()));
             let map = HashMap::<u32, String, _, _>::with_hasher(&world, 100, hasher).unwrap();
             let map = if is_reused {
                 map.reuse_slots().unwrap()
