@@ -1,14 +1,19 @@
 //! Inserts of many values into a map with several values for each key.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use pgas_core::part_of;
 
 use super::super::batch::in_parts;
 use super::super::op::Add;
 use super::super::operations::{Find, Insert};
 use super::super::phase::Atomic;
-use super::{MultiMap, Numbers};
+use super::{MultiMap, Numbered, Numbers};
 use crate::object::{self, FoundBy as _, KeyHasher, Object};
 use crate::{BatchError, Result, prices};
+
+/// A value, with its key and number.
+type Place<'e, K, V> = ((K, u64), &'e V);
 
 impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// [Inserts](Self::insert) all entries of an iterator, in their order, some hundred at a time.
@@ -43,20 +48,38 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         in_parts(entries, |some| self.insert_some(&some).map(|()| some.len())).map(drop)
     }
 
-    /// Adds some entries: takes numbers for all of them, inserts the values under these, and looks
-    /// which numbers a removal has passed meanwhile.
+    /// Adds some entries. If a function of the program panics, numbers without values are gaps.
     fn insert_some(&self, entries: &[(K, V)]) -> Result<(), BatchError> {
         let world = self.values.table.world();
         let _performing = world.performs(&prices::MULTI_MAP_EXTEND, entries.len());
+        // Code of the program makes the copies, and may panic: there are no numbers yet.
+        let places = entries.iter().map(|(key, value)| ((key.clone(), 0), value));
+        let places = places.collect();
         let mut numbers = vec![None; entries.len()];
-        let numbered = self.take_numbers(entries, &mut numbers);
-        let n_numbered = numbered.as_ref().err().map_or(entries.len(), |e| e.done);
-        let numbered_entries = entries.iter().zip(&numbers).take(n_numbered);
-        let places: Vec<((K, u64), &V)> = numbered_entries
-            .filter_map(|((key, value), number)| {
-                Some(((key.clone(), u64::from((*number)?)), value))
-            })
-            .collect();
+        let insert = AssertUnwindSafe(|| self.insert_at(places, entries, &mut numbers));
+        catch_unwind(insert).unwrap_or_else(|panic| {
+            for ((key, _), number) in entries.iter().zip(numbers) {
+                self.settle(key, number);
+            }
+            resume_unwind(panic)
+        })
+    }
+
+    /// Takes numbers for all entries, inserts the values at their `places` under these, and looks
+    /// which numbers a removal has passed meanwhile.
+    fn insert_at(
+        &self,
+        mut places: Vec<Place<'_, K, V>>,
+        entries: &[(K, V)],
+        numbers: &mut [Option<u32>],
+    ) -> Result<(), BatchError> {
+        let numbered = self.take_numbers(entries, numbers);
+        places.truncate(numbered.as_ref().err().map_or(entries.len(), |e| e.done));
+        for (((_, place), _), number) in places.iter_mut().zip(&*numbers) {
+            *place = number
+                .expect("those before the first error have one")
+                .into();
+        }
         let inserted = self.values.table.perform_many_into::<Insert, _>(
             &places,
             |(place, _)| <(K, u64)>::key_by(place),
@@ -65,11 +88,12 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         );
         let refused = inserted.err().or(numbered.err());
         let done = refused.as_ref().map_or(entries.len(), |e| e.done);
-        let passed = self.insert_passed(&places[..done]);
-        passed.map_err(|error| BatchError { done, error })?;
+        // Of those before, one may be refused that is to be inserted again.
+        let refused = self.insert_passed(&places[..done]).err().or(refused);
         let Some(refused) = refused else {
             return Ok(());
         };
+        let done = refused.done;
         let left = self.take_back(&entries[done..], &numbers[done..]);
         left.map_err(|error| BatchError { done, error })?;
         Err(refused)
@@ -104,7 +128,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
                     self.numbers.fetch_add(key, u64::MAX)?;
                 }
                 Some(number) => {
-                    self.values.remove(&(key.clone(), number.into()))?;
+                    self.values.remove(&Numbered(key, number.into()))?;
                     self.give_back(key, number)?;
                 }
                 None => {}
@@ -114,20 +138,31 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 
     /// Inserts those values again whose numbers a removal had passed before they were there.
-    fn insert_passed(&self, places: &[((K, u64), &V)]) -> Result<()> {
+    fn insert_passed(&self, places: &[Place<'_, K, V>]) -> Result<(), BatchError> {
         let keys: Vec<&K> = places.iter().map(|((key, _), _)| key).collect();
         let mut words = vec![None; keys.len()];
-        self.numbers.table.perform_many_into::<Find<Atomic>, _>(
+        let found = self.numbers.table.perform_many_into::<Find<Atomic>, _>(
             &keys,
             |key| K::key_by(*key),
             |_, _| Ok(()),
             |i, word| words[i] = word,
-        )?;
-        for ((place, value), word) in places.iter().zip(words) {
+        );
+        let n_found = found.as_ref().err().map_or(places.len(), |e| e.done);
+        for (done, ((place, value), word)) in places.iter().zip(words).take(n_found).enumerate() {
             let first = Numbers::of(word.unwrap_or(0)).first;
-            if u64::from(first) > place.1 && self.values.remove(place)? {
-                self.insert_ref(&place.0, value)?;
+            if u64::from(first) > place.1 {
+                let again = self.insert_again(place, value);
+                again.map_err(|error| BatchError { done, error })?;
             }
+        }
+        found.map(drop)
+    }
+
+    /// Inserts a value again that is at a place that a removal has passed, unless the removal has
+    /// found it.
+    fn insert_again(&self, place: &(K, u64), value: &V) -> Result<()> {
+        if self.values.remove(place)? {
+            self.insert_ref(&place.0, value)?;
         }
         Ok(())
     }

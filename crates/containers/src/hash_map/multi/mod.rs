@@ -6,8 +6,11 @@ mod nb;
 mod whole;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 
 use pgas_core::part_of;
+use pgas_core::process::discard_panic;
 
 use super::HashMap;
 use super::hash::RapidHasher;
@@ -118,6 +121,16 @@ impl Numbers {
         }
     }
 
+    /// The word after the insert with this number has ended by a panic: nobody knows whether there
+    /// is a value.
+    fn with_unknown(word: u64, number: u32) -> u64 {
+        if number < Self::of(word).first {
+            word
+        } else {
+            word | Self::GAPS
+        }
+    }
+
     #[cold]
     fn used_up() -> Error {
         let full = format!("a key of a MultiMap takes at most {} inserts", Self::END);
@@ -215,16 +228,20 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         loop {
             let numbers = self.next_number(key)?;
             let place = Numbered(key, u64::from(numbers.next));
+            let mut taken = Taken::new(self, key, numbers.next);
             let stored = |heap: &Heap| object::to_slot(value, heap);
             if let Err(error) = self.values.table.perform::<Insert, _>(&place, stored) {
                 self.give_back(key, numbers.next)?;
+                taken.is_settled = true;
                 return Err(error);
             }
             // A removal that began after the number was given has looked for the value, perhaps
             // before it was inserted. Either the removal or this rank takes the value out. If this
             // rank does, the insert begins again.
             let is_passed = self.numbers(key)?.first > numbers.next;
-            if !is_passed || !self.values.remove(&place)? {
+            let is_gone = is_passed && self.values.remove(&place)?;
+            taken.is_settled = true;
+            if !is_gone {
                 return self.count_of(key, numbers);
             }
         }
@@ -266,6 +283,35 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         Ok(())
     }
 
+    /// Leaves the values of `key` as others expect them after an insert with this number has ended
+    /// by a panic, wherever that came: the number may be a gap, and if a removal has passed it
+    /// there is no value.
+    #[cold]
+    fn settle<Q: ?Sized>(&self, key: &Q, number: Option<u32>)
+    where
+        K: FoundBy<Q>,
+    {
+        let Some(number) = number else {
+            return;
+        };
+        let settle = || -> Result<()> {
+            if number >= Numbers::END {
+                return self.numbers.fetch_add(key, u64::MAX).map(drop);
+            }
+            let unknown = |word| Numbers::with_unknown(word, number);
+            let word = self.numbers.update(key, unknown)?.unwrap_or(0);
+            if number < Numbers::of(word).first {
+                self.values.remove(&Numbered(key, number.into()))?;
+            }
+            Ok(())
+        };
+        // What panics again, or fails, cannot be helped: the caller is told of the first panic.
+        match catch_unwind(AssertUnwindSafe(settle)) {
+            Ok(_settled) => {}
+            Err(panic) => discard_panic(panic),
+        }
+    }
+
     /// Removes all values of `key`, and returns them in their order. If several ranks remove them
     /// at once, each value goes to one of them. Other keys can use the slots of the values when
     /// [`HashMap::remove`] says so. A value whose insert has not returned yet is removed or stays.
@@ -303,6 +349,34 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             };
             (is_removed, value)
         }))
+    }
+}
+
+/// A number that an insert has taken. A panic meanwhile settles it.
+struct Taken<'m, Q: ?Sized, K: Object + FoundBy<Q>, V: Object, S: KeyHasher> {
+    map: &'m MultiMap<K, V, Atomic, S>,
+    key: &'m Q,
+    number: u32,
+    is_settled: bool,
+}
+
+impl<'m, Q: ?Sized, K: Object + FoundBy<Q>, V: Object, S: KeyHasher> Taken<'m, Q, K, V, S> {
+    fn new(map: &'m MultiMap<K, V, Atomic, S>, key: &'m Q, number: u32) -> Self {
+        let is_settled = false;
+        Self {
+            map,
+            key,
+            number,
+            is_settled,
+        }
+    }
+}
+
+impl<Q: ?Sized, K: Object + FoundBy<Q>, V: Object, S: KeyHasher> Drop for Taken<'_, Q, K, V, S> {
+    fn drop(&mut self) {
+        if !self.is_settled && thread::panicking() {
+            self.map.settle(self.key, Some(self.number));
+        }
     }
 }
 

@@ -1,8 +1,14 @@
 //! Operations on maps with several values for each key that do not wait.
 
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use pgas_am::{PgasFuture, when_all};
+use pgas_core::process::discard_panic;
 
 use super::super::nb::flight::start;
 use super::super::op::{Add, OnKey};
@@ -12,6 +18,19 @@ use super::super::table::Common;
 use super::{MultiMap, Numbers, Removed, removed};
 use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object};
 use crate::{Result, TakeError};
+
+/// The result of `task`, or its panic.
+async fn unless_panic<T>(task: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut task = pin!(task);
+    poll_fn(|cx| {
+        let poll = AssertUnwindSafe(|| task.as_mut().poll(cx));
+        match catch_unwind(poll) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
+}
 
 /// An operation in flight on a key: of both maps.
 struct InFlight<K: Object, V: Object, S> {
@@ -33,22 +52,49 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
 
     /// As [`MultiMap::insert`].
     async fn insert(&self, value: V) -> Result<u64> {
-        let slot = |heap: &Heap| object::to_slot(&value, heap);
         loop {
             let numbers = self.next_number().await?;
-            let place = self.place(numbers.next);
-            if let Err(error) = self.values.step::<Insert>(&place, slot).await {
-                let give_back = |word| Numbers::without(word, numbers.next);
-                self.numbers.update(&self.key, give_back).await?;
-                return Err(error);
-            }
-            // As in the blocking form: a removal that has passed the number takes the value out, or
-            // this rank does, and begins again.
-            let is_passed = self.numbers::<Atomic>().await?.first > numbers.next;
-            if !is_passed || !self.values.step::<Remove>(&place, |_| Ok(())).await? {
-                return self.count_of(numbers).await;
+            match unless_panic(self.insert_at(numbers.next, &value)).await {
+                Ok(is_there) => {
+                    if is_there? {
+                        return self.count_of(numbers).await;
+                    }
+                }
+                Err(panic) => {
+                    // What panics again, or fails, cannot be helped.
+                    if let Err(panic) = unless_panic(self.settle(numbers.next)).await {
+                        discard_panic(panic);
+                    }
+                    resume_unwind(panic);
+                }
             }
         }
+    }
+
+    /// Inserts the value under this number, which was taken for it. Returns false if a removal had
+    /// passed the number and has not found the value: it is not there, and the insert begins again.
+    async fn insert_at(&self, number: u32, value: &V) -> Result<bool> {
+        let slot = |heap: &Heap| object::to_slot(value, heap);
+        let place = self.place(number);
+        if let Err(error) = self.values.step::<Insert>(&place, slot).await {
+            let give_back = |word| Numbers::without(word, number);
+            self.numbers.update(&self.key, give_back).await?;
+            return Err(error);
+        }
+        // As in the blocking form: the removal takes the value out, or this rank does.
+        let is_passed = self.numbers::<Atomic>().await?.first > number;
+        Ok(!is_passed || !self.values.step::<Remove>(&place, |_| Ok(())).await?)
+    }
+
+    /// As [`MultiMap::settle`].
+    async fn settle(&self, number: u32) -> Result<()> {
+        let unknown = |word| Numbers::with_unknown(word, number);
+        let word = self.numbers.update(&self.key, unknown).await?;
+        if number < Numbers::of(word.unwrap_or(0)).first {
+            let place = self.place(number);
+            self.values.step::<Remove>(&place, |_| Ok(())).await?;
+        }
+        Ok(())
     }
 
     /// Takes a new number for a value: `next` of the result.

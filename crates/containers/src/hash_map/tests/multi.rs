@@ -1,9 +1,14 @@
 //! Maps with several values per key.
 
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
 use pgas_core::Rank;
 
 use super::*;
 use crate::hash_map::{MultiMap, SeededHasher, check_numbers};
+use crate::object::KeyHasher;
 
 #[test]
 fn a_multimap_keeps_every_value_of_a_key_once() {
@@ -125,6 +130,104 @@ fn of_many_values_those_before_the_first_refused_one_are_there() {
             assert_eq!((refused.done, values.count(&1).unwrap()), (0, before));
         }
     });
+}
+
+/// What a hasher does once, at so many bytes.
+type Hook = RefCell<Option<(usize, Box<dyn FnOnce()>)>>;
+
+thread_local! {
+    static HOOK: Hook = const { RefCell::new(None) };
+}
+
+/// The bytes of a key, and of a number behind it.
+const KEY: usize = size_of::<u32>();
+const NUMBER: usize = size_of::<u64>();
+
+/// Calls a function of the test at some point of an insert.
+struct Hooked;
+
+impl KeyHasher for Hooked {
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        let hook = HOOK.with_borrow_mut(|hook| hook.take_if(|(len, _)| *len == bytes.len()));
+        if let Some((_, hook)) = hook {
+            hook();
+        }
+        RapidHasher.hash(bytes)
+    }
+}
+
+fn hook(len: usize, hook: impl FnOnce() + 'static) {
+    HOOK.set(Some((len, Box::new(hook))));
+}
+
+/// What another rank does between the numbers and the values.
+#[test]
+fn values_that_find_no_room_behind_a_removal_leave_nothing() {
+    let world = loopback::world();
+    let map = MultiMap::<u32, u64, _, _>::with_hasher(&world, 4, Hooked).unwrap();
+    let map = Rc::new(map);
+    map.extend([(2, 1), (2, 2)]).unwrap();
+    let other = Rc::clone(&map);
+    hook(NUMBER, move || assert_eq!(other.remove(&1).unwrap(), []));
+    let refused = map.extend([(1, 10), (3, 30)]).unwrap_err();
+    assert!(matches!(refused.error, crate::Error::Full { .. }));
+    assert_eq!(refused.done, 0);
+    for key in [1, 3] {
+        assert_eq!(map.find(&key).unwrap(), []);
+        assert_eq!(map.count(&key).unwrap(), 0);
+    }
+    assert_eq!((map.len().unwrap(), map.n_keys().unwrap()), (2, 1));
+    assert_eq!(map.local_iter().count(), 2);
+}
+
+/// Each insert ends by a panic of the hasher after it has taken its number.
+#[test]
+fn a_number_without_a_value_after_a_panic_is_a_gap() {
+    type Map = MultiMap<u32, u64, Atomic, Hooked>;
+    type Insert = fn(&Map) -> Result<(), crate::Error>;
+    let inserts: [Insert; 3] = [
+        |map| map.insert(&1, 10).map(drop),
+        |map| Ok(map.extend([(1, 10), (1, 20), (2, 30)])?),
+        |map| map.insert_nb(&1, 10)?.wait().map(drop),
+    ];
+    everywhere(1, |world| {
+        for insert in inserts {
+            let map = Map::with_hasher(&world, 100, Hooked).unwrap();
+            map.insert(&2, 7).unwrap();
+            hook(NUMBER, || panic!("no hash"));
+            // The panic of a task is an error of who waits for it.
+            let ended = catch_unwind(AssertUnwindSafe(|| insert(&map)));
+            assert!(!matches!(ended, Ok(Ok(()))));
+            assert_eq!((map.count(&1).unwrap(), map.find(&1).unwrap()), (0, vec![]));
+            assert!(!map.contains(&1).unwrap());
+            assert_eq!((map.n_keys().unwrap(), map.count(&2).unwrap()), (1, 1));
+            insert(&map).unwrap();
+            assert_eq!(map.find(&1).unwrap()[0], 10);
+            assert_eq!(map.count(&1).unwrap(), map.find(&1).unwrap().len() as u64);
+            assert_eq!(map.local_len().unwrap(), map.len().unwrap());
+        }
+    });
+}
+
+/// The removal has passed the number, and has not found the value.
+#[test]
+fn a_removal_before_a_panic_leaves_no_value() {
+    let world = loopback::world();
+    let map = MultiMap::<u32, u64, _, _>::with_hasher(&world, 10, Hooked).unwrap();
+    let map = Rc::new(map);
+    let other = Rc::clone(&map);
+    hook(NUMBER, move || {
+        assert_eq!(other.remove(&1).unwrap(), []);
+        // When the value is there, and its number is looked for.
+        hook(KEY, || panic!("no hash"));
+    });
+    catch_unwind(AssertUnwindSafe(|| map.insert(&1, 10))).unwrap_err();
+    assert_eq!((map.count(&1).unwrap(), map.len().unwrap()), (0, 0));
+    assert_eq!(map.insert(&1, 20).unwrap(), 0);
+    assert_eq!(
+        (map.count(&1).unwrap(), map.remove(&1).unwrap()),
+        (1, vec![20])
+    );
 }
 
 #[test]
