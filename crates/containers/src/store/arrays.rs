@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use pgas_core::{AsTeam, Pod, Team};
+use pgas_core::{AsTeam, Member as _, Pod, Team};
 
 use super::manifest::About;
 use super::{load, save, saving};
@@ -40,13 +40,13 @@ fn save_array<T: Object>(
 fn load_array<T: Object, A>(
     team: &Team,
     dir: &Path,
-    make: impl Fn(usize) -> Result<A>,
+    (are_bad, make): (bool, impl Fn(usize) -> Result<A>),
     put: impl Fn(&A, usize, &T) -> Result<()>,
 ) -> Result<A> {
     load(team, dir, (ARRAY, &[About::of::<T>(&[0])]), |saved| {
         let len = saved.size(0)?;
         saved.expect(Some(len as u64))?;
-        let array = saved.made(make(len))?;
+        let array = saved.made_with(are_bad, make(len))?;
         saved.for_each(team, 0, |i, element| put(&array, i, &element))?;
         team.barrier_within()?;
         Ok(array)
@@ -101,7 +101,7 @@ impl<T: Object> DArray<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of
     /// such elements, if a file cannot be read or is not as it was written, or if there is no room
-    /// for the array; those of [`new`](Self::new) for arguments that differ.
+    /// for the array; those of [`new`](Self::new) for arguments that differ or cannot be used.
     #[track_caller]
     pub fn load(
         on: &impl AsTeam,
@@ -110,7 +110,8 @@ impl<T: Object> DArray<T> {
         initial: &T,
     ) -> Result<Self> {
         let make = |len| Self::new(on, len, distribution, initial);
-        load_array(&on.as_team(), dir.as_ref(), make, Self::put)
+        let are_bad = distribution == Distribution::BlockCyclic(0);
+        load_array(&on.as_team(), dir.as_ref(), (are_bad, make), Self::put)
     }
 }
 
@@ -163,8 +164,10 @@ impl<T: Object> Array<T> {
         host: G::Member,
         initial: &T,
     ) -> Result<Self> {
+        let team = &on.as_team();
         let make = |len| Self::new(on, host, len, initial);
-        load_array(&on.as_team(), dir.as_ref(), make, Self::put)
+        let are_bad = host.number() >= team.n_ranks();
+        load_array(team, dir.as_ref(), (are_bad, make), Self::put)
     }
 }
 
@@ -226,7 +229,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of
     /// such elements, if a file cannot be read or is not as it was written, or if there is no room
-    /// for the matrix; those of [`new`](Self::new) for arguments that differ.
+    /// for the matrix; those of [`new`](Self::new) for arguments that differ or cannot be used.
     #[track_caller]
     pub fn load(on: &impl AsTeam, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
         let team = &on.as_team();
@@ -234,7 +237,8 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
         load(team, dir.as_ref(), (MATRIX, &abouts), |saved| {
             let (rows, columns) = (saved.size(0)?, saved.size(1)?);
             saved.expect((rows as u64).checked_mul(columns as u64))?;
-            let matrix = saved.made(Self::new(team, [rows, columns], tile, T::new_zeroed()))?;
+            let matrix = Self::new(team, [rows, columns], tile, T::new_zeroed());
+            let matrix = saved.made_with(tile.contains(&0), matrix)?;
             saved.for_each(team, 0, |i, element| {
                 matrix.put(i / columns, i % columns, element)
             })?;

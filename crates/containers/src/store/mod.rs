@@ -313,6 +313,12 @@ impl Saved {
         })
     }
 
+    /// As [`made`](Self::made), for a container that was made with arguments of the caller, too. If
+    /// they `are_bad` whatever was saved, the error is theirs, and names no file.
+    fn made_with<A>(&self, are_bad: bool, made: Result<A>) -> Result<A> {
+        if are_bad { made } else { self.made(made) }
+    }
+
     /// Calls `f` with the elements of this rank's share of the parts, and their indices among all
     /// elements (an allreduce). Collective.
     #[track_caller]

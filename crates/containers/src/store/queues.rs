@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgas_core::AsTeam;
+use pgas_core::{AsTeam, Member as _};
 
 use super::manifest::About;
 use super::{load, save};
@@ -64,15 +64,17 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, if a
-    /// file cannot be read or is not as it was written, or if there is no such host or no room for
-    /// the queue; [`Error::Mismatch`] if the ranks name different hosts.
+    /// file cannot be read or is not as it was written, or if there is no room for the queue;
+    /// [`Error::Argument`] if there is no such host, and [`Error::Mismatch`] if the ranks name
+    /// different ones.
     #[track_caller]
     pub fn load<G: AsTeam>(on: &G, host: G::Member, dir: impl AsRef<Path>) -> Result<Self> {
         let team = &on.as_team();
         let abouts = [About::of::<T>(&[0])];
         load(team, dir.as_ref(), (QUEUE, &abouts), |saved| {
             saved.expect_room()?;
-            let queue = saved.made(Self::with_capacity(on, host, saved.size(0)?))?;
+            let queue = Self::with_capacity(on, host, saved.size(0)?);
+            let queue = saved.made_with(host.number() >= team.n_ranks(), queue)?;
             let is_first = team.rank() == 0;
             let n = saved.n_elements(0)?;
             let n = if is_first { n } else { 0 };

@@ -150,6 +150,34 @@ fn arrays_and_matrices_are_dealt_out_anew() {
     );
 }
 
+/// The files are as they should be, and no error names one of them.
+#[test]
+fn an_argument_with_which_nothing_can_be_loaded_is_an_error_of_its_own() {
+    fn refuse<T>(loaded: crate::Result<T>) {
+        let error = loaded.err().unwrap();
+        assert!(matches!(error, Error::Argument(_)), "{error}");
+    }
+    by_other_numbers(
+        |world, dir| {
+            let array = Array::<u32>::new(world, Rank::ZERO, 7, &9).unwrap();
+            array.save(dir.join("array")).unwrap();
+            let matrix = DMatrix::<f64>::new(world, [5, 7], [2, 3], 0.5).unwrap();
+            matrix.save(dir.join("matrix")).unwrap();
+            let mut queue = CircularQueue::<u32>::with_capacity(world, Rank::ZERO, 7).unwrap();
+            queue.save(dir.join("queue")).unwrap();
+        },
+        |world, dir| {
+            let (array, nobody) = (dir.join("array"), Rank::new(world.n_ranks()));
+            let deal = Distribution::BlockCyclic(0);
+            refuse(DArray::<u32>::load(world, &array, deal, &0));
+            refuse(Array::<u32>::load(world, &array, nobody, &0));
+            refuse(DMatrix::<f64>::load(world, dir.join("matrix"), [0, 4]));
+            refuse(CircularQueue::<u32>::load(world, nobody, dir.join("queue")));
+            world.barrier().unwrap();
+        },
+    );
+}
+
 #[test]
 fn filters_find_what_was_inserted_before_they_were_saved() {
     by_other_numbers(
