@@ -60,7 +60,7 @@ pub use drain::Drain;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
-pub(crate) use multi::check_numbers;
+pub(crate) use multi::{loaded_numbers, sparse_numbers};
 pub use outcome::Inserted;
 pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pgas_core::AsTeam;
+use pgas_core::{AsTeam, Team};
 
 use super::manifest::About;
 use super::parts::Part;
 use super::{load, save, saving};
 use crate::Result;
-use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, check_numbers};
+use crate::hash_map::{
+    Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, loaded_numbers, sparse_numbers,
+};
 use crate::object::{KeyHasher, Object};
 
 const MAP: &str = "hash map";
@@ -224,13 +226,30 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     }
 }
 
+/// Gives values of all ranks new numbers: those of each key keep their order, and none is beyond
+/// the number of values. Collective.
+#[track_caller]
+fn number_anew<K, V>(team: &Team, values: &mut [((K, u64), V)]) -> Result<()> {
+    let mine: Vec<u64> = values.iter().map(|((_, number), _)| *number).collect();
+    let mut all = team.allgather_varying(&mine)?.concat();
+    all.sort_unstable();
+    all.dedup();
+    for ((_, number), _) in values {
+        *number = all.partition_point(|other| *other < *number) as u64;
+    }
+    Ok(())
+}
+
 impl<K: Object, V: Object> MultiMap<K, V> {
     /// The map that was saved in a directory, as [`HashMap::load`].
     ///
     /// # Cost
     ///
     /// That of [`with_capacity`](Self::with_capacity), an insert for each entry of both maps of
-    /// which it consists, divided among the ranks, and B + 5 collectives. Collective over the team.
+    /// which it consists, divided among the ranks, and B + 5 collectives. If a key has more numbers
+    /// than the map has values, since inserts were refused, the values of such keys get new ones:
+    /// an allreduce and an [`allgather_varying`](Team::allgather_varying) more, and a
+    /// [`find`](HashMap::find) for each value. Collective over the team.
     ///
     /// # Errors
     ///
@@ -245,13 +264,28 @@ impl<K: Object, V: Object> MultiMap<K, V> {
             let numbers = saved.made(HashMap::with_capacity(team, capacity(0)?))?;
             let values = saved.made(HashMap::with_capacity(team, capacity(1)?))?;
             let n_values = saved.n_elements(1)?;
-            saved.for_each(team, 0, |_, (key, word): (K, u64)| {
-                check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
-                numbers.insert(&key, word).map(drop)
+            let n_sparse = saved.sum_of_each(team, 0, |_, (key, word): (K, u64)| {
+                let numbers_of = loaded_numbers(word, n_values);
+                let loaded = numbers_of.map_err(|why| saved.refuse(why))?;
+                numbers.insert(&key, loaded)?;
+                Ok((loaded != word).into())
             })?;
+            let mut apart = Vec::new();
             saved.for_each(team, 1, |_, (place, value): ((K, u64), V)| {
+                if n_sparse > 0 && numbers.find(&place.0)? == Some(sparse_numbers(n_values)) {
+                    apart.push((place, value));
+                    return Ok(());
+                }
                 values.insert(&place, value).map(drop)
             })?;
+            if n_sparse > 0 {
+                number_anew(team, &mut apart)?;
+                saved.together(team, || {
+                    let mut apart = apart.into_iter();
+                    apart.try_for_each(|(place, value)| values.insert(&place, value).map(drop))?;
+                    Ok(0)
+                })?;
+            }
             team.barrier_within()?;
             Ok(Self::of(numbers, values))
         })

@@ -40,6 +40,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pgas_core::collective::op::Sum;
 use pgas_core::stats::Unit;
 use pgas_core::{PartOf, Team, Work, World, part_of_object};
 
@@ -53,14 +54,22 @@ use pgas_core::{Error, Result};
 /// its own, or one that names a rank that has failed. Collective.
 #[track_caller]
 fn together<T>(team: &Team, dir: &Path, mine: impl FnOnce() -> Result<T>) -> Result<T> {
-    let done = team.all_try("a checkpoint", mine);
-    done.map_err(|error| match error {
+    let done = team.all_try(A_CHECKPOINT, mine);
+    done.map_err(|error| of_all(dir, error))
+}
+
+/// What ranks do together.
+const A_CHECKPOINT: &str = "a checkpoint";
+
+/// The error of a step that all ranks take, if this rank or another one has failed.
+fn of_all(dir: &Path, error: Error) -> Error {
+    match error {
         Error::Elsewhere(there) => {
             let reason = format!("rank {}: {}", there.rank, there.cause);
             storage(dir, reason)
         }
         own => own,
-    })
+    }
 }
 
 /// The work of writing or reading `n_elements` elements, for reports of progress.
@@ -328,6 +337,18 @@ impl Saved {
         i: usize,
         mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
+        let none = |within, element| f(within, element).map(|()| 0);
+        self.sum_of_each(team, i, none).map(drop)
+    }
+
+    /// As [`for_each`](Self::for_each). Returns the sum of the results of all ranks. Collective.
+    #[track_caller]
+    fn sum_of_each<T: Object>(
+        &self,
+        team: &Team,
+        i: usize,
+        mut f: impl FnMut(usize, T) -> Result<u64>,
+    ) -> Result<u64> {
         let n_ranks = team.n_ranks() as usize;
         let parts = || self.manifest.parts[i].iter().enumerate();
         let is_mine = |part: usize| part % n_ranks == team.rank() as usize;
@@ -335,24 +356,27 @@ impl Saved {
         let n_mine = sizes.fold(0, |n: u64, (_, info)| n.saturating_add(info.elements));
         let work = work(team.world(), "loading", &self.dir, n_mine);
         let mine = || {
-            let mut first = 0;
+            let (mut first, mut sum) = (0, 0);
             for (part, info) in parts() {
                 if is_mine(part) {
-                    let f = |within, element| f(first + within, element);
-                    self.read_part(i, part, &work, f)?;
+                    self.read_part(i, part, &work, |within, element| {
+                        sum += f(first + within, element)?;
+                        Ok(())
+                    })?;
                 }
                 first += usize::try_from(info.elements).unwrap_or(usize::MAX);
             }
-            Ok(())
+            Ok(sum)
         };
         self.together(team, mine)
     }
 
-    /// As [`together`], for what reads parts. After an error the ranks find out whether another
+    /// As [`together`], for what reads parts. Returns the sum of the results of all ranks. After an error the ranks find out whether another
     /// checkpoint has taken the place of this one. Collective.
     #[track_caller]
-    fn together<A>(&self, team: &Team, mine: impl FnOnce() -> Result<A>) -> Result<A> {
-        let done = together(team, &self.dir, mine);
+    fn together(&self, team: &Team, mine: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        let done = team.all_try_reduce(A_CHECKPOINT, mine, Sum);
+        let done = done.map_err(|error| of_all(&self.dir, error));
         if done.is_err() {
             let is_other = || {
                 let now = manifest::read(&self.dir).ok()?;

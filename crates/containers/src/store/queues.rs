@@ -82,13 +82,13 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
             // The first rank reads all parts, so that the elements keep their order.
             let mine = || {
                 if !is_first {
-                    return Ok(());
+                    return Ok(0);
                 }
                 for part in 0..saved.manifest.parts[0].len() {
                     let put = |_, element| queue.push(element).map_err(Error::from);
                     saved.read_part::<T>(0, part, &work, put)?;
                 }
-                Ok(())
+                Ok(0)
             };
             saved.together(team, mine)?;
             Ok(queue)

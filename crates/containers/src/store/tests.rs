@@ -178,6 +178,46 @@ fn an_argument_with_which_nothing_can_be_loaded_is_an_error_of_its_own() {
     );
 }
 
+/// Whoever looks for the values of a key looks under each of its numbers.
+#[test]
+fn a_multimap_is_loaded_without_gaps_beyond_its_values() {
+    const N: u64 = 1 << 20;
+    by_other_numbers(
+        |world, dir| {
+            let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
+            if world.rank() == Rank::ZERO {
+                for value in 0..4 {
+                    map.insert(&1, value).unwrap();
+                    map.insert(&2, 10 + value).unwrap();
+                    map.insert(&3, 20 + value).unwrap();
+                    map.leave_gaps(&1, N);
+                    map.leave_gaps(&2, N >> value);
+                }
+                map.remove(&3).unwrap();
+                map.insert(&3, 30).unwrap();
+            }
+            world.barrier().unwrap();
+            map.save(dir.join("map")).unwrap();
+        },
+        |world, dir| {
+            let map = MultiMap::<u64, u64>::load(world, dir.join("map")).unwrap();
+            assert!(map.n_numbers(&1) <= 9 && map.n_numbers(&2) <= 9);
+            assert_eq!(map.n_numbers(&3), 1);
+            let found = map.find_many(&[1, 2, 3]).unwrap();
+            assert_eq!(found, [vec![0, 1, 2, 3], vec![10, 11, 12, 13], vec![30]]);
+            assert_eq!((map.count(&1).unwrap(), map.len().unwrap()), (4, 9));
+            world.barrier().unwrap();
+            let me = u64::from(world.rank().number());
+            map.insert(&1, 100 + me).unwrap();
+            world.barrier().unwrap();
+            let found = map.find(&1).unwrap();
+            assert_eq!(found[..4], [0, 1, 2, 3]);
+            assert_eq!(found.len(), 4 + world.n_ranks() as usize);
+            world.barrier().unwrap();
+        },
+    );
+}
+
 #[test]
 fn filters_find_what_was_inserted_before_they_were_saved() {
     by_other_numbers(

@@ -179,8 +179,14 @@ fn removed<V>(values: impl Iterator<Item = Removed<V>>) -> Result<Vec<V>, TakeEr
     }
 }
 
-/// Why `word` cannot be the numbers of a key, in a map of `n_values` values.
-pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
+/// The numbers of a key in a map of `n_values` values that is loaded, which were saved as `word`.
+/// If they are [sparse](sparse_numbers) the key's values have to get new ones: a search looks for a
+/// value under each number, and would take as long as it pleases whoever has written the file.
+///
+/// # Errors
+///
+/// Why they cannot be the numbers of a key.
+pub(crate) fn loaded_numbers(word: u64, n_values: u64) -> Result<u64, String> {
     let numbers = Numbers::of(word);
     let Numbers {
         first,
@@ -188,12 +194,21 @@ pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
         has_gaps,
     } = numbers;
     let is_range = first <= next && next <= Numbers::END;
-    if is_range && (has_gaps || numbers.span() <= n_values) {
-        return Ok(());
+    if is_range && numbers.span() <= n_values {
+        return Ok(word);
+    }
+    if is_range && has_gaps {
+        return Ok(sparse_numbers(n_values));
     }
     Err(format!(
         "a key has the values from {first} to {next} of {n_values}"
     ))
+}
+
+/// The numbers of each key that had more numbers than the map has values. There are some without a
+/// value among them.
+pub(crate) fn sparse_numbers(n_values: u64) -> u64 {
+    n_values.min(Numbers::END.into()) | Numbers::GAPS
 }
 
 impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
@@ -264,6 +279,21 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     #[cfg(test)]
     pub(super) fn give_numbers(&self, key: &K, n: u64) {
         self.numbers.fetch_add(key, n).expect("it is there");
+    }
+
+    /// Takes `n` numbers of `key`, whose inserts are refused.
+    #[cfg(test)]
+    pub(crate) fn leave_gaps(&self, key: &K, n: u64) {
+        self.give_numbers(key, n);
+        let refused = |word| word | Numbers::GAPS;
+        self.numbers.update(key, refused).expect("it is there");
+    }
+
+    /// The number of `key`'s numbers, each with a value or without.
+    #[cfg(test)]
+    pub(crate) fn n_numbers(&self, key: &K) -> u64 {
+        let word = self.numbers.find(key).expect("it can be found");
+        Numbers::of(word.expect("it is there")).span()
     }
 
     /// The first step of a removal.

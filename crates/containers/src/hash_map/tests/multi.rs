@@ -7,7 +7,7 @@ use std::rc::Rc;
 use pgas_core::Rank;
 
 use super::*;
-use crate::hash_map::{MultiMap, SeededHasher, check_numbers};
+use crate::hash_map::{MultiMap, SeededHasher, loaded_numbers};
 use crate::object::KeyHasher;
 
 #[test]
@@ -294,14 +294,18 @@ fn a_removal_beside_an_insert_beyond_the_last_number_leaves_a_range() {
 }
 
 #[test]
-fn gaps_need_no_values_beside_them_and_a_range_without_gaps_does() {
+fn numbers_beyond_all_values_are_given_anew_if_there_are_gaps_and_refused_if_not() {
     const GAPS: u64 = 1 << 63;
     let range = |first: u64, next: u64| first << 32 | next;
-    check_numbers(range(3, 10), 7).unwrap();
-    check_numbers(range(3, 10), 6).unwrap_err();
-    check_numbers(range(3, 10_000_000) | GAPS, 6).unwrap();
-    check_numbers(range(11, 10) | GAPS, 100).unwrap_err();
-    check_numbers(range(0, (1 << 31) - 1) | GAPS, 100).unwrap_err();
+    for word in [range(3, 10), range(3, 10) | GAPS] {
+        assert_eq!(loaded_numbers(word, 7), Ok(word));
+    }
+    loaded_numbers(range(3, 10), 6).unwrap_err();
+    for word in [range(3, 10), range(3, 10_000_000)] {
+        assert_eq!(loaded_numbers(word | GAPS, 6), Ok(range(0, 6) | GAPS));
+    }
+    loaded_numbers(range(11, 10) | GAPS, 100).unwrap_err();
+    loaded_numbers(range(0, (1 << 31) - 1) | GAPS, 100).unwrap_err();
 }
 
 #[test]
