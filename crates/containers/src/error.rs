@@ -9,10 +9,8 @@ pub(crate) fn agree(team: &Team, what: &'static str, value: u64) -> Result<()> {
     same(what, of_all)
 }
 
-/// As [`agree`], for a number: any order shows whether all are the same, also that of the bits.
-#[track_caller]
-pub(crate) fn agree_on_number(team: &Team, what: &'static str, value: f64) -> Result<()> {
-    let [of_all] = extremes(team, [value.to_bits()])?;
+/// As [`same`], for the bits of numbers: any order shows whether all are the same.
+pub(crate) fn same_number(what: &'static str, of_all: Extremes) -> Result<()> {
     same_as(what, of_all, |bits| format!("{:?}", f64::from_bits(bits)))
 }
 

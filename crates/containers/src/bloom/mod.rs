@@ -21,7 +21,7 @@ use pgas_core::rma::{Block, Counted, NearArray};
 use pgas_core::stats::Operation;
 use pgas_core::{AsTeam, GlobalPtr, Performing, Symmetric, Team, World};
 
-use crate::error::{agree, agree_on_number};
+use crate::error::{Extremes, extremes, same, same_number};
 use crate::object::{self, Object, mix};
 use crate::scattered::{self, Act, Served};
 use crate::{Error, Result, prices};
@@ -187,13 +187,43 @@ impl<const WORDS: usize> Act for Insert<WORDS> {
     }
 }
 
+/// The bits of a word of [`wish`] that are the bits an item sets. The others are the blocks.
+const BITS: u32 = 5;
+
+/// What the ranks tell each other: the arguments of a filter, and the shape that this rank has
+/// computed for them, or zeros.
+fn wish(n: usize, rate: f64, shape: Option<theory::Shape>) -> [u64; 4] {
+    let [blocks_and_bits, true_rate] = shape.map_or([0; 2], |shape| {
+        let n_blocks = shape.n_blocks.min(u64::MAX >> BITS);
+        [
+            n_blocks << BITS | u64::from(shape.n_bits),
+            shape.rate.to_bits(),
+        ]
+    });
+    [n as u64, rate.to_bits(), blocks_and_bits, true_rate]
+}
+
+/// The shape that all ranks take: the largest that one has computed. The mathematical functions of
+/// two systems may differ in the last bit of a result, and so may the number of blocks.
+fn agreed_shape(
+    [_, (_, blocks_and_bits)]: Extremes,
+    [_, (_, rate)]: Extremes,
+) -> Option<theory::Shape> {
+    let n_bits = blocks_and_bits & ((1 << BITS) - 1);
+    (blocks_and_bits != 0).then(|| theory::Shape {
+        n_bits: u32::try_from(n_bits).expect("a few bits"),
+        n_blocks: blocks_and_bits >> BITS,
+        rate: f64::from_bits(rate),
+    })
+}
+
 impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// A filter for `n` items: with these in it, the share `rate` of queries for absent items
     /// returns true.
     ///
     /// # Cost
     ///
-    /// B + 3 allreduces. Collective over the team.
+    /// B + 2 allreduces. Collective over the team.
     ///
     /// # Errors
     ///
@@ -209,15 +239,16 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             );
         };
         let team = &on.as_team();
-        agree(team, "the number of items of a Bloom filter", n as u64)?;
-        agree_on_number(team, "the rate of a Bloom filter", rate)?;
         let is_rate = rate > 0.0 && rate < 1.0;
         let shape = if n > 0 && is_rate {
             theory::shape(64 * WORDS, n as u64, rate)
         } else {
             None
         };
-        let Some(shape) = shape else {
+        let [of_n, of_rate, of_shape, of_true_rate] = extremes(team, wish(n, rate, shape))?;
+        same("the number of items of a Bloom filter", of_n)?;
+        same_number("the rate of a Bloom filter", of_rate)?;
+        let Some(shape) = agreed_shape(of_shape, of_true_rate) else {
             let bits = 64 * WORDS;
             let text = format!(
                 "no Bloom filter with blocks of {bits} bits has a rate of {rate:?} with {n} items"

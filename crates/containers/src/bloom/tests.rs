@@ -214,6 +214,30 @@ fn bad_arguments_are_errors_on_every_rank_that_name_the_values() {
     });
 }
 
+/// Whose mathematical functions are not bit for bit the same.
+#[test]
+fn ranks_that_compute_different_shapes_take_one_of_them() {
+    everywhere(3, |world| {
+        let n_blocks = [100, 101, 100][world.rank().index()];
+        let rate = 0.25 - 1.0 / f64::from(u32::try_from(n_blocks).unwrap());
+        let (n_bits, n) = (16, 10);
+        let mine = theory::Shape {
+            n_bits,
+            n_blocks,
+            rate,
+        };
+        let words = wish(n, 0.5, Some(mine));
+        let [_, _, of_shape, of_rate] = extremes(&world.team(), words).unwrap();
+        let agreed = agreed_shape(of_shape, of_rate).unwrap();
+        assert_eq!((agreed.n_bits, agreed.n_blocks), (16, 101));
+        assert!(agreed.rate == 0.25 - 1.0 / 101.0);
+    });
+    assert_eq!(
+        agreed_shape([(Rank::ZERO, 0); 2], [(Rank::ZERO, 0); 2]),
+        None
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]

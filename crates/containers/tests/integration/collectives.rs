@@ -485,7 +485,7 @@ const ROWS: &[Row] = &[
         let mut queue = queue(world);
         price(world, || queue.migrate(Rank::new(1)))
     }),
-    ("BloomFilter::with_rate", (1, 3), |world| {
+    ("BloomFilter::with_rate", (1, 2), |world| {
         price(world, || BloomFilter::<u64>::with_rate(world, 100, 0.01))
     }),
     ("BloomFilter::clear", (2, 1), |world| {
