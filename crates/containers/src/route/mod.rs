@@ -63,7 +63,7 @@ pub struct Shape {
     /// All ranks.
     pub n_ranks: u32,
     /// Ranks of each host, with consecutive numbers; 1 if the hosts have different numbers of
-    /// ranks.
+    /// ranks. 0 is taken as 1.
     pub per_host: u32,
 }
 
@@ -78,7 +78,7 @@ impl Shape {
     /// The number of hosts.
     #[must_use]
     pub fn n_hosts(self) -> u32 {
-        self.n_ranks.div_ceil(self.per_host)
+        self.n_ranks.div_ceil(self.per_host.max(1))
     }
 
     /// This rank's part of [`agreed`](Self::agreed): the minimum and maximum number of ranks that

@@ -200,7 +200,7 @@ impl Model {
         let n_local = (shape.per_host / route.stride(hop)).clamp(1, n_lanes);
         let local = f64::from(n_local - 1);
         let remote = f64::from(n_lanes - n_local);
-        let per_host = f64::from(shape.per_host);
+        let per_host = f64::from(shape.per_host.max(1));
         // Each rank receives as much as it sends.
         let processor =
             2.0 * messages * (local * self.host.overhead_ns + remote * self.network.overhead_ns);

@@ -106,6 +106,20 @@ fn where_there_are_few_ranks_routes_are_shorter() {
     assert_eq!(routing(8, Routing::Cube), Routing::Cube);
 }
 
+/// Nobody divides by the number of ranks of a host.
+#[test]
+fn a_shape_without_ranks_on_a_host_has_one_on_each() {
+    let (n_ranks, per_host) = (100, 0);
+    let shape = Shape { n_ranks, per_host };
+    let alone = Shape::one_rank_a_host(n_ranks);
+    assert_eq!(shape.n_hosts(), alone.n_hosts());
+    assert!(Route::all(shape).eq(Route::all(alone)));
+    for route in Route::all(shape) {
+        let predict = |shape| Model::shipped().predict(&route, shape, 4096).time_ns;
+        assert!(predict(shape) == predict(alone), "{route:?}");
+    }
+}
+
 /// The first hop stays on the host, and all elements of a host for one rank of another host leave
 /// by one rank.
 #[test]
