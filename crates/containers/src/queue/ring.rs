@@ -631,8 +631,9 @@ fn allocate<T: Object>(
     };
     let nothing = place(GlobalPtr::NULL);
     let is_host = team.rank() == host;
-    let made = if is_host { make() } else { Ok(nothing) };
-    let made = team.all_succeeded("making a queue", made)?;
+    // Where memory is short, functions of the program make room, and may panic.
+    let make = || if is_host { make() } else { Ok(nothing) };
+    let made = team.all_try("making a queue", make)?;
     let bits = team.broadcast(host, made.block.to_bits())?;
     Ok(place(GlobalPtr::from_bits(bits)))
 }
