@@ -386,28 +386,38 @@ impl<T: Send + 'static> Event<T> {
                 let of = (&flight.world().clone(), flight.is_change);
                 value_of(of, || flight.try_finish())
             }
-            State::Task(mut task) if is_complete => {
-                if !in_handler() {
-                    // A rank that need not wait serves the others all the same. If the transport
-                    // fails in that, the call fails.
-                    let served = task.world().advance();
-                    served.map_err(|error| given_up(&*task, error))?;
-                }
-                task.take()
-            }
-            State::Task(mut task) => {
-                let awaited = Awaited {
-                    what: task.what(),
-                    call: task.call(),
-                    missing: &|| task.missing(),
-                    runs_program: false,
-                };
-                let waited = task.world().wait_until(&awaited, || Ok(task.is_done()));
-                waited.map_err(|error| given_up(&*task, error))?;
-                task.take()
-            }
+            State::Task(task) => result_of(task, is_complete),
         }
     }
+}
+
+/// Waits until the task is done, unless it is, and returns its result. Other ranks wait for a
+/// collective of this one, so a panic ends the job.
+#[track_caller]
+fn result_of<T>(mut task: Box<dyn Task<T>>, is_complete: bool) -> Result<T> {
+    let world = task.world();
+    let call = task.call();
+    let awaited = Awaited {
+        what: task.what(),
+        call,
+        missing: &|| task.missing(),
+        runs_program: false,
+    };
+    // Handlers and chained actions run meanwhile, and may panic.
+    let step = call.map(|_| world.in_step(awaited.what));
+    // No closure: it would stand for the program's line in reports.
+    let waited = if !is_complete {
+        world.wait_until(&awaited, || Ok(task.is_done()))
+    } else if in_handler() {
+        Ok(())
+    } else {
+        // A rank that need not wait serves the others all the same. If the transport fails in that,
+        // the call fails.
+        world.advance().map(drop)
+    };
+    drop(step);
+    waited.map_err(|error| given_up(&*task, error))?;
+    task.take()
 }
 
 /// Waits until `try_finish` returns the value of a complete operation. If a time limit or a panic

@@ -51,7 +51,7 @@ impl Team {
     ///
     /// On a member where the step failed the error of `outcome`; on the others
     /// [`Error::Elsewhere`](crate::Error::Elsewhere), which names the first member that failed; the
-    /// failure of the job while waiting.
+    /// failure of the job while waiting. If the error's own text panics, the job fails.
     ///
     /// # Examples
     ///
@@ -194,6 +194,8 @@ impl Team {
     where
         E: From<Error> + fmt::Display,
     {
+        // The others wait in the broadcast while the program makes the text.
+        let step = self.world().in_step(what);
         let mut text = [0; TOLD_BYTES];
         if let Err(error) = &outcome
             && first == self.rank()
@@ -202,6 +204,7 @@ impl Team {
             let told = &told.as_bytes()[..told.len().min(TOLD_BYTES)];
             text[..told.len()].copy_from_slice(told);
         }
+        drop(step);
         let broadcast = self.broadcast_slice(first, &mut text);
         // No closure: it would stand for the program's line in reports.
         outcome?;

@@ -170,7 +170,9 @@ impl Lock {
         team.agree("the home of a lock", u64::from(home.number()))?;
         let words = team.alloc_symmetric::<u64>(N_WORDS)?;
         for word in 0..N_WORDS {
-            words.here().add(word).swap(world, 0)?;
+            // The others meet this rank after it.
+            let swapped = words.here().add(word).swap(world, 0);
+            swapped.map_err(|error| world.give_up(MAKING, error))?;
         }
         team.barrier_within()?;
         Ok(Self {

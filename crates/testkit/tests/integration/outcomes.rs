@@ -5,7 +5,7 @@ use pgas_am::{RemoteCalls, quiet};
 use pgas_core::backend::AtomicOp;
 use pgas_core::backend::loopback::Options;
 use pgas_core::collective::op::{Min, Sum};
-use pgas_core::{Event, GlobalPtr, Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Lock, Rank, Result, World};
 use pgas_testkit::faulty::{
     After, Steps, every_shortage_fails, every_step_fails, every_step_fails_over,
 };
@@ -176,6 +176,7 @@ const CALLS: &[(&str, Call)] = &[
         drop(team.alloc_symmetric::<u64>(2000)?);
         team.alloc_symmetric::<u64>(2000).map(drop)
     }),
+    ("a lock", |world| Lock::new(world, Rank::ZERO).map(drop)),
     ("attach", |world| pgas_am::attach(world)),
     ("quiet", |world| quiet(world)),
     ("quiet with calls", |world| {

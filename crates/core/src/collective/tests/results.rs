@@ -5,8 +5,13 @@
     reason = "numbers of members and elements are small"
 )]
 
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use super::{compose, composed, map, on, on_all_sizes};
-use crate::backend::loopback;
+use crate::backend::{HandlerId, MessageClass, Sent, loopback};
 use crate::collective::op;
 use crate::{Config, Error, Rank, Result, Team, World};
 
@@ -462,8 +467,6 @@ fn blocks_that_do_not_come_out_even_panic() {
 
 #[test]
 fn an_operator_that_panics_fails_the_job_also_where_the_panic_is_caught() {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
     type Op = fn(u64, u64) -> u64;
     let panics = |_: u64, _: u64| -> u64 { panic!("on purpose") };
     let bodies: [fn(&Team, Op) -> Result<()>; 4] = [
@@ -482,6 +485,85 @@ fn an_operator_that_panics_fails_the_job_also_where_the_panic_is_caught() {
         }) {
             let error = result.expect_err("the job has failed");
             assert!(error.to_string().contains("panicked in a"), "{error}");
+        }
+    }
+}
+
+/// Its text is made while the other members wait for it.
+#[test]
+fn an_error_whose_text_panics_fails_the_job_also_where_the_panic_is_caught() {
+    #[derive(Debug)]
+    struct Untold(Option<Error>);
+
+    impl From<Error> for Untold {
+        fn from(error: Error) -> Self {
+            Self(Some(error))
+        }
+    }
+
+    impl fmt::Display for Untold {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("on purpose")
+        }
+    }
+
+    let config = Config {
+        timeout: Some(Duration::from_secs(20)),
+        ..Config::default()
+    };
+    let told = loopback::run_with(3, &config, |world| {
+        let outcome = match world.rank() {
+            Rank::ZERO => Err(Untold(None)),
+            _ => Ok(()),
+        };
+        let compare = || world.team().all_succeeded("a step", outcome);
+        match catch_unwind(AssertUnwindSafe(compare)) {
+            Ok(Err(Untold(Some(error)))) => error,
+            ended => {
+                assert!(ended.is_err() && world.rank() == Rank::ZERO);
+                world.barrier().expect_err("the job has failed")
+            }
+        }
+    });
+    for error in told {
+        let told = error.to_string();
+        assert!(told.contains("rank 0 panicked in a step"), "{told}");
+    }
+}
+
+/// The second call has its result at once, and serves other ranks all the same.
+#[test]
+fn a_panic_in_the_wait_for_a_collective_in_flight_fails_the_job() {
+    const ID: HandlerId = HandlerId(HandlerId::N_RESERVED);
+    let calls: [fn(&Team) -> Result<()>; 2] = [
+        |team| team.allreduce_nb(1, op::Sum).wait().map(drop),
+        |team| team.broadcast_nb(0, 7).wait().map(drop),
+    ];
+    for call in calls {
+        let [is_sent, has_panicked] = [(); 2].map(|()| AtomicBool::new(false));
+        let until = |flag: &AtomicBool| {
+            while !flag.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        };
+        let told = loopback::run_with(2, &Config::default(), |world| {
+            if world.rank() == Rank::ZERO {
+                world.set_handler(ID, |_, _| panic!("on purpose"));
+                until(&is_sent);
+                let call = AssertUnwindSafe(|| call(&world.team()));
+                assert!(catch_unwind(call).is_err());
+                has_panicked.store(true, Ordering::Release);
+            } else {
+                let sent = world.try_send(Rank::ZERO, MessageClass::Request, ID, &[]);
+                assert_eq!(sent.unwrap(), Sent::Accepted);
+                is_sent.store(true, Ordering::Release);
+                until(&has_panicked);
+            }
+            world.barrier()
+        });
+        for result in told {
+            let told = result.expect_err("the job has failed").to_string();
+            assert!(told.contains("rank 0 panicked in a"), "{told}");
         }
     }
 }
