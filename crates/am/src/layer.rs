@@ -243,6 +243,8 @@ impl Layer for Attached {
 
     fn forget_tasks(&self) {
         self.0.tasks.clear();
+        // A callback may have an event, which has the world.
+        self.0.pending.forget_watchers();
     }
 
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {

@@ -116,8 +116,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 
-    /// Drops the tasks that are left when the program has dropped its last handle, such as a wait
-    /// for a signal that never comes: they may hold the world, which would stay.
+    /// Drops what is left when the program has dropped its last handle, such as a wait for a signal
+    /// that never comes, or an action on an answer: it may hold the world, which would stay.
     fn forget_tasks(&self) {}
 
     /// Keeps the waker of a task that waits for an operation, and says whether the layer will wake

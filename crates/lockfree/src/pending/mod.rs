@@ -544,6 +544,17 @@ impl Pending {
         }
     }
 
+    /// Drops the watchers of all calls, for a rank that leaves and takes no answer any more.
+    #[cold]
+    pub fn forget_watchers(&self) {
+        let slots = (0..self.n_slots.load(Relaxed)).filter_map(|index| self.slot(index));
+        let watchers: Vec<_> = slots
+            .filter_map(|slot| lock(&slot.watcher).take())
+            .collect();
+        // The drop of a watcher may run any code, which may come here again.
+        drop(watchers);
+    }
+
     /// Slots that wait for an answer, for reports.
     #[must_use]
     pub fn n_taken(&self) -> usize {

@@ -322,3 +322,32 @@ fn an_answer_to_a_call_that_is_over_is_none_to_the_next_one_in_its_slot() {
     assert!(pending.complete(second, Outcome::Returned, &[3]));
     pending.take(second, |_, bytes| assert_eq!(bytes, [3]));
 }
+
+/// What a watcher has is dropped where it may come to the table again.
+#[test]
+fn watchers_are_forgotten_and_an_answer_then_is_nobodys() {
+    let pending = Arc::new(Pending::default());
+    let [called, awaited] = [(); 2].map(|()| pending.take_slot(0));
+    let own = Calls(Arc::clone(&pending), called);
+    let call = Watcher::Call(Box::new(move |_, _| panic!("{:?}", own.1)));
+    assert!(pending.watch(called, call).is_none());
+    let wake = Watcher::Wake(Waker::noop().clone());
+    assert!(pending.watch(awaited, wake).is_none());
+    pending.forget_watchers();
+    assert_eq!(Arc::strong_count(&pending), 1);
+    for cookie in [called, awaited] {
+        assert!(pending.complete(cookie, Outcome::Returned, &[]));
+        pending.abandon(cookie);
+    }
+    assert_eq!(pending.n_taken(), 0);
+}
+
+struct Calls(Arc<Pending>, Cookie);
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        let wake = Watcher::Wake(Waker::noop().clone());
+        assert!(self.0.watch(self.1, wake).is_none());
+        self.0.forget_watchers();
+    }
+}

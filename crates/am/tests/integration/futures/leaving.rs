@@ -68,6 +68,38 @@ fn waits_for_signals_that_never_come_keep_no_rank_in_whatever_they_are() {
     }
 }
 
+/// The answer never comes, and its callback has an event, which has the world.
+#[test]
+fn what_is_joined_with_a_call_that_is_not_answered_keeps_no_rank() {
+    let has_left = AtomicBool::new(false);
+    let _deadline = Deadline::new("a rank that leaves", LIMIT);
+    let ended = pgas_smp::threads_with(2, &Config::default(), |world| {
+        pgas_am::attach(&world).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == Rank::new(1) {
+            // It serves nothing.
+            drop(world.allreduce_nb(1_u64, Sum));
+            while !has_left.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            return true;
+        }
+        let call = || world.rpc(Rank::new(1), |()| (), ()).unwrap();
+        let sum = world.allreduce_nb(1_u64, Sum);
+        drop(when_all((call(), sum)).then(drop));
+        let word = world.alloc::<u64>(1).unwrap();
+        let never = word.wait_until_nb(&world, |_| false);
+        let first = when_all(vec![call().then(|()| 1), never.future()]);
+        drop(first.shared());
+        let weak = world.downgrade();
+        drop(world);
+        let is_gone = weak.upgrade().is_none();
+        has_left.store(true, Ordering::Release);
+        is_gone
+    });
+    assert_eq!(ended.unwrap(), [true; 2]);
+}
+
 /// The program drops the future of a chain and then its last handle, while the transfer is in
 /// flight: the action runs before the rank leaves, and the rank leaves.
 #[test]
