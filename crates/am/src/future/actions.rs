@@ -12,6 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use pgas_core::process::discard_panic;
+use pgas_core::{Error, Result};
 
 /// Actions that run inside of each other at most.
 const DEEPEST: u32 = 8;
@@ -43,6 +44,22 @@ pub(super) fn run(action: impl FnOnce() + 'static) {
         run_at(depth + 1, action);
     } else {
         run_later(Box::new(action));
+    }
+}
+
+/// Runs `action` on the result that `take` gives. If the program's codec panics in that, the action
+/// runs with an error, since others wait for what it does, and the panic resumes as that of an
+/// action.
+pub(super) fn run_on<T: 'static>(
+    action: impl FnOnce(Result<T>) + 'static,
+    take: impl FnOnce() -> Result<T>,
+) {
+    match panic::catch_unwind(AssertUnwindSafe(take)) {
+        Ok(result) => run(move || action(result)),
+        Err(payload) => run(move || {
+            run(move || action(Err(Error::BrokenPromise)));
+            panic::resume_unwind(payload)
+        }),
     }
 }
 

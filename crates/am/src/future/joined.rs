@@ -37,8 +37,7 @@ pub(super) type Detached = Box<dyn FnOnce(Box<dyn FnOnce() + Send>) + Send>;
 /// Runs `action` on the values when all are there.
 pub(super) fn on_ready<T: Send + 'static>(mut joined: Box<dyn Joined<T>>, action: Action<T>) {
     if joined.is_ready() {
-        let values = joined.take();
-        actions::run(move || action(values));
+        actions::run_on(action, || joined.take());
         return;
     }
     // Those behind the first one wait in its action.

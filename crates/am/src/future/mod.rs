@@ -201,8 +201,9 @@ fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Act
             return Poll::Pending;
         }
         if let Some((event, action)) = both.take() {
-            let result = complete.and_then(|_| pgas_core::as_handler(|| event.wait()));
-            actions::run(move || action(result));
+            actions::run_on(action, || {
+                complete.and_then(|_| pgas_core::as_handler(|| event.wait()))
+            });
         }
         // The transfer counts as unfinished until the action has sent its messages.
         let _ = (&transfer, &chained);
@@ -536,8 +537,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Answer(answer) => {
                 let (to, read, cookie) = (answer.to, answer.read, answer.cookie);
                 let call = Watcher::Call(Box::new(move |outcome, bytes| {
-                    let result = read(to, outcome, bytes);
-                    actions::run(move || action(result));
+                    actions::run_on(action, || read(to, outcome, bytes));
                 }));
                 let too_late = am.pending.watch(cookie, call);
                 // Before the program's code runs, which may call, or panic.

@@ -216,15 +216,33 @@ impl<U: Send + 'static> PgasFuture<U> {
     #[track_caller]
     pub fn fulfils(self, promise: &Promise) {
         promise.require(1);
-        let promise = promise.clone();
-        let fulfilled = self.map_result(move |result| {
+        let duty = Duty(Some(promise.clone()));
+        drop(self.map_result(move |result| {
+            duty.meet(result.map(drop));
+            Ok(())
+        }));
+    }
+}
+
+/// The obligation to fulfil a promise once. Its drop ends the promise with an error.
+struct Duty(Option<Promise>);
+
+impl Duty {
+    fn meet(mut self, result: Result<()>) {
+        if let Some(promise) = self.0.take() {
             match result {
-                Ok(_) => promise.fulfil(1),
+                Ok(()) => promise.fulfil(1),
                 Err(error) => promise.fail(error),
             }
-            Ok(())
-        });
-        drop(fulfilled);
+        }
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        if let Some(promise) = self.0.take() {
+            promise.fail(Error::BrokenPromise);
+        }
     }
 }
 
