@@ -486,7 +486,7 @@ impl<T: Send + 'static> Drop for Brief<T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(words) = self.words.take() {
-            self.world.orphans().adopt(self.op, Box::new(words));
+            self.world.adopt(self.op, Box::new(words));
         }
     }
 }
@@ -578,7 +578,7 @@ impl<T: Send + 'static> Drop for Pending<T> {
     /// over.
     fn drop(&mut self) {
         if let Some(finish) = self.finish.take() {
-            self.world.orphans().adopt(self.op, Box::new(finish));
+            self.world.adopt(self.op, Box::new(finish));
         }
     }
 }

@@ -10,7 +10,13 @@ use crate::backend::OpId;
 use crate::locks::lock;
 
 /// Operations that one round of progress tests, so that it does not get longer with their number.
+/// More of them wait for no round.
 const ASKED: usize = 64;
+
+/// Operations that each further one tests, when there are more than a round tests. One leaves room
+/// for it, and one makes the list shorter, so that a program that makes no progress, or little,
+/// keeps about as many as are in flight.
+const ASKED_BY_EACH: usize = 2;
 
 /// Operations whose events were dropped in flight, with their buffers; the first one was tested
 /// longest ago.
@@ -32,9 +38,17 @@ impl fmt::Debug for Orphans {
 }
 
 impl Orphans {
-    /// Keeps the buffers of an operation until it is over.
-    pub(crate) fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
+    /// Keeps the buffers of an operation until it is over; `over` asks the backend about others.
+    pub(crate) fn adopt(
+        &self,
+        op: OpId,
+        buffers: Box<dyn Any + Send>,
+        over: impl FnMut(OpId) -> bool,
+    ) {
         let mut list = lock(&self.list);
+        if list.len() > ASKED {
+            reap_first(&mut list, ASKED_BY_EACH, over);
+        }
         list.push_back(Orphan {
             op,
             _buffers: buffers,
@@ -58,18 +72,12 @@ impl Orphans {
         self.reap_among(usize::MAX, over);
     }
 
-    fn reap_among(&self, most: usize, mut over: impl FnMut(OpId) -> bool) {
+    fn reap_among(&self, most: usize, over: impl FnMut(OpId) -> bool) {
         if self.len() == 0 {
             return;
         }
         let mut list = lock(&self.list);
-        for _ in 0..list.len().min(most) {
-            if let Some(orphan) = list.pop_front()
-                && !over(orphan.op)
-            {
-                list.push_back(orphan);
-            }
-        }
+        reap_first(&mut list, most, over);
         self.len.store(list.len(), Ordering::Relaxed);
     }
 
@@ -77,6 +85,17 @@ impl Orphans {
     pub(crate) fn leak(&self) {
         for orphan in lock(&self.list).drain(..) {
             Box::leak(Box::new(orphan));
+        }
+    }
+}
+
+/// Tests the first ones, and puts those that are not over behind the others.
+fn reap_first(list: &mut VecDeque<Orphan>, most: usize, mut over: impl FnMut(OpId) -> bool) {
+    for _ in 0..list.len().min(most) {
+        if let Some(orphan) = list.pop_front()
+            && !over(orphan.op)
+        {
+            list.push_back(orphan);
         }
     }
 }
@@ -95,7 +114,7 @@ mod tests {
         let orphans = Orphans::default();
         let buffers = [Arc::new(()), Arc::new(())];
         for (op, buffer) in (1..).map(OpId).zip(&buffers) {
-            orphans.adopt(op, Box::new(Arc::clone(buffer)));
+            orphans.adopt(op, Box::new(Arc::clone(buffer)), |_| false);
         }
         let are_kept = || {
             buffers
@@ -117,7 +136,7 @@ mod tests {
         let orphans = Orphans::default();
         let n = 10 * ASKED + 1;
         for op in 1..=n as u64 {
-            orphans.adopt(OpId(op), Box::new(()));
+            orphans.adopt(OpId(op), Box::new(()), |_| false);
         }
         let mut asked = vec![0; n + 1];
         for _ in 0..22 {
@@ -132,6 +151,26 @@ mod tests {
         assert!(asked[1..].iter().all(|n| (2..=3).contains(n)));
         orphans.reap_all(|_| true);
         assert_eq!(orphans.len(), 0);
+    }
+
+    /// With rounds of progress, which test far fewer than come, and with none.
+    #[test]
+    fn a_loop_that_drops_events_keeps_about_as_many_as_are_in_flight() {
+        const IN_FLIGHT: usize = 10 * ASKED;
+        for makes_progress in [true, false] {
+            let world = loopback::world();
+            let cell = world.alloc::<u64>(1).unwrap();
+            for _ in 0..20 {
+                for value in 0..IN_FLIGHT as u64 {
+                    drop(cell.put_nb(&world, value).unwrap());
+                }
+                world.flush_all().unwrap();
+                if makes_progress {
+                    world.progress().unwrap();
+                }
+                assert!(world.orphans().len() <= IN_FLIGHT + ASKED + 1);
+            }
+        }
     }
 
     /// The transport for tests completes nothing early.

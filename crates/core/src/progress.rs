@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::backend::{NeedsTarget, Stage};
+use crate::backend::{NeedsTarget, OpId, Stage};
 use crate::error::{Error, Result};
 use crate::handler::in_handler;
 use crate::messages::{BATCH, BUSY_ROUNDS};
@@ -331,11 +331,18 @@ impl World {
     pub(crate) fn advance_own(&self) -> Result<bool> {
         let mut worked = self.advance_layer()?;
         worked |= self.tasks().advance();
-        self.orphans().reap(|op| {
-            // A failed operation is over, too, and its event was dropped.
-            self.backend().test(op, Stage::Operation).unwrap_or(true)
-        });
+        self.orphans().reap(|op| self.is_over(op));
         Ok(worked)
+    }
+
+    /// Keeps the buffers of an operation whose event was dropped until it is over.
+    pub(crate) fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
+        self.orphans().adopt(op, buffers, |op| self.is_over(op));
+    }
+
+    /// Whether an operation whose event was dropped is over: a failed one is, too.
+    pub(crate) fn is_over(&self, op: OpId) -> bool {
+        self.backend().test(op, Stage::Operation).unwrap_or(true)
     }
 
     /// Runs `future` to its end on this thread, making progress meanwhile. What it does itself does
