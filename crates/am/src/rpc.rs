@@ -476,7 +476,9 @@ pub trait RemoteCalls: Borrow<World> {
     /// task's future. The task must not wait either, but it can await everything. If the task
     /// panics, the future has [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for the task; a
     /// rank that leaves does not, and a task with a handle on the world of its own keeps it from
-    /// leaving. On a world that is not attached the future has [`Error::NotAttached`].
+    /// leaving. If a time limit ends the wait for the future, the task goes on, and the job does not
+    /// fail, whatever the task awaits. On a world that is not attached the future has
+    /// [`Error::NotAttached`].
     ///
     /// Progress: none; each call that makes progress at user level polls the task once.
     ///
@@ -566,7 +568,7 @@ pub trait RemoteCalls: Borrow<World> {
         world.assert_rank(to);
         // A call that is never made does not keep the rank in the job.
         let (world, at) = (world.downgrade(), Location::caller());
-        operation.future().and_then(move |_| {
+        operation.future().and_call(move |_| {
             let _waits = part_of_earlier("a call after an operation", at);
             let world = world.upgrade().ok_or(Error::HasLeft)?;
             world.rpc(to, function, args)

@@ -166,7 +166,11 @@ fn with_pending_futures(world: &World) -> Wrong {
     wrong.expect("then", &[2], n);
     let future = pending();
     let (n, chain) = counted(|| future.and_then(|x| PgasFuture::ready(x + 1)));
-    wrong.expect("and_then", &[2], n);
+    wrong.expect("and_then", &[3], n);
+    let future = pending().and_then(PgasFuture::ready);
+    let (n, longer) = counted(|| future.and_then(PgasFuture::ready));
+    wrong.expect("and_then again", &[2], n);
+    drop(longer);
     let future = pending();
     let (n, shared) = counted(|| future.shared());
     wrong.expect("shared", &[3], n);

@@ -74,7 +74,11 @@ pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFutur
     let Some(am) = futures[0].handle().and_then(Handle::get) else {
         return PgasFuture::failed(Error::HasLeft);
     };
-    let cell = Cell::new(am.handle, None);
+    let mut mark = None;
+    for future in &futures {
+        future.pass_mark(&mut mark);
+    }
+    let cell = Cell::marked(am.handle, None, mark);
     if futures.iter().any(PgasFuture::fails_at_limit) {
         cell.fail_at_limit();
     }

@@ -11,6 +11,7 @@ use std::task::Waker;
 use pgas_core::Rank;
 
 use super::actions;
+use super::mark::Mark;
 use crate::driven::Sleeper;
 use crate::state::Handle;
 use pgas_core::{Error, Result};
@@ -40,16 +41,24 @@ pub(super) struct Cell<T> {
     is_done: AtomicBool,
     /// Whether the job fails if a time limit ends the wait for the value.
     fails_at_limit: AtomicBool,
+    /// The same, of a chain, whose later operations may say so.
+    mark: Option<Arc<Mark>>,
 }
 
 impl<T: Send + 'static> Cell<T> {
     pub(super) fn new(handle: Handle, to: Option<Rank>) -> Arc<Self> {
+        Self::marked(handle, to, None)
+    }
+
+    /// A cell of a chain, or of what is joined of chains.
+    pub(super) fn marked(handle: Handle, to: Option<Rank>, mark: Option<Arc<Mark>>) -> Arc<Self> {
         Arc::new(Self {
             handle,
             to,
             state: Mutex::new(State::Empty),
             is_done: AtomicBool::new(false),
             fails_at_limit: AtomicBool::new(false),
+            mark,
         })
     }
 
@@ -57,6 +66,12 @@ impl<T: Send + 'static> Cell<T> {
     pub(super) fn fails_at_limit(&self) -> bool {
         // Relaxed: the owner of the future has set it.
         self.fails_at_limit.load(Ordering::Relaxed)
+            || self.mark.as_ref().is_some_and(|mark| mark.is_set())
+    }
+
+    /// The mark of the chain that the cell belongs to.
+    pub(super) fn mark(&self) -> Option<&Arc<Mark>> {
+        self.mark.as_ref()
     }
 
     pub(super) fn fail_at_limit(&self) {
@@ -190,6 +205,11 @@ pub(crate) struct Setter<T: Send + 'static>(Option<Arc<Cell<T>>>);
 impl<T: Send + 'static> Setter<T> {
     pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
         Self(Some(Arc::clone(cell)))
+    }
+
+    /// The mark of the chain that waits for the value.
+    pub(super) fn mark(&self) -> Option<&Arc<Mark>> {
+        self.0.as_ref()?.mark()
     }
 
     pub(crate) fn set(mut self, result: Result<T>) {

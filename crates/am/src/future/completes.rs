@@ -1,8 +1,11 @@
 //! Operations of core, and futures: both complete with a value, and share one set of methods.
 
+use std::sync::Arc;
+
 use pgas_core::{Event, Result};
 
 use super::cell::Setter;
+use super::mark::Mark;
 use super::{PgasFuture, Promise, SharedFuture, State};
 use crate::state::{Handle, am};
 
@@ -98,8 +101,8 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Cost
     ///
-    /// Two allocations if the value is not there, and two if the second operation is not complete
-    /// at once.
+    /// Three allocations if the value is not there, or two behind another `and_then`, and two if the
+    /// second operation is not complete at once.
     ///
     /// # Examples
     ///
@@ -121,12 +124,31 @@ impl<T: Send + 'static> PgasFuture<T> {
         mut self,
         action: impl FnOnce(T) -> N + Send + 'static,
     ) -> PgasFuture<N::Value> {
+        let is_pending = !self.is_ready();
+        let mark = is_pending.then(|| self.mark().unwrap_or_default());
+        self.follow(mark, action)
+    }
+
+    /// As [`and_then`](Self::and_then), for a call, which needs no mark: nothing is lost with it.
+    pub(crate) fn and_call<N: Completes>(
+        self,
+        action: impl FnOnce(T) -> N + Send + 'static,
+    ) -> PgasFuture<N::Value> {
+        let mark = self.mark();
+        self.follow(mark, action)
+    }
+
+    fn follow<N: Completes>(
+        mut self,
+        mark: Option<Arc<Mark>>,
+        action: impl FnOnce(T) -> N + Send + 'static,
+    ) -> PgasFuture<N::Value> {
         let begin = move |value| pgas_core::as_handler(|| action(value).future());
         if self.is_ready() {
             return self.take_ready().map_or_else(PgasFuture::failed, begin);
         }
         let handle = self.handle_of_pending();
-        let cell = self.next_cell(handle);
+        let cell = self.next_cell_with(handle, mark);
         let target = Setter::new(&cell);
         if let Some(am) = handle.get() {
             let action = move |result: Result<T>| match result {
@@ -143,6 +165,12 @@ impl<T: Send + 'static> PgasFuture<T> {
         if self.is_ready() {
             target.set(self.take_ready());
         } else if let Some(am) = self.handle().and_then(Handle::get) {
+            if let Some(mark) = target.mark() {
+                self.pass_mark(&mut Some(Arc::clone(mark)));
+                if self.fails_at_limit() {
+                    mark.set();
+                }
+            }
             self.on_ready(&am, Box::new(move |result| target.set(result)));
         }
     }

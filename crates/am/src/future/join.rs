@@ -1,10 +1,12 @@
 //! Many futures as one.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use pgas_core::Rank;
 
 use super::joined::{Detached, Joined};
+use super::mark::Mark;
 use super::{Completes, PgasFuture, State};
 use crate::state::Handle;
 use pgas_core::Result;
@@ -133,6 +135,12 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
         self.futures.iter().any(PgasFuture::fails_at_limit)
     }
 
+    fn pass_marks(&self, next: &mut Option<Arc<Mark>>) {
+        for future in &self.futures {
+            future.pass_mark(next);
+        }
+    }
+
     fn depth(&self) -> u32 {
         let rest = &self.futures[self.n_ready..];
         1 + rest.iter().map(PgasFuture::depth).max().unwrap_or(0)
@@ -195,6 +203,10 @@ macro_rules! tuples {
 
             fn fails_at_limit(&self) -> bool {
                 $(self.$i.fails_at_limit())||+
+            }
+
+            fn pass_marks(&self, next: &mut Option<Arc<Mark>>) {
+                $(self.$i.pass_mark(next);)+
             }
 
             fn depth(&self) -> u32 {

@@ -1,11 +1,13 @@
 //! The interface of several futures that are joined to one.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use pgas_core::Rank;
 
 use super::actions;
 use super::cell::Action;
+use super::mark::Mark;
 use crate::state::Handle;
 use pgas_core::Result;
 
@@ -25,6 +27,8 @@ pub(super) trait Joined<T>: Send {
     fn let_go(&mut self) -> bool;
     /// Whether the job fails if a time limit ends the wait for one of them.
     fn fails_at_limit(&self) -> bool;
+    /// As that of a single future, for each of them.
+    fn pass_marks(&self, next: &mut Option<Arc<Mark>>);
     /// The nesting depth of joins.
     fn depth(&self) -> u32;
     /// Adds the ranks whose answers are missing.

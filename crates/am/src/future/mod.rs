@@ -6,6 +6,7 @@ mod cell;
 mod completes;
 mod join;
 mod joined;
+mod mark;
 mod promise;
 mod returns;
 mod shared;
@@ -14,12 +15,13 @@ pub(crate) mod task;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
-use pgas_core::{Event, Rank};
+use pgas_core::{Event, InStep, Rank};
 use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
 use crate::answer::{read_answer, unanswered};
@@ -27,6 +29,7 @@ use crate::codec::Wire;
 use crate::state::{Am, Handle};
 use cell::Cell;
 use joined::{Detached, Joined};
+use mark::Mark;
 use pgas_core::{Error, Result};
 
 pub use any::{First, when_any};
@@ -211,6 +214,22 @@ fn spawn<T: Send + 'static>(am: &Am, mut event: Box<Event<T>>, action: cell::Act
     }));
 }
 
+/// Tells others of a panic in the wait for a future, if its value would be lost. That is asked at
+/// the panic: what a chain begins may say so during the wait.
+struct InStepIfLost<'a, T: Send + 'static> {
+    future: &'a RefCell<PgasFuture<T>>,
+    step: Option<InStep<'a>>,
+}
+
+impl<T: Send + 'static> Drop for InStepIfLost<'_, T> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.future.borrow().fails_at_limit() {
+            // It has nothing of its own.
+            let _untold = self.step.take().map(ManuallyDrop::new);
+        }
+    }
+}
+
 impl<T> Drop for Answer<T> {
     #[inline]
     fn drop(&mut self) {
@@ -344,8 +363,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// transfer, [`Error::RankFailed`] if the rank that was called has left without an answer; the
     /// failure of the job while waiting; inside a handler [`Error::InHandler`], unless the value is
     /// there. After [`Error::Timeout`] the operation goes on, and its value is lost: a call is made
-    /// all the same. If it is an operation on a container, or an atomic that changes its word, the
-    /// job fails then, and so it does if a handler panics in the wait.
+    /// all the same. If it is an operation on a container, or an atomic that changes its word, or
+    /// follows one or a chain that has begun one, the job fails then, and so it does if a handler
+    /// panics in the wait.
     ///
     /// # Panics
     ///
@@ -387,10 +407,10 @@ impl<T: Send + 'static> PgasFuture<T> {
             ranks
         };
         // Handlers and chained actions run meanwhile, and may panic.
-        let step = future
-            .borrow()
-            .fails_at_limit()
-            .then(|| world.in_step(LOST));
+        let step = InStepIfLost {
+            future: &future,
+            step: Some(world.in_step(LOST)),
+        };
         let waited = world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()));
         drop(step);
         let mut future = future.into_inner();
@@ -574,11 +594,43 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// A cell for what follows this.
     fn next_cell<U: Send + 'static>(&self, handle: Handle) -> Arc<Cell<U>> {
-        let cell = Cell::new(handle, self.to());
+        self.next_cell_with(handle, self.mark())
+    }
+
+    fn next_cell_with<U: Send + 'static>(
+        &self,
+        handle: Handle,
+        mark: Option<Arc<Mark>>,
+    ) -> Arc<Cell<U>> {
+        let cell = Cell::marked(handle, self.to(), mark);
         if self.fails_at_limit() {
             cell.fail_at_limit();
         }
         cell
+    }
+
+    /// The mark of the chain that this is, or a new one of the chains that are joined.
+    fn mark(&self) -> Option<Arc<Mark>> {
+        if let State::Cell(cell) = &self.state {
+            return cell.mark().cloned();
+        }
+        let mut mark = None;
+        self.pass_mark(&mut mark);
+        mark
+    }
+
+    /// Passes the marks of the chains that this is or joins to `next`, which is made for the first
+    /// of them.
+    fn pass_mark(&self, next: &mut Option<Arc<Mark>>) {
+        match &self.state {
+            State::Cell(cell) => {
+                if let Some(mark) = cell.mark() {
+                    mark.pass_to(next.get_or_insert_default());
+                }
+            }
+            State::Joined(joined) => joined.pass_marks(next),
+            State::Answer(_) | State::Ready(_) | State::Event(..) | State::Taken => {}
+        }
     }
 
     /// For libraries: the same future, of an operation that goes on if a time limit ends the wait

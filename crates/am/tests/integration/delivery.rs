@@ -393,12 +393,23 @@ fn a_panic_in_the_wait_for_what_changes_memory_fails_the_job() {
         let never = world.spawn(std::future::pending::<pgas_am::Result<()>>());
         drop(never.or_fail_at_limit().wait());
     };
+    // It says so within the wait.
+    let chain: Wait = |world, _| {
+        let never = world.spawn(std::future::pending::<pgas_am::Result<()>>());
+        let soon = world.spawn(std::future::ready(Ok(())));
+        drop(
+            soon.and_then(|()| never.or_fail_at_limit())
+                .then(drop)
+                .wait(),
+        );
+    };
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
     config.timeout = Some(Duration::from_secs(5));
     for (wait, what) in [
         (atomic, "an atomic, which may be carried out later"),
         (operation, "an operation in flight, whose result is lost"),
+        (chain, "an operation in flight, whose result is lost"),
     ] {
         let [is_idle, has_ended] = [(); 2].map(|()| AtomicBool::new(false));
         // The atomic is late.

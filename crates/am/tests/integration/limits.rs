@@ -1,7 +1,9 @@
 //! A time limit ends the wait for an operation that may be carried out later.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -97,6 +99,54 @@ fn a_limit_of_the_wait_for_an_atomic_that_changes_its_word_fails_the_job() {
     });
 }
 
+/// What a chain begins says so when it begins, behind the program's back.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "the limit holds for the other waits, too, which take Miri longer"
+)]
+fn a_limit_of_the_wait_for_a_chain_that_has_begun_such_an_atomic_fails_the_job() {
+    /// Begins the atomic in a later round.
+    fn chain(world: &World, word: GlobalPtr<u64>) -> PgasFuture<u64> {
+        let same = world.clone();
+        soon(world).and_then(move |()| word.fetch_add_nb(&same, 1))
+    }
+    let waits: [Wait; 7] = [
+        |world, word| chain(world, word).wait().map(drop),
+        |world, word| chain(world, word).then(drop).then(|()| ()).wait(),
+        |world, word| {
+            let same = world.clone();
+            let chain = soon(world).and_then(move |()| chain(&same, word).then(drop));
+            chain.and_then(|()| PgasFuture::ready(())).wait()
+        },
+        |world, word| when_all((soon(world), chain(world, word))).wait().map(drop),
+        |world, word| {
+            let joined = when_all((soon(world), when_all(vec![chain(world, word)])));
+            joined.then(drop).then(|()| ()).wait()
+        },
+        |world, word| {
+            let joined = when_all(vec![chain(world, word)]);
+            soon(world).and_then(|()| joined).then(drop).wait()
+        },
+        |world, word| when_any([chain(world, word)]).wait().map(drop),
+    ];
+    in_each(&waits, |n, ends| {
+        for ended in ends {
+            let failed = ended.unwrap_err().to_string();
+            assert!(failed.contains("rank 0 failed in an "), "{n}: {failed}");
+        }
+    });
+}
+
+/// Ready in a later round of progress.
+fn soon(world: &World) -> PgasFuture<()> {
+    let mut rounds = 0..3;
+    world.spawn(poll_fn(move |_| match rounds.next() {
+        None => Poll::Ready(Ok(())),
+        Some(_) => Poll::Pending,
+    }))
+}
+
 /// Those that wait for a call, and do not say so.
 #[test]
 #[cfg_attr(
@@ -139,7 +189,12 @@ fn a_limit_of_the_wait_for_a_task_or_a_promise_names_the_rank_that_does_not_answ
     ignore = "the limit holds for the other waits, too, which take Miri longer"
 )]
 fn a_limit_of_another_wait_does_not() {
-    let waits: [Wait; 5] = [
+    let waits: [Wait; 6] = [
+        |world, word| {
+            let same = world.clone();
+            let read = soon(world).and_then(move |()| word.get_nb(&same));
+            read.then(drop).wait()
+        },
         |world, word| word.cast::<u128>().load_wide(world).map(drop),
         |world, word| word.atomic_load_nb(world)?.wait().map(drop),
         |world, word| word.get_nb(world)?.wait().map(drop),
