@@ -7,17 +7,19 @@
 
 use std::fmt;
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use pgas_core::World;
+use pgas_core::process::discard_panic;
 use pgas_lockfree::pending::Pending;
 
 /// A task that awaits a value, and has to be woken when the driver ends.
 pub(crate) trait Sleeper: Send + Sync {
-    /// Wakes the task, if one waits.
-    fn wake(&self);
+    /// The waker of the task, if one waits.
+    fn take_waker(&self) -> Option<Waker>;
 }
 
 #[derive(Default)]
@@ -72,12 +74,12 @@ impl Driven {
         self.is_driven.store(false, Ordering::Relaxed);
         // Pairs with the fence in `is_driven_still`.
         fence(Ordering::SeqCst);
-        self.wake_pollers();
-        pending.wake_all();
+        let mut wakers = self.take_pollers();
+        wakers.append(&mut pending.wakers());
         let cells = mem::take(&mut lock(&self.cells).list);
-        for cell in cells.iter().filter_map(Weak::upgrade) {
-            cell.wake();
-        }
+        let cells = cells.iter().filter_map(Weak::upgrade);
+        wakers.extend(cells.filter_map(|cell| cell.take_waker()));
+        wake_each(wakers);
     }
 
     /// Stores the waker of a task that polls again after the next round of progress, if there is a
@@ -111,13 +113,16 @@ impl Driven {
         if self.n_lookers.load(Ordering::Relaxed) == 0 && self.is_driven() {
             return false;
         }
-        let mut list = lock(&self.pollers);
-        let pollers = mem::take(&mut *list);
-        self.n_lookers.store(0, Ordering::Relaxed);
-        drop(list);
+        let pollers = self.take_pollers();
         let has_some = !pollers.is_empty();
-        pollers.into_iter().for_each(Waker::wake);
+        wake_each(pollers);
         has_some
+    }
+
+    fn take_pollers(&self) -> Vec<Waker> {
+        let mut list = lock(&self.pollers);
+        self.n_lookers.store(0, Ordering::Relaxed);
+        mem::take(&mut *list)
     }
 
     /// Keeps `sleeper` in mind for the end of the driver.
@@ -128,5 +133,85 @@ impl Driven {
             cells.next_sweep = (2 * cells.list.len()).max(64);
         }
         cells.list.push(Arc::downgrade(sleeper));
+    }
+}
+
+/// Wakes all of them. A panic of one, which is the program's or its executor's, keeps no other from
+/// being woken, and resumes at the end.
+fn wake_each(wakers: Vec<Waker>) {
+    let mut panic = None;
+    for waker in wakers {
+        match panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            Err(payload) if panic.is_none() => panic = Some(payload),
+            // The panic hook has reported it.
+            Err(another) => discard_panic(another),
+            Ok(()) => {}
+        }
+    }
+    if let Some(payload) = panic {
+        panic::resume_unwind(payload);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::task::Wake;
+
+    use pgas_core::backend::loopback;
+    use pgas_lockfree::pending::{Outcome, Watcher};
+
+    use super::*;
+
+    /// A waker that panics.
+    pub(crate) struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_other_from_being_woken() {
+        let world = loopback::world();
+        let (driven, pending) = (Driven::default(), Pending::default());
+        let counts = Arc::new(Counts::default());
+        let wakers: [Waker; 3] = [
+            Arc::new(Panics).into(),
+            Arc::new(Panics).into(),
+            Arc::clone(&counts).into(),
+        ];
+        let poll = || {
+            for waker in &wakers {
+                assert!(driven.wake_after_progress(&world, waker));
+            }
+        };
+        assert!(driven.begin());
+        poll();
+        let wake = || driven.wake_pollers();
+        assert!(panic::catch_unwind(AssertUnwindSafe(wake)).is_err());
+        assert_eq!(counts.0.load(Ordering::Relaxed), 1);
+        poll();
+        let cookies = wakers.clone().map(|waker| {
+            let cookie = pending.take_slot(0);
+            assert!(pending.watch(cookie, Watcher::Wake(waker)).is_none());
+            cookie
+        });
+        let end = || driven.end(&pending);
+        assert!(panic::catch_unwind(AssertUnwindSafe(end)).is_err());
+        assert_eq!(counts.0.load(Ordering::Relaxed), 3);
+        // The next ones that are woken by their answers.
+        assert!(pending.complete(cookies[2], Outcome::Returned, &[]));
+        assert_eq!(counts.0.load(Ordering::Relaxed), 4);
     }
 }

@@ -132,8 +132,9 @@ impl<T: Send + 'static> Cell<T> {
         self.is_done.store(true, Ordering::Release);
         drop(state);
         if let Some(waker) = waker {
-            // It may poll its task at once, which must not wait, as actions must not.
-            pgas_core::as_handler(|| waker.wake());
+            // It may poll its task at once, which must not wait, as actions must not. Nor does its
+            // panic keep other futures of a promise from their values.
+            actions::run(move || waker.wake());
         }
     }
 
@@ -186,15 +187,15 @@ impl<T: Send + 'static> Cell<T> {
 }
 
 impl<T: Send> Sleeper for Cell<T> {
-    fn wake(&self) {
+    fn take_waker(&self) -> Option<Waker> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match mem::replace(&mut *state, State::Empty) {
-            State::Awaited(waker) => {
-                drop(state);
-                waker.wake();
-            }
+            State::Awaited(waker) => Some(waker),
             // A value, or an action that waits for one, stays.
-            former => *state = former,
+            former => {
+                *state = former;
+                None
+            }
         }
     }
 }
@@ -242,7 +243,7 @@ mod tests {
         let full = cell();
         full.watch(Waker::noop());
         full.set(Ok(1));
-        Sleeper::wake(&*full);
+        assert!(full.take_waker().is_none());
         assert!(matches!(full.take(), Ok(1)));
 
         let (sender, receiver) = mpsc::channel();
@@ -252,7 +253,7 @@ mod tests {
             Box::new(move |value| sender.send(value.unwrap()).unwrap()),
             None,
         );
-        Sleeper::wake(&*chained);
+        assert!(chained.take_waker().is_none());
         chained.set(Ok(2));
         assert_eq!(receiver.try_recv(), Ok(2));
     }
@@ -290,6 +291,16 @@ mod tests {
         assert!(cell.watch(&Arc::new(Notes(sender)).into()));
         cell.set(Ok(1));
         assert_eq!(seen.try_recv(), Ok(true));
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_other_future_from_its_value() {
+        let cells = [cell(), cell(), cell()];
+        assert!(cells[0].watch(&Arc::new(crate::driven::tests::Panics).into()));
+        let set_all = || actions::scope(|| cells.iter().for_each(|cell| cell.set(Ok(1))));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(set_all));
+        assert!(panicked.is_err());
+        assert!(cells.iter().all(|cell| matches!(cell.take(), Ok(1))));
     }
 
     #[test]

@@ -436,6 +436,12 @@ impl Pending {
         let mut has_found = false;
         let n_slots = self.n_slots.load(Relaxed);
         let first = self.next_search.load(Relaxed);
+        if n_slots > 0 {
+            // Before it wakes tasks and runs callbacks, which may panic: the next search goes on.
+            // Threads that search at the same time may search the same slots.
+            self.next_search
+                .store(first.wrapping_add(n) % n_slots, Relaxed);
+        }
         let mut known = None;
         for i in 0..n.min(n_slots) {
             let index = first.wrapping_add(i) % n_slots;
@@ -467,11 +473,6 @@ impl Pending {
                 has_found = true;
                 run(call);
             });
-        }
-        if n_slots > 0 {
-            // Threads that search at the same time may search the same slots.
-            self.next_search
-                .store(first.wrapping_add(n) % n_slots, Relaxed);
         }
         has_found
     }
@@ -530,18 +531,15 @@ impl Pending {
         ranks
     }
 
-    /// Wakes all who await an answer.
-    pub fn wake_all(&self) {
-        for index in 0..self.n_slots.load(Relaxed) {
-            let Some(slot) = self.slot(index) else {
-                continue;
-            };
-            let waker = match &*lock(&slot.watcher) {
-                Some(Watcher::Wake(waker)) => waker.clone(),
-                _ => continue,
-            };
-            waker.wake();
-        }
+    /// The wakers of all tasks that await an answer.
+    #[must_use]
+    pub fn wakers(&self) -> Vec<Waker> {
+        let slots = (0..self.n_slots.load(Relaxed)).filter_map(|index| self.slot(index));
+        let wakers = slots.filter_map(|slot| match &*lock(&slot.watcher) {
+            Some(Watcher::Wake(waker)) => Some(waker.clone()),
+            _ => None,
+        });
+        wakers.collect()
     }
 
     /// Drops the watchers of all calls, for a rank that leaves and takes no answer any more.

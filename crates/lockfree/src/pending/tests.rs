@@ -329,7 +329,7 @@ fn watchers_are_forgotten_and_an_answer_then_is_nobodys() {
     let pending = Arc::new(Pending::default());
     let [called, awaited] = [(); 2].map(|()| pending.take_slot(0));
     let own = Calls(Arc::clone(&pending), called);
-    let call = Watcher::Call(Box::new(move |_, _| panic!("{:?}", own.1)));
+    let call = Watcher::Call(Box::new(move |_, _| drop(own)));
     assert!(pending.watch(called, call).is_none());
     let wake = Watcher::Wake(Waker::noop().clone());
     assert!(pending.watch(awaited, wake).is_none());
@@ -350,4 +350,26 @@ impl Drop for Calls {
         assert!(self.0.watch(self.1, wake).is_none());
         self.0.forget_watchers();
     }
+}
+
+#[test]
+fn a_search_goes_on_behind_a_task_that_panics_when_it_is_woken() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let pending = Pending::default();
+    let [bad, good] = [(); 2].map(|()| pending.take_slot(1));
+    let wake = Watcher::Wake(Arc::new(Panics).into());
+    assert!(pending.watch(bad, wake).is_none());
+    let call = Watcher::Call(Box::new(|_, _| ()));
+    assert!(pending.watch(good, call).is_none());
+    let mut n_run = 0;
+    let mut search = || pending.search_departed(1, |_| true, |_| n_run += 1);
+    let search_first = std::panic::AssertUnwindSafe(&mut search);
+    assert!(std::panic::catch_unwind(search_first).is_err());
+    search();
+    assert_eq!(n_run, 1);
 }
