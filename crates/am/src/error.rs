@@ -19,10 +19,14 @@ pub(crate) fn no_handle_on(world: &World, id: TeamId) -> String {
     format!("rank {me} is no member of team {id}, or has dropped its handles on it")
 }
 
-/// Whether `error` says that `to` has left the job, and receives nothing any more.
+/// Whether `error` says that `to` has left the job in good order, and receives nothing any more. If
+/// others wait for a rank that leaves, the job has failed, and that is said in more words.
 pub(crate) fn says_left(error: &Error, to: Rank) -> bool {
-    matches!(error, Error::RankFailed(failure)
-        if failure.rank == to && failure.cause.starts_with("has left the job"))
+    let Error::RankFailed(failure) = error else {
+        return false;
+    };
+    let rest = failure.cause.strip_prefix("has left the job");
+    failure.rank == to && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
 /// `text` without its middle if it is longer than `most` bytes. The end of a text has the cause,
@@ -44,6 +48,23 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rank_that_leaves_while_others_wait_has_not_left_in_good_order() {
+        for (cause, is_left) in [
+            ("has left the job", true),
+            ("has left the job, and its mailbox is full", true),
+            (
+                "has left the job while others wait for it in a barrier",
+                false,
+            ),
+            ("was killed", false),
+        ] {
+            let error = Error::rank_failed(Rank::new(1), cause);
+            assert_eq!(says_left(&error, Rank::new(1)), is_left, "{cause}");
+            assert!(!says_left(&error, Rank::ZERO));
+        }
+    }
 
     #[test]
     fn a_long_text_keeps_its_beginning_and_its_end() {

@@ -141,7 +141,9 @@ pub trait RemoteCalls: Borrow<World> {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`],
-    /// [`Error::NotAttached`]; errors of the transport, or the failure of the job while waiting.
+    /// [`Error::NotAttached`]; errors of the transport, or the failure of the job while waiting. An
+    /// error of a handler of this rank that no call has [returned](World::check_handlers): nothing
+    /// was sent then, and the call can be made again.
     ///
     /// # Panics
     ///
