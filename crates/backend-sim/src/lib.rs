@@ -519,12 +519,18 @@ unsafe impl Backend for Node {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
+        let classes = [MessageClass::Request, MessageClass::Reply];
+        for class in classes {
+            while !self.mailbox.close(class) && self.failed().is_none() {
+                self.park(LEAVING_NAP);
+            }
+        }
         sys::fence();
         for peer in 0..self.n_ranks {
             self.mailbox.tell(peer, Layout::left(self.rank), 1);
         }
         sys::fence();
-        for class in [MessageClass::Request, MessageClass::Reply] {
+        for class in classes {
             let end = self.mailbox.tail(class);
             // Behind a message that is on its way into its slots may be others that were accepted.
             while !self.mailbox.receive_late(class, end, late) && self.failed().is_none() {

@@ -136,6 +136,12 @@ impl Mailboxes {
         })
     }
 
+    /// Makes all later receivers of a class take messages so that senders may take them back.
+    /// Returns whether it is so; if not, a thread receives.
+    pub(crate) fn close(&self, class: MessageClass) -> bool {
+        self.inbox(class).close()
+    }
+
     /// The ticket behind what others have sent. For a rank that has left, as
     /// [`receive_late`](Self::receive_late).
     pub(crate) fn tail(&self, class: MessageClass) -> u64 {

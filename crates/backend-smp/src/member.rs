@@ -437,28 +437,46 @@ impl Member {
     /// Leaves in good order, and passes messages that came too late to `late`.
     pub(crate) fn mark_left(&self, late: &mut dyn FnMut(Message<'_>)) {
         let control = self.job.control();
+        let classes = [MessageClass::Request, MessageClass::Reply];
+        let mailboxes = classes.map(|class| control.mailbox(self.rank, class as usize));
+        // Other threads of this rank may receive, now and later. Senders are told that it has left
+        // only when what they send cannot be served and taken back both.
+        let are_closed = mailboxes
+            .iter()
+            .all(|mailbox| self.try_while_healthy(|| mailbox.close()));
         control.leave(self.rank);
-        // From here on senders are told that this rank has left.
-        control.bell(self.rank).leave();
-        for class in [MessageClass::Request, MessageClass::Reply] {
-            let mailbox = control.mailbox(self.rank, class as usize);
-            let end = mailbox.tail();
-            let buffers = || Some(control.buffers());
-            let mut receive = || {
-                mailbox.receive_late::<Native>(end, buffers, |envelope, payload| {
-                    late(message(class, envelope, payload));
-                })
-            };
-            // A damaged mailbox has nothing more to hand out. Behind a message that is on its way
-            // into its slots may be others that were accepted.
-            while receive() == Ok(false) && !control.has_failed() {
-                self.check_other_ranks();
-                std::thread::yield_now();
+        if are_closed {
+            // From here on senders are told that this rank has left.
+            control.bell(self.rank).leave();
+            for (class, mailbox) in classes.into_iter().zip(mailboxes) {
+                let end = mailbox.tail();
+                let buffers = || Some(control.buffers());
+                // A damaged mailbox has nothing more to hand out. Behind a message that is on its
+                // way into its slots may be others that were accepted.
+                let _is_all = self.try_while_healthy(|| {
+                    let received =
+                        mailbox.receive_late::<Native>(end, buffers, |envelope, payload| {
+                            late(message(class, envelope, payload));
+                        });
+                    received != Ok(false)
+                });
             }
         }
         for rank in 0..self.job.layout().n_ranks {
             control.bell(rank).ring();
         }
+    }
+
+    /// Calls `attempt` until it succeeds, or the job has failed. Returns whether it has succeeded.
+    fn try_while_healthy(&self, mut attempt: impl FnMut() -> bool) -> bool {
+        while !attempt() {
+            if self.job.control().has_failed() {
+                return false;
+            }
+            self.check_other_ranks();
+            std::thread::yield_now();
+        }
+        true
     }
 }
 
@@ -495,6 +513,7 @@ impl Drop for Member {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
 
     use pgas_core::backend::Backend as _;
 
@@ -562,12 +581,12 @@ mod tests {
         assert!(target.is_gone(0));
     }
 
-    /// Sends until it is told that the target has left, or has sent `n` messages.
-    fn send_until_told(sender: &Member, n: u64) -> (u64, u64) {
+    /// Sends until it is told that the target has left, or has sent `n` messages of `bytes`.
+    fn send_until_told(sender: &Member, n: u64, bytes: &[u8]) -> (u64, u64) {
         let (mut n_accepted, mut n_told) = (0, 0);
         while n_told == 0 && n_accepted < n {
             let handler = HandlerId(HandlerId::N_RESERVED);
-            match sender.send(1, MessageClass::Request, handler, &[&[1; 8]]) {
+            match sender.send(1, MessageClass::Request, handler, &[bytes]) {
                 Ok(Sent::Accepted) => n_accepted += 1,
                 Ok(Sent::BackPressure) => std::thread::yield_now(),
                 Err(_) => n_told += 1,
@@ -581,7 +600,7 @@ mod tests {
         for n_before in 0..if cfg!(miri) { 3 } else { 300 } {
             let [sender, target] = two_members();
             std::thread::scope(|scope| {
-                let sent = scope.spawn(|| send_until_told(&sender, 1000));
+                let sent = scope.spawn(|| send_until_told(&sender, 1000, &[1; 8]));
                 let (mut n_served, mut n_late) = (0, 0);
                 while n_served < n_before {
                     let count = &mut |_: Message<'_>| n_served += 1;
@@ -592,6 +611,51 @@ mod tests {
                 assert_eq!(n_accepted, n_served + n_late, "and {n_told} told");
             });
         }
+    }
+
+    /// Receives until it `is_over`, and returns the number of messages.
+    fn receive_until(target: &Member, is_over: &AtomicBool) -> u64 {
+        let mut n_served = 0;
+        while !is_over.load(Ordering::Acquire) {
+            let count = &mut |_: Message<'_>| n_served += 1;
+            target.receive(MessageClass::Request, 9, count).unwrap();
+        }
+        n_served
+    }
+
+    #[test]
+    fn so_is_each_message_to_a_rank_that_leaves_while_another_thread_of_it_receives() {
+        for round in 0..if cfg!(miri) { 3 } else { 300 } {
+            let [sender, target] = two_members();
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let sent = scope.spawn(|| send_until_told(&sender, 5000, &[1; 16_000]));
+                let served = scope.spawn(|| receive_until(&target, &is_over));
+                for _ in 0..(round % 40) * 50 {
+                    std::hint::spin_loop();
+                }
+                let mut n_late = 0;
+                target.mark_left(&mut |_| n_late += 1);
+                let (n_accepted, n_told) = sent.join().unwrap();
+                is_over.store(true, Ordering::Release);
+                let n_served = served.join().unwrap();
+                assert_eq!(n_accepted, n_served + n_late, "and {n_told} told");
+            });
+        }
+    }
+
+    /// A sender that is told may write the message's buffer again.
+    #[test]
+    fn a_rank_that_leaves_a_failed_job_from_a_handler_tells_no_sender() {
+        let [sender, target] = two_members();
+        let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+        let sent = sender.send(1, of.0, of.1, &[&[1; 8]]).unwrap();
+        assert_eq!(sent, Sent::Accepted);
+        target.record_failure(Rank::new(0), "was killed");
+        let leave = &mut |_: Message<'_>| target.mark_left(&mut |_| ());
+        target.receive(of.0, 9, leave).unwrap();
+        assert!(!sender.job().control().bell(1).has_left());
+        assert_eq!(sender.job().control().membership(1), Membership::Left);
     }
 
     #[test]

@@ -144,22 +144,54 @@ fn loom_a_message_to_who_leaves_is_served_or_comes_too_late_or_is_taken_back() {
         let mailbox = Mailbox::attach(&shared.1, 8);
         let receive = || mailbox.try_receive(&mut vec![]).unwrap().is_some();
         let is_served = receive();
-        shared.0.leave();
-        let (end, mut is_late) = (mailbox.tail(), false);
-        let mut receive_late = || {
-            let none = || None;
-            mailbox.receive_late::<Portable>(end, none, |envelope, _| {
-                assert_eq!(envelope.handler, 7);
-                is_late = true;
+        let is_late = leave(&shared);
+        let is_taken_back = sender.join().unwrap();
+        check_that_it_has_one_end([is_served, is_late, is_taken_back]);
+    });
+}
+
+/// Leaves, and returns whether the message came too late.
+fn leave(shared: &(Doorbell, Vec<AtomicU64>)) -> bool {
+    let mailbox = Mailbox::attach(&shared.1, 8);
+    while !mailbox.close() {
+        thread::yield_now();
+    }
+    shared.0.leave();
+    let (end, mut is_late) = (mailbox.tail(), false);
+    let mut receive_late = || {
+        let none = || None;
+        mailbox.receive_late::<Portable>(end, none, |envelope, _| {
+            assert_eq!(envelope.handler, 7);
+            is_late = true;
+        })
+    };
+    while !receive_late().unwrap() {
+        thread::yield_now();
+    }
+    is_late
+}
+
+fn check_that_it_has_one_end(ends: [bool; 3]) {
+    let n_ends = ends.iter().filter(|is_it| **is_it).count();
+    assert_eq!(n_ends, 1, "served, late, taken back: {ends:?}");
+}
+
+#[test]
+fn loom_a_message_to_who_leaves_while_another_thread_receives_has_one_end() {
+    loom::model(|| {
+        let shared = mailbox_with_doorbell();
+        let sender = send_and_ring(&shared);
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let mailbox = Mailbox::attach(&shared.1, 8);
+                mailbox.try_receive(&mut vec![]).unwrap().is_some()
             })
         };
-        while !receive_late().unwrap() {
-            thread::yield_now();
-        }
+        let is_late = leave(&shared);
         let is_taken_back = sender.join().unwrap();
-        let ends = [is_served, is_late, is_taken_back];
-        let n_ends = ends.iter().filter(|is_it| **is_it).count();
-        assert_eq!(n_ends, 1, "{ends:?}");
+        let is_served = other.join().unwrap();
+        check_that_it_has_one_end([is_served, is_late, is_taken_back]);
     });
 }
 
@@ -172,6 +204,7 @@ fn loom_a_message_that_was_served_before_its_receiver_left_is_not_told_to_be_los
         while mailbox.try_receive(&mut vec![]).unwrap().is_none() {
             thread::yield_now();
         }
+        assert!(mailbox.close());
         shared.0.leave();
         assert!(!sender.join().unwrap());
     });

@@ -16,7 +16,7 @@
 //! | 1 | a lower bound of `head`, kept by senders, who seldom read the receiver's line |
 //! | 16 | `head`: slots ever given back by the receiver |
 //! | 24 | `received`: slots ever received; `head` follows it in steps of a sixteenth of the ring |
-//! | 25 | the receiver's lock |
+//! | 25 | the receiver's lock, and whether the mailbox is closed |
 //! | 32 and on | the slots, 8 words (64 bytes) each |
 //!
 //! A message fills consecutive slots and may continue at the start of the ring: a publication word,
@@ -40,7 +40,10 @@
 //! An owner that leaves takes what was reserved before ([`receive_late`](Mailbox::receive_late)),
 //! and a sender that sees this takes its message back ([`withdraw`]). Both replace the publication
 //! word, so that one of them succeeds, and the message is told of once: as one that came too late,
-//! or as one that was not delivered.
+//! or as one that was not delivered. Other threads of the owner may receive meanwhile, and as long
+//! as nobody leaves a receiver only looks at the publication word. So the owner first
+//! [closes](Mailbox::close) the mailbox: whoever takes the receiver's lock afterwards finds another
+//! word there, and replaces publication words, too.
 //!
 //! A record of one slot may also refer to a message in a buffer (`payload`) of its sender.
 //!
@@ -75,6 +78,11 @@ const HEAD_HINT: usize = 1;
 const HEAD: usize = 16;
 const RECEIVED: usize = 24;
 const LOCK: usize = 25;
+/// Values of the lock: nobody receives; nobody receives, and the mailbox is
+/// [closed](Mailbox::close); and a bit that says that a thread receives.
+const OPEN: u64 = 0;
+const CLOSED: u64 = 2;
+const HELD: u64 = 1;
 /// Words before the slots.
 const CONTROL_WORDS: usize = 32;
 
@@ -345,7 +353,7 @@ impl<'a> Mailbox<'a> {
     pub fn is_receiving(&self) -> bool {
         // Acquire: pairs with the release at the end of `receive`; what the sinks did is visible
         // then.
-        self.control[LOCK].load(Acquire) != 0
+        self.control[LOCK].load(Acquire) & HELD != 0
     }
 
     #[inline]
@@ -395,8 +403,8 @@ fn published(ticket: u64) -> u64 {
     ticket << 1 | 1
 }
 
-/// The word that replaces the one above when an owner that has left takes the message, or the sender
-/// takes it back. Even, and never zero.
+/// The word that replaces the one above when the message is taken out of a closed mailbox, or its
+/// sender takes it back. Even, and never zero.
 #[inline]
 fn settled(ticket: u64) -> u64 {
     ticket.wrapping_add(1) << 1

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use zerocopy::IntoBytes;
 
 use super::{
-    Corrupt, Envelope, HEAD, IN_BUFFER, LOCK, Mailbox, PREFIX_WORDS, RECEIVED, SLOT_PAYLOAD_WORDS,
-    SLOT_WORDS, WORD_BYTES, is_at_most, published, settled,
+    CLOSED, Corrupt, Envelope, HEAD, HELD, IN_BUFFER, LOCK, Mailbox, OPEN, PREFIX_WORDS, RECEIVED,
+    SLOT_PAYLOAD_WORDS, SLOT_WORDS, WORD_BYTES, is_at_most, published, settled,
 };
 use crate::machine::{Machine, Portable};
 use crate::payload::{Buffers, Location};
@@ -73,8 +73,10 @@ impl Mailbox<'_> {
             self.give_back_the_rest();
             return Ok(0);
         }
-        let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
-            return Ok(0);
+        let _lock = match Lock::try_take(&self.control[LOCK], OPEN) {
+            Ok(lock) => lock,
+            Err(CLOSED) => return self.receive_closed::<M>(&buffers, limit, &mut sink),
+            Err(_) => return Ok(0),
         };
         let mut n_received = 0;
         while n_received < limit {
@@ -88,10 +90,51 @@ impl Mailbox<'_> {
         Ok(n_received)
     }
 
-    /// For an owner that has [left](crate::doorbell::Doorbell::leave): receives what was reserved
-    /// before the ticket `end`, which was the [`tail`](Self::tail) then, but for what its senders
-    /// [take back](super::withdraw). Returns whether that is all; if not, a sender or another
-    /// thread of the owner has yet to finish a step.
+    /// As [`receive_from`](Self::receive_from), out of a closed mailbox.
+    #[cold]
+    #[inline(never)]
+    fn receive_closed<'b, M: Machine>(
+        &self,
+        buffers: &impl Fn() -> Option<Buffers<'b>>,
+        limit: usize,
+        sink: &mut impl FnMut(Envelope, &[u8]),
+    ) -> Result<usize, Corrupt> {
+        let Ok(_lock) = Lock::try_take(&self.control[LOCK], CLOSED) else {
+            return Ok(0);
+        };
+        let mut n_received = 0;
+        while n_received < limit {
+            let ticket = self.control[RECEIVED].load(Relaxed);
+            match self.settle::<M>(buffers, ticket, sink)? {
+                Settled::Taken => n_received += 1,
+                Settled::TakenBack => {}
+                Settled::NotYet => break,
+            }
+        }
+        Ok(n_received)
+    }
+
+    /// Makes all threads of the owner take messages in such a way that their senders may [take
+    /// them back](super::withdraw). For an owner that is about to
+    /// [leave](crate::doorbell::Doorbell::leave), and looks for late messages afterwards. Returns
+    /// whether the mailbox is closed; if not, another thread receives, and the owner has to wait
+    /// for it.
+    ///
+    /// No slot of a closed mailbox is given back: a sender that takes a message back finds no other
+    /// one in its place.
+    #[must_use]
+    pub fn close(&self) -> bool {
+        // Acquire: pairs with the release of the last receiver. Who sees that the owner has left
+        // then sees what was taken before the mailbox was closed.
+        let closed = self.control[LOCK].compare_exchange(OPEN, CLOSED, Acquire, Relaxed);
+        closed.map_or_else(|word| word & CLOSED != 0, |_| true)
+    }
+
+    /// For an owner that has [closed](Self::close) the mailbox and then
+    /// [left](crate::doorbell::Doorbell::leave): receives what was reserved before the ticket
+    /// `end`, which was the [`tail`](Self::tail) then, but for what its senders [take
+    /// back](super::withdraw). Returns whether that is all; if not, a sender or another thread of
+    /// the owner has yet to finish a step, or the mailbox is not closed.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -101,7 +144,7 @@ impl Mailbox<'_> {
         buffers: impl Fn() -> Option<Buffers<'b>>,
         mut sink: impl FnMut(Envelope, &[u8]),
     ) -> Result<bool, Corrupt> {
-        let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
+        let Ok(_lock) = Lock::try_take(&self.control[LOCK], CLOSED) else {
             return Ok(false);
         };
         loop {
@@ -109,14 +152,33 @@ impl Mailbox<'_> {
             if is_at_most(end, ticket) {
                 return Ok(true);
             }
-            let word = &self.slots[self.first_word(ticket)];
-            // Acquire: as in `is_published`, also of a message that was taken back after it was
-            // published.
-            match word.compare_exchange(published(ticket), settled(ticket), Acquire, Acquire) {
-                Ok(_) => self.take_out::<M>(&buffers, ticket, &mut sink)?,
-                Err(word) if word == settled(ticket) => self.skip(ticket)?,
-                Err(_) => return Ok(false),
+            if let Settled::NotYet = self.settle::<M>(&buffers, ticket, &mut sink)? {
+                return Ok(false);
             }
+        }
+    }
+
+    /// Passes the message at `ticket` to `sink`, unless its sender has taken it back. For the
+    /// holder of the lock of a closed mailbox.
+    fn settle<'b, M: Machine>(
+        &self,
+        buffers: &impl Fn() -> Option<Buffers<'b>>,
+        ticket: u64,
+        sink: &mut impl FnMut(Envelope, &[u8]),
+    ) -> Result<Settled, Corrupt> {
+        let word = &self.slots[self.first_word(ticket)];
+        // Acquire: as in `is_published`, also of a message that was taken back after it was
+        // published.
+        match word.compare_exchange(published(ticket), settled(ticket), Acquire, Acquire) {
+            Ok(_) => {
+                self.take_out::<M>(buffers, ticket, sink)?;
+                Ok(Settled::Taken)
+            }
+            Err(word) if word == settled(ticket) => {
+                self.skip(ticket)?;
+                Ok(Settled::TakenBack)
+            }
+            Err(_) => Ok(Settled::NotYet),
         }
     }
 
@@ -236,7 +298,10 @@ impl Mailbox<'_> {
         // Release: pairs with the acquire in `n_queued_bytes`.
         self.control[RECEIVED].store(received, Release);
         let n_kept = received.wrapping_sub(self.control[HEAD].load(Relaxed));
-        if n_kept >= (self.n_slots() / GIVE_BACKS_PER_RING) as u64 {
+        // Relaxed: who holds the lock wrote the word.
+        if n_kept >= (self.n_slots() / GIVE_BACKS_PER_RING) as u64
+            && self.control[LOCK].load(Relaxed) & CLOSED == 0
+        {
             self.give_back(received);
         }
     }
@@ -249,12 +314,13 @@ impl Mailbox<'_> {
         self.control[HEAD].store(received, Release);
     }
 
-    /// Gives all received slots back to senders, if there is nothing more to receive.
+    /// Gives all received slots back to senders, if there is nothing more to receive, and the
+    /// mailbox is not [closed](Self::close).
     #[inline]
     pub fn give_back_the_rest(&self) {
         // Relaxed: a check without the lock, to save taking it.
         if self.control[HEAD].load(Relaxed) != self.control[RECEIVED].load(Relaxed)
-            && let Some(_lock) = Lock::try_take(&self.control[LOCK])
+            && let Ok(_lock) = Lock::try_take(&self.control[LOCK], OPEN)
         {
             self.give_back(self.control[RECEIVED].load(Relaxed));
         }
@@ -275,23 +341,36 @@ impl Mailbox<'_> {
     }
 }
 
+/// What became of a message in a closed mailbox.
+enum Settled {
+    Taken,
+    /// By its sender.
+    TakenBack,
+    /// It is not published.
+    NotYet,
+}
+
 /// A guard of the receiver's lock.
-pub(super) struct Lock<'a>(&'a AtomicU64);
+pub(super) struct Lock<'a> {
+    word: &'a AtomicU64,
+    /// What the word was before.
+    free: u64,
+}
 
 impl<'a> Lock<'a> {
+    /// Takes the lock if its word is `free`, or returns the word.
     #[inline]
-    pub(super) fn try_take(word: &'a AtomicU64) -> Option<Self> {
+    pub(super) fn try_take(word: &'a AtomicU64, free: u64) -> Result<Self, u64> {
         // Acquire: pairs with the release in `drop`, so that `received` is what the last receiver
         // left.
-        word.compare_exchange(0, 1, Acquire, Relaxed)
-            .ok()
-            .map(|_| Self(word))
+        word.compare_exchange(free, free | HELD, Acquire, Relaxed)
+            .map(|_| Self { word, free })
     }
 }
 
 impl Drop for Lock<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.store(0, Release);
+        self.word.store(self.free, Release);
     }
 }

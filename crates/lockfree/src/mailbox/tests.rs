@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::receive::{GIVE_BACKS_PER_RING, Lock};
 use super::*;
+use crate::machine::Portable;
 use crate::sync::Ordering::Release;
 
 fn words(n_slots: usize) -> Vec<AtomicU64> {
@@ -257,7 +258,9 @@ fn while_one_thread_receives_another_finds_nothing() {
     let words = words(8);
     let mailbox = Mailbox::attach(&words, 8);
     mailbox.try_send(0, 7, &[]).unwrap();
-    let lock = Lock::try_take(&words[LOCK]).unwrap();
+    let Ok(lock) = Lock::try_take(&words[LOCK], OPEN) else {
+        panic!("nobody receives");
+    };
     assert_eq!(receive(&mailbox), None);
     drop(lock);
     assert_eq!(receive(&mailbox).unwrap().0.handler, 7);
@@ -284,6 +287,67 @@ fn a_reserved_message_blocks_those_behind_it_until_it_is_published() {
     mailbox.slots[first].store(published(ticket), Release);
     assert_eq!(receive(&mailbox).unwrap().0.handler, 1);
     assert_eq!(receive(&mailbox).unwrap().0.handler, 2);
+}
+
+#[test]
+fn what_is_taken_out_of_a_closed_mailbox_is_not_taken_back_nor_the_other_way_round() {
+    let words = words(64);
+    let mailbox = Mailbox::attach(&words, 64);
+    let send = |n| {
+        let sent = mailbox.try_send_within::<Portable>(None, 0, n, &[&bytes(100, 1)]);
+        sent.unwrap()
+    };
+    let [first, second, third] = [0, 1, 2].map(send);
+    let during = mailbox.receive(1, |envelope, _| {
+        assert_eq!(envelope.handler, 0);
+        assert!(!mailbox.close(), "a sink is running");
+        assert!(!withdraw(&mailbox, first));
+    });
+    assert_eq!(during, Ok(1));
+    assert!(mailbox.close() && mailbox.close());
+    assert_eq!(receive(&mailbox).unwrap().0.handler, 1);
+    assert!(!withdraw(&mailbox, second));
+    // Each took two slots. A sender may have looked what was received before.
+    let word = &words[CONTROL_WORDS + 2 * SLOT_WORDS];
+    assert_eq!(word.load(Relaxed), settled(2));
+    assert!(withdraw(&mailbox, third));
+    assert!(receive(&mailbox).is_none());
+    assert!(!mailbox.is_receiving());
+    let late = |_: Envelope, _: &[u8]| panic!("all have been taken");
+    assert_eq!(
+        mailbox.receive_late::<Portable>(mailbox.tail(), || None, late),
+        Ok(true)
+    );
+    assert_eq!(mailbox.n_queued_bytes(), 0);
+}
+
+#[test]
+fn a_mailbox_whose_sink_runs_is_closed_when_another_one_has_closed_it() {
+    let words = words(64);
+    let mailbox = Mailbox::attach(&words, 64);
+    mailbox.try_send(0, 0, &[]).unwrap();
+    assert!(mailbox.close());
+    let received = mailbox.receive(1, |_, _| assert!(mailbox.is_receiving() && mailbox.close()));
+    assert_eq!(received, Ok(1));
+}
+
+/// Else a message that is taken back might be a later one in the same place.
+#[test]
+fn a_closed_mailbox_gives_no_slot_back() {
+    let words = words(8);
+    let mailbox = Mailbox::attach(&words, 8);
+    mailbox.try_send(0, 0, &[]).unwrap();
+    receive(&mailbox).unwrap();
+    assert!(receive(&mailbox).is_none());
+    assert_eq!(mailbox.n_free_slots(), 8);
+    assert!(mailbox.close());
+    for n in (0..8).rev() {
+        mailbox.try_send(0, 1, &[]).unwrap();
+        receive(&mailbox).unwrap();
+        assert!(receive(&mailbox).is_none());
+        assert_eq!(mailbox.n_free_slots(), n);
+    }
+    assert_eq!(mailbox.try_send(0, 1, &[]), Err(Full));
 }
 
 fn n_slots_of(messages: &VecDeque<(Envelope, Vec<u8>)>) -> usize {
