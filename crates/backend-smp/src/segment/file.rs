@@ -243,6 +243,18 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(miri))]
+    fn the_memory_of_a_job_is_not_in_core_dumps() {
+        let job = Job::open(create_job(2, &without_large_pages()).unwrap()).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let first = format!("{:x}-", job.pages.at(0).addr());
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&first));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:"));
+        let flags = flags.expect("the mapping is there");
+        assert!(flags.split_whitespace().any(|flag| flag == "dd"), "{flags}");
+    }
+
+    #[test]
     fn memory_that_is_shorter_than_its_header_says_is_refused() {
         let memory = create_job(2, &without_large_pages()).unwrap();
         let mut header = [0; 32];

@@ -54,7 +54,20 @@ impl Pages {
             // SAFETY: as for `fresh`.
             unsafe { rustix::mm::mmap(at, bytes, PROT, flags, file, 0) }
         };
-        reserve(bytes, map).map(|base| Self::new(base, bytes, places))
+        let pages = reserve(bytes, map).map(|base| Self::new(base, bytes, places))?;
+        pages.leave_out_of_core_dumps();
+        Ok(pages)
+    }
+
+    /// The system would allocate every page of a shared file to dump it, also those that nobody
+    /// has used: the segments of all ranks, each as large as the memory of the host. A refusal only
+    /// makes dumps large.
+    #[cfg(all(target_os = "linux", not(pgas_portable)))]
+    fn leave_out_of_core_dumps(&self) {
+        let advice = rustix::mm::Advice::LinuxDontDump;
+        // SAFETY: the range is this mapping, and the advice changes no contents.
+        let advised = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
+        let _ = advised;
     }
 
     /// The mapping at `base`. All views lie in it, so they need not be checked again.
