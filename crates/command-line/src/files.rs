@@ -58,13 +58,28 @@ pub fn overwritten<'a>(outputs: &[&'a Path], inputs: &[&'a Path]) -> Option<(&'a
     for output in outputs {
         let there = place(output);
         let holds_one = !there.exists() || there.is_file();
-        let other = others.iter().find(|other| place(other) == there);
+        let is_same = |other: &&&Path| place(other) == there || is_one_file(other, &there);
+        let other = others.iter().find(is_same);
         if let Some(other) = other.filter(|_| holds_one) {
             return Some((output, other));
         }
         others.push(output);
     }
     None
+}
+
+/// Whether two paths lead to one file, as hard links do.
+#[cfg(unix)]
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let number = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
+    number(one).is_ok_and(|one| number(other).is_ok_and(|other| one == other))
+}
+
+#[cfg(not(unix))]
+fn is_one_file(_: &Path, _: &Path) -> bool {
+    false
 }
 
 #[cfg(all(test, unix))]
@@ -83,6 +98,7 @@ mod tests {
         symlink("there", path("link")).unwrap();
         symlink("below/new", path("to-new")).unwrap();
         symlink("circle", path("circle")).unwrap();
+        fs::hard_link(path("there"), path("below/hard")).unwrap();
         let is_lost = |output: &str, other: &str| {
             let (output, other) = (path(output), path(other));
             let lost = overwritten(&[&output], &[&other]);
@@ -96,12 +112,14 @@ mod tests {
             ("to-new", "below/new"),
             ("circle", "circle"),
             ("no/such", "no/such"),
+            ("below/hard", "there"),
+            ("below/hard", "link"),
         ];
         let found = same.map(|(output, other)| is_lost(output, other));
         let different = [("new", "below/new"), ("there", "to-new")];
         let other = different.map(|(output, other)| is_lost(output, other));
         fs::remove_dir_all(&directory).unwrap();
-        assert_eq!((found, other), ([true; 6], [false; 2]));
+        assert_eq!((found, other), ([true; 8], [false; 2]));
         let device = Path::new("/dev/null");
         assert_eq!(overwritten(&[device, device], &[]), None);
     }
