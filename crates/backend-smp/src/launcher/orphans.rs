@@ -10,8 +10,9 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
+use super::leftovers;
 use super::stat::stat_behind_name;
 
 /// The time that killed orphans get to end before the job is over without them.
@@ -75,6 +76,11 @@ impl Drop for Orphans {
 
 /// Whether `pid` had ended, in which case nothing is left of it.
 fn reap_one(pid: Pid) -> bool {
+    // A rank may be the child of a script that has ended before.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if let Ok(Some(_)) = rustix::process::waitid(WaitId::Pid(pid), ended) {
+        leftovers::remove(pid.as_raw_nonzero().get().unsigned_abs());
+    }
     matches!(
         rustix::process::waitpid(Some(pid), WaitOptions::NOHANG),
         Ok(Some(_))
@@ -101,8 +107,29 @@ fn parent_of(pid: Pid) -> Option<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use super::{children, parent_of};
+    use super::{children, parent_of, reap_one};
+    use std::fs;
     use std::process::{Command, Stdio};
+    use std::thread;
+
+    #[test]
+    fn the_named_memory_of_an_orphan_is_removed() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let file = format!("/dev/shm/{}:0:0", child.id());
+        fs::write(&file, "").unwrap();
+        let is_reaped_alive = reap_one(pid);
+        let was_kept = fs::exists(&file).unwrap();
+        drop(child.stdin.take());
+        while !reap_one(pid) {
+            thread::yield_now();
+        }
+        let is_there = fs::exists(&file).unwrap();
+        fs::remove_file(&file).ok();
+        assert!(!is_reaped_alive && was_kept && !is_there);
+        // It has no number any more.
+        child.wait().unwrap_err();
+    }
 
     #[test]
     fn a_child_is_found_under_its_parent() {
