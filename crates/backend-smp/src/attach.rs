@@ -252,13 +252,13 @@ impl JobHooks for Watcher {
         self.job.control().fail(rank, &text);
     }
 
-    fn ended(&mut self, outcome: &Outcome) {
+    fn ended(&mut self, outcome: &Outcome, print: &mut dyn FnMut(&str)) {
         let n_ranks = self.job.layout().n_ranks;
         let boards: Vec<Board> = (0..n_ranks)
             .filter_map(|rank| self.job.board(rank))
             .collect();
         if let Some(report) = Report::of(&boards, n_ranks, &outcome.to_string()) {
-            report.tell();
+            report.tell_by(print);
         }
     }
 }

@@ -67,7 +67,12 @@ fn is_harmful(letter: char) -> bool {
 ///
 /// A system call.
 pub fn tell(text: &dyn fmt::Display) {
-    write(&format!("pgas: {}\n", printable(text)));
+    write(&line(text));
+}
+
+/// The line that [`tell`] writes.
+pub(crate) fn line(text: &dyn fmt::Display) -> String {
+    format!("pgas: {}\n", printable(text))
 }
 
 /// Writes `text`, whose parts are [`printable`], as it is. Unlike the macros of std it does not

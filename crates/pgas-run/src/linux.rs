@@ -75,7 +75,7 @@ struct Arguments {
     )]
     watch: Option<Option<Duration>>,
 
-    /// End the job after this time, with exit code 124
+    /// End the ranks after this time, with exit code 124; the rest of their output has no limit
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 

@@ -102,13 +102,11 @@ impl Forwarder {
             lines,
             stopped,
         };
-        let thread = thread::Builder::new()
-            .name("forward".to_owned())
-            .spawn(move || {
-                let result = copier.run();
-                drop(running);
-                result
-            })?;
+        let thread = start_thread("forward", move || {
+            let result = copier.run();
+            drop(running);
+            result
+        })?;
         Ok(Self {
             thread,
             idle,
@@ -145,7 +143,16 @@ pub fn finish(
     signals: &SignalWatch,
     has_failed: bool,
 ) -> io::Result<Result<Option<i32>, io::Error>> {
-    let mut draining: Vec<Draining> = forwarders.into_iter().map(Forwarder::stop).collect();
+    let draining = forwarders.into_iter().map(Forwarder::stop).collect();
+    drain(draining, signals, has_failed)
+}
+
+/// As [`finish`].
+fn drain(
+    mut draining: Vec<Draining>,
+    signals: &SignalWatch,
+    has_failed: bool,
+) -> io::Result<Result<Option<i32>, io::Error>> {
     let deadline = has_failed.then(|| Instant::now() + DRAIN_PATIENCE);
     let mut written = Ok(());
     while !draining.is_empty() {
@@ -165,6 +172,9 @@ pub fn finish(
         while let Some(received) = signals.next()? {
             if signals::asks_to_end(received.signal) {
                 return Ok(written.map(|()| Some(received.signal)));
+            }
+            if received.signal == libc::SIGTSTP {
+                signals::stop_self()?;
             }
         }
         if left.is_some_and(|left| left.is_zero()) {
@@ -295,6 +305,45 @@ impl Copier {
     }
 }
 
+/// Writes `text`, whole lines, to standard error. As in [`finish`], a signal that asks to end ends
+/// that, too, and so does a second without room if the job has failed.
+pub fn print(text: &str, signals: &SignalWatch, has_failed: bool) {
+    // By a descriptor of its own: nobody else waits for the lock of one that has no room.
+    if let Ok(stderr) = io::stderr().as_fd().try_clone_to_owned() {
+        let sink = Box::new(Patient(File::from(stderr)));
+        // There is nowhere to report a failure of this.
+        print_to(sink, text, signals, has_failed).ok();
+    }
+}
+
+fn print_to(
+    mut sink: Sink,
+    text: &str,
+    signals: &SignalWatch,
+    has_failed: bool,
+) -> io::Result<Option<i32>> {
+    let (finished, running) = io::pipe()?;
+    let text = text.to_owned();
+    let thread = start_thread("print", move || {
+        let written = sink.write_all(text.as_bytes());
+        drop(running);
+        written
+    })?;
+    drain(vec![Draining { thread, finished }], signals, has_failed)?
+}
+
+/// Starts a thread that writes.
+fn start_thread(
+    name: &str,
+    write: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(write);
+    started.map_err(|error| {
+        let text = format!("cannot start a thread that passes output on: {error}");
+        io::Error::new(error.kind(), text)
+    })
+}
+
 /// Writes one line of the launcher's own to standard error, unless its reader makes no room for it.
 pub fn tell(line: &str) {
     let stderr = io::stderr();
@@ -334,6 +383,31 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_failed_job_prints_unless_there_is_no_room() {
+        let signals = SignalWatch::start().unwrap();
+        let ((tell, told), (writes, written)) = (mpsc::channel(), mpsc::channel());
+        let slow = || Slow::When(told, writes);
+        let no_room = print_to(Box::new(slow()), "text\n", &signals, true);
+        assert!(matches!(no_room, Ok(None)));
+        tell.send(()).unwrap();
+        assert_eq!(written.recv().as_deref(), Ok(&b"text\n"[..]));
+        let full = print_to(Box::new(Slow::Full), "text\n", &signals, true);
+        assert_eq!(full.unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn what_a_job_prints_at_its_end_waits_for_room_until_a_signal_asks_to_end() {
+        let signals = SignalWatch::start().unwrap();
+        let ((tell, told), (writes, written)) = (mpsc::channel(), mpsc::channel());
+        super::super::sys::raise(libc::SIGTERM).unwrap();
+        let sink = Box::new(Slow::When(told, writes));
+        let ended = print_to(sink, "text\n", &signals, false);
+        assert!(matches!(ended, Ok(Some(libc::SIGTERM))));
+        tell.send(()).unwrap();
+        assert_eq!(written.recv().as_deref(), Ok(&b"text\n"[..]));
     }
 
     #[test]

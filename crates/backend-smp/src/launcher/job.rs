@@ -152,9 +152,10 @@ pub trait JobHooks {
         let _ = failure;
     }
 
-    /// All ranks have ended, and their output is written.
-    fn ended(&mut self, outcome: &Outcome) {
-        let _ = outcome;
+    /// All ranks have ended, and their output is written. `print` writes whole lines to standard
+    /// error, unless its reader makes no room for them.
+    fn ended(&mut self, outcome: &Outcome, print: &mut dyn FnMut(&str)) {
+        let _ = (outcome, print);
     }
 }
 

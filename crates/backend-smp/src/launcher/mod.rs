@@ -18,6 +18,10 @@
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
 //! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!
+//! The kernel keeps such a request with the thread that makes it, and only as long as that runs. It
+//! is made before the rank's program starts, and, behind a script, by the rank's main thread or one
+//! that stays for it.
+//!
 //! If SIGKILL ends the supervisor, only processes that a rank started itself go on: the kernel
 //! binds a rank to its parent, but not the rank's own children.
 
@@ -48,7 +52,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, Timespec};
 
 pub use descriptors::{DescriptorLimit, allow_descriptors};
-pub use forward::{Forwarder, Sink, Stream, finish, tell};
+pub use forward::{Forwarder, Sink, Stream, finish, print, tell};
 pub use job::{JobHooks, NoHooks, Output, Part, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;

@@ -173,7 +173,10 @@ pub(super) fn adopt(variable: &str, fd: RawFd) -> io::Result<OwnedFd> {
 /// Whether the environment that this process was started with has `variable` as `fd`. No call
 /// changes that one later, as `set_var` does the present one.
 fn was_started_with(variable: &str, fd: RawFd) -> io::Result<bool> {
-    let environment = std::fs::read("/proc/self/environ")?;
+    let environment = std::fs::read("/proc/self/environ").map_err(|error| {
+        let text = format!("cannot read /proc/self/environ: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
     let entry = format!("{variable}={fd}");
     let mut entries = environment.split(|&byte| byte == 0);
     Ok(entries.any(|found| found == entry.as_bytes()))

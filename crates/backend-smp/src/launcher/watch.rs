@@ -163,7 +163,8 @@ impl<'a> Watch<'a> {
             Ok(Some(signal)) => self.interrupted(signal),
             Ok(None) | Err(_) => self.outcome,
         };
-        self.hooks.ended(&outcome);
+        let print = &mut |text: &str| forward::print(text, self.signals, has_failed);
+        self.hooks.ended(&outcome, print);
         written.map(|_| outcome).map_err(SuperviseError::Output)
     }
 

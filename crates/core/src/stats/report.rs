@@ -51,15 +51,24 @@ impl Report {
 
     /// Prints and writes the wanted reports. An error is reported in one line: the job has ended.
     pub fn tell(&self) {
+        self.tell_by(&mut notice::write);
+    }
+
+    /// As [`tell`](Self::tell), for a caller that prints otherwise. `print` gets whole lines.
+    pub fn tell_by(&self, print: &mut dyn FnMut(&str)) {
+        // The file first: printing may wait for a reader.
+        let written = match &self.file {
+            Some(file) => write(Path::new(file), &self.json()).map_err(|error| {
+                notice::line(&format!("the statistics are not in {file}: {error}"))
+            }),
+            None => Ok(()),
+        };
         if self.table {
-            let text = self.to_string();
             // In one piece, so that other output does not mix with it.
-            drop(io::Write::write_all(&mut io::stderr(), text.as_bytes()));
+            print(&self.to_string());
         }
-        if let Some(file) = &self.file
-            && let Err(error) = write(Path::new(file), &self.json())
-        {
-            notice::tell(&format!("the statistics are not in {file}: {error}"));
+        if let Err(line) = written {
+            print(&line);
         }
     }
 

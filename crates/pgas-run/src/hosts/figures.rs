@@ -46,11 +46,11 @@ pub(super) fn of_frame(frame: &Frame) -> Option<Board> {
 }
 
 /// Reports the figures of a job that has failed, unless a rank has done so before.
-pub(super) fn report(boards: &[Board], n_ranks: u32, outcome: &str) {
+pub(super) fn report(boards: &[Board], n_ranks: u32, outcome: &str, print: &mut dyn FnMut(&str)) {
     if !boards.iter().any(Board::is_reported)
         && let Some(report) = Report::of(boards, n_ranks, outcome)
     {
-        report.tell();
+        report.tell_by(print);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The launcher's side of a job over several hosts.
 
+use std::env;
 use std::error::Error;
 use std::mem;
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ use crate::watch::View;
 
 /// Runs the job to its end.
 pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
+    let folder = env::current_dir()
+        .map_err(|error| format!("cannot tell the working directory of the ranks: {error}"))?;
     let signals = SignalWatch::start()?;
     let view = match wanted.watch {
         Some(_) => View::new(),
@@ -34,7 +37,13 @@ pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
     let invitations: Vec<_> = invitations.collect();
     let mut members = members::start(&wanted.hosts, &invitations, &wanted.agent, &signals)?;
     let forwarders = members::forward(&mut members, &view)?;
-    let mut watch = Watch::new(wanted, &signals, door, (members, forwarders), view.clone());
+    let mut watch = Watch::new(
+        (wanted, folder),
+        &signals,
+        door,
+        (members, forwarders),
+        view.clone(),
+    );
     let code = watch.until_all_have_ended();
     view.hide(true);
     let code = code?;

@@ -125,7 +125,7 @@ impl JobHooks for Watching {
         self.watcher.on_end(failure);
     }
 
-    fn ended(&mut self, outcome: &Outcome) {
+    fn ended(&mut self, outcome: &Outcome, print: &mut dyn FnMut(&str)) {
         if let Some(Viewer { stop, thread }) = self.viewer.take() {
             drop(stop);
             let until = Instant::now() + LONGEST_VIEW;
@@ -138,7 +138,7 @@ impl JobHooks for Watching {
             }
         }
         self.view.hide(true);
-        self.watcher.ended(outcome);
+        self.watcher.ended(outcome, print);
     }
 }
 

@@ -1,8 +1,11 @@
 //! Signals to the launcher.
 
 use crate::job::{END_OF_JOB, eventually, pgas_run, start, state_of};
+use pgas_testkit::Deadline;
+use pgas_testkit::job::JOB_LIMIT;
 use pgas_testkit::soon::Moment;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -128,6 +131,32 @@ fn a_job_stops_and_continues_with_its_launcher() {
     });
     job.signal(Signal::TERM);
     assert_eq!(job.end().code(), 128 + 15);
+}
+
+#[test]
+fn a_launcher_stops_also_while_it_waits_for_the_reader_of_the_rest_of_the_output() {
+    let _deadline = Deadline::new("a job with a slow reader", JOB_LIMIT);
+    let (mut reader, writer) = io::pipe().unwrap();
+    let mut command = pgas_run(1, &[], "head -c 150000 /dev/zero");
+    command.process_group(0).stdout(writer);
+    let mut job = command.spawn().unwrap();
+    // It has the writing end.
+    drop(command);
+    let launcher = job.id();
+    let mut begun = [0];
+    reader.read_exact(&mut begun).unwrap();
+    let children = format!("/proc/{launcher}/task/{launcher}/children");
+    eventually("the rank has ended", || {
+        std::fs::read_to_string(&children).unwrap().is_empty()
+    });
+    let signal = |signal| kill_process(Pid::from_child(&job), signal).unwrap();
+    signal(Signal::TSTP);
+    eventually("it is stopped", || state_of(launcher) == Some('T'));
+    signal(Signal::CONT);
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), 149_999);
+    assert_eq!(job.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! What `pgas-run --watch` and `pgas-top` show of a job, without a terminal.
 
-use std::process::Command;
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use pgas_core::Config;
 use pgas_core::stats::Unit;
+use pgas_testkit::Deadline;
+use pgas_testkit::job::JOB_LIMIT;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+use crate::hosts::{HERE, file};
 use crate::job::{Ended, pgas_run, start};
 use crate::self_launch::{PART, variable};
 
@@ -42,6 +47,43 @@ fn rank_of_a_watched_job() {
         thread::sleep(LATE);
     }
     world.barrier().unwrap();
+}
+
+/// A job that fails after it has counted. Elsewhere it does nothing.
+#[test]
+fn rank_of_a_job_that_fails() {
+    if variable(PART).as_deref() == Some("fails") {
+        let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
+        world.barrier().unwrap();
+        pgas_core::notice::tell(&"is about to fail");
+        panic!("fails");
+    }
+}
+
+#[test]
+fn a_failed_job_with_statistics_ends_although_nobody_reads_them() {
+    let _deadline = Deadline::new("a failed job whose errors nobody reads", JOB_LIMIT);
+    for hosts in [false, true] {
+        let (_reader, writer) = io::pipe().unwrap();
+        let former = fcntl_getfl(&writer).unwrap();
+        fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        while (&writer).write(&[b'x'; 4096]).is_ok() {}
+        fcntl_setfl(&writer, former).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
+        if hosts {
+            let agent = format!("sh {}", file("figures", HERE).display());
+            command.args(["--hosts", "one", "--agent", &agent]);
+        } else {
+            command.args(["-n", "1"]);
+        }
+        let this = std::env::current_exe().unwrap();
+        command.args(["-e", "PGAS_STATS=1", "--"]).arg(this);
+        command.args(["--exact", "watch::rank_of_a_job_that_fails", "--nocapture"]);
+        command.env(PART, "fails").env("PGAS_SEGMENT", "1M");
+        let status = command.stdout(Stdio::null()).stderr(writer).status();
+        let status = status.unwrap();
+        assert_eq!(status.code(), Some(101));
+    }
 }
 
 /// The watched job on this host.

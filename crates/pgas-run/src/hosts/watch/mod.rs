@@ -2,9 +2,9 @@
 
 mod ending;
 
-use std::env;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pgas_core::stats::Board;
@@ -30,6 +30,8 @@ const LATE: Duration = Duration::from_secs(1);
 /// A job on its way to its end.
 pub(super) struct Watch<'a> {
     wanted: &'a Wanted,
+    /// The working directory of the ranks.
+    folder: PathBuf,
     signals: &'a SignalWatch,
     door: Door,
     members: Vec<Member>,
@@ -58,7 +60,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub(super) fn new(
-        wanted: &'a Wanted,
+        (wanted, folder): (&'a Wanted, PathBuf),
         signals: &'a SignalWatch,
         door: Door,
         (members, forwarders): (Vec<Member>, Vec<Forwarder>),
@@ -72,6 +74,7 @@ impl<'a> Watch<'a> {
             every,
             view,
             wanted,
+            folder,
             signals,
             door,
             members,
@@ -140,7 +143,8 @@ impl<'a> Watch<'a> {
     /// Reports the figures of a job that has failed.
     pub(super) fn report(&self) {
         if self.verdict.is_some() {
-            figures::report(&self.figures, self.n_ranks(), &self.outcome);
+            let print = &mut |text: &str| launcher::print(text, self.signals, true);
+            figures::report(&self.figures, self.n_ranks(), &self.outcome, print);
         }
     }
 
@@ -285,7 +289,7 @@ impl<'a> Watch<'a> {
             n_ranks,
             prefix: self.wanted.prefix,
             watch: self.every,
-            folder: env::current_dir()?,
+            folder: self.folder.clone(),
             command: self.wanted.command.clone(),
             env: self.wanted.env.clone(),
         };
