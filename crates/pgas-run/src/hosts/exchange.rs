@@ -120,9 +120,10 @@ impl Exchange {
         let lines: Vec<u8> = received.drain(..end.map_or(0, |end| end + 1)).collect();
         for line in lines.lines() {
             let line = line.unwrap_or_default();
-            let (answer, has_met) = {
+            let (answer, has_met, missed) = {
                 let mut space = self.shared.space();
-                (space.answer(index, &line), space.has_met())
+                let answer = space.answer(index, &line);
+                (answer, space.has_met(), space.take_missed())
             };
             match answer {
                 Answer::Line(answer) => self.tell(index, &answer),
@@ -141,6 +142,12 @@ impl Exchange {
                     self.shared
                         .send(&Frame::of_code(Kind::Failed, code, &text))?;
                 }
+            }
+            if let Some(missed) = missed {
+                let rank = self.first_rank as usize + missed;
+                let text =
+                    format!("rank {rank} has finalized while others wait for it in a barrier");
+                self.shared.send(&Frame::of_code(Kind::Failed, 1, &text))?;
             }
         }
         Ok(())

@@ -28,6 +28,8 @@ pub(crate) struct Space {
     known: HashMap<String, String>,
     /// Whether all ranks of the job have met.
     has_met: bool,
+    /// Whether a rank was named that others wait for in vain.
+    is_one_missed: bool,
 }
 
 /// The action for a line of a rank.
@@ -56,6 +58,7 @@ impl Space {
             fresh: Vec::new(),
             known: HashMap::new(),
             has_met: false,
+            is_one_missed: false,
         }
     }
 
@@ -72,6 +75,17 @@ impl Space {
     /// Whether any rank of this host has ever joined.
     pub(crate) fn is_in_use(&self) -> bool {
         self.stages.iter().any(|stage| *stage != Stage::Silent)
+    }
+
+    /// The index of a rank that has finalized while another one of this host waits in a barrier,
+    /// which that one never enters. Named once.
+    pub(crate) fn take_missed(&mut self) -> Option<usize> {
+        if self.is_one_missed || !self.waiting.contains(&true) {
+            return None;
+        }
+        let missed = self.stages.iter().position(|stage| *stage == Stage::Left);
+        self.is_one_missed = missed.is_some();
+        missed
     }
 
     /// Answers the rank at `index`.
@@ -137,6 +151,22 @@ fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_finalized_while_another_one_waits_is_missed() {
+        for is_first in [true, false] {
+            let mut space = Space::new("s".to_owned(), 3, 3);
+            space.answer(1, "cmd=init pmi_version=1 pmi_subversion=1");
+            assert_eq!(space.take_missed(), None);
+            let lines = [(1, "cmd=finalize"), (2, "cmd=barrier_in")];
+            let [first, second] = [is_first, !is_first].map(|is| lines[usize::from(is)]);
+            space.answer(first.0, first.1);
+            assert_eq!(space.take_missed(), None);
+            space.answer(second.0, second.1);
+            assert_eq!(space.take_missed(), Some(1));
+            assert_eq!(space.take_missed(), None, "it was named");
+        }
+    }
 
     #[test]
     fn what_is_put_is_got_after_the_barrier() {

@@ -405,6 +405,20 @@ fn ranks_that_others_wait_for_in_vain_are_named_with_their_host() {
 }
 
 #[test]
+fn a_rank_that_finalizes_while_others_of_its_host_wait_for_it_is_named() {
+    let script = "ask() { echo cmd=$1 >&$PMI_FD; read -r line <&$PMI_FD; }
+        ask 'init pmi_version=1 pmi_subversion=1'
+        ask barrier_in
+        test $PMI_RANK = 1 && ask finalize && exit
+        ask barrier_in";
+    for hosts in ["one:3", "one:2,two"] {
+        let ended = run("missed", HERE, &["--hosts", hosts], script);
+        let cause = "rank 1 has finalized while others wait for it in a barrier";
+        assert_ended(&ended, 1, &format!("host one: {cause}"));
+    }
+}
+
+#[test]
 fn ranks_that_never_join_are_named_with_their_hosts_within_the_time_for_it() {
     let script = "test $PMI_RANK = 1 -o $PMI_RANK -ge 3 && exec sleep 60
         echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD
