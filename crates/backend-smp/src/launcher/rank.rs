@@ -1,10 +1,15 @@
 //! The ranks' side of a launch.
 
 use std::io;
+use std::sync::mpsc;
+use std::thread;
 
 use pgas_core::config::launch::JOB_FD_VARIABLE;
 
 use super::{Descriptor, sys};
+
+/// The stack of a thread that only sleeps.
+const STACK_BYTES: usize = 64 << 10;
 
 /// Opens the job's shared memory that a launcher left open under the number `job_fd`.
 ///
@@ -27,22 +32,75 @@ pub(crate) fn inherited_memory<M: Descriptor>(job_fd: i32) -> io::Result<M> {
 ///
 /// # Errors
 ///
-/// Fails if the parent has already ended.
+/// Fails if the parent has already ended, or if the system refuses a thread, which a call needs that
+/// is not on the main thread.
 pub fn die_with_parent() -> io::Result<()> {
     // Without a visible parent (one in another process namespace) there is nothing to be tied to.
-    rustix::process::getppid().map_or(Ok(()), sys::die_with_parent)
+    let Some(parent) = rustix::process::getppid() else {
+        return Ok(());
+    };
+    if rustix::thread::gettid() == rustix::process::getpid() {
+        return sys::die_with_parent(parent);
+    }
+    // The request ends with the thread that has made it. So one that stays makes it.
+    let (tell, told) = mpsc::channel();
+    let stay = move || {
+        // The receiver waits for this.
+        tell.send(sys::die_with_parent(parent)).ok();
+        loop {
+            thread::park();
+        }
+    };
+    let thread = thread::Builder::new().name("bond".to_owned());
+    thread.stack_size(STACK_BYTES).spawn(stay)?;
+    told.recv().unwrap_or(Ok(()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{Read, Seek, Write};
+    use std::io::{BufRead as _, BufReader, Read, Seek, Write};
     use std::os::fd::{AsFd, AsRawFd};
-    use std::process::Command;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Stdio};
+    use std::thread;
+    use std::time::Duration;
 
     use pgas_core::config::launch::JOB_FD_VARIABLE;
 
-    use super::inherited_memory;
+    use super::{die_with_parent, inherited_memory};
+
+    const TIED: &str = "PGAS_TEST_TIED";
+
+    /// Runs in the process that the next test starts; does nothing otherwise.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "is told by it what to play")]
+    fn tied() {
+        if std::env::var(TIED).is_err() {
+            return;
+        }
+        thread::spawn(|| die_with_parent().unwrap()).join().unwrap();
+        eprintln!("tied");
+        // Ends at the latest when it is clear that nothing kills it.
+        thread::sleep(Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_process_stays_tied_to_its_parent_when_the_thread_that_has_tied_it_ends() {
+        let parent = thread::spawn(|| {
+            let mut tied = Command::new(std::env::current_exe().unwrap());
+            tied.args(["--exact", "launcher::rank::tests::tied", "--nocapture"]);
+            tied.env(TIED, "1")
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped());
+            let mut tied = tied.spawn().unwrap();
+            let mut lines = BufReader::new(tied.stderr.take().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap() == "tied"));
+            tied
+        });
+        let status = parent.join().unwrap().wait().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    }
 
     fn memfd() -> File {
         let flags = rustix::fs::MemfdFlags::empty();
