@@ -1,6 +1,5 @@
 //! One rank's membership of a job: messages, barriers, sleep, and reports of failures.
 
-use std::io::Write;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -429,7 +428,7 @@ impl Member {
             panic!("rank {rank} ended the job (code {code}): {message}");
         }
         notice::tell(&format_args!("rank {rank} ended the job: {message}"));
-        drop(std::io::stdout().flush());
+        // This also flushes the output, unless another thread holds its lock, which may take long.
         #[expect(clippy::disallowed_methods, reason = "this is what World::abort does")]
         std::process::exit(code)
     }

@@ -69,9 +69,13 @@ fn restore_at_signals(drawing: Arc<Mutex<()>>) -> io::Result<()> {
         if let Some(signal) = Signal::from_named_raw(ends) {
             kill_process(getpid(), signal)?;
         }
-        // That one ends nothing where whoever has started this program has blocked it.
-        kill_process(getpid(), Signal::KILL)?;
-        Ok(())
+        // That one ends nothing where whoever has started this program has blocked it, and no
+        // signal of its own ends the first process of a container.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends this program, which is no rank"
+        )]
+        std::process::exit(128 + ends)
     };
     let thread = thread::Builder::new().name("signals".to_owned());
     thread.spawn(end).map(drop)
