@@ -44,7 +44,7 @@ pub fn die_with_parent() -> io::Result<()> {
     }
     // The request ends with the thread that has made it. So one that stays makes it.
     let (tell, told) = mpsc::channel();
-    let stay = move || {
+    let stay = move || -> ! {
         // The receiver waits for this.
         tell.send(sys::die_with_parent(parent)).ok();
         loop {

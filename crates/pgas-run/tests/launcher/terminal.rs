@@ -143,6 +143,25 @@ fn pgas_top_prints_lines_on_a_terminal_that_cannot_show_a_view() {
 }
 
 #[test]
+fn pgas_top_ends_although_its_own_signal_does_not_end_it() {
+    let mut job = start(pgas_run(1, &[], "echo here; exec sleep 60"));
+    job.lines(1);
+    let process = job.child.id().to_string();
+    let arguments = [
+        "--block-signal=TERM",
+        env!("CARGO_BIN_EXE_pgas-top"),
+        &process,
+    ];
+    let (mut child, mut user) = begin((24, 80), "xterm", "env", &arguments);
+    let mut seen = until(&mut user, "1 rank");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    seen += &rest(user);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15), "{seen:?}");
+    job.child.kill().unwrap();
+    assert_eq!(job.end().code(), 137);
+}
+
+#[test]
 fn pgas_top_leaves_the_terminal_as_it_was_when_a_signal_ends_it() {
     let mut job = start(pgas_run(1, &[], "echo here; exec sleep 60"));
     job.lines(1);

@@ -49,6 +49,33 @@ fn rank_of_a_watched_job() {
     world.barrier().unwrap();
 }
 
+/// A rank that ends its job while another thread of it prints. Elsewhere it does nothing.
+#[test]
+fn rank_that_aborts() {
+    if variable(PART).as_deref() == Some("aborts") {
+        let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let _output = io::stdout().lock();
+            tell.send(()).unwrap();
+            loop {
+                thread::park();
+            }
+        });
+        told.recv().unwrap();
+        world.abort(7, "on purpose");
+    }
+}
+
+#[test]
+fn a_rank_aborts_although_another_thread_has_locked_the_output() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "watch::rank_that_aborts", "--nocapture"]);
+    command.env(PART, "aborts").env("PGAS_SEGMENT", "1M");
+    let ended = start(command).end();
+    assert_eq!(ended.code(), 7, "{ended:?}");
+}
+
 /// A job that fails after it has counted. Elsewhere it does nothing.
 #[test]
 fn rank_of_a_job_that_fails() {
