@@ -55,7 +55,7 @@ fn rank_that_aborts() {
     if variable(PART).as_deref() == Some("aborts") {
         let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        thread::spawn(move || {
+        thread::spawn(move || -> ! {
             let _output = io::stdout().lock();
             tell.send(()).unwrap();
             loop {
@@ -140,7 +140,7 @@ fn a_watched_job_tells_in_lines_who_waits_for_whom_and_keeps_its_output() {
 /// `crates/backend-ofi/tests/hosts.rs`.
 #[test]
 fn a_watched_job_over_hosts_tells_the_same() {
-    let agent = crate::hosts::file("watched", crate::hosts::HERE);
+    let agent = file("watched", HERE);
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
     command.args(["--agent", &format!("sh {}", agent.display())]);
     command.args([
