@@ -1,5 +1,6 @@
 //! Reading the files of a trace.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,8 @@ impl Trace {
     }
 }
 
-/// The traces in a directory, in the order of ranks. Those of a former job are left out. A job
+/// The traces in a directory, in the order of ranks. Those of a former job are left out: of several
+/// of one rank, whatever their files are called, the newest stays. A job
 /// replaces the traces of as many ranks as it has, so what is left of a larger one before it says
 /// another number of ranks; and what is left of others, in place of ranks without a trace, ended
 /// before this one began. `leave_out` receives the reason for each file that is no trace or cannot
@@ -151,13 +153,16 @@ pub fn read(directory: &Path, leave_out: impl FnMut(ReadError)) -> Result<Vec<Tr
         return Err(first);
     }
     refused.into_iter().for_each(leave_out);
-    traces.sort_by_key(|trace| trace.rank);
+    // Of several copies of one trace the one with the most events stays, of several traces of one
+    // rank the newest.
+    traces.sort_by_key(|trace| (trace.rank, Reverse((trace.began, trace.events.len()))));
+    traces.dedup_by_key(|trace| (trace.rank, trace.began));
+    let n_all = traces.len();
     traces.dedup_by_key(|trace| trace.rank);
     let Some(newest) = traces.iter().max_by_key(|trace| trace.began) else {
         return Err(ReadError::Nothing(directory.to_owned()));
     };
     let (n_ranks, began, clock) = (newest.n_ranks, newest.began, newest.clock().to_owned());
-    let n_all = traces.len();
     traces.retain(|trace| trace.n_ranks == n_ranks && !trace.is_before(began, &clock));
     let n_others = n_all - traces.len();
     for trace in &mut traces {

@@ -516,6 +516,34 @@ fn a_trace_of_a_former_job_does_not_stand_for_that_of_a_rank_without_one() {
 }
 
 #[test]
+fn a_copy_of_a_former_trace_does_not_hide_the_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = || {
+        loopback::run_with(2, &config(directory.path()), |world| {
+            world.barrier().unwrap();
+        });
+    };
+    run();
+    let path = |name: &str| directory.path().join(format!("{name}.trace"));
+    let former = fs::read(path("rank-0")).unwrap();
+    // Some come before the new one in whatever order the files are listed.
+    let kept = ["rank-0-old", "a", "kept-rank-0", "rank-0.1", "zz"];
+    for name in kept {
+        let mut former = former.clone();
+        // Each is of another job.
+        former[24] ^= u8::try_from(name.len()).unwrap();
+        fs::write(path(name), former).unwrap();
+    }
+    run();
+    // One more of this job is of no other.
+    fs::copy(path("rank-1"), path("rank-1-copy")).unwrap();
+    let traces = read::read(directory.path(), |_| ()).unwrap();
+    let new = read::decode(&fs::read(path("rank-0")).unwrap()).unwrap();
+    assert_eq!((traces.len(), traces[0].began), (2, new.began));
+    assert_eq!(traces[0].n_others, kept.len());
+}
+
+#[test]
 fn statistics_that_are_damaged_are_told_of_and_left_out() {
     let directory = tempfile::tempdir().unwrap();
     loopback::run_with(2, &config(directory.path()), |world| {
